@@ -26,7 +26,7 @@ from gitshadow.query.rows import (
     turn_row,
 )
 from gitshadow.recording.context import RecorderContext
-from gitshadow.reporting.patches import deltas_between, format_delta, patch_of
+from gitshadow.reporting.patches import deltas_between, net_deltas, patch_fields
 from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.undo.effective import standing
@@ -37,8 +37,8 @@ _EVENTS_SHOWN = 1000
 def show(context: RecorderContext, params: Params) -> Document:
     """Return what an id names: its own fields, its events, and a patch of them.
 
-    With `paths` only what it did there; with `patch` false no patch. Of more events than
-    `limit` the newest are there, and `cut` says so.
+    With `paths` only what it did there; with `patch` false no patch, with `hunks` its files as
+    data. Of more events than `limit` the newest are there, and `cut` says so.
     """
     context.observer.settle()
     typed = read.needed(params, "id")
@@ -66,7 +66,7 @@ def show(context: RecorderContext, params: Params) -> Document:
     if isinstance(found.thing, Op) and found.thing.report is not None:
         document["report"] = json.loads(found.thing.report)
     if params.get("patch") is not False:
-        document["diff"] = _patch(context, rows)
+        document |= _patch(context, rows, as_data=params.get("hunks") is True)
     return document
 
 
@@ -94,7 +94,7 @@ def _show_commit(context: RecorderContext, commit: Recorded) -> Document:
     }
     if said.kind != "baseline":
         deltas = deltas_between(ws.repo, parent, commit.info.tree)
-        document["diff"] = "".join(format_delta(ws.repo, delta) for delta in deltas)
+        document |= patch_fields(ws.repo, deltas, "diff", as_data=False)
     return document
 
 
@@ -139,6 +139,11 @@ def _describe_session(
     return "session", row, EventFilter(sessions=(session.id,))
 
 
-def _patch(context: RecorderContext, rows: Sequence[Event]) -> str | None:
+def _patch(
+    context: RecorderContext, rows: Sequence[Event], *, as_data: bool
+) -> Document:
     changed = [row for row in rows if row.path is not None and row.commit is not None]
-    return patch_of(context.workspace.repo, changed) if changed else None
+    if not changed:
+        return {"diff": None}
+    deltas = net_deltas(changed)
+    return patch_fields(context.workspace.repo, deltas, "diff", as_data=as_data)

@@ -14,9 +14,9 @@ from gitshadow.recording.context import RecorderContext
 from gitshadow.reporting.patches import (
     Delta,
     deltas_between,
-    format_delta,
     line_counts,
     net_deltas,
+    patch_fields,
 )
 from gitshadow.store.journal import events, pins
 from gitshadow.store.journal.events import EventFilter
@@ -53,7 +53,7 @@ def diff(context: RecorderContext, params: Params) -> Document:
     """Return the patch between two moments, or the net change of a session or of what `of` names.
 
     `of` is an id, a pin or a time; of the last two, and of an event, it is the change since.
-    With `patch` false the patch is left out.
+    With `patch` false the patch is left out, with `hunks` its files are data.
     """
     context.observer.settle()
     ws = context.workspace
@@ -78,8 +78,8 @@ def diff(context: RecorderContext, params: Params) -> Document:
     stat = [_stat_row(context, delta) for delta in chosen]
     if params.get("patch") is False:
         return {"stat": stat}
-    patch = "".join(format_delta(ws.repo, delta) for delta in chosen)
-    return {"patch": patch, "stat": stat}
+    as_data = params.get("hunks") is True
+    return {**patch_fields(ws.repo, chosen, "patch", as_data=as_data), "stat": stat}
 
 
 def _unit_named(context: RecorderContext, words: object) -> Thing | None:

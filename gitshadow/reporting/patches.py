@@ -10,7 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gitshadow.errors import StoreError
-from gitshadow.model import Event, FileVersion, Oid, RepoPath, format_mode, git_mode
+from gitshadow.model import (
+    Event,
+    FileDiff,
+    FileVersion,
+    Oid,
+    RepoPath,
+    format_mode,
+    git_mode,
+)
 from gitshadow.query.rows import Row
 from gitshadow.store.refs import display_path, quote
 from gitshadow.store.repo import Repo
@@ -54,9 +62,30 @@ def _differs(delta: Delta) -> bool:
     return delta.before != delta.after or delta.path != delta.old_path
 
 
-def patch_of(repo: Repo, rows: Sequence[Event]) -> str:
-    """Return the net patch of some events, oldest first."""
-    return "".join(format_delta(repo, delta) for delta in net_deltas(rows))
+def patch_fields(
+    repo: Repo, deltas: Sequence[Delta], name: str, *, as_data: bool
+) -> dict[str, object]:
+    """Return a patch as a field of an answer.
+
+    Args:
+        repo: Where the contents are.
+        deltas: What changed.
+        name: The field for a patch as text.
+        as_data: Whether to return the fields of each `FileDiff` in `file_diffs` instead.
+    """
+    if as_data:
+        diffs = [file_diff(repo, delta) for delta in deltas]
+        return {"file_diffs": [_diff_row(diff) for diff in diffs]}
+    return {name: "".join(format_delta(repo, delta) for delta in deltas)}
+
+
+def _diff_row(diff: FileDiff) -> dict[str, object]:
+    return {
+        "path": diff.path,
+        "old_path": diff.old_path,
+        "header": list(diff.header),
+        "hunks": list(diff.hunks),
+    }
 
 
 def deltas_between(repo: Repo, old: Oid | None, new: Oid) -> list[Delta]:
@@ -69,21 +98,30 @@ def deltas_between(repo: Repo, old: Oid | None, new: Oid) -> list[Delta]:
     return deltas
 
 
+def file_diff(repo: Repo, delta: Delta) -> FileDiff:
+    """Return one file's part of a patch as data."""
+    header = _header(delta)
+    before, after = _data(repo, delta.before), _data(repo, delta.after)
+    hunks: str | None = ""
+    if before is None or after is None:
+        header.append("content is missing from the object store")
+    elif before != after:
+        hunks = repo.unified_diff(before, after)
+    if hunks is None:
+        header.append("Binary files {} and {} differ".format(*_names(delta)))
+    lines = hunks.removesuffix("\n").split("\n") if hunks else []
+    path, old_path = display_path(delta.path), display_path(delta.old_path)
+    return FileDiff(path, old_path, tuple(header), tuple(lines))
+
+
 def format_delta(repo: Repo, delta: Delta) -> str:
     """Return one file's patch, `git diff` style."""
-    old_name, new_name = _name(b"a/", delta.old_path), _name(b"b/", delta.path)
-    lines = [f"diff --git {old_name} {new_name}\n", *_header(delta)]
-    before, after = _data(repo, delta.before), _data(repo, delta.after)
-    if before is None or after is None:
-        return "".join(lines) + "content is missing from the object store\n"
-    if before == after:
-        return "".join(lines)
-    hunks = repo.unified_diff(before, after)
-    if hunks is None:
-        return "".join(lines) + f"Binary files {old_name} and {new_name} differ\n"
-    shown_old = os.devnull if delta.before is None else old_name
-    shown_new = os.devnull if delta.after is None else new_name
-    return "".join(lines) + f"--- {shown_old}\n+++ {shown_new}\n{hunks}"
+    diff, (old_name, new_name) = file_diff(repo, delta), _names(delta)
+    lines = [f"diff --git {old_name} {new_name}", *diff.header]
+    if diff.hunks:
+        lines.append(f"--- {os.devnull if delta.before is None else old_name}")
+        lines.append(f"+++ {os.devnull if delta.after is None else new_name}")
+    return "\n".join([*lines, *diff.hunks, ""])
 
 
 def line_counts(repo: Repo, delta: Delta) -> tuple[int, int] | None:
@@ -105,24 +143,24 @@ def _header(delta: Delta) -> list[str]:
     before, after = delta.before, delta.after
     lines: list[str] = []
     if before is None and after is not None:
-        lines.append(f"new file mode {format_mode(git_mode(after.mode))}\n")
+        lines.append(f"new file mode {format_mode(git_mode(after.mode))}")
     elif after is None and before is not None:
-        lines.append(f"deleted file mode {format_mode(git_mode(before.mode))}\n")
+        lines.append(f"deleted file mode {format_mode(git_mode(before.mode))}")
     elif before is not None and after is not None and before.mode != after.mode:
-        lines.append(f"old mode {format_mode(before.mode)}\n")
-        lines.append(f"new mode {format_mode(after.mode)}\n")
+        lines.append(f"old mode {format_mode(before.mode)}")
+        lines.append(f"new mode {format_mode(after.mode)}")
     if delta.path != delta.old_path:
-        lines.append(f"rename from {_name(b'', delta.old_path)}\n")
-        lines.append(f"rename to {_name(b'', delta.path)}\n")
+        lines.append(f"rename from {quote(delta.old_path)}")
+        lines.append(f"rename to {quote(delta.path)}")
     old = before.oid[:_ABBREV] if before else _ZERO
     new = after.oid[:_ABBREV] if after else _ZERO
     if old != new:
-        lines.append(f"index {old}..{new}\n")
+        lines.append(f"index {old}..{new}")
     return lines
 
 
-def _name(prefix: bytes, path: RepoPath) -> str:
-    return quote(prefix + path)
+def _names(delta: Delta) -> tuple[str, str]:
+    return quote(b"a/" + delta.old_path), quote(b"b/" + delta.path)
 
 
 def _data(repo: Repo, version: FileVersion | None) -> bytes | None:

@@ -24,7 +24,7 @@ from gitshadow.render.text import local_time
 from gitshadow.ui.dialogs import KeyHint, KeyLine
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.lines import Prose, TextView
-from gitshadow.ui.patch_parser import bounded
+from gitshadow.ui.patches import bounded
 from gitshadow.ui.plans import PlanScreen
 from gitshadow.ui.ports import UiBackend, UndoIntent
 

@@ -15,11 +15,13 @@ from gitshadow.errors import ShadowError
 from gitshadow.render.document import Document, flag, text
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.paging import PAGE, PageWindow, opened, opened_upwards, with_newer
+from gitshadow.ui.patches import Patch, patch_of
 from gitshadow.ui.ports import UiBackend
 from gitshadow.ui.rows import (
     EventRow,
     FileRow,
     PinRow,
+    diffs_in,
     events_in,
     files_in,
     files_of,
@@ -135,26 +137,28 @@ class DataSource(NamedTuple):
         shown = self.engine.ask("show", params)
         return Listed(files_of(events_in(shown, "events")), flag(shown, "cut"))
 
-    def patch(self, line: TimelineLine, path: str) -> str:
+    def patch(self, line: TimelineLine, path: str) -> Patch | None:
         """Return what a block, or one event of it, changed in a file."""
         block = line.block
         assert block is not None
         if line.event is not None or block.kind is BlockKind.LOOSE:
             named = [event for event in block.events if event.path == path]
             seq = line.event.seq if line.event else named[0].seq if named else 0
-            return text(self.engine.ask("show", {"id": str(seq)}), "diff")
-        params: Document = {"id": block.target, "paths": [path]}
-        return text(self.engine.ask("show", params), "diff")
+            return self._patch("show", {"id": str(seq)})
+        return self._patch("show", {"id": block.target, "paths": [path]})
+
+    def _patch(self, verb: str, params: Document) -> Patch | None:
+        diffs = diffs_in(self.engine.ask(verb, {**params, "hunks": True}))
+        return patch_of(diffs) if diffs else None
 
     def since(self, line: TimelineLine) -> Listed:
         """Return the files that differ between the moment of a line and now."""
         params = {"a": moment_named(line), "patch": False}
         return Listed(files_in(self.engine.ask("diff", params)))
 
-    def patch_since(self, line: TimelineLine, path: str) -> str:
+    def patch_since(self, line: TimelineLine, path: str) -> Patch | None:
         """Return how a file differs between the moment of a line and now."""
-        params: Document = {"a": moment_named(line), "paths": [path]}
-        return text(self.engine.ask("diff", params), "patch")
+        return self._patch("diff", {"a": moment_named(line), "paths": [path]})
 
     def content(self, line: TimelineLine, path: str) -> str:
         """Return a file as it was at the moment of a line, its bytes in base64."""

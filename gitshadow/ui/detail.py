@@ -20,6 +20,7 @@ from gitshadow.ui.diffs import DiffCursor, DiffView
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.layout import Bar, Pane
 from gitshadow.ui.lines import Listing
+from gitshadow.ui.patches import Patch
 from gitshadow.ui.rows import FileRow
 from gitshadow.ui.timeline import TimelineLine, heading
 from gitshadow.words import counted
@@ -208,7 +209,7 @@ class Detail(Container):
         line = self._line
         if line is None or line.block is None:
             self.files.hold((), "", "")
-            self.diff.show("", title="")
+            self.diff.show(None)
             self.tell()
             return
         question = self.source.since if self.since else self.source.files
@@ -228,11 +229,11 @@ class Detail(Container):
     def _show_diff(self) -> None:
         line, file = self._line, self.files.file
         if line is None or line.block is None or file is None:
-            self.diff.show("", title="")
+            self.diff.show(None)
             return
         question = self.source.patch_since if self.since else self.source.patch
 
-        def hold(patch: str) -> None:
+        def hold(patch: Patch | None) -> None:
             if self._is_selected(line):
                 self._diff_of = line.key
                 self.diff.show(patch, title=file.path)

@@ -19,25 +19,21 @@ from textual.binding import BindingType
 from textual.content import Content, Span
 from textual.highlight import HighlightTheme, highlight
 from textual.reactive import reactive
-from textual.worker import WorkType
 
 from gitshadow.ui import keys
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.lines import TextView
-from gitshadow.ui.patch_parser import (
+from gitshadow.ui.patches import (
     FilePatch,
     Patch,
     PatchHunk,
     PatchLine,
     paired,
-    parse,
 )
 
 SIDE_COLUMNS = 100
 """Side by side needs as many columns."""
 _BOTH_NUMBERS = 80
-_LARGE = 200_000
-"""A patch of more characters is not parsed on the thread that draws."""
 _PARTS = {" ": "diff--same", "-": "diff--less", "+": "diff--more"}
 _TINTED_LINES = 2_000
 _TINTED_CHARACTERS = 60_000
@@ -253,28 +249,14 @@ class DiffView(TextView):
         self._digits = 1
         self._beside = False
 
-    def show(self, patch: str, *, title: str) -> None:
-        """Show the text of a patch; an empty one shows nothing.
+    def show(self, patch: Patch | None, *, title: str = "") -> None:
+        """Show a patch; None shows nothing at all.
 
         Args:
-            patch: As `show` and `diff` answer it.
-            title: What the border says, if there is one.
+            patch: What to show.
+            title: The text of the border, if there is one.
         """
         self.border_title = Content(glyphs_of(self).text(title))
-        self.workers.cancel_group(self, "parse")
-        if len(patch) < _LARGE:
-            self.show_patch(parse(patch) if patch else None)
-        else:
-
-            async def read() -> None:
-                self.show_patch(await asyncio.to_thread(parse, patch))
-
-            # As a function: one that is cancelled before it begins leaves no coroutine behind.
-            work: WorkType[None] = read
-            self.run_worker(work, group="parse")
-
-    def show_patch(self, patch: Patch | None) -> None:
-        """Show a patch; None shows nothing at all."""
         self.workers.cancel_group(self, "tints")
         self._patch = patch or Patch()
         self._tints, self._untinted = {}, []

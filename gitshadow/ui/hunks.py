@@ -18,7 +18,7 @@ from gitshadow.render.style import View, printable
 from gitshadow.ui.dialogs import KeyHint, KeyLine
 from gitshadow.ui.diffs import DiffView
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.patch_parser import Patch, PatchHunk, PatchLine, of_hunk
+from gitshadow.ui.patches import Patch, PatchHunk, PatchLine, of_hunk
 from gitshadow.undo import hunk_selection
 from gitshadow.undo.hunk_selection import Choosing, hunk_of_json
 
@@ -92,9 +92,7 @@ class HunkScreen(ModalScreen[Taken | None]):
         self.query_one("#asked", Static).update(glyphs.text(asked))
         keys = [KeyHint(key, HELP[key], f"answer('{key}')") for key in choosing.keys]
         self.query_one(KeyLine).show([*keys, *_BACK])
-        self.query_one(DiffView).show_patch(
-            of_hunk(text(item, "path"), question.hunk.lines)
-        )
+        self.query_one(DiffView).show(of_hunk(text(item, "path"), question.hunk.lines))
 
     def action_answer(self, key: str) -> None:
         """Take an answer and ask the next question."""
@@ -191,7 +189,7 @@ class ChangesScreen(ModalScreen[None]):
 
     def __init__(self, plan: Mapping[str, object]) -> None:
         super().__init__()
-        self._changes = patch_of(plan)
+        self._changes = _changes_of(plan)
 
     def compose(self) -> ComposeResult:
         """Lay the changes above the keys."""
@@ -202,7 +200,7 @@ class ChangesScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         """Show the changes."""
         diff = self.query_one(DiffView)
-        diff.show_patch(self._changes)
+        diff.show(self._changes)
         diff.focus()
         self.query_one(KeyLine).show(_KEYS)
 
@@ -215,7 +213,7 @@ class ChangesScreen(ModalScreen[None]):
         self.dismiss(None)
 
 
-def patch_of(plan: Mapping[str, object]) -> Patch:
+def _changes_of(plan: Mapping[str, object]) -> Patch:
     """Return the changes of a plan whose items have their hunks, a file after the other."""
     found: list[Patch] = []
     for item in rows(plan, "items"):

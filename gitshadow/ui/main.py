@@ -25,7 +25,7 @@ from gitshadow.ui.history import History
 from gitshadow.ui.layout import Bar, Foot, Pane, PaneLayout, shape_of, title
 from gitshadow.ui.page_loader import Loader
 from gitshadow.ui.pages import ContentScreen, HelpScreen
-from gitshadow.ui.patch_parser import PatchHunk
+from gitshadow.ui.patches import PatchHunk
 from gitshadow.ui.pins_and_ops import OpsScreen, PinsScreen
 from gitshadow.ui.plans import PlanScreen
 from gitshadow.ui.ports import UndoIntent

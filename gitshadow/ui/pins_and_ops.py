@@ -15,6 +15,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from gitshadow.errors import ShadowError
+from gitshadow.messages.codec import decode
+from gitshadow.messages.pins import PinRow
 from gitshadow.render.document import Document, inner, rows, text
 from gitshadow.render.report import report_lines
 from gitshadow.render.style import View, printable
@@ -236,7 +238,7 @@ class PinsScreen(RowsScreen):
 
     def lines(self, rows: list[Mapping[str, object]]) -> Iterable[str]:
         """Return a line for each pin."""
-        return pin_lines(rows, View())
+        return pin_lines([decode(PinRow, row) for row in rows], View())
 
     def action_add(self) -> None:
         """Ask for a name and pin the current state."""

@@ -24,7 +24,7 @@ from gitshadow.ui.dialogs import KeyHint, KeyLine
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.hunks import ChangesScreen, HunkScreen, Taken, taking_back
 from gitshadow.ui.lines import Prose
-from gitshadow.ui.patch_parser import PatchHunk
+from gitshadow.ui.patches import PatchHunk
 from gitshadow.ui.ports import UiBackend, UndoIntent
 
 _VIEW = View(colour=True)

@@ -6,6 +6,7 @@ Invariant: pure; nothing is shown that a verb's `--json` does not have.
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from gitshadow.model import FileDiff
 from gitshadow.render.document import Document, flag, number, rows, text, texts
 
 
@@ -98,6 +99,19 @@ def files_in(document: Document) -> tuple[FileRow, ...]:
             number(row, "removed") if "removed" in row else -1,
         )
         for row in rows(document, "stat")
+    )
+
+
+def diffs_in(document: Document) -> tuple[FileDiff, ...]:
+    """Return the changes of files that an answer with `hunks` has."""
+    return tuple(
+        FileDiff(
+            text(row, "path"),
+            text(row, "old_path"),
+            tuple(texts(row, "header")),
+            tuple(texts(row, "hunks")),
+        )
+        for row in rows(document, "file_diffs")
     )
 
 

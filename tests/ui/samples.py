@@ -1,6 +1,19 @@
-"""Rows of events for tests: `wrote(3, "a", burst="b1")`."""
+"""Rows of events for tests: `wrote(3, "a", burst="b1")`; patches from what git prints."""
 
+from collections.abc import Iterator
+
+from gitshadow.model import FileDiff
 from gitshadow.ui.rows import EventRow
+
+
+def files_of_git(patch: str) -> Iterator[FileDiff]:
+    """Yield the files of a patch that `git diff` printed, of which none was renamed."""
+    for file in patch.split("diff --git a/")[1:]:
+        title, *lines = file.removesuffix("\n").split("\n")
+        path = title.partition(" b/")[2]
+        at = next((n for n, line in enumerate(lines) if line[:2] == "@@"), len(lines))
+        header = [line for line in lines[:at] if line[:4] not in ("--- ", "+++ ")]
+        yield FileDiff(path, path, tuple(header), tuple(lines[at:]))
 
 
 def wrote(seq: int, path: str = "a", **more: str) -> EventRow:

@@ -3,7 +3,9 @@
 import pytest
 
 from gitshadow.ui.diffs import DiffView, Tint, TokenKind, tints
+from gitshadow.ui.patches import Patch, patch_of
 from tests.support.screens import Play, play
+from tests.ui.samples import files_of_git
 
 PATCH = """\
 diff --git a/app.py b/app.py
@@ -24,6 +26,10 @@ Binary files a/logo.png and b/logo.png differ
 """
 
 
+def _patch(text: str) -> Patch | None:
+    return patch_of(files_of_git(text)) if text else None
+
+
 class Shown(DiffView):
     """Show a patch from the start."""
 
@@ -32,7 +38,7 @@ class Shown(DiffView):
         self.given = patch
 
     def on_mount(self) -> None:
-        self.show(self.given, title="turn [x]")
+        self.show(_patch(self.given), title="turn [x]")
 
 
 def test_a_large_patch_does_not_come_after_the_one_shown_since() -> None:
@@ -40,8 +46,8 @@ def test_a_large_patch_does_not_come_after_the_one_shown_since() -> None:
     large = PATCH.replace("app.py", "large.py") + " \n" * 100_001
 
     async def steps(on: Play) -> None:
-        view.show(large, title="large")
-        view.show(PATCH, title="small")
+        view.show(_patch(large), title="large")
+        view.show(_patch(PATCH), title="small")
         await on.until(lambda: not on.app.workers, "the workers")
         await on.pilot.pause()
         assert "large.py" not in on.text()

@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitshadow.ui.patch_parser import (
+from gitshadow.model import FileDiff
+from gitshadow.ui.patches import (
     CHARACTERS,
     Pair,
     PatchLine,
     of_hunk,
     paired,
-    parse,
+    patch_of,
 )
+from tests.ui.samples import files_of_git
 
 PATCH = """\
 diff --git a/src/app.py b/src/app.py
@@ -35,7 +37,7 @@ index 1111111111..2222222222
 
 
 def test_a_patch_is_read_with_the_numbers_of_its_lines() -> None:
-    (file,) = parse(PATCH).files
+    (file,) = patch_of(files_of_git(PATCH)).files
     first, second = file.hunks
     assert (file.path, file.title, file.notes) == ("src/app.py", "src/app.py", ())
     assert first.head == "@@ -1,3 +1,4 @@ def run():"
@@ -53,76 +55,74 @@ def test_a_patch_is_read_with_the_numbers_of_its_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "path", "title", "notes"),
+    ("diff", "title", "notes"),
     [
         (
-            "diff --git a/a b b/a b\nold mode 100644\nnew mode 100755\n",
-            "a b",
+            FileDiff("a b", "a b", ("old mode 100644", "new mode 100755")),
             "a b",
             ("mode was 100644", "mode is now 100755"),
         ),
         (
-            "diff --git a/x b/y\nrename from x\nrename to y\n",
-            "y",
+            FileDiff("y", "x", ("rename from x", "rename to y")),
             "x → y",
             ("renamed from x",),
         ),
         (
-            "diff --git a/logo.png b/logo.png\nindex 1..2\n"
-            "Binary files a/logo.png and b/logo.png differ\n",
-            "logo.png",
+            FileDiff(
+                "logo.png",
+                "logo.png",
+                ("index 1..2", "Binary files a/logo.png and b/logo.png differ"),
+            ),
             "logo.png",
             ("binary content",),
         ),
         (
-            'diff --git "a/tab\\there" "b/tab\\there"\nnew file mode 100644\n'
-            "content is missing from the object store\n",
-            "tab\there",
+            FileDiff(
+                "tab\there",
+                "tab\there",
+                ("new file mode 100644", "content is missing from the object store"),
+            ),
             '"tab\\there"',
             ("new file, mode 100644", "content is missing from the object store"),
         ),
         (
-            "diff --git a/gone b/gone\ndeleted file mode 100755\n--- a/gone\n+++ /dev/null\n",
-            "gone",
+            FileDiff("gone", "gone", ("deleted file mode 100755",)),
             "gone",
             ("deleted, mode was 100755",),
         ),
-        (
-            'diff --git "a/\\303\\251" "b/\\303\\251"\nindex 1..2\n',
-            "é",
-            "é",
-            (),
-        ),
+        (FileDiff("é", "é", ("index 1..2",)), "é", ()),
     ],
 )
 def test_what_lines_cannot_say_is_a_note(
-    lines: str, path: str, title: str, notes: tuple[str, ...]
+    diff: FileDiff, title: str, notes: tuple[str, ...]
 ) -> None:
-    (file,) = parse(lines).files
-    assert (file.path, file.title, file.notes) == (path, title, notes)
+    (file,) = patch_of([diff]).files
+    assert (file.path, file.title, file.notes) == (diff.path, title, notes)
+
+
+def _hunk(*lines: str) -> list[FileDiff]:
+    return [FileDiff("a", "a", hunks=lines)]
 
 
 def test_a_line_that_looks_like_a_head_belongs_to_its_hunk() -> None:
-    patch = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1,2 +1,1 @@\n--- b/other\n two\n"
-    (file,) = parse(patch).files
+    (file,) = patch_of(_hunk("@@ -1,2 +1,1 @@", "--- b/other", " two")).files
     assert [line.text for line in file.hunks[0].lines] == ["-- b/other", "two"]
 
 
 def test_control_characters_are_escaped() -> None:
-    patch = "diff --git a/a b/a\n@@ -0,0 +1 @@\n+a\x1b[2J\tb\r\n"
-    (file,) = parse(patch).files
+    (file,) = patch_of(_hunk("@@ -0,0 +1 @@", "+a\x1b[2J\tb\r")).files
     assert file.hunks[0].lines[0].text == r"a\x1b[2J    b\r"
 
 
 def test_a_line_of_a_megabyte_is_cut_and_says_so() -> None:
-    patch = f"diff --git a/a b/a\n@@ -0,0 +1 @@\n+{'x' * 1_000_000}\n"
-    (line,) = parse(patch).files[0].hunks[0].lines
+    patch = patch_of(_hunk("@@ -0,0 +1 @@", f"+{'x' * 1_000_000}"))
+    (line,) = patch.files[0].hunks[0].lines
     assert (len(line.text), line.left_out) == (CHARACTERS, 1_000_000 - CHARACTERS)
 
 
 def test_a_huge_patch_is_taken_in_part_and_says_so() -> None:
-    body = "".join(f"+{number}\n" for number in range(100))
-    patch = parse(f"diff --git a/a b/a\n@@ -0,0 +1,100 @@\n{body}", limit=12)
+    lines = (f"+{number}" for number in range(100))
+    patch = patch_of(_hunk("@@ -0,0 +1,100 @@", *lines), limit=11)
     assert len(patch.files[0].hunks[0].lines) == 10
     assert patch.left_out == 90
 
@@ -169,11 +169,17 @@ _WORDS = st.sampled_from(
 _ANY_LINE = st.one_of(_WORDS, st.text(st.characters(), max_size=12))
 
 
-@given(st.lists(_ANY_LINE, max_size=30).map("\n".join))
-def test_any_text_is_read_without_a_control_character(text: str) -> None:
+_ANY_LINES = st.lists(_ANY_LINE, max_size=30)
+
+
+@given(_ANY_LINE, _ANY_LINE, _ANY_LINES, _ANY_LINES)
+def test_any_text_is_read_without_a_control_character(
+    path: str, old_path: str, header: list[str], hunks: list[str]
+) -> None:
     """ROB-12: for every text, whatever it claims to be."""
     shown: list[str] = []
-    for file in parse(text).files:
+    diff = FileDiff(path, old_path, tuple(header), tuple(hunks))
+    for file in patch_of([diff]).files:
         shown += [file.title, *file.notes]
         for hunk in file.hunks:
             shown += [hunk.head, *(line.text for line in hunk.lines)]
@@ -201,9 +207,9 @@ def test_parsing_takes_formatting_back(drawn: list[tuple[str, str]]) -> None:
     lines = _numbered(drawn)
     old = sum(line.old is not None for line in lines)
     new = sum(line.new is not None for line in lines)
-    body = "".join(f"{line.sign}{line.text}\n" for line in lines)
-    text = f"diff --git a/a b/a\n@@ -1,{old} +1,{new} @@\n{body}"
-    assert list(parse(text).files[0].hunks[0].lines) == lines
+    body = (line.sign + line.text for line in lines)
+    patch = patch_of(_hunk(f"@@ -1,{old} +1,{new} @@", *body))
+    assert list(patch.files[0].hunks[0].lines) == lines
 
 
 @given(_LINES)

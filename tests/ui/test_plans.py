@@ -7,9 +7,10 @@ from contextlib import contextmanager
 import pytest
 
 from gitshadow.store.lock import WriterLock
-from gitshadow.ui.patch_parser import parse
+from gitshadow.ui.patches import FilePatch, patch_of
 from gitshadow.ui.plans import PlanScreen, PlanStage
 from gitshadow.ui.ports import UndoIntent
+from gitshadow.ui.rows import diffs_in
 from tests.support.repo import Repo, ten_lines
 from tests.support.screens import Direct, Play, direct, play, view
 from tests.support.studio import studio_of
@@ -216,8 +217,7 @@ def test_a_choice_that_does_not_fit_any_more_is_said(repo: Repo, twice: Direct) 
 def test_the_hunk_that_one_stands_on_is_taken_back_alone(
     repo: Repo, twice: Direct
 ) -> None:
-    patch = twice.ask("show", {"id": _burst(twice)})["diff"]
-    (file,) = parse(str(patch)).files
+    (file,) = _files(twice, _burst(twice))
 
     async def steps(on: Play) -> None:
         await on.seen("1 of 2 changes chosen", "y apply")
@@ -233,8 +233,7 @@ def test_a_hunk_that_is_there_no_more_is_not_guessed_at(
     repo: Repo, twice: Direct
 ) -> None:
     burst = _burst(twice)
-    patch = twice.ask("show", {"id": burst})["diff"]
-    (file,) = parse(str(patch)).files
+    (file,) = _files(twice, burst)
     repo.write("a", TWICE.replace("one\n", "mine\n"))
 
     async def steps(on: Play) -> None:
@@ -261,7 +260,7 @@ def test_of_hunks_that_read_the_same_the_one_that_one_stands_on_is_taken_back(
         studio.stop("S1")
     engine = direct(repo)
     burst = _burst(engine)
-    (file,) = parse(str(engine.ask("show", {"id": burst})["diff"])).files
+    (file,) = _files(engine, burst)
 
     async def steps(on: Play) -> None:
         await on.seen("1 of 3 changes chosen", "y apply")
@@ -271,6 +270,10 @@ def test_of_hunks_that_read_the_same_the_one_that_one_stands_on_is_taken_back(
     wish = UndoIntent("undo", targets=(burst,))
     play(PlanScreen(engine, wish, hunk=("a", file.hunks[1])), steps)
     assert repo.read("a") == after.replace("19\n+", "19\n=").encode()
+
+
+def _files(engine: Direct, id: str) -> tuple[FilePatch, ...]:
+    return patch_of(diffs_in(engine.ask("show", {"id": id, "hunks": True}))).files
 
 
 def _burst(engine: Direct) -> str:

@@ -1,20 +1,18 @@
-"""Text of patches as values to draw: files, hunks, lines, and lines side by side.
+"""Patches as values to draw: files, hunks, lines, and lines side by side.
 
-Invariant: pure; no text may stop it, what it does not know becomes a note. Every text that is to
-be shown (titles, notes, heads, lines) is free of control characters, and bounded: what was left
-out is counted.
+Invariant: pure; every text can be read, an unknown line becomes a note. Each text to show (titles,
+notes, heads, lines) is free of control characters, and bounded: what was left out is counted.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple
 
 from gitshadow.errors import ShadowError
-from gitshadow.model import RepoPath
+from gitshadow.model import FileDiff
 from gitshadow.render.style import View, printable, printable_line
-from gitshadow.store import paths
 
 LINES = 50_000
 """So many lines of a patch are taken in, all its files together."""
@@ -72,28 +70,31 @@ class Patch:
     left_out: int = 0
 
 
-def parse(patch: str, *, limit: int = LINES) -> Patch:
-    """Return the patch that a text of `git diff` holds; never raises.
-
-    Args:
-        patch: What `show` or `diff` answered, or nothing.
-        limit: How many lines are taken in.
-    """
-    lines = patch.removesuffix("\n").split("\n") if patch else []
-    reader = _Reader(lines[:limit])
-    return Patch(tuple(reader.files()), max(0, len(lines) - limit))
+def patch_of(diffs: Iterable[FileDiff], *, limit: int = LINES) -> Patch:
+    """Return a patch of some files, at most so many lines of all of them."""
+    files: list[FilePatch] = []
+    left_out = 0
+    for diff in diffs:
+        lines = (*diff.header, *diff.hunks)
+        notes, hunks = _Reader(lines[:limit]).read()
+        left_out += max(0, len(lines) - limit)
+        limit = max(0, limit - len(lines))
+        title, old_path = _shown(diff.path), None
+        if diff.old_path != diff.path:
+            title, old_path = f"{_shown(diff.old_path)} → {title}", diff.old_path
+        files.append(FilePatch(diff.path, title, old_path, tuple(notes), tuple(hunks)))
+    return Patch(tuple(files), left_out)
 
 
 def of_hunk(title: str, lines: Sequence[str]) -> Patch:
     """Return a patch of one file out of the bare lines that a plan offers."""
-    reader = _Reader(lines[:LINES])
-    notes, hunks = reader.body()
+    notes, hunks = _Reader(lines[:LINES]).read()
     found = FilePatch(title, printable(title), notes=tuple(notes), hunks=tuple(hunks))
     return Patch((found,), max(0, len(lines) - LINES))
 
 
 class _Reader:
-    """Read lines one after the other; the counts of a hunk's head say where it ends."""
+    """Read the lines of a file; the counts of a hunk's head say where it ends."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
@@ -102,30 +103,16 @@ class _Reader:
     def _peek(self) -> str | None:
         return self._lines[self._at] if self._at < len(self._lines) else None
 
-    def files(self) -> Iterator[FilePatch]:
-        """Yield the files; lines before the first one are a file without a name."""
-        while (line := self._peek()) is not None:
-            title = ""
-            if line.startswith("diff --git "):
-                title = line.removeprefix("diff --git ")
-                self._at += 1
-            begun = self._at
-            notes, hunks = self.body()
-            names = _names(title, self._lines[begun : self._at])
-            yield FilePatch(
-                names.path, names.title, names.old_path, tuple(notes), tuple(hunks)
-            )
-
-    def body(self) -> tuple[list[str], list[PatchHunk]]:
-        """Read notes and hunks up to the next file."""
+    def read(self) -> tuple[list[str], list[PatchHunk]]:
+        """Return notes and hunks."""
         notes: list[str] = []
         hunks: list[PatchHunk] = []
-        while (line := self._peek()) is not None and not line.startswith("diff --git "):
+        while (line := self._peek()) is not None:
             self._at += 1
             head = _HEAD.match(line)
             if head is not None:
                 hunks.append(self._hunk(head))
-            elif not line.startswith(("index ", "--- ", "+++ ", "rename to ")):
+            elif not line.startswith(("index ", "rename to ")):
                 notes += _note(line)
         return notes, hunks
 
@@ -177,57 +164,6 @@ def _note(line: str) -> list[str]:
         return ["binary content"]
     said = printable(line)[:CHARACTERS].strip()
     return [said] if said else []
-
-
-class _Names(NamedTuple):
-    path: str
-    title: str
-    old_path: str | None = None
-
-
-def _names(title: str, lines: Sequence[str]) -> _Names:
-    """Return what a file is called, from the lines below its title where they say it."""
-    told: dict[str, str] = {}
-    for line in lines:
-        if line.startswith("@@"):
-            break
-        for begin in ("--- ", "+++ ", "rename from ", "rename to "):
-            if line.startswith(begin):
-                told.setdefault(begin, line.removeprefix(begin))
-    old, new = _halves(title)
-    old = told.get("--- ", old)
-    new = told.get("+++ ", new)
-    path = _plain(old if new == "/dev/null" else new, cut=2)
-    if "rename to " in told and "rename from " in told:
-        path = _plain(told["rename to "], cut=0)
-        was = _plain(told["rename from "], cut=0)
-        return _Names(path, f"{_shown(was)} → {_shown(path)}", was)
-    return _Names(path, _shown(path))
-
-
-def _halves(title: str) -> tuple[str, str]:
-    """Split `a/NAME b/NAME`; names with blanks are told by both being the same."""
-    if title.startswith('"'):
-        end = re.match(r'"(?:[^"\\]|\\.)*"', title)
-        if end is not None:
-            return end[0], title[end.end() + 1 :]
-    middle = len(title) // 2
-    if title[middle : middle + 1] == " " and title[2:middle] == title[middle + 3 :]:
-        return title[:middle], title[middle + 1 :]
-    old, _, new = title.partition(" b/")
-    return old, f"b/{new}" if new else old
-
-
-def _plain(name: str, *, cut: int) -> str:
-    """Return a name of a patch as documents spell paths, without `a/` or `b/`."""
-    if not name.startswith('"'):
-        return name[cut:]
-    try:
-        real = paths.parse_path(name)
-    except ShadowError:
-        return name
-
-    return paths.display_path(RepoPath(real[cut:]))
 
 
 def _shown(path: str) -> str:
