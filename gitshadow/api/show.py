@@ -139,9 +139,7 @@ def _describe_session(
     return "session", row, EventFilter(sessions=(session.id,))
 
 
-def _patch(
-    context: RecorderContext, rows: Sequence[Event], *, as_data: bool
-) -> Document:
+def _patch(context: RecorderContext, rows: Sequence[Event], *, as_data: bool) -> Row:
     changed = [row for row in rows if row.path is not None and row.commit is not None]
     if not changed:
         return {"diff": None}

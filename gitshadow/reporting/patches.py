@@ -64,7 +64,7 @@ def _differs(delta: Delta) -> bool:
 
 def patch_fields(
     repo: Repo, deltas: Sequence[Delta], name: str, *, as_data: bool
-) -> dict[str, object]:
+) -> Row:
     """Return a patch as a field of an answer.
 
     Args:
@@ -79,7 +79,7 @@ def patch_fields(
     return {name: "".join(format_delta(repo, delta) for delta in deltas)}
 
 
-def _diff_row(diff: FileDiff) -> dict[str, object]:
+def _diff_row(diff: FileDiff) -> Row:
     return {
         "path": diff.path,
         "old_path": diff.old_path,

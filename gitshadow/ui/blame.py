@@ -1,6 +1,6 @@
-"""Who wrote each line of a file: class, name, and below the prompt of the line one stands on.
+"""Who wrote each line of a file: class, name, and below the prompt of the line under the cursor.
 
-Invariant: whether an agent, a person or nobody known wrote is a letter, never a colour alone.
+Invariant: whether an agent, a person or an unknown author wrote is a letter, never only a colour.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from textual.widgets import Static
 
 from gitshadow.errors import ShadowError
 from gitshadow.render.blame import BlameLine, lines_of, name_of
-from gitshadow.render.document import Document, rows, text
+from gitshadow.render.document import rows, text
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 from gitshadow.ui.dialogs import KeyHint, KeyLine
@@ -143,7 +143,7 @@ class BlameScreen(ModalScreen[int | None]):
         """Begin with a file.
 
         Args:
-            engine: Whom to ask.
+            engine: What answers.
             path: The file, as documents spell it.
             at: The moment at which its content is meant, None for the present one.
             line: The number of the line to begin at.
@@ -155,7 +155,7 @@ class BlameScreen(ModalScreen[int | None]):
         self._line = line or 1
 
     def compose(self) -> ComposeResult:
-        """Lay the lines above what is known of the one that the cursor is on."""
+        """Make the lines, and below them what is known about the line under the cursor."""
         with Vertical():
             yield Static(id="title", markup=False)
             yield BlameView()
@@ -180,7 +180,7 @@ class BlameScreen(ModalScreen[int | None]):
         self.run_worker(self._asked(), exclusive=True)
 
     async def _asked(self) -> None:
-        params: Document = {"path": self._path, "at": self._at}
+        params = {"path": self._path, "at": self._at}
         try:
             document = await asyncio.to_thread(self._engine.ask, "blame", params)
             lines = await asyncio.to_thread(lines_of, document)
@@ -195,7 +195,7 @@ class BlameScreen(ModalScreen[int | None]):
         self._tell()
 
     def on_blame_view_moved(self) -> None:
-        """Tell of the line that the cursor is on."""
+        """Describe the line under the cursor."""
         self._tell()
 
     def _tell(self) -> None:
@@ -204,7 +204,7 @@ class BlameScreen(ModalScreen[int | None]):
         self.query_one(Prose).show(said)
 
     def _seq(self) -> str:
-        """Return the event that wrote the line; tell where there is none."""
+        """Return the event that wrote the line; without one, show that."""
         owner = self.query_one(BlameView).owner
         seq = "" if owner is None else text(owner, "seq")
         if not seq.isdigit() or (owner is not None and text(owner, "machine")):
@@ -224,19 +224,19 @@ class BlameScreen(ModalScreen[int | None]):
         self.query_one(BlameView).action_find()
 
     def action_undo(self) -> None:
-        """Plan to take back what wrote the line."""
+        """Plan to undo the change that wrote the line."""
         seq = self._seq()
         if seq:
             wish = UndoIntent("undo", targets=(seq,))
             self.app.push_screen(PlanScreen(self._engine, wish), self._undone)
 
-    def _undone(self, report: Document | None) -> None:
+    def _undone(self, report: object) -> None:
         if report is not None and self._at is None:
             self._line = self.query_one(BlameView).cursor + 1
             self._ask()
 
     def action_leave(self) -> None:
-        """Go back to where one came from."""
+        """Go back."""
         self.dismiss(None)
 
 

@@ -12,7 +12,7 @@ from textual.widget import Widget
 from textual.worker import get_current_worker
 
 from gitshadow.errors import ShadowError
-from gitshadow.render.document import Document, flag, text
+from gitshadow.render.document import flag, text
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.paging import PAGE, PageWindow, opened, opened_upwards, with_newer
 from gitshadow.ui.patches import Patch, patch_of
@@ -43,7 +43,7 @@ _FILES = 20_000
 
 
 class HistoryState(NamedTuple):
-    """Hold what ops and pins say, and the op that is being applied right now, if any."""
+    """What ops and pins mean for the timeline, and the op that is applied right now, if any."""
 
     marks: UndoMarks
     pins: tuple[PinRow, ...]
@@ -51,14 +51,14 @@ class HistoryState(NamedTuple):
 
 
 class FoundEvent(NamedTuple):
-    """Hold an event that was looked for, and a window around it."""
+    """An event that was searched, and a window around it."""
 
     window: PageWindow
     seq: int
 
 
 class Listed(NamedTuple):
-    """Hold the files of a block, and whether there are more than could be read."""
+    """The files of a block, and whether there are more than were read."""
 
     files: tuple[FileRow, ...]
     is_cut: bool = False
@@ -144,10 +144,10 @@ class DataSource(NamedTuple):
         if line.event is not None or block.kind is BlockKind.LOOSE:
             named = [event for event in block.events if event.path == path]
             seq = line.event.seq if line.event else named[0].seq if named else 0
-            return self._patch("show", {"id": str(seq)})
-        return self._patch("show", {"id": block.target, "paths": [path]})
+            return self._patch("show", id=str(seq))
+        return self._patch("show", id=block.target, paths=[path])
 
-    def _patch(self, verb: str, params: Document) -> Patch | None:
+    def _patch(self, verb: str, **params: object) -> Patch | None:
         diffs = diffs_in(self.engine.ask(verb, {**params, "hunks": True}))
         return patch_of(diffs) if diffs else None
 
@@ -158,7 +158,7 @@ class DataSource(NamedTuple):
 
     def patch_since(self, line: TimelineLine, path: str) -> Patch | None:
         """Return how a file differs between the moment of a line and now."""
-        return self._patch("diff", {"a": moment_named(line), "paths": [path]})
+        return self._patch("diff", a=moment_named(line), paths=[path])
 
     def content(self, line: TimelineLine, path: str) -> str:
         """Return a file as it was at the moment of a line, its bytes in base64."""
@@ -171,7 +171,7 @@ def _number(value: object) -> int:
 
 
 class Answered(Message):
-    """Bring an answer to the thread that draws."""
+    """An answer, for the thread that draws."""
 
     def __init__(self, deliver: Callable[[], None]) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ class Answered(Message):
 
 
 class Failed(Message):
-    """Tell that a question has no answer."""
+    """A question failed."""
 
     def __init__(self, error: ShadowError, about: str) -> None:
         super().__init__()
@@ -187,7 +187,7 @@ class Failed(Message):
 
 
 class Looked(Message):
-    """Tell that a look at the journal has found something: nobody waited for it."""
+    """The journal has changed; no question was asked."""
 
     def __init__(self, deliver: Callable[[], None]) -> None:
         super().__init__()
@@ -195,7 +195,7 @@ class Looked(Message):
 
 
 class Waiting(Message):
-    """Tell that a question was asked, or that its answer is there."""
+    """A question was asked, or was answered."""
 
     def __init__(self, begun: bool) -> None:
         super().__init__()
@@ -205,10 +205,10 @@ class Waiting(Message):
 def ask(
     asker: Widget, about: str, question: Callable[[], _T], then: Callable[[_T], None]
 ) -> None:
-    """Ask on a thread; a newer question about the same makes an older one void.
+    """Ask on a thread; a newer question about the same subject replaces an older one.
 
     Args:
-        asker: Whom the answer goes to: it takes the messages of this module.
+        asker: The widget that gets the answer: it handles the messages of this module.
         about: What it is about; a failure names it.
         question: Runs on the thread.
         then: Runs on the thread that draws, with the answer.

@@ -4,8 +4,8 @@ Invariant: files change only by a plan that was shown; deleting a pin asks first
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import ClassVar, NamedTuple, TypeVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -16,8 +16,8 @@ from textual.widgets import Static
 
 from gitshadow.errors import ShadowError
 from gitshadow.messages.codec import decode
-from gitshadow.messages.pins import PinRow
-from gitshadow.render.document import Document, inner, rows, text
+from gitshadow.messages.pins import PinsAnswer
+from gitshadow.render.document import inner
 from gitshadow.render.report import report_lines
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time, pin_lines
@@ -26,15 +26,24 @@ from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.lines import Choices, Prose
 from gitshadow.ui.plans import PlanScreen
 from gitshadow.ui.ports import UiBackend, UndoIntent
+from gitshadow.ui.rows import OpRow, ops_in
 
 _LIMIT = 1_000
 _NO_PINS = "no pins yet: a saves the current state under a name, restore restores it"
+_T = TypeVar("_T")
+
+
+class ListedRow(NamedTuple):
+    """A row of a list, and the id that verbs take."""
+
+    id: str
+    line: str
 
 
 class RowsScreen(ModalScreen[bool]):
     """List the rows of a verb's answer; the screen's answer is whether anything changed.
 
-    Subclasses set what the class variables say, and show one row, an error and a note.
+    Subclasses set the class variables, fetch the rows, and show errors below them.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -49,15 +58,12 @@ class RowsScreen(ModalScreen[bool]):
     """
     HEADING: ClassVar[str]
     KEYS: ClassVar[tuple[KeyHint, ...]]
-    VERB: ClassVar[str]
-    PARAMS: ClassVar[Document] = {}
-    ID: ClassVar[str]
     EMPTY: ClassVar[str]
 
     def __init__(self, engine: UiBackend) -> None:
         super().__init__()
-        self._engine = engine
-        self._rows: list[Mapping[str, object]] = []
+        self.engine = engine
+        self._rows: Sequence[ListedRow] = ()
         self._changed = False
 
     def note(self) -> Widget:
@@ -72,8 +78,8 @@ class RowsScreen(ModalScreen[bool]):
         """Show an error below the list."""
         raise NotImplementedError
 
-    def lines(self, rows: list[Mapping[str, object]]) -> Iterable[str]:
-        """Return a line for each row."""
+    def fetch(self) -> Sequence[ListedRow]:
+        """Ask for the rows; called on a thread of its own."""
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
@@ -91,26 +97,26 @@ class RowsScreen(ModalScreen[bool]):
         self.query_one(Choices).focus()
         self.reload()
 
-    def reload(self, verb: str = "", params: Document | None = None) -> None:
-        """Run a verb that changes something, if one is named, and ask for the rows again."""
-        self.run_worker(self._reloaded(verb, params or {}), exclusive=True)
+    def reload(self, change: Callable[[], object] | None = None) -> None:
+        """Fetch the rows again, after a change if one is given."""
+        self.run_worker(self._reloaded(change), exclusive=True)
 
-    async def _reloaded(self, verb: str, params: Document) -> None:
-        if verb:
-            if await self.answer(verb, params) is None:
+    async def _reloaded(self, change: Callable[[], object] | None) -> None:
+        if change is not None:
+            if await self.answer(change) is None:
                 return
             self._changed = True
-        document = await self.answer(self.VERB, self.PARAMS)
-        if document is not None:
-            self._rows = rows(document, "rows")
-            self.query_one(Choices).show(self.lines(self._rows))
-            self.say(*([] if self._rows else [self.EMPTY]))
+        found = await self.answer(self.fetch)
+        if found is not None:
+            self._rows = found
+            self.query_one(Choices).show(row.line for row in found)
+            self.say(*([] if found else [self.EMPTY]))
 
-    async def answer(self, verb: str, params: Document) -> Document | None:
-        """Return a verb's answer; None after an error, which is shown."""
+    async def answer(self, question: Callable[[], _T]) -> _T | None:
+        """Return the answer to a question; None after an error, which is shown."""
         self.say("...")
         try:
-            return await asyncio.to_thread(self._engine.ask, verb, params)
+            return await asyncio.to_thread(question)
         except ShadowError as error:
             self.fail(error)
             return None
@@ -119,13 +125,13 @@ class RowsScreen(ModalScreen[bool]):
     def chosen(self) -> str:
         """Return the id of the row under the cursor, nothing if there is none."""
         at = self.query_one(Choices).cursor
-        return text(self._rows[at], self.ID) if at < len(self._rows) else ""
+        return self._rows[at].id if at < len(self._rows) else ""
 
     def plan(self, wish: UndoIntent) -> None:
-        """Show the plan of a wish."""
-        self.app.push_screen(PlanScreen(self._engine, wish), self._planned)
+        """Show the plan of an intent."""
+        self.app.push_screen(PlanScreen(self.engine, wish), self._planned)
 
-    def _planned(self, report: Document | None) -> None:
+    def _planned(self, report: object) -> None:
         if report is not None:
             self._changed = True
             self.reload()
@@ -153,7 +159,6 @@ class OpsScreen(RowsScreen):
         KeyHint("r", "redo it", "begin('redo')"),
         KeyHint("u", "undo it", "begin('undo')"),
     )
-    VERB, PARAMS, ID = "ops", {"limit": _LIMIT}, "id"
     EMPTY = "nothing has been undone yet"
 
     def note(self) -> Widget:
@@ -169,9 +174,10 @@ class OpsScreen(RowsScreen):
         hint = [f"hint: {printable(error.hint)}"] if error.hint else []
         self.say(f"error: {printable(error.message)}", *hint)
 
-    def lines(self, rows: list[Mapping[str, object]]) -> Iterable[str]:
-        """Return a line for each op."""
-        return map(_op_line, rows)
+    def fetch(self) -> Sequence[ListedRow]:
+        """Ask for the ops."""
+        ops = ops_in(self.engine.ask("ops", {"limit": _LIMIT}))
+        return [ListedRow(op.id, _op_line(op)) for op in ops]
 
     def action_report(self) -> None:
         """Show what the op did to each file."""
@@ -180,9 +186,10 @@ class OpsScreen(RowsScreen):
             self.run_worker(self._report(op), exclusive=True)
 
     async def _report(self, op: str) -> None:
-        document = await self.answer("show", {"id": op})
-        if document is not None:
-            report = inner(document, "report")
+        report = await self.answer(
+            lambda: inner(self.engine.ask("show", {"id": op}), "report")
+        )
+        if report is not None:
             lines = report_lines(report, View(colour=True)) if report else ["no report"]
             self.say(*lines)
 
@@ -193,12 +200,12 @@ class OpsScreen(RowsScreen):
             self.plan(UndoIntent(verb, targets=(op,)))
 
 
-def _op_line(row: Mapping[str, object]) -> str:
+def _op_line(op: OpRow) -> str:
     """Return an op in few columns; whether it is in effect comes before its target."""
-    state = "undone" if text(row, "undone_by") else printable(text(row, "status"))
-    when = local_time(text(row, "ts"))[len("2026-") : -len(":00")]
-    kind, target = printable(text(row, "kind")), printable(text(row, "target"))
-    return f"{printable(text(row, 'id'))}  {when}  {kind:<8}  {state:<10}  {target}"
+    state = "undone" if op.undone_by else printable(op.status)
+    when = local_time(op.ts)[len("2026-") : -len(":00")]
+    kind, target = printable(op.kind), printable(op.target)
+    return f"{printable(op.id)}  {when}  {kind:<8}  {state:<10}  {target}"
 
 
 class PinsScreen(RowsScreen):
@@ -220,7 +227,7 @@ class PinsScreen(RowsScreen):
         KeyHint("a", "pin the current state", "add"),
         KeyHint("x", "delete", "delete"),
     )
-    VERB, ID, EMPTY = "pins", "name", _NO_PINS
+    EMPTY = _NO_PINS
 
     def note(self) -> Widget:
         """Return the widget of errors."""
@@ -236,16 +243,20 @@ class PinsScreen(RowsScreen):
         hint = f"; {error.hint}" if error.hint else ""
         self.say(f"{error.message}{hint}")
 
-    def lines(self, rows: list[Mapping[str, object]]) -> Iterable[str]:
-        """Return a line for each pin."""
-        return pin_lines([decode(PinRow, row) for row in rows], View())
+    def fetch(self) -> Sequence[ListedRow]:
+        """Ask for the pins."""
+        found = decode(PinsAnswer, self.engine.ask("pins", {})).rows
+        lines = pin_lines(found, View())
+        return [
+            ListedRow(row.name, line) for row, line in zip(found, lines, strict=True)
+        ]
 
     def action_add(self) -> None:
         """Ask for a name and pin the current state."""
 
         def pin(name: str | None) -> None:
             if name:
-                self.reload("pin", {"name": name})
+                self.reload(lambda: self.engine.ask("pin", {"name": name}))
 
         self.app.push_screen(LineScreen("a name for the current state"), pin)
 
@@ -255,7 +266,7 @@ class PinsScreen(RowsScreen):
 
         def delete(sure: bool | None) -> None:
             if sure:
-                self.reload("unpin", {"name": name})
+                self.reload(lambda: self.engine.ask("unpin", {"name": name}))
 
         if name:
             asked = f"delete pin {printable(name)}? No file changes."
