@@ -1,4 +1,4 @@
-"""`git agent-undo ui`: the history on a screen, to look at and to undo in."""
+"""`git agent-undo ui`: browse the history on a screen, and undo from there."""
 
 import locale
 import os
@@ -70,10 +70,10 @@ def _show(layout: Layout, *, light: bool, ascii: bool, words: tuple[str, ...]) -
 
 
 def _check_terminal() -> None:
-    """Refuse where nothing can be drawn.
+    """Refuse to start if nothing can be drawn.
 
     Raises:
-        UsageError: it is no terminal, or one that cannot move its cursor.
+        UsageError: there is no terminal, or it cannot move its cursor.
     """
     others = "git agent-undo log, and git agent-undo show ID"
     if not is_interactive():
@@ -86,7 +86,7 @@ def _check_terminal() -> None:
 
 
 def _has_unicode() -> bool:
-    """Tell whether the locale says that the terminal shows UTF-8."""
+    """Return whether the terminal shows UTF-8, by the locale."""
     if is_plain_locale(os.environ):
         return False
     try:
@@ -97,6 +97,6 @@ def _has_unicode() -> bool:
 
 
 def _is_light() -> bool:
-    """Tell whether the terminal says that its ground is light, as some do in COLORFGBG."""
+    """Return whether the background is light, as some terminals report in COLORFGBG."""
     ground = os.environ.get("COLORFGBG", "").rpartition(";")[2]
     return ground.isdigit() and ground not in _DARK_GROUNDS

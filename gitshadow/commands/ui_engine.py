@@ -1,7 +1,7 @@
-"""What the view asks, answered as for every command: by the daemon, or in this process.
+"""Answers for the terminal UI, as for every command: by the daemon, or in this process.
 
-Invariant: nothing is printed, because the screen is the view's; what an answer has to say beside
-itself is handed to whoever listens.
+Invariant: nothing is printed, because the UI draws on the screen; notes that come with an answer
+are passed to a callback.
 """
 
 import os
@@ -28,7 +28,7 @@ _STAMPED = ("", "-wal")
 
 
 class HereEngine:
-    """Answer about one worktree; paths are relative to its top, wherever the user stands."""
+    """Answer about one worktree; paths are relative to its top, not to the current directory."""
 
     def __init__(self, layout: Layout, told: Callable[[str], None]) -> None:
         self._layout, self._told = layout, told
@@ -37,7 +37,7 @@ class HereEngine:
         self._one_at_a_time = threading.Lock()
 
     def ask(self, verb: str, params: Mapping[str, object], /) -> Document:
-        """Return a verb's document; notes about interrupted undos are told.
+        """Return a verb's document; notes about interrupted undos go to the callback.
 
         Raises:
             ShadowError: what the verb raised.
@@ -50,7 +50,7 @@ class HereEngine:
         return document
 
     def plan(self, wish: UndoIntent, /) -> Document:
-        """Return the plan of a wish.
+        """Return the plan of an intent.
 
         Raises:
             ShadowError: it cannot be planned.
@@ -58,10 +58,10 @@ class HereEngine:
         return self._undo(wish, None)
 
     def apply(self, wish: UndoIntent, token: str, /) -> Document:
-        """Carry out the plan with a token, or nothing.
+        """Apply exactly the plan with a token, or nothing.
 
         Raises:
-            ShadowError: the world changed since, or another process is at work.
+            ShadowError: files changed since, or another process is running.
         """
         return self._undo(wish, token)
 
@@ -86,7 +86,7 @@ class HereEngine:
 
 
 def _refused(found: HandOverError) -> RefusedError:
-    """Return what says that the files alone would be half of an undo, and how to do it whole."""
+    """Return the error that the files are only a part of this undo, with the command for all."""
     named = found.turn or found.op or f"session {found.session}"
     at = f"--session {shlex.quote(found.session)}"
     if found.op:

@@ -1,5 +1,5 @@
-"""The terminal view: what happened in this worktree, to look at and to undo in.
+"""The terminal UI: browse the history of a worktree, and undo from there.
 
-Invariant: everything shown comes from the JSON documents of the engine's verbs, and every change
-goes through a plan that was shown; only this room imports textual.
+Invariant: everything shown comes from the JSON documents of the verbs, and every change is made
+by a plan that was shown; only this package imports textual.
 """

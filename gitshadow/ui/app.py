@@ -28,14 +28,14 @@ from gitshadow.ui.main import MainScreen
 from gitshadow.ui.ports import UiBackend
 
 _ROUNDS = 2
-"""The first goes behind the key, the second behind what a widget told itself because of it."""
+"""The first follows the key, the second the messages that a widget sent itself because of it."""
 _LONGEST_S = 0.25
 _STRONG = 60
 """So far apart the parts of a colour are, of 255, when it is no grey and no tint."""
 
 
 class Past(Message):
-    """Go the way of a key, behind it: when it arrives, all have seen that key."""
+    """Follow a key through the widgets: when this arrives, all of them have seen the key."""
 
     def __init__(self, screen: Screen[object], rounds: int) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Past(Message):
 
 
 class UiSettings(NamedTuple):
-    """Hold what the view is to know of its surroundings.
+    """What the UI needs to know about its environment.
 
     `moment` reads a time as typed, into nanoseconds, and raises UsageError.
     """
@@ -85,12 +85,12 @@ class ViewApp(App[object]):
 
     @property
     def unexpected(self) -> BaseException | None:
-        """Return the error that nobody expected and that ended the view, if one did."""
+        """Return the unexpected error that ended the UI, if there was one."""
         found = self._exception
         return found.error if isinstance(found, WorkerFailed) else found
 
     def _fatal_error(self) -> None:
-        """End; who runs the view says why.
+        """End; the caller of the app reports why.
 
         textual 8.2 would print a traceback with the values of variables, prompts among them.
         """
@@ -124,7 +124,7 @@ class ViewApp(App[object]):
 
     @on(Past)
     async def _followed(self, past: Past) -> None:
-        """Go on when a key has been seen by all, and the screen that it opened stands."""
+        """Continue when all have seen a key, and the screen that it opened is shown."""
         if past is not self._past:
             return
         if past.screen is not self.screen:
@@ -135,12 +135,16 @@ class ViewApp(App[object]):
             await self._hand_on()
 
     def _told(self, note: str) -> None:
-        """Show what an answer had to say beside itself; called on any thread."""
+        """Show a note that came with an answer; called on any thread."""
         self.call_from_thread(self.main.say, note)
 
 
 class Uncoloured(LineFilter):
-    """Take the colours out of segments."""
+    """Remove the colours from segments, for people who set NO_COLOR (no-color.org).
+
+    A strong background becomes reversed text; weak tints and greys are dropped, because signs and
+    words next to them have the same meaning.
+    """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Return the segments without colours."""

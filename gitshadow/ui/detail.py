@@ -26,7 +26,7 @@ from gitshadow.ui.timeline import TimelineLine, heading
 from gitshadow.words import counted
 
 _SETTLES_S = 0.06
-"""So long the cursor stands still before what it stands on is asked for."""
+"""The cursor rests so long before the files under it are asked for."""
 _FILES, _DIFF = "the files", "the diff"
 _LETTERS: Mapping[str, str] = {
     "create": "A",
@@ -40,14 +40,14 @@ _LETTERS: Mapping[str, str] = {
 
 
 class TreeLine(NamedTuple):
-    """Hold one line of a tree: a directory, or a file below it."""
+    """One line of a tree: a directory, or a file below it."""
 
     directory: str = ""
     file: FileRow | None = None
 
 
 def tree_of(files: Sequence[FileRow]) -> Iterator[TreeLine]:
-    """Yield files below the directories that they lie in, those of the top first."""
+    """Yield files below their directories, those of the top directory first."""
     placed = sorted((file.path.rpartition("/")[0], file) for file in files)
     before = ""
     for directory, file in placed:
@@ -61,7 +61,7 @@ class FileList(Listing):
     """Show the files that a block changed, or that differ between a moment and now."""
 
     class Selected(Message):
-        """Tell that another file is under the cursor."""
+        """Another file is under the cursor."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -98,7 +98,7 @@ class FileList(Listing):
         self.changed(numbers.get(path, 0), top=0)
 
     def row_count(self) -> int:
-        """Return how many lines there are; without files one that says so."""
+        """Return how many lines there are; without files, one with a note."""
         return len(self._lines) or 1
 
     def can_stop(self, row: int) -> bool:
@@ -128,14 +128,14 @@ class FileList(Listing):
         ]
 
     def moved(self) -> None:
-        """Tell which file is selected."""
+        """Report which file is selected."""
         if self.file != self._told:
             self._told = self.file
             self.post_message(self.Selected())
 
 
 class Detail(Container):
-    """Show the files and a diff of one line of the time line."""
+    """Show the files and a diff of one line of the timeline."""
 
     def __init__(self, source: DataSource, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -158,7 +158,7 @@ class Detail(Container):
 
     @property
     def since(self) -> bool:
-        """Tell whether what differs from then to now is shown; of a pin nothing else can be."""
+        """Return whether the differences from then to now are shown, as always for a pin."""
         block = self._line.block if self._line else None
         return self._moment or (block is not None and block.pin is not None)
 
@@ -179,7 +179,7 @@ class Detail(Container):
         """Return the hunk that the diff is at; on the line of a file's name its first one.
 
         Raises:
-            UsageError: it stands on none that can be undone.
+            UsageError: there is no hunk under the cursor that can be undone.
         """
         found = self.diff.place
         if found is not None and found.hunk is None and found.file.hunks:
@@ -205,7 +205,7 @@ class Detail(Container):
         self.reload()
 
     def reload(self) -> None:
-        """Ask for the files anew."""
+        """Ask for the files again."""
         line = self._line
         if line is None or line.block is None:
             self.files.hold((), "", "")
@@ -241,7 +241,7 @@ class Detail(Container):
         ask(self.screen, _DIFF, lambda: question(line, file.path), hold)
 
     def _is_selected(self, line: TimelineLine) -> bool:
-        """Tell whether an answer still is about what is selected."""
+        """Return whether an answer is about the line that is selected now."""
         return self._line is not None and self._line.key == line.key
 
     def tell(self) -> None:

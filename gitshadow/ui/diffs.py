@@ -49,7 +49,7 @@ _BY_NAME: Mapping[str, str] = {
 
 
 class TokenKind(StrEnum):
-    """Say what a part of a line is, as far as it gets a colour."""
+    """The kind of a part of a line that gets a colour."""
 
     COMMENT = "comment"
     KEYWORD = "keyword"
@@ -59,7 +59,7 @@ class TokenKind(StrEnum):
 
 
 class Tint(NamedTuple):
-    """Hold where in a line what begins and ends."""
+    """Where in a line a part of a kind begins and ends."""
 
     start: int
     end: int
@@ -84,7 +84,10 @@ class _Kinds(HighlightTheme):
 
 
 def tints(path: str, lines: Sequence[str]) -> Tints:
-    """Return the tints of each line, by the type of file that a path names."""
+    """Return the tints of each line, by the type of file that a path names.
+
+    Unknown types and long texts have none. It is too slow for the thread that draws.
+    """
     nothing: list[list[Tint]] = [[] for _ in lines]
     too_many = len(lines) > _TINTED_LINES or sum(map(len, lines)) > _TINTED_CHARACTERS
     if too_many or any(len(line) > _LINE_CHARACTERS for line in lines):
@@ -126,7 +129,7 @@ def _language(name: str) -> str:
 
 
 class RowKind(Enum):
-    """Say what a row shows."""
+    """What a row shows."""
 
     FILE = auto()
     NOTE = auto()
@@ -135,7 +138,7 @@ class RowKind(Enum):
 
 
 class Row(NamedTuple):
-    """Hold one row: what it says, or which lines of which hunk stand in it."""
+    """One row: its text, or the numbers of its lines in a hunk."""
 
     kind: RowKind
     text: str = ""
@@ -193,7 +196,7 @@ def _number(line: PatchLine | None) -> int | None:
 
 
 class DiffCursor(NamedTuple):
-    """Hold where the cursor is; no hunk above the first one of a file."""
+    """Where the cursor is; without a hunk above the first one of a file."""
 
     file: FilePatch
     hunk: PatchHunk | None
@@ -238,7 +241,7 @@ class DiffView(TextView):
     BINDINGS: ClassVar[list[BindingType]] = keys.bindings(keys.DIFF)
 
     side: reactive[bool] = reactive(False)
-    """Whether it is to be side by side, where there is room."""
+    """Whether to show it side by side if there is room."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -296,7 +299,7 @@ class DiffView(TextView):
         self._rows = [] if empty else rows(self._patch)
 
     def _rearrange(self) -> None:
-        """Arrange anew and stay at the same line."""
+        """Arrange the rows again and stay at the same line."""
         if not self._rows:
             return
         here = self._rows[self.cursor]
@@ -309,12 +312,12 @@ class DiffView(TextView):
         self._rearrange()
 
     def on_resize(self) -> None:
-        """Go back to one column where two have no room any more."""
+        """Return to one column if there is no room for two."""
         if self._beside != (self.side and self.size.width >= SIDE_COLUMNS):
             self._rearrange()
 
     def action_toggle_side(self) -> None:
-        """Show both sides beside each other, or one column again."""
+        """Show both sides side by side, or one column again."""
         self.side = not self.side
         if self.side and not self._beside:
             self.notify(f"side by side needs {SIDE_COLUMNS} columns")

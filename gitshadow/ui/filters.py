@@ -1,6 +1,6 @@
-"""What is to be shown: one line of words such as `agent:codex file:src since:2h parser`.
+"""Filters of the timeline: words such as `agent:codex file:src since:2h parser`.
 
-Invariant: pure; what is typed comes back as the same filter, a word that cannot be read is an
+Invariant: pure; a filter's text gives the same filter, and a word that cannot be read is an
 error that names it.
 """
 
@@ -22,7 +22,7 @@ KEYS: Mapping[str, str] = {
 
 
 class Filter(NamedTuple):
-    """Hold what restricts the time line; what is empty does not."""
+    """What restricts the timeline; an empty field does not."""
 
     text: str = ""
     agent: str = ""

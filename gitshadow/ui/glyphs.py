@@ -1,7 +1,7 @@
-"""What a terminal can show: texts made safe for it, and the signs of the view.
+"""What a terminal can show: safe texts, and the signs of the UI.
 
-Invariant: what leaves here is one line, holds no control character, and only ASCII where the
-terminal has no more.
+Invariant: every text is one line without control characters, and only ASCII if the
+terminal has nothing else.
 """
 
 from typing import NamedTuple, Protocol
@@ -11,11 +11,11 @@ from rich.cells import cell_len, set_cell_size
 from gitshadow.render.style import printable
 
 _PER_CELL = 4
-"""So many characters of a text are looked at for one cell: marks without a width are few."""
+"""So many characters of a text are read for one cell: marks without a width are rare."""
 
 
 class Glyphs(NamedTuple):
-    """Hold which characters the terminal has."""
+    """The characters that the terminal can show."""
 
     unicode: bool = True
 
@@ -27,9 +27,9 @@ class Glyphs(NamedTuple):
         return safe.encode("ascii", "backslashreplace").decode("ascii")
 
     def cut(self, text: str, width: int) -> str:
-        """Return a text as one line of at most so many cells; a mark says that more follows.
+        """Return a text as one line of at most so many cells; a mark shows that more follows.
 
-        Of a long text only the beginning is looked at.
+        Only the beginning of a long text is read.
         """
         if width <= 0:
             return ""
@@ -49,17 +49,17 @@ class Glyphs(NamedTuple):
 
     @property
     def bar(self) -> str:
-        """Return the sign of a lane that goes on."""
+        """Return the sign of a lane that continues."""
         return "│" if self.unicode else "|"
 
     @property
     def rule(self) -> str:
-        """Return the sign of which separating lines are made."""
+        """Return the sign of separating lines."""
         return "─" if self.unicode else "-"
 
     @property
     def undone(self) -> str:
-        """Return the sign of what was taken back."""
+        """Return the sign of what was undone."""
         return "↶" if self.unicode else "<"
 
     @property
@@ -74,13 +74,13 @@ class Glyphs(NamedTuple):
 
 
 class _Shown(Protocol):
-    """Have an app, as every widget and screen has."""
+    """A widget or screen, which has an app."""
 
     @property
     def app(self) -> object: ...
 
 
 def glyphs_of(widget: _Shown) -> Glyphs:
-    """Return the signs of the app that shows a widget; all of them where it does not say."""
+    """Return the signs of the app that shows a widget; all of them if it has none."""
     found = getattr(widget.app, "glyphs", None)
     return found if isinstance(found, Glyphs) else Glyphs()

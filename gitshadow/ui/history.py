@@ -1,4 +1,4 @@
-"""The time line as a list: blocks in their lanes, newest at the top.
+"""The timeline as a list: blocks in their lanes, newest at the top.
 
 Invariant: what is selected stays selected when rows come in above or below it.
 """
@@ -33,10 +33,10 @@ from gitshadow.ui.timeline import (
 )
 
 _NEAR = 60
-"""With fewer lines than this between the screen and the end of what is held, more is fetched."""
+"""With fewer lines than this between the screen and the end of the rows, more are fetched."""
 _DARK = ("#e69f00", "#56b4e9", "#2fbf94", "#f0e442", "#e08fbd", "#ff8a4c")
 _LIGHT = ("#8a5a00", "#00609c", "#006b4f", "#6b6200", "#8f3f6f", "#a83f00")
-"""Colours that people who confuse some of them tell apart; the letter says it too."""
+"""Colours that colour-blind people can distinguish; the letter has the same meaning."""
 _WIDE, _MEDIUM = 100, 70
 
 
@@ -44,20 +44,20 @@ _local = lru_cache(maxsize=4 * HELD)(local_time)
 
 
 class History(Listing):
-    """Show the time line."""
+    """Show the timeline."""
 
     class Selected(Message):
-        """Tell that another block, or another event of it, is under the cursor."""
+        """Another block, or another event of it, is under the cursor."""
 
     class Wanting(Message):
-        """Tell that the end of what is held is near."""
+        """The end of the loaded rows is near."""
 
         def __init__(self, older: bool) -> None:
             super().__init__()
             self.older = older
 
     class Jumping(Message):
-        """Tell that the other end of the history is wanted, which is not held."""
+        """The other end of the history is wanted, which is not loaded."""
 
         def __init__(self, oldest: bool) -> None:
             super().__init__()
@@ -76,7 +76,7 @@ class History(Listing):
         self._told = ""
 
     def hold(self, window: PageWindow) -> None:
-        """Show other rows; the cursor stays on its line where that is still there."""
+        """Show other rows; the cursor stays on its line if that is still there."""
         self.window = window
         self._fold()
 
@@ -97,11 +97,11 @@ class History(Listing):
 
     @property
     def blocks(self) -> Sequence[Block]:
-        """Return the blocks that are held, newest first."""
+        """Return the loaded blocks, newest first."""
         return [one.block for one in self._lines if one.block and not one.event]
 
     def select(self, key: str) -> bool:
-        """Put the cursor on the line with a key; tell whether there is one."""
+        """Put the cursor on the line with a key; return whether there is one."""
         for number, line in enumerate(self._lines):
             if line.key == key:
                 self.go(number)
@@ -109,7 +109,7 @@ class History(Listing):
         return False
 
     def find(self, wanted: str, *, older: bool, here: bool = False) -> bool:
-        """Go to the next block whose prompt or files hold a text; tell whether one is held.
+        """Go to the next block whose prompt or files contain a text; return whether one is loaded.
 
         With `here` the block under the cursor counts.
         """
@@ -125,7 +125,7 @@ class History(Listing):
         return False
 
     def select_event(self, seq: int) -> bool:
-        """Put the cursor on the block that holds an event; tell whether it is held."""
+        """Put the cursor on the block of an event; return whether it is loaded."""
         for number, line in enumerate(self._lines):
             if line.block and any(event.seq == seq for event in line.block.events):
                 self.go(number)
@@ -133,7 +133,7 @@ class History(Listing):
         return False
 
     def _fold(self) -> None:
-        """Make the lines anew, and put the cursor where it was."""
+        """Make the lines again, and put the cursor where it was."""
         selected = self.line
         offset, at_top = self.cursor - self.top, self.top == 0
         blocks = blocks_of(self.window.rows, self.pins if not self.window.newer else ())
@@ -165,7 +165,7 @@ class History(Listing):
         return FIRST_AGENT + (6 if width >= _WIDE else 4 if width >= _MEDIUM else 2)
 
     def row_count(self) -> int:
-        """Return how many lines there are; without rows one that says so."""
+        """Return how many lines there are; without rows, one with a note."""
         return len(self._lines) or 1
 
     def can_stop(self, row: int) -> bool:
@@ -186,7 +186,7 @@ class History(Listing):
         return self._draw_block(line.block, width)
 
     def render_line(self, y: int) -> Strip:
-        """Draw one line of the screen; behind the last one say that the history goes on."""
+        """Draw one line of the screen; after the last one, that there are older changes."""
         if self._lines and self.top + y == len(self._lines) and self.window.older:
             glyphs, width = glyphs_of(self), self.size.width
             said = glyphs.cut(f" {glyphs.more} older changes: down", width)
@@ -210,7 +210,7 @@ class History(Listing):
         return pieces
 
     def said_of(self, block: Block) -> str:
-        """Return what a block's line says behind its lanes."""
+        """Return the text of a block's line after its lanes."""
         if block.pin is not None:
             return f"pin {block.pin.name}"
         head = block.head
@@ -228,7 +228,7 @@ class History(Listing):
         return f"{who:<11} {counted:<8} {said}"
 
     def _goes_on(self, block: Block) -> bool:
-        """Tell whether more of a block may lie beyond what is held."""
+        """Return whether a block may have more events than are loaded."""
         window = self.window
         below = window.older and block.events[-1] is window.rows[-1]
         return below or (window.newer and block.events[0] is window.rows[0])
@@ -252,7 +252,7 @@ class History(Listing):
         ]
 
     def _graph(self, block: Block, *, event: bool = False) -> list[Segment]:
-        """Draw the lanes beside a line: letters where blocks lie, bars where lanes go on."""
+        """Draw the lanes of a line: letters for blocks, bars where lanes continue."""
         glyphs, place = glyphs_of(self), self._places[block.key]
         beside = {*place.beside, *((place.column,) if event else ())}
         pieces = []
@@ -274,7 +274,7 @@ class History(Listing):
         return pieces
 
     def colour(self, lane: str) -> Style:
-        """Return the style of a lane; its letter tells as much."""
+        """Return the style of a lane; its letter identifies it too."""
         if lane == YOU:
             return Style(bold=True)
         if lane in (UNKNOWN, NOBODY):
@@ -284,7 +284,7 @@ class History(Listing):
         return Style(color=palette[number % len(palette)], bold=True)
 
     def legend(self) -> list[tuple[str, str]]:
-        """Return the lanes that are on the screen: each with what it stands for, in order."""
+        """Return the lanes on the screen, each with its meaning, in order."""
         found: dict[str, str] = {}
         for line in self._lines[self.top : self.top + max(1, self.size.height)]:
             if line.block is not None and line.block.lane != NOBODY:
@@ -293,7 +293,7 @@ class History(Listing):
         return sorted(found.items(), key=lambda item: self.letters[item[0]])
 
     def moved(self) -> None:
-        """Tell what is selected, and when the end of what is held is near."""
+        """Report what is selected, and that the end of the loaded rows is near."""
         key = self.line.key if self.line else ""
         if key != self._told:
             self._told = key
@@ -308,7 +308,7 @@ class History(Listing):
             self.post_message(self.Wanting(older=False))
 
     def go(self, row: int, step: int = 1) -> None:
-        """Put the cursor on a line; beyond the ends more is wanted, however much is held."""
+        """Put the cursor on a line; beyond the ends ask for more, however much is loaded."""
         if self.window.is_full and row >= self.row_count() and self.window.older:
             self.post_message(self.Wanting(older=True))
         elif self.window.is_full and row <= 0 and self.window.newer:
@@ -342,7 +342,7 @@ class History(Listing):
         self.select(key)
 
     def along(self, step: int) -> bool:
-        """Go to the next block of the same lane; tell whether one is held."""
+        """Go to the next block of the same lane; return whether one is loaded."""
         lane = self.block.lane if self.block else ""
         number = self.cursor + step
         while 0 <= number < len(self._lines):
@@ -368,7 +368,7 @@ class History(Listing):
             super().action_last()
 
     def on_resize(self) -> None:
-        """Lay the lanes out anew: a narrow screen has fewer."""
+        """Lay the lanes out again: a narrow screen has fewer."""
         self._fold()
 
 

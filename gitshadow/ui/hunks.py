@@ -23,7 +23,7 @@ from gitshadow.undo import hunk_selection
 from gitshadow.undo.hunk_selection import Choosing, hunk_of_json
 
 Taken = Mapping[str, list[int]]
-"""The numbers of the parts that are taken, by the number of their item."""
+"""The numbers of the chosen parts, by the number of their item."""
 _KEYS = (
     KeyHint("n", "next hunk", "pass_on('next(1)')"),
     KeyHint("N", "previous hunk", "pass_on('next(-1)')"),
@@ -37,7 +37,7 @@ _BACK = (
 
 
 class HunkScreen(ModalScreen[Taken | None]):
-    """Ask for each hunk; the answer is what was taken, None where one turned back."""
+    """Ask for each hunk; the answer is the chosen parts, None after Esc."""
 
     DEFAULT_CSS = """
     HunkScreen { align: center middle; }
@@ -62,7 +62,7 @@ class HunkScreen(ModalScreen[Taken | None]):
         self._states = [questions(plan)]
 
     def compose(self) -> ComposeResult:
-        """Lay the question above its hunk and the keys below."""
+        """Make the question, its hunk and the keys."""
         with Vertical():
             yield Static(id="asked", markup=False)
             yield DiffView()
@@ -95,7 +95,7 @@ class HunkScreen(ModalScreen[Taken | None]):
         self.query_one(DiffView).show(of_hunk(text(item, "path"), question.hunk.lines))
 
     def action_answer(self, key: str) -> None:
-        """Take an answer and ask the next question."""
+        """Record an answer and ask the next question."""
         if key in self.choosing.keys:
             self._states.append(self.choosing.answer(key))
             self._ask()
@@ -107,22 +107,22 @@ class HunkScreen(ModalScreen[Taken | None]):
             self._ask()
 
     def action_turn_back(self) -> None:
-        """Leave everything as it was planned."""
+        """Keep the plan as it is."""
         self.dismiss(None)
 
 
 def taking_back(plan: Mapping[str, object], path: str, hunk: PatchHunk) -> Taken | None:
-    """Return the choice that takes back one hunk of a diff, and nothing else of the plan.
+    """Return the choice that undoes one hunk of a diff, and nothing else of the plan.
 
-    Of several that read the same the one is meant that stands in the same line.
+    Of several hunks with the same text, the one in the same line is chosen.
 
     Args:
         plan: A plan whose items have their hunks.
         path: The file, as documents spell it.
-        hunk: Lines as they came, so that the plan has them the other way round.
+        hunk: The change that was made, which the plan reverses.
 
     Returns:
-        The choice; None where the plan has no such hunk, as others wrote there since, or several
+        The choice; None if the plan has no such hunk, because of later edits, or several
         and none in that line.
     """
     asked = _alone(hunk)
@@ -140,7 +140,7 @@ def taking_back(plan: Mapping[str, object], path: str, hunk: PatchHunk) -> Taken
 def _offered(
     plan: Mapping[str, object], path: str
 ) -> Iterator[tuple[Sequence[PatchLine], Taken]]:
-    """Yield the lines of each hunk of a file that a plan offers, and what takes it alone."""
+    """Yield the lines of each hunk of a file that a plan offers, and the choice of it alone."""
     items = rows(plan, "items")
     for question in questions(plan).waiting:
         if text(items[question.item], "path") == path:
@@ -164,7 +164,7 @@ def _lines(patch: Patch) -> Sequence[PatchLine]:
 
 
 def _edits(lines: Sequence[PatchLine], signs: str) -> list[list[str]]:
-    """Return the lines that come and those that go."""
+    """Return the text of the lines of each sign."""
     return [[line.text for line in lines if line.sign == sign] for sign in signs]
 
 
@@ -192,7 +192,7 @@ class ChangesScreen(ModalScreen[None]):
         self._changes = _changes_of(plan)
 
     def compose(self) -> ComposeResult:
-        """Lay the changes above the keys."""
+        """Make the diff and the keys."""
         with Vertical():
             yield DiffView()
             yield KeyLine()

@@ -1,6 +1,6 @@
-"""What a key asks for where it is pressed: a wish, or the reason why there is none.
+"""What a key asks for at the cursor: an intent, or the reason why there is none.
 
-Invariant: pure; a wish names what is under the cursor and nothing beyond it.
+Invariant: pure; an intent names what is under the cursor and nothing else.
 """
 
 from gitshadow.errors import UsageError
@@ -64,7 +64,7 @@ def undo_session(line: TimelineLine | None) -> UndoIntent:
 
 
 def redo(line: TimelineLine | None, marks: UndoMarks) -> UndoIntent:
-    """Return the redo of the op that is selected or took the block back, else of the newest."""
+    """Return the redo of the op that is selected or undid the block, else of the newest one."""
     block = line.block if line else None
     if block is None:
         return UndoIntent("redo")

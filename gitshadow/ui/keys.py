@@ -1,7 +1,7 @@
-"""Every key of the view: one table, of which bindings, help screen and documentation are made.
+"""Every key of the UI: one table for bindings, help screen and documentation.
 
-Invariant: a key means one thing on the main screen, whichever pane has the focus; what the diff
-has of its own is told apart.
+Invariant: a key means one thing on the main screen, whichever pane has the focus; the keys of the
+diff are a group of their own.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 
 
 class KeyBinding(NamedTuple):
-    """Say what some keys do: textual's names of them, the action, and a sentence."""
+    """Keys by their names in textual, their action, and what they do."""
 
     keys: str
     action: str

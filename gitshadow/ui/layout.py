@@ -16,11 +16,11 @@ from gitshadow.ui.glyphs import Glyphs, glyphs_of
 _WIDE, _NARROW, _LOW = 120, 70, 16
 _HINT = "? help  / search  f filter  u undo  r redo  q quit"
 _WAITS_S = 0.7
-"""So long an answer may take before the foot says that it is waited for."""
+"""An answer may take so long before the foot shows that it is pending."""
 
 
 class PaneLayout(Enum):
-    """Say how the panes are laid out."""
+    """How the panes are laid out."""
 
     WIDE = "wide"
     TALL = "tall"
@@ -28,14 +28,14 @@ class PaneLayout(Enum):
 
 
 class Pane(Enum):
-    """Name the panes, by the ids of their widgets, in the order of looking closer."""
+    """The panes, by the ids of their widgets, from the overview to the details."""
 
     HISTORY = "history"
     FILES = "files"
     DIFF = "diff"
 
     def step(self, by: int) -> "Pane":
-        """Return the pane so many steps on, around the corner."""
+        """Return the pane so many steps on; after the last comes the first."""
         panes = list(Pane)
         return panes[(panes.index(self) + by) % len(panes)]
 
@@ -44,12 +44,12 @@ class Pane(Enum):
         return Pane.FILES if self is Pane.HISTORY else Pane.DIFF
 
     def farther(self) -> "Pane":
-        """Return the pane in which is selected what this one shows."""
+        """Return the pane that selects what this one shows."""
         return Pane.FILES if self is Pane.DIFF else Pane.HISTORY
 
 
 class FootState(NamedTuple):
-    """Hold what the foot of the screen tells."""
+    """What the foot of the screen shows."""
 
     said: str = ""
     wrong: bool = False
@@ -65,7 +65,7 @@ def shape_of(width: int, height: int) -> PaneLayout:
 
 
 def foot(state: FootState, hint: str, width: int, glyphs: Glyphs) -> str:
-    """Return the last line: what went wrong or is going on before anything else."""
+    """Return the last line: an error or what is running, else hints."""
     said = state.said
     if state.read_only and not state.wrong:
         said = f"read-only: {state.read_only}"
@@ -81,12 +81,12 @@ def foot(state: FootState, hint: str, width: int, glyphs: Glyphs) -> str:
 def title(
     name: str, legend: Sequence[tuple[str, str]], shown: str, width: int, glyphs: Glyphs
 ) -> str:
-    """Return the first line: where this is, the lanes that are seen, the filter.
+    """Return the first line: the repository, the lanes on the screen, the filter.
 
     Args:
         name: The repository.
-        legend: Letters, and what they stand for.
-        shown: The filter or search, empty where there is none.
+        legend: Letters, and their meaning.
+        shown: The filter or search, empty if there is none.
         width: How many cells there are.
         glyphs: The signs of this terminal.
     """
@@ -112,7 +112,7 @@ class Bar(Static):
 
 
 class Foot(Bar):
-    """Show what went wrong, what is going on, else some keys."""
+    """Show an error, what is running, else some keys."""
 
     DEFAULT_CSS = """
     Foot.wrong { background: $error; color: $text; }
@@ -125,20 +125,20 @@ class Foot(Bar):
         self._asked = 0
 
     def say(self, said: str, *, wrong: bool = False) -> None:
-        """Say something until something else is said."""
+        """Show a text until the next one."""
         self._change(self.state._replace(said=said, wrong=wrong))
 
     def forbid(self, why: str) -> None:
-        """Say that nothing can be changed now, and why; nothing says that it can."""
+        """Show that nothing can be changed now, and why; an empty text ends that."""
         self._change(self.state._replace(read_only=why))
 
     def asked(self) -> None:
-        """Take note that an answer is waited for."""
+        """Count a question that waits for its answer."""
         self._asked += 1
         self.set_timer(_WAITS_S, self._still)
 
     def answered(self) -> None:
-        """Take note that one has come."""
+        """Count an answer."""
         self._asked -= 1
         if not self._asked:
             self._change(self.state._replace(waiting=False))

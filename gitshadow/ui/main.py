@@ -76,13 +76,13 @@ class MainScreen(Screen[None]):
         yield self._foot
 
     def on_mount(self) -> None:
-        """Fetch the newest page, and look for news from then on."""
+        """Fetch the newest page, and watch the journal from then on."""
         self._enter(Pane.HISTORY)
         self._loader.watch()
         self._loader.newest()
 
     def on_unmount(self) -> None:
-        """Look no more."""
+        """Stop watching the journal."""
         self._loader.unwatch()
 
     def on_resize(self) -> None:
@@ -119,7 +119,7 @@ class MainScreen(Screen[None]):
         self._title.show(title(self._repository, legend, shown, width, glyphs))
 
     def say(self, said: str, *, wrong: bool = False) -> None:
-        """Say something at the foot until the cursor moves."""
+        """Show a text at the foot until the cursor moves."""
         self._foot.say(said, wrong=wrong)
 
     @on(Answered)
@@ -173,7 +173,7 @@ class MainScreen(Screen[None]):
         self._enter(self._pane.closer())
 
     def action_back(self) -> None:
-        """Go back; from the time line out of the filter."""
+        """Go back; on the timeline, clear the filter."""
         if self._zoomed:
             self.action_zoom()
         elif self._pane is not Pane.HISTORY:
@@ -229,7 +229,7 @@ class MainScreen(Screen[None]):
         ask(self, "the file", lambda: source.content(line, path), show)
 
     def action_blame(self) -> None:
-        """Show who wrote each line of the file, and go to the write that is chosen there."""
+        """Show who wrote each line of the file, and go to the change that is chosen there."""
         try:
             path = self._detail.file.path
         except UsageError as error:
@@ -252,7 +252,7 @@ class MainScreen(Screen[None]):
         self.app.push_screen(OpsScreen(self._loader.source.engine), self._changed)
 
     def action_reload(self) -> None:
-        """Fetch everything anew."""
+        """Fetch everything again."""
         self._loader.newest()
 
     def action_search(self) -> None:
@@ -278,7 +278,7 @@ class MainScreen(Screen[None]):
     def _wish(
         self, make: Callable[[], UndoIntent], hunk: tuple[str, PatchHunk] | None = None
     ) -> None:
-        """Show the plan of a wish, unless nothing may be changed now."""
+        """Show the plan of an intent, unless nothing may be changed now."""
         if self._foot.state.read_only:
             self.say(f"not possible now: {self._foot.state.read_only}", wrong=True)
             return
@@ -300,7 +300,7 @@ class MainScreen(Screen[None]):
 
     @property
     def _path(self) -> str:
-        """Return the path that is meant: none on the time line, where all files are.
+        """Return the selected path, which is empty on the timeline: all files are meant.
 
         Raises:
             UsageError: it is not on the screen yet.
@@ -315,7 +315,7 @@ class MainScreen(Screen[None]):
         self._wish(lambda: intents.undo(self._history.line, self._path))
 
     def action_undo_hunk(self) -> None:
-        """Undo the hunk that the diff stands on."""
+        """Undo the hunk under the cursor of the diff."""
         try:
             place = self._detail.place
         except UsageError as error:
@@ -337,7 +337,7 @@ class MainScreen(Screen[None]):
         self._wish(lambda: UndoIntent("oops"))
 
     def action_redo(self) -> None:
-        """Redo what was taken back."""
+        """Redo what was undone."""
         self._wish(lambda: intents.redo(self._history.line, self._history.marks))
 
     def action_restore(self) -> None:
@@ -354,12 +354,12 @@ class MainScreen(Screen[None]):
         self.app.theme = "textual-light" if dark else "textual-dark"
 
     def action_leave(self) -> None:
-        """Leave the view."""
+        """Leave the UI."""
         self.app.exit()
 
 
 class Finder:
-    """Find things on a time line, and ask for what is to be found."""
+    """Find things on a timeline: first in the loaded rows, then by asking the backend."""
 
     def __init__(self, history: History, loader: Loader, foot: Foot) -> None:
         self._history, self._loader, self._foot = history, loader, foot

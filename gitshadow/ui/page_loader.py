@@ -18,13 +18,13 @@ from gitshadow.ui.rows import EventRow
 _T = TypeVar("_T")
 _Then = Callable[[], None]
 _LOOKS_S = 1.0
-"""So often the journal is looked at for what came in."""
+"""How often the journal is checked for new changes."""
 _LONGEST_S = 30.0
 _PAGE, _NEWS, _MARKS = "the history", "new changes", "ops and pins"
 
 
 class Loader:
-    """Keep a time line filled; answers come through the screen that it belongs to."""
+    """Keep a timeline filled; answers come through the screen that it belongs to."""
 
     def __init__(self, history: History, source: DataSource) -> None:
         self._history = history
@@ -46,7 +46,7 @@ class Loader:
         self.marks()
 
     def filter(self, wanted: Filter) -> None:
-        """Show what fits another filter, from its newest on."""
+        """Show what matches another filter, from the newest change on."""
         self.source = self.source._replace(filter=wanted)
         self.newest()
 
@@ -60,7 +60,7 @@ class Loader:
         self._ask_page(self.source.oldest, hold)
 
     def go_to(self, question: Callable[[], FoundEvent | None], missed: _Then) -> None:
-        """Show what is looked for, the cursor on it, or do what follows where there is none."""
+        """Show what is searched, with the cursor on it; without a match, call `missed`."""
 
         def hold(found: FoundEvent | None) -> None:
             if found is None:
@@ -72,7 +72,7 @@ class Loader:
         self._ask_page(question, hold)
 
     def reach(self, seq: int) -> None:
-        """Show an event, out of every filter."""
+        """Show an event without a filter."""
         source = self.source = self.source._replace(filter=Filter())
         self.go_to(lambda: source.of(seq), lambda: None)
 
@@ -98,7 +98,7 @@ class Loader:
         self._history.hold(window)
 
     def marks(self) -> None:
-        """Ask for ops and pins anew."""
+        """Ask for ops and pins again."""
 
         def mark(standing: HistoryState) -> None:
             self.applying = standing.applying
@@ -125,9 +125,9 @@ class Loader:
         self._ask_page(lambda: fetch(window), hold)
 
     def failed(self, about: str, *, locked: bool) -> None:
-        """Take note that a question has no answer: the next may be asked.
+        """Record that a question has failed: the next one may be asked.
 
-        Where another process is at work, it is asked again with the next look.
+        If another process is running, it is asked again at the next check.
         """
         if locked:
             self._watch.again()
@@ -137,15 +137,15 @@ class Loader:
             self._history.refresh()
 
     def watch(self) -> None:
-        """Look at the journal from now on, and fetch what comes in."""
+        """Watch the journal from now on, and fetch what is new."""
         self._watch.start(_LOOKS_S)
 
     def unwatch(self) -> None:
-        """Look no more."""
+        """Stop watching the journal."""
         self._watch.stop()
 
     def _changed(self) -> None:
-        """Have what came in fetched; called on the thread that looks."""
+        """Request a fetch of what is new; called on the watching thread."""
         self._history.post_message(Looked(self._fetch))
 
     def _fetch(self) -> None:
@@ -155,7 +155,7 @@ class Loader:
             self.newest()
 
     def news(self) -> None:
-        """Fetch what is newer than what is held, unless the past is looked at."""
+        """Fetch what is newer than the loaded rows, unless only older rows are loaded."""
         self.marks()
         window = self._history.window
         if window.newer or self._busy:
@@ -175,7 +175,13 @@ class Loader:
 
 
 class Watch:
-    """Tell when a mark becomes another one."""
+    """Report when a mark changes, on a thread of its own.
+
+    Without a daemon a question itself changes the journal's files. So a change that had nothing
+    new doubles the wait before the next report, and one that had something ends that.
+    """
+
+    # A thread, because a worker of textual for each check took 20 ms of CPU.
 
     def __init__(self, mark: Callable[[], object], changed: Callable[[], None]) -> None:
         self._mark, self._changed = mark, changed
@@ -184,21 +190,21 @@ class Watch:
         self._pause_s = 0.0
 
     def start(self, seconds: float) -> None:
-        """Look so often from now on; `changed` is called on the thread that looks."""
+        """Check the mark so often from now on; `changed` is called on the watching thread."""
         thread = threading.Thread(target=self._run, args=(seconds,), daemon=True)
         thread.start()
 
     def again(self) -> None:
-        """Have the next look count as a change, whatever it finds."""
+        """Report a change at the next check, whatever it finds."""
         self._again.set()
 
     def brought(self, something: bool) -> None:
-        """Say whether what was told brought something."""
+        """Record whether a reported change had anything new."""
         longer = min(_LONGEST_S, max(1.0, 2 * self._pause_s))
         self._pause_s = 0.0 if something else longer
 
     def stop(self) -> None:
-        """Look no more; a look that is being taken may still tell."""
+        """Stop; a check that runs may still report."""
         self._ended.set()
 
     def _run(self, seconds: float) -> None:

@@ -1,7 +1,7 @@
-"""The part of a long history that the view holds: pages around what is shown.
+"""The loaded part of a long history: pages around what is shown.
 
-Invariant: the rows held are newest first, without a hole; more than `HELD` only where a screen
-shows so many, and never more than `MOST` before somebody asks to go on.
+Invariant: the loaded rows are newest first, without a hole; more than `HELD` only if a screen
+shows so many, and never more than `MOST` unless a person asks to go on.
 """
 
 from typing import NamedTuple
@@ -12,11 +12,11 @@ PAGE = 250
 HELD = 3000
 MOST = 40_000
 _STORM = 2000
-"""So many rows are asked for at once where thousands are a single line of the screen."""
+"""So many rows are asked for at once if thousands are a single line of the screen."""
 
 
 class PageWindow(NamedTuple):
-    """Hold rows that follow on each other, and whether the history goes on beyond them."""
+    """Consecutive rows, and whether the history has newer and older ones."""
 
     rows: tuple[EventRow, ...] = ()
     newer: bool = False
@@ -24,17 +24,17 @@ class PageWindow(NamedTuple):
 
     @property
     def newest(self) -> int:
-        """Return the number of the newest row, 0 where there is none."""
+        """Return the number of the newest row, 0 without rows."""
         return self.rows[0].seq if self.rows else 0
 
     @property
     def is_full(self) -> bool:
-        """Tell whether no more is to be fetched than a person asks for."""
+        """Return whether more rows are fetched only when a person asks for them."""
         return len(self.rows) >= MOST
 
     @property
     def is_heavy(self) -> bool:
-        """Tell whether what the screen shows is more than is held otherwise."""
+        """Return whether the screen shows more rows than are kept otherwise."""
         return len(self.rows) > HELD
 
     @property
@@ -44,7 +44,7 @@ class PageWindow(NamedTuple):
 
     @property
     def oldest(self) -> int:
-        """Return the number of the oldest row, 0 where there is none."""
+        """Return the number of the oldest row, 0 without rows."""
         return self.rows[-1].seq if self.rows else 0
 
 
@@ -61,12 +61,12 @@ def opened_upwards(page: tuple[EventRow, ...]) -> PageWindow:
 def with_older(
     window: PageWindow, page: tuple[EventRow, ...], keep: int = 0
 ) -> PageWindow:
-    """Add the page below a window; what is too much goes at the other end.
+    """Add the page below a window; excess rows are dropped at the other end.
 
     Args:
-        window: What is held.
+        window: The loaded rows.
         page: What was asked for, `window.page` rows at most.
-        keep: The newest row that has to stay, whatever is too much; 0 for none.
+        keep: The newest row that is not dropped; 0 for none.
     """
     below = tuple(row for row in page if not window.rows or row.seq < window.oldest)
     rows = window.rows + below
@@ -80,12 +80,12 @@ def with_older(
 def with_newer(
     window: PageWindow, page: tuple[EventRow, ...], keep: int = 0
 ) -> PageWindow:
-    """Add the page above a window; what is too much goes at the other end.
+    """Add the page above a window; excess rows are dropped at the other end.
 
     Args:
-        window: What is held.
+        window: The loaded rows.
         page: What was asked for, `window.page` rows at most.
-        keep: The oldest row that has to stay, whatever is too much; 0 for none.
+        keep: The oldest row that is not dropped; 0 for none.
     """
     above = tuple(row for row in page if row.seq > window.newest)
     rows = above + window.rows

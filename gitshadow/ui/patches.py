@@ -15,9 +15,9 @@ from gitshadow.model import FileDiff
 from gitshadow.render.style import View, printable, printable_line
 
 LINES = 50_000
-"""So many lines of a patch are taken in, all its files together."""
+"""So many lines of a patch are shown, of all its files together."""
 CHARACTERS = 2_000
-"""So many characters of a line are taken in."""
+"""So many characters of a line are shown."""
 _TAB = 4
 _HEAD = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)")
 _NO_END = "\\ No newline"
@@ -25,7 +25,7 @@ _SIGNS = frozenset(" +-")
 
 
 class PatchLine(NamedTuple):
-    """Hold one line of a hunk: its sign, its text, its number before and after.
+    """One line of a hunk: its sign, its text, its number before and after.
 
     `left_out` counts the characters that were cut off; `ended` is False for a last line without
     a newline.
@@ -41,7 +41,7 @@ class PatchLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PatchHunk:
-    """Hold the lines that belong together, and how they are announced."""
+    """The lines of a hunk, and the line above them."""
 
     head: str
     lines: tuple[PatchLine, ...] = ()
@@ -49,10 +49,10 @@ class PatchHunk:
 
 @dataclass(frozen=True, slots=True)
 class FilePatch:
-    """Hold what becomes of one file.
+    """What happens to one file.
 
-    `path` and `old_path` are as documents spell them, `title` can be shown; `notes` say what lines
-    cannot: a mode, a rename, binary content.
+    `path` and `old_path` are as documents spell them, `title` can be shown; `notes` have what lines
+    cannot show: a mode, a rename, binary content.
     """
 
     path: str
@@ -64,7 +64,7 @@ class FilePatch:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Hold the files of a patch in its order; `left_out` counts lines that were not taken in."""
+    """The files of a patch in its order; `left_out` counts lines that are not shown."""
 
     files: tuple[FilePatch, ...] = ()
     left_out: int = 0
@@ -87,7 +87,7 @@ def patch_of(diffs: Iterable[FileDiff], *, limit: int = LINES) -> Patch:
 
 
 def of_hunk(title: str, lines: Sequence[str]) -> Patch:
-    """Return a patch of one file out of the bare lines that a plan offers."""
+    """Return a patch of one file from the bare lines that a plan offers."""
     notes, hunks = _Reader(lines[:LINES]).read()
     found = FilePatch(title, printable(title), notes=tuple(notes), hunks=tuple(hunks))
     return Patch((found,), max(0, len(lines) - LINES))
@@ -149,7 +149,7 @@ def bounded(line: str) -> tuple[str, int]:
 
 
 def _note(line: str) -> list[str]:
-    """Return what a line between the names and the hunks says, in words."""
+    """Return the meaning of a line above the hunks, in words."""
     for begin, words in (
         ("new file mode ", "new file, mode "),
         ("deleted file mode ", "deleted, mode was "),
@@ -174,7 +174,7 @@ def _shown(path: str) -> str:
 
 
 class Pair(NamedTuple):
-    """Hold what stands side by side; None where one side has no line."""
+    """Two lines side by side; None if one side has no line."""
 
     left: PatchLine | None
     right: PatchLine | None

@@ -1,6 +1,6 @@
-"""What an undo would do, the question whether it is to be done, and what was done.
+"""What an undo would do, the question whether to do it, and its report.
 
-Invariant: nothing is applied but the plan that is on the screen, by its token; while it is applied
+Invariant: only the plan on the screen is applied, by its token; while it is applied
 the screen cannot be left.
 """
 
@@ -40,7 +40,7 @@ _VERBS = {"oops": "undo", "redo": "redo", "restore": "restore"}
 
 
 class PlanStage(Enum):
-    """Say how far it has come."""
+    """How far a plan is."""
 
     ASKING = auto()
     PLAN = auto()
@@ -50,7 +50,7 @@ class PlanStage(Enum):
 
 
 class PlanScreen(ModalScreen[Document | None]):
-    """Show a plan, ask, apply, report; the answer is the report where something was changed."""
+    """Show a plan, ask, apply, report; the answer is the report if something was changed."""
 
     DEFAULT_CSS = """
     PlanScreen { align: center middle; }
@@ -87,12 +87,12 @@ class PlanScreen(ModalScreen[Document | None]):
         wish: UndoIntent,
         hunk: tuple[str, PatchHunk] | None = None,
     ) -> None:
-        """Begin with a wish.
+        """Begin with an intent.
 
         Args:
-            engine: Whom to ask.
-            wish: What is to be undone, redone or restored.
-            hunk: The path and the hunk of a diff, where only this one is to be taken back.
+            engine: What answers.
+            wish: What to undo, redo or restore.
+            hunk: The path and the hunk of a diff, to undo only this one.
         """
         super().__init__()
         self.stage = PlanStage.ASKING
@@ -103,7 +103,7 @@ class PlanScreen(ModalScreen[Document | None]):
         self._report: Document | None = None
 
     def compose(self) -> ComposeResult:
-        """Lay out what changed meanwhile, the plan or report, and the keys."""
+        """Make the warning, the plan or report, and the keys."""
         with Vertical():
             yield Static(id="banner", markup=False)
             yield Prose()
@@ -137,7 +137,7 @@ class PlanScreen(ModalScreen[Document | None]):
         self._enter(PlanStage.PLAN)
 
     def _begin_anew(self, error: RefusedError) -> None:
-        """Say that what was looked at is so no more, and show what is."""
+        """Warn that the plan is out of date, and show the new one."""
         which = "this is the new plan:"
         if self._wish.choice is not None:
             which = "your choice of hunks no longer applies; this is the whole plan:"
@@ -146,7 +146,7 @@ class PlanScreen(ModalScreen[Document | None]):
         self._plan()
 
     async def _choose_the_hunk(self, path: str, hunk: PatchHunk) -> None:
-        """Narrow the wish to one hunk; where it is not found, a person chooses."""
+        """Narrow the intent to one hunk; if it is not found, a person chooses."""
         self._hunk = None
         wish = self._wish._replace(only=(path,), offer=True)
         plan = await asyncio.to_thread(self._engine.plan, wish)
@@ -204,21 +204,21 @@ class PlanScreen(ModalScreen[Document | None]):
         self._plan()
 
     def action_conflicts(self) -> None:
-        """Say what is to become of conflicts, and plan again."""
+        """Change what happens to conflicts, and plan again."""
         if self._is_open() and self._has_conflicts():
             on = _CONFLICTS[self._wish.on_conflict]
             self._wish = self._wish._replace(on_conflict=on, choice=None)
             self._plan()
 
     def action_include_low(self) -> None:
-        """Take what is only maybe theirs too, or not, and plan again."""
+        """Include uncertain changes, or skip them, and plan again."""
         if self._is_open() and self._has_low():
             low = not self._wish.include_low
             self._wish = self._wish._replace(include_low=low, choice=None)
             self._plan()
 
     def action_retry(self) -> None:
-        """Ask again where it could not be planned."""
+        """Plan again after a failure."""
         if self.stage is PlanStage.STUCK and self._report is None:
             self._plan()
 
@@ -235,7 +235,7 @@ class PlanScreen(ModalScreen[Document | None]):
         return bool(texts(self.document, "maybe")) or self._wish.include_low
 
     def action_apply(self) -> None:
-        """Carry out what is on the screen."""
+        """Apply the plan on the screen."""
         if self._is_open() and not self._is_nothing():
             self._enter(PlanStage.APPLYING)
             self.run_worker(self._applied(), exclusive=True)
@@ -256,12 +256,12 @@ class PlanScreen(ModalScreen[Document | None]):
         self._enter(PlanStage.REPORT)
 
     def action_leave(self) -> None:
-        """Go; what was applied stays, what was not is not."""
+        """Leave; nothing more is applied."""
         if self.stage is not PlanStage.APPLYING:
             self.dismiss(self._report)
 
     def action_close(self) -> None:
-        """Go where nothing is asked any more."""
+        """Leave if no answer is needed."""
         if self.stage in (PlanStage.REPORT, PlanStage.STUCK) or self._is_nothing():
             self.dismiss(self._report)
 
@@ -288,7 +288,7 @@ class PlanScreen(ModalScreen[Document | None]):
         self.query_one(KeyLine).show(self._keys())
 
     def _stop(self, error: ShadowError) -> None:
-        """Say what could not be done, and how to go on."""
+        """Show what failed, and how to continue."""
         if isinstance(error, LockedError):
             self._warn("another command is running here: read-only until it ends")
         said = [f"error: {printable(error.message)}"]

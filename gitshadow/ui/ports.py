@@ -1,6 +1,6 @@
-"""What the view needs of the outside: answers of the engine, plans, and their application.
+"""What the UI needs from the outside: answers, plans, and their application.
 
-Invariant: no call of it is made on the thread that draws; each may take seconds.
+Invariant: no call is made on the thread that draws; each may take seconds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,11 +10,11 @@ from gitshadow.render.document import Document
 
 
 class UndoIntent(NamedTuple):
-    """Say what is to be undone, redone or restored; ids and paths as documents spell them.
+    """What to undo, redo or restore; ids and paths as documents spell them.
 
     `targets` are ids, `paths` are targets that are always paths, `only` limits both. `offer` asks
     for the hunks of each item of a plan, `choice` is the answer: `of` is the token of the plan that
-    was looked at, `taken` the numbers of the parts by the number of their item.
+    was shown, `taken` the numbers of the parts by the number of their item.
     """
 
     verb: str
@@ -30,7 +30,7 @@ class UndoIntent(NamedTuple):
 
 
 class UiBackend(Protocol):
-    """Answer what the view asks; the daemon does it where one runs, else this process."""
+    """Answer the UI: the daemon if one runs, else this process."""
 
     def ask(self, verb: str, params: Mapping[str, object], /) -> Document:
         """Return a verb's document.
@@ -41,7 +41,7 @@ class UiBackend(Protocol):
         ...
 
     def plan(self, wish: UndoIntent, /) -> Document:
-        """Return the plan of a wish, with its token; nothing is changed.
+        """Return the plan of an intent, with its token; nothing is changed.
 
         Raises:
             ShadowError: it cannot be planned.
@@ -49,14 +49,14 @@ class UiBackend(Protocol):
         ...
 
     def apply(self, wish: UndoIntent, token: str, /) -> Document:
-        """Carry out the plan that was shown, or nothing; return the report.
+        """Apply exactly the plan that was shown, or nothing; return the report.
 
         Raises:
-            RefusedError: the world changed since the plan; nothing was changed.
-            ShadowError: it could not be done, another undo is at work.
+            RefusedError: files changed since the plan; nothing was changed.
+            ShadowError: it failed, or another undo is running.
         """
         ...
 
     def mark(self) -> object:
-        """Return a value that is another one whenever the journal has changed; cheap."""
+        """Return a value that differs after every change of the journal; cheap."""
         ...

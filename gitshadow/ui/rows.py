@@ -1,6 +1,6 @@
-"""Rows of documents as frozen values; what is missing in a document is empty here.
+"""Rows of documents as frozen values; a missing field is empty here.
 
-Invariant: pure; nothing is shown that a verb's `--json` does not have.
+Invariant: pure; everything shown is in a verb's `--json` too.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from gitshadow.render.document import Document, flag, number, rows, text, texts
 
 
 class EventRow(NamedTuple):
-    """Hold one row of `log`: a change of one path, or what happened to the recording."""
+    """One row of `log`: a change of one path, or an event of the recording."""
 
     seq: int
     ts: str
@@ -32,7 +32,7 @@ class EventRow(NamedTuple):
 
 
 class OpRow(NamedTuple):
-    """Hold one row of `ops`: an undo, redo or restore, and what it took back."""
+    """One row of `ops`: an undo, redo or restore, and the ids that it undid."""
 
     id: str
     kind: str
@@ -44,14 +44,14 @@ class OpRow(NamedTuple):
 
 
 class PinRow(NamedTuple):
-    """Hold one row of `pins`."""
+    """One row of `pins`."""
 
     name: str
     ts: str
 
 
 class FileRow(NamedTuple):
-    """Hold one changed file: of a unit, or between a moment and now."""
+    """One changed file: of a unit, or between a moment and now."""
 
     path: str
     kind: str
@@ -116,7 +116,7 @@ def diffs_in(document: Document) -> tuple[FileDiff, ...]:
 
 
 def files_of(events: tuple[EventRow, ...]) -> tuple[FileRow, ...]:
-    """Return the files that events changed, by name, each with what became of it in all.
+    """Return the files that events changed, by name, each with its net change.
 
     Args:
         events: In any order of time; the oldest kind and the newest decide.

@@ -13,26 +13,26 @@ from gitshadow.render.text import local_time
 from gitshadow.ui.rows import EventRow, FileRow, OpRow, PinRow, files_of
 
 YOU, UNKNOWN, NOBODY = "you", "unknown", ""
-"""Lanes that are no session of an agent: a person's, nobody's known, and none at all."""
+"""Lanes without a session of an agent: a person's, of unknown authors, and of no author."""
 
 _LETTERS = "".join(letter for letter in ascii_uppercase if letter != "Y")
 _FIXED: Mapping[str, str] = {YOU: "Y", UNKNOWN: "?", NOBODY: "-"}
 FIRST_AGENT = 2
-"""The column of the first session of an agent: a person's and nobody's come before."""
+"""The column of the first session of an agent, after the two of people and unknown authors."""
 
 
 class BlockKind(Enum):
-    """Say what a block is."""
+    """What a block is."""
 
     BURST = "burst"
     OP = "op"
     LOOSE = "loose"
-    """Events of no burst: what Git switched, moves of HEAD, gaps, coverage."""
+    """Events outside a burst: what Git switched, moves of HEAD, gaps, coverage."""
     PIN = "pin"
 
 
 class Block(NamedTuple):
-    """Hold what is shown as one: the events of it that were loaded, newest first."""
+    """Events that are shown as one: those that were loaded, newest first."""
 
     key: str
     kind: BlockKind
@@ -51,7 +51,7 @@ class Block(NamedTuple):
 
     @property
     def lane(self) -> str:
-        """Return the lane that it lies in: an agent's session, or one of the three others."""
+        """Return its lane: an agent's session, or one of the three others."""
         if self.pin is not None:
             return NOBODY
         return lane_of(self.head)
@@ -65,11 +65,11 @@ class Block(NamedTuple):
 
     @property
     def prompt(self) -> str:
-        """Return the beginning of what its agent had been told."""
+        """Return the beginning of its prompt."""
         return next((one.prompt for one in self.events if one.prompt), "")
 
     def holds(self, wanted: str) -> bool:
-        """Tell whether a text is in its prompt or in a path, whatever the case of letters."""
+        """Return whether a text is in its prompt or in a path, ignoring case."""
         if self.pin is not None:
             return wanted.lower() in self.pin.name.lower()
         texts = {self.prompt}.union(*((one.path, one.old_path) for one in self.events))
@@ -81,7 +81,7 @@ class Block(NamedTuple):
 
 
 class TimelineLine(NamedTuple):
-    """Hold one line of the list: a day, a block, or one of the events of an opened block."""
+    """One line of the list: a day, a block, or one of the events of an opened block."""
 
     block: Block | None = None
     event: EventRow | None = None
@@ -89,20 +89,20 @@ class TimelineLine(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Return what tells this line from the others."""
+        """Return what identifies this line."""
         if self.event is not None:
             return f"event {self.event.seq}"
         return self.block.key if self.block else f"day {self.day}"
 
 
 class UndoMarks(NamedTuple):
-    """Say what ops took back: the op by the id, or the number, that it took back."""
+    """What ops undid: each op by the id, or the event's number, that it undid."""
 
     undone: Mapping[str, OpRow] = {}
     ops: Mapping[str, OpRow] = {}
 
     def of(self, block: Block) -> OpRow | None:
-        """Return the op in effect that took a block back, the whole of it or a part."""
+        """Return the op in effect that undid a block, the whole of it or a part."""
         if block.pin is not None:
             return None
         head = block.head
@@ -118,7 +118,7 @@ class UndoMarks(NamedTuple):
         return None
 
     def part_of(self, block: Block) -> tuple[int, int] | None:
-        """Return how many files of a block are undone, of how many; None: not just some."""
+        """Return how many files of a block are undone, of how many; None if it is none or all."""
         paths = {event.path for event in block.events if event.path}
         left = {
             event.path
@@ -129,7 +129,7 @@ class UndoMarks(NamedTuple):
         return (len(paths) - len(left), len(paths)) if left and some else None
 
     def _of_head(self, head: EventRow) -> OpRow | None:
-        """Return the op that took back all that an event belongs to."""
+        """Return the op that undid everything that an event belongs to."""
         for id in (head.op, head.burst, head.turn):
             if id and id in self.undone:
                 return self.undone[id]
@@ -158,7 +158,7 @@ def lane_of(event: EventRow) -> str:
 
 
 def marks_of(ops: Iterable[OpRow]) -> UndoMarks:
-    """Return what the ops in effect took back; of two the newest counts."""
+    """Return what the ops in effect undid; of two the newest counts."""
     undone: dict[str, OpRow] = {}
     known: dict[str, OpRow] = {}
     for op in ops:
@@ -175,7 +175,7 @@ def marks_of(ops: Iterable[OpRow]) -> UndoMarks:
 
 
 def _begun(op: OpRow) -> list[str]:
-    """Return what an undo took back a part of, hunks of it, which it does not list."""
+    """Return the target of an undo of some hunks, which `undoes` does not list."""
     return op.target.split() if op.kind in ("undo", "oops") else []
 
 
@@ -186,7 +186,7 @@ def blocks_of(
 
     Args:
         events: Newest first.
-        pins: In any order; those older than the oldest event are left out.
+        pins: In any order; pins older than the oldest event are left out.
 
     Returns:
         The blocks, newest first.
@@ -239,7 +239,7 @@ def _kind(key: str) -> BlockKind:
 
 
 def _belongs(last: EventRow, event: EventRow) -> bool:
-    """Tell whether two events of no burst, one right behind the other, are one thing."""
+    """Return whether two consecutive events outside a burst belong together."""
     alike = (last.kind, last.session, last.switched) == (
         event.kind,
         event.session,
@@ -264,7 +264,7 @@ def _pinned(pin: PinRow) -> Block:
 
 
 class LanePosition(NamedTuple):
-    """Say where a block lies: its column, and those of the lanes that go on beside it."""
+    """Where a block is: its column, and the columns of lanes that continue next to it."""
 
     column: int
     beside: tuple[int, ...]
@@ -273,7 +273,7 @@ class LanePosition(NamedTuple):
 def lettered(known: Mapping[str, str], lanes: Iterable[str]) -> dict[str, str]:
     """Return the letters of lanes: those that are known, and new ones in order of appearance.
 
-    After all letters were given they come again in lower case, and after these for ever `*`.
+    After all letters come those in lower case, and then `*` for every other lane.
     """
     letters = {**_FIXED, **known}
     for lane in lanes:
@@ -284,12 +284,12 @@ def lettered(known: Mapping[str, str], lanes: Iterable[str]) -> dict[str, str]:
 
 
 def placed(lanes: Sequence[str], columns: int) -> list[LanePosition]:
-    """Lay blocks out in columns, as `git log --graph` does.
+    """Arrange blocks in columns, as `git log --graph` does.
 
     Args:
         lanes: The lane of each block, newest first.
-        columns: How many columns there are, the two fixed ones counted; those that find none
-            free lie in the last.
+        columns: How many columns there are, with the two fixed ones; blocks without a
+            free column are in the last one.
 
     Returns:
         A place for each block. The lane of a block without one is column -1.
@@ -322,12 +322,12 @@ def _free(alive: Mapping[str, int], columns: int) -> int:
 
 
 def heading(line: TimelineLine, listed: str, *, moment: bool) -> str:
-    """Return what stands above the files of a line: whose they are, and against what.
+    """Return the heading above the files of a line: what changed them, or since when.
 
     Args:
-        line: What is selected.
+        line: The selected line.
         listed: How many files are listed, in words.
-        moment: Whether what differs between then and now is listed.
+        moment: Whether the differences from then to now are listed.
     """
     block = line.block
     if block is None:
