@@ -1,15 +1,25 @@
 """stats: how many lines are whose, counted anew each time from the owners of lines."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from gitshadow.api import Document, Params
 from gitshadow.blame.line_owners import Owning
 from gitshadow.blame.line_sets import Portions, Shares, Skipped
 from gitshadow.blame.scope import scope_of
+from gitshadow.messages.stats import (
+    AgentShare,
+    ClaimShare,
+    ClassShare,
+    ModelShare,
+    ScopeRow,
+    SessionShare,
+    SkippedFile,
+    StatsAnswer,
+    StatsRequest,
+    UnknownShare,
+)
 from gitshadow.model import Actor, Event
-from gitshadow.query.rows import Row
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import sessions, turns
 from gitshadow.store.journal.db import Db
@@ -18,39 +28,38 @@ from gitshadow.store.refs import display_path
 _T = TypeVar("_T")
 
 
-def stats(context: RecorderContext, params: Params) -> Document:
-    """Return the shares of agents, models, sessions, people and nobody known.
-
-    The lines are those of the working tree; of a commit (`commit`); or what a commit or a range
-    brought (`words`).
-    """
+def stats(context: RecorderContext, request: StatsRequest) -> StatsAnswer:
+    """Return the shares of agents, models, sessions, people and unknown authors."""
     context.observer.settle()
-    scope = scope_of(context, params)
+    scope = scope_of(context, request)
     db = context.workspace.db
     shares = Shares(model_of=lambda event: _model(db, event))
-    skipped: list[Row] = []
+    skipped: list[SkippedFile] = []
     for part in scope.parts(Portions(context, Owning(context))):
         if isinstance(part, Skipped):
-            skipped.append({"path": display_path(part.path), "reason": part.why})
+            skipped.append(SkippedFile(display_path(part.path), part.why))
         else:
             shares.add(part)
-    return {
-        "scope": scope.row(),
-        "lines": shares.lines,
-        "files": shares.files,
-        "classes": _classes(shares),
-        "agents": _agents(shares),
-        "sessions": _sessions(db, shares),
-        "unknown": [
-            {"reason": reason, **_part(lines, shares.lines)}
+    return StatsAnswer(
+        scope=ScopeRow(scope.kind.value, scope.commit, scope.base),
+        lines=shares.lines,
+        files=shares.files,
+        classes=tuple(
+            ClassShare(actor.value, *_part(shares.classes[actor], shares))
+            for actor in Actor
+        ),
+        agents=tuple(_agents(shares)),
+        sessions=tuple(_sessions(db, shares)),
+        unknown=tuple(
+            UnknownShare(reason, *_part(lines, shares))
             for reason, lines in _ranked(shares.unknown)
-        ],
-        "claimed": [
-            {**claim._asdict(), **_part(lines, shares.lines)}
+        ),
+        claimed=tuple(
+            ClaimShare(*claim, *_part(lines, shares))
             for claim, lines in _ranked(shares.claimed)
-        ],
-        "not_by_line": skipped,
-    }
+        ),
+        not_by_line=tuple(skipped),
+    )
 
 
 def _model(db: Db, event: Event) -> str | None:
@@ -58,51 +67,34 @@ def _model(db: Db, event: Event) -> str | None:
     return None if who is None else sessions.model_at(db, who.session, event.ts_ns)
 
 
-def _part(lines: int, total: int) -> Row:
-    return {"lines": lines, "share": round(lines / total, 4) if total else 0.0}
+def _part(lines: int, shares: Shares) -> tuple[int, float]:
+    """Return a number of lines with its share of all lines."""
+    return lines, round(lines / shares.lines, 4) if shares.lines else 0.0
 
 
-def _classes(shares: Shares) -> list[Row]:
-    return [
-        {"class": actor.value, **_part(shares.classes[actor], shares.lines)}
-        for actor in Actor
-    ]
-
-
-def _agents(shares: Shares) -> list[Row]:
-    """Return agents, each with its models."""
+def _agents(shares: Shares) -> Iterator[AgentShare]:
+    """Yield agents, each with its models."""
     agents: Counter[str] = Counter()
     by_model: dict[str, Counter[str | None]] = {}
     for writer, lines in shares.writers.items():
         agents[writer.agent] += lines
         by_model.setdefault(writer.agent, Counter())[writer.model] += lines
-    return [
-        {
-            "agent": agent,
-            **_part(lines, shares.lines),
-            "models": [
-                {"model": model, **_part(count, shares.lines)}
-                for model, count in _ranked(by_model[agent])
-            ],
-        }
-        for agent, lines in _ranked(agents)
-    ]
+    for agent, lines in _ranked(agents):
+        found = tuple(
+            ModelShare(model, *_part(count, shares))
+            for model, count in _ranked(by_model[agent])
+        )
+        yield AgentShare(agent, *_part(lines, shares), found)
 
 
-def _sessions(db: Db, shares: Shares) -> list[Row]:
-    """Return sessions, those with most lines first, with what they were first told."""
+def _sessions(db: Db, shares: Shares) -> Iterator[SessionShare]:
+    """Yield sessions, those with most lines first, with their first prompt."""
     found: Counter[tuple[str, str]] = Counter()
     for writer, lines in shares.writers.items():
         found[writer.session, writer.agent] += lines
-    return [
-        {
-            "session": session,
-            "agent": agent,
-            **_part(lines, shares.lines),
-            "prompt": turns.first_prompt(db, session),
-        }
-        for (session, agent), lines in _ranked(found)
-    ]
+    for (session, agent), lines in _ranked(found):
+        prompt = turns.first_prompt(db, session)
+        yield SessionShare(session, agent, *_part(lines, shares), prompt)
 
 
 def _ranked(counts: Mapping[_T, int]) -> list[tuple[_T, int]]:

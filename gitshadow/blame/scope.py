@@ -17,10 +17,10 @@ from gitshadow.blame.git_history import parse_lines
 from gitshadow.blame.line_sets import Part, Portions
 from gitshadow.blame.owners import count_lines
 from gitshadow.errors import StoreError, UsageError
+from gitshadow.messages.stats import StatsRequest
 from gitshadow.model import Oid, RepoPath
-from gitshadow.query import params as read
 from gitshadow.query.moments import newest_commit
-from gitshadow.query.rows import Row
+from gitshadow.query.params import typed_path, typed_paths
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.files import blob_oid
 from gitshadow.store.journal import events
@@ -173,31 +173,21 @@ class LineScope:
             return portions.added_by(self.commit, self.paths)
         return portions.between(self.base, self.commit, self.paths)
 
-    def row(self) -> Row:
-        """Return the scope as a document has it."""
-        return {"kind": self.kind.value, "commit": self.commit, "base": self.base}
 
-
-def scope_of(context: RecorderContext, params: read.Params) -> LineScope:
-    """Return what a person named.
-
-    Args:
-        context: The worktree, settled.
-        params: `words` are revisions, ranges or paths, in the order of Git: at most one
-            revision, first. `paths` are paths alone; `commit` asks for the whole of a commit.
+def scope_of(context: RecorderContext, request: StatsRequest) -> LineScope:
+    """Return the lines that a request names, in a settled worktree.
 
     Raises:
         UsageError: a word is neither, or could be both.
     """
-    layout = context.workspace.layout
-    words, rev = read.strings(params, "words"), read.text(params, "commit")
-    paths = read.repo_paths(layout, params, "paths")
+    words, cwd = request.words, request.cwd
     scope = LineScope(kind=ScopeKind.WORKTREE)
-    if rev is not None:
-        scope = LineScope(kind=ScopeKind.COMMIT, commit=needed_commit(context, rev))
+    if request.commit is not None:
+        commit = needed_commit(context, request.commit)
+        scope = LineScope(kind=ScopeKind.COMMIT, commit=commit)
     elif words:
         named = named_range(context, words[0])
-        path = _existing(context, params, words[0])
+        path = _existing(context, cwd, words[0])
         if named is not None and path:
             raise UsageError(
                 f"ambiguous argument {words[0]}: both a revision and a file",
@@ -205,14 +195,14 @@ def scope_of(context: RecorderContext, params: read.Params) -> LineScope:
             )
         if named is not None:
             scope, words = named, words[1:]
-    lost = [word for word in words if not _existing(context, params, word)]
+    lost = [word for word in words if not _existing(context, cwd, word)]
     if lost:
         raise UsageError(
             f"cannot find {lost[0]}: neither a revision nor a file",
             hint="put deleted paths after --",
         )
-    paths += [read.repo_path(layout, params, word) for word in words]
-    return replace(scope, paths=tuple(paths))
+    paths = typed_paths(context.workspace.layout, cwd, (*request.paths, *words))
+    return replace(scope, paths=paths)
 
 
 def named_range(context: RecorderContext, word: str) -> LineScope | None:
@@ -249,11 +239,11 @@ def needed_commit(context: RecorderContext, rev: str) -> Oid:
     return commit
 
 
-def _existing(context: RecorderContext, params: read.Params, word: str) -> bool:
+def _existing(context: RecorderContext, cwd: str | None, word: str) -> bool:
     """Return whether a word names something in the working tree, or in the recorded state."""
     ws = context.workspace
     try:
-        path = read.repo_path(ws.layout, params, word)
+        path = typed_path(ws.layout, cwd, word)
     except UsageError:
         return False
     on_disk = os.path.lexists(os.path.join(os.fsencode(ws.layout.root), path))

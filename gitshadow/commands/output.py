@@ -32,13 +32,19 @@ def print_document(
 
 
 def print_answer(
-    reply: Reply[A], text_of: Callable[[A, View], Iterator[str]], *, as_json: bool
+    reply: Reply[A],
+    text_of: Callable[[A, View], Iterator[str]],
+    *,
+    as_json: bool,
+    paged: bool = False,
 ) -> None:
     """Print one answer: its document as JSON, or text."""
     if as_json:
         json.show(reply.document)
-    else:
-        output.show(text_of(reply.answer, screen().view))
+        return
+    shown = screen()
+    lines = text_of(reply.answer, shown.view)
+    output.show(lines, pager=shown.pager if paged else None)
 
 
 def print_rows(

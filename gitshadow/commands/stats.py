@@ -2,7 +2,7 @@
 
 import click
 
-from gitshadow.commands.client import ask
+from gitshadow.commands.client import send
 from gitshadow.commands.options import (
     SeparatingCommand,
     colour_option,
@@ -10,7 +10,8 @@ from gitshadow.commands.options import (
     separated,
     spelled_paths,
 )
-from gitshadow.commands.output import print_document
+from gitshadow.commands.output import print_answer
+from gitshadow.messages.stats import STATS, StatsRequest
 from gitshadow.render.stats import stats_lines
 
 
@@ -32,10 +33,5 @@ def command(
     Without REV, the lines of the working tree; with REV, the lines that the commit added;
     with A..B, the lines in B that are not in A. With PATH, only lines below it.
     """
-    params = {
-        "words": spelled_paths(words),
-        "paths": separated(ctx),
-        "commit": commit,
-    }
-    document = ask("stats", params)
-    print_document(document, stats_lines, as_json=as_json, paged=True)
+    request = StatsRequest(tuple(spelled_paths(words)), tuple(separated(ctx)), commit)
+    print_answer(send(STATS, request), stats_lines, as_json=as_json, paged=True)

@@ -3,9 +3,18 @@
 Invariant: the first line answers; nothing from a repository is printed raw.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from typing import TypeAlias
 
-from gitshadow.render.document import inner, number, rows, text
+from gitshadow.messages.stats import (
+    AgentShare,
+    ClassShare,
+    ModelShare,
+    ScopeRow,
+    SessionShare,
+    StatsAnswer,
+    UnknownShare,
+)
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import short
 from gitshadow.words import counted
@@ -14,89 +23,82 @@ _CLASSES = {"agent": "by agents", "human": "by people", "unknown": "unknown"}
 _STYLES = {"agent": "hunk", "human": "plain", "unknown": "faint"}
 _SHOWN = 10
 _SAID = 60
+_Share: TypeAlias = AgentShare | ClassShare | ModelShare | SessionShare | UnknownShare
 
 
-def stats_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+def stats_lines(answer: StatsAnswer, view: View) -> Iterator[str]:
     """Yield the shares of all lines, then what they are made of."""
-    lines = number(document, "lines")
-    yield view.paint(_answer(document, lines), "bold")
-    if lines:
+    yield view.paint(_answer(answer), "bold")
+    if answer.lines:
         yield ""
-        yield from _classes(document, view)
-        yield from _sessions(document, view)
-    yield from _left_out(document, view)
+        yield from _classes(answer, view)
+        yield from _sessions(answer, view)
+    yield from _left_out(answer, view)
 
 
-def _answer(document: Mapping[str, object], lines: int) -> str:
-    where = _where(inner(document, "scope"))
-    if not lines:
+def _answer(answer: StatsAnswer) -> str:
+    where = _where(answer.scope)
+    if not answer.lines:
         return f"no lines {where}"
-    files = number(document, "files")
+    lines, files = counted(answer.lines, "line"), counted(answer.files, "file")
     said = (
-        f"{_percent(row)} {_CLASSES.get(text(row, 'class'), '')}"
-        for row in rows(document, "classes")
-        if number(row, "lines")
+        f"{_percent(row)} {_CLASSES.get(row.class_, '')}"
+        for row in answer.classes
+        if row.lines
     )
-    return f"{counted(lines, 'line')} in {counted(files, 'file')} {where}: {', '.join(said)}"
+    return f"{lines} in {files} {where}: {', '.join(said)}"
 
 
-def _where(scope: Mapping[str, object]) -> str:
-    kind, commit = text(scope, "kind"), short(text(scope, "commit"))
-    if kind == "commit":
+def _where(scope: ScopeRow) -> str:
+    commit = short(scope.commit or "")
+    if scope.kind == "commit":
         return f"of commit {commit}"
-    if kind == "added":
+    if scope.kind == "added":
         return f"added by commit {commit}"
-    if kind == "range":
-        base = short(text(scope, "base")) or "nothing"
-        return f"in {commit} but not in {base}"
+    if scope.kind == "range":
+        return f"in {commit} but not in {short(scope.base or '') or 'nothing'}"
     return "of the working tree"
 
 
-def _classes(document: Mapping[str, object], view: View) -> Iterator[str]:
-    for row in rows(document, "classes"):
-        name = text(row, "class")
-        if not number(row, "lines"):
+def _classes(answer: StatsAnswer, view: View) -> Iterator[str]:
+    for row in answer.classes:
+        if not row.lines:
             continue
-        yield view.paint(_line(name, row, 0), _STYLES.get(name, "plain"))
-        if name == "agent":
-            yield from _agents(document)
-        if name == "unknown":
-            reasons = rows(document, "unknown")
-            yield from _cut(_line(text(one, "reason"), one, 2) for one in reasons)
+        yield view.paint(_line(row.class_, row, 0), _STYLES.get(row.class_, "plain"))
+        if row.class_ == "agent":
+            yield from _agents(answer)
+        if row.class_ == "unknown":
+            yield from _cut(_line(one.reason, one, 2) for one in answer.unknown)
 
 
-def _agents(document: Mapping[str, object]) -> Iterator[str]:
-    for agent in rows(document, "agents"):
-        yield _line(text(agent, "agent"), agent, 2)
-        for model in rows(agent, "models"):
-            yield _line(text(model, "model") or "model not reported", model, 4)
+def _agents(answer: StatsAnswer) -> Iterator[str]:
+    for agent in answer.agents:
+        yield _line(agent.agent, agent, 2)
+        for model in agent.models:
+            yield _line(model.model or "model not reported", model, 4)
 
 
-def _sessions(document: Mapping[str, object], view: View) -> Iterator[str]:
-    found = rows(document, "sessions")
-    if not found:
+def _sessions(answer: StatsAnswer, view: View) -> Iterator[str]:
+    if not answer.sessions:
         return
     yield ""
     yield view.paint("sessions", "bold")
-    yield from _cut(_session(row) for row in found)
+    yield from _cut(_session(row) for row in answer.sessions)
 
 
-def _session(row: Mapping[str, object]) -> str:
-    first = text(row, "prompt").partition("\n")[0]
+def _session(row: SessionShare) -> str:
+    first = (row.prompt or "").partition("\n")[0]
     told = printable(first[:_SAID]) + ("…" if len(first) > _SAID else "")
-    return f"{_line(text(row, 'session'), row, 0)}  {told}".rstrip()
+    return f"{_line(row.session, row, 0)}  {told}".rstrip()
 
 
-def _left_out(document: Mapping[str, object], view: View) -> Iterator[str]:
-    left = rows(document, "not_by_line")
+def _left_out(answer: StatsAnswer, view: View) -> Iterator[str]:
+    left = answer.not_by_line
     if not left:
         return
     yield ""
     yield f"{counted(len(left), 'file')} not counted by line"
-    yield from _cut(
-        f"  {view.path(text(row, 'path'))}: {printable(text(row, 'reason'))}"
-        for row in left
-    )
+    yield from _cut(f"  {view.path(row.path)}: {printable(row.reason)}" for row in left)
 
 
 def _cut(lines: Iterator[str]) -> Iterator[str]:
@@ -107,16 +109,12 @@ def _cut(lines: Iterator[str]) -> Iterator[str]:
         yield f"  … and {len(found) - _SHOWN} more (--json has all)"
 
 
-def _line(name: str, row: Mapping[str, object], indent: int) -> str:
-    head = f"{number(row, 'lines'):>8}  {_percent(row):>7}  "
-    return head + " " * indent + printable(name)
+def _line(name: str, row: _Share, indent: int) -> str:
+    return f"{row.lines:>8}  {_percent(row):>7}  " + " " * indent + printable(name)
 
 
-def _percent(row: Mapping[str, object]) -> str:
-    share = row.get("share")
-    if not isinstance(share, float):
-        return "-"
-    said = f"{100 * share:.1f} %"
-    if said == "0.0 %" and number(row, "lines"):
+def _percent(row: _Share) -> str:
+    said = f"{100 * row.share:.1f} %"
+    if said == "0.0 %" and row.lines:
         return "<0.1 %"
-    return ">99.9 %" if said == "100.0 %" and share < 1 else said
+    return ">99.9 %" if said == "100.0 %" and row.share < 1 else said
