@@ -4,59 +4,60 @@ import base64
 import shlex
 from dataclasses import replace
 
-from gitshadow.api import Document, Params
 from gitshadow.blame.classification import Credit, Crediting, Foreign, by_event
-from gitshadow.blame.file_blame import Blamed, BlameRequest, Blaming
+from gitshadow.blame.file_blame import Blamed, BlameQuery, Blaming
 from gitshadow.blame.owners import Origin, OriginSource, Owner
 from gitshadow.blame.replay import Removal
 from gitshadow.blame.scope import lines_named
 from gitshadow.errors import StoreError, UsageError
+from gitshadow.messages.blame import (
+    BlameAnswer,
+    BlameRequest,
+    ClaimedBy,
+    OwnerRow,
+    RemovedLine,
+)
 from gitshadow.model import Event
-from gitshadow.query import params as read
 from gitshadow.query.moments import moment_of, version_at
-from gitshadow.query.rows import Row, rfc3339
+from gitshadow.query.params import typed_path
+from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.commits import OUR_EMAIL, OUR_NAME, CommitInfo
 from gitshadow.store.journal import turns
+from gitshadow.store.journal.blame import ClaimRow
 from gitshadow.store.refs import display_path
 
 
-def blame(context: RecorderContext, params: Params) -> Document:
-    """Return content, owners and the origin of each line of a file.
-
-    `lines` are [number, owner, number in the state that the line came with]; `owners` holds
-    what lines have in common; `removed` what one writer took from another, where asked for;
-    what Git's porcelain tells of our own commits is read only with `facts`.
-    """
+def blame(context: RecorderContext, request: BlameRequest) -> BlameAnswer:
+    """Return content, owners and the origin of each line of a file."""
     context.observer.settle()
-    wish = _wish(context, params)
+    wish = _wish(context, request)
     blamed = Blaming(context, wish).answer()
-    specs = read.strings(params, "ranges")
-    chosen = lines_named(context, wish.path, blamed.data, specs, wish.commit)
-    described = _Owners(context, blamed, facts=read.flag(params, "facts"))
+    chosen = lines_named(context, wish.path, blamed.data, request.ranges, wish.commit)
+    described = _Owners(context, blamed, facts=request.facts)
     origins = [(number, blamed.vector[number - 1]) for number in chosen]
-    lines = [[number, described.index(one), one.line] for number, one in origins]
-    removed = [described.removal(one) for one in blamed.removals if _foreign(one)]
-    return {
-        "path": display_path(wish.path),
-        "content_base64": base64.b64encode(blamed.data).decode("ascii"),
-        "lines": lines,
-        "owners": described.rows,
-        "removed": removed,
-    }
+    lines = tuple((number, described.index(one), one.line) for number, one in origins)
+    removed = tuple(described.removal(one) for one in blamed.removals if _foreign(one))
+    return BlameAnswer(
+        path=display_path(wish.path),
+        content_base64=base64.b64encode(blamed.data).decode("ascii"),
+        lines=lines,
+        owners=tuple(described.rows),
+        removed=removed,
+    )
 
 
-def _wish(context: RecorderContext, params: Params) -> BlameRequest:
+def _wish(context: RecorderContext, request: BlameRequest) -> BlameQuery:
     ws = context.workspace
-    path = read.repo_path(ws.layout, params, read.needed(params, "path"))
-    at, rev = params.get("at"), read.text(params, "commit")
+    path = typed_path(ws.layout, request.cwd, request.path)
+    at, rev = request.at, request.commit
     if at is not None and rev is not None:
         raise UsageError("cannot use both a time and a commit")
-    wish = BlameRequest(
+    wish = BlameQuery(
         path=path,
-        ignore_space=read.flag(params, "ignore_space"),
-        copies=read.flag(params, "copies"),
-        removed=read.flag(params, "removed"),
+        ignore_space=request.ignore_space,
+        copies=request.copies,
+        removed=request.removed,
     )
     if rev is not None:
         commit = ws.repo.resolve(rev)
@@ -96,7 +97,7 @@ class _Owners:
         self._blamed = blamed
         self._facts = facts
         self._at: dict[tuple[int, int], int] = {}
-        self.rows: list[Row] = []
+        self.rows: list[OwnerRow] = []
 
     def index(self, origin: Origin) -> int:
         """Return the number of the row of a line's owner; made where it is new."""
@@ -107,56 +108,45 @@ class _Owners:
             self.rows.append(self._row(origin.owner, credit))
         return self._at[key]
 
-    def removal(self, one: Removal) -> Row:
-        """Describe a line that somebody took away: whose it was, and who did it."""
-        event = one.event
-        return {
-            "text": one.text.decode("utf-8", "backslashreplace"),
-            "owner": self.index(one.origin),
-            "by": self._credited(by_event(event)),
-            "seq": event.seq,
-        }
+    def removal(self, one: Removal) -> RemovedLine:
+        """Describe a line that somebody removed: its author, and who removed it."""
+        return RemovedLine(
+            text=one.text.decode("utf-8", "backslashreplace"),
+            owner=self.index(one.origin),
+            by=self._credited(by_event(one.event)),
+            seq=one.event.seq,
+        )
 
-    def _row(self, owner: Owner, credit: Credit) -> Row:
-        row: Row = {"source": owner.source.value, "path": display_path(owner.path)}
-        row |= self._credited(credit)
+    def _row(self, owner: Owner, credit: Credit) -> OwnerRow:
+        row = self._credited(credit)._replace(
+            source=owner.source.value, path=display_path(owner.path)
+        )
         if credit.event is not None:
-            return row | self._shadow(credit.event)
-        if owner.commit is not None:
-            row |= self._committed(owner)
-        return row
+            return self._shadow(row, credit.event)
+        return row if owner.commit is None else self._committed(row, owner)
 
-    def _credited(self, credit: Credit) -> Row:
-        row: Row = {
-            "actor": credit.actor.value,
-            "confidence": credit.confidence.value,
-            "reason": credit.reason,
-        }
-        event = credit.event
-        if event is not None:
-            row |= {"seq": event.seq, "ts": rfc3339(event.ts_ns)}
-        if credit.session is not None:
-            row |= {
-                "agent": credit.agent,
-                "session": credit.session,
-                "turn": credit.turn,
-                "call": credit.call,
-                "tool": credit.tool,
-                "prompt": self._prompt(credit),
-            }
-        if credit.machine is not None:
-            row["machine"] = credit.machine
-        if credit.candidates:
-            row["candidates"] = list(credit.candidates)
-        if credit.claim is not None:
-            claim = credit.claim
-            row["claimed"] = {
-                "source": claim.source,
-                "agent": claim.agent,
-                "model": claim.model,
-                "session": claim.session,
-            }
-        return row
+    def _credited(self, credit: Credit) -> OwnerRow:
+        event, claim = credit.event, credit.claim
+        row = OwnerRow(
+            actor=credit.actor.value,
+            confidence=credit.confidence.value,
+            reason=credit.reason,
+            seq=None if event is None else event.seq,
+            ts=None if event is None else rfc3339(event.ts_ns),
+            machine=credit.machine,
+            candidates=tuple(credit.candidates),
+            claimed=None if claim is None else _claimed(claim),
+        )
+        if credit.session is None:
+            return row
+        return row._replace(
+            agent=credit.agent,
+            session=credit.session,
+            turn=credit.turn,
+            call=credit.call,
+            tool=credit.tool,
+            prompt=self._prompt(credit),
+        )
 
     def _prompt(self, credit: Credit) -> str | None:
         if credit.session is None or credit.turn is None:
@@ -167,23 +157,23 @@ class _Owners:
         found = turns.get_turn(db, credit.session, credit.turn)
         return found.prompt if found is not None else None
 
-    def _shadow(self, event: Event) -> Row:
-        """Say what Git's porcelain tells of a commit, for one of ours, where it is wanted."""
-        row: Row = {"commit": event.commit}
+    def _shadow(self, row: OwnerRow, event: Event) -> OwnerRow:
+        """Add the commit of an event and, if asked, what Git's porcelain prints of it."""
+        row = row._replace(commit=event.commit)
         if event.commit is None or not self._facts:
             return row
         try:
             info = self._ws.repo.commit(event.commit)
         except StoreError:
             return row
-        row["git"] = _facts(info)
+        row = row._replace(git=_facts(info))
         if info.parents and event.before is not None and event.path is not None:
             old = display_path(event.old_path or event.path)
-            row["previous"] = [info.parents[0], old]
+            row = row._replace(previous=(info.parents[0], old))
         return row
 
-    def _committed(self, owner: Owner) -> Row:
-        row: Row = {"commit": owner.commit}
+    def _committed(self, row: OwnerRow, owner: Owner) -> OwnerRow:
+        row = row._replace(commit=owner.commit)
         said = self._blamed.ground.said(owner)
         if said is None:
             return row
@@ -191,17 +181,21 @@ class _Owners:
             key: value.decode("utf-8", "backslashreplace")
             for key, value in said.facts.words.items()
         }
-        row["git"] = words
-        row["author"] = words.get("author")
+        row = row._replace(git=words, author=words.get("author"))
         time = words.get("author-time", "")
         if time.isdigit():
-            row["ts"] = rfc3339(int(time) * 1_000_000_000)
+            row = row._replace(ts=rfc3339(int(time) * 1_000_000_000))
         if said.previous is not None:
-            row["previous"] = [said.previous[0], display_path(said.previous[1])]
+            commit, path = said.previous
+            row = row._replace(previous=(commit, display_path(path)))
         return row
 
 
-def _facts(info: CommitInfo) -> Row:
+def _claimed(claim: ClaimRow) -> ClaimedBy:
+    return ClaimedBy(claim.source, claim.agent, claim.model, claim.session)
+
+
+def _facts(info: CommitInfo) -> dict[str, str]:
     """Return the facts of one of our commits under the keys of git-blame(1)."""
     name, _, mail = info.author.rpartition(b" ")
     return {

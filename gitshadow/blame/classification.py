@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gitshadow.attribution.commits import agent_named
-from gitshadow.blame.file_blame import BlameRequest, Blaming
+from gitshadow.blame.file_blame import BlameQuery, Blaming
 from gitshadow.blame.owners import Origin, OriginSource, Owner
 from gitshadow.errors import StoreError, UsageError
 from gitshadow.model import Actor, Confidence, Event, Oid, RepoPath
@@ -74,7 +74,7 @@ class Foreign:
             context = self._others.context(machine)
             try:
                 vector = (
-                    Blaming(context, BlameRequest(path=path, commit=commit))
+                    Blaming(context, BlameQuery(path=path, commit=commit))
                     .answer()
                     .vector
                 )

@@ -166,7 +166,7 @@ def _runs(vector: Vector) -> Iterator[tuple[int, int]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlameRequest:
+class BlameQuery:
     """Store what is to be blamed: a path, now, at an event (`seq`) or in a commit of the user's.
 
     `content` is what the path held at that event, None for now and for a commit.
@@ -201,7 +201,7 @@ class Blaming:
     """Answer one wish."""
 
     def __init__(
-        self, context: RecorderContext, wish: BlameRequest, past: GitPast | None = None
+        self, context: RecorderContext, wish: BlameQuery, past: GitPast | None = None
     ) -> None:
         self._context = context
         self._ws = context.workspace

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from gitshadow.attribution.commits import AUTHOR_PATTERNS, MESSAGE_PATTERN
 from gitshadow.blame.classification import BY_GIT, Credit, Crediting, Foreign
-from gitshadow.blame.file_blame import BlameRequest, Blaming, past_of
+from gitshadow.blame.file_blame import BlameQuery, Blaming, past_of
 from gitshadow.blame.git_history import GitPast
 from gitshadow.blame.owners import count_lines
 from gitshadow.model import FileVersion, Oid, RepoPath
@@ -109,10 +109,10 @@ class Owning:
         """
         state = self._ws.states.get(path)
         if state is None:
-            return self._blamed(BlameRequest(path=path))
+            return self._blamed(BlameQuery(path=path))
         if self._is_as_in_head(path, state.version.oid):
             return self._by_git(path, state.version.oid)
-        return self._blamed(BlameRequest(path=path, content=state.version))
+        return self._blamed(BlameQuery(path=path, content=state.version))
 
     def staged(self, path: RepoPath, blob: Oid) -> FileOwners:
         """Return the owners of a content that is in the index.
@@ -123,7 +123,7 @@ class Owning:
         if self._is_as_in_head(path, blob):
             return self._by_git(path, blob)
         content = FileVersion(blob, _PLAIN_MODE)
-        return self._blamed(BlameRequest(path=path, content=content))
+        return self._blamed(BlameQuery(path=path, content=content))
 
     def committed(self, path: RepoPath, commit: Oid) -> FileOwners:
         """Return the owners of a file as it is in a commit.
@@ -135,7 +135,7 @@ class Owning:
         blob = self._past.blob(commit, path)
         if blob is not None and self._is_gits(path, commit):
             return self._by_git(path, blob)
-        return self._blamed(BlameRequest(path=path, commit=commit))
+        return self._blamed(BlameQuery(path=path, commit=commit))
 
     def _is_as_in_head(self, path: RepoPath, blob: Oid) -> bool:
         head = self._head
@@ -155,7 +155,7 @@ class Owning:
         data = self._ws.repo.read_blob(blob)
         return FileOwners(path, data, (BY_GIT,) * count_lines(data))
 
-    def _blamed(self, wish: BlameRequest) -> FileOwners:
+    def _blamed(self, wish: BlameQuery) -> FileOwners:
         blamed = Blaming(self._context, wish, self._past).answer()
         credits = [self.crediting.of(origin) for origin in blamed.vector]
         return FileOwners(wish.path, blamed.data, credits)

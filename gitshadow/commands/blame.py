@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import click
 
-from gitshadow.commands.client import ask
+from gitshadow.commands.client import Reply, send
 from gitshadow.commands.options import (
     SeparatingCommand,
     colour_option,
@@ -16,8 +16,9 @@ from gitshadow.commands.options import (
 from gitshadow.commands.terminal import screen
 from gitshadow.commands.times import state_named
 from gitshadow.errors import UsageError
+from gitshadow.messages.blame import BLAME, BlameAnswer, BlameRequest
+from gitshadow.messages.codec import parse
 from gitshadow.render import blame, json, output
-from gitshadow.render.document import Document
 
 
 @click.command("blame", cls=SeparatingCommand)
@@ -59,27 +60,24 @@ def command(
             "expected exactly one FILE",
             hint="usage: git agent-undo blame FILE",
         )
-    names = ("ignore_space", "copies", "removed", "commit")
-    params = {
-        "path": paths[0],
-        "ranges": list(ctx.params["ranges"]),
-        "at": state_named(at),
-        **{name: options[name] for name in names},
-        "facts": bool(options["porcelain"] or options["line_porcelain"]),
-    }
-    _show(ask("blame", params), options)
+    request = parse(BlameRequest, {**options, "path": paths[0]})._replace(
+        at=state_named(at),
+        facts=bool(options["porcelain"] or options["line_porcelain"]),
+    )
+    _show(send(BLAME, request), options)
 
 
-def _show(document: Document, options: Mapping[str, object]) -> None:
+def _show(reply: Reply[BlameAnswer], options: Mapping[str, object]) -> None:
+    answer = reply.answer
     if options["as_json"]:
-        json.show_lines(blame.blame_rows(document))
+        json.show_lines(blame.blame_rows(answer))
         return
     if options["porcelain"] or options["line_porcelain"]:
         every = options["line_porcelain"] is True
         now = int(time.time())
-        output.show_bytes(blame.porcelain(document, every_line=every, now=now))
+        output.show_bytes(blame.porcelain(answer, every_line=every, now=now))
         return
     shown = screen()
     prompts, why = options["prompt"] is True, options["why"] is True
-    lines = blame.blame_lines(document, shown.view, prompts=prompts, reasons=why)
+    lines = blame.blame_lines(answer, shown.view, prompts=prompts, reasons=why)
     output.show(lines, pager=shown.pager)

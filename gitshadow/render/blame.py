@@ -7,11 +7,12 @@ Invariant: porcelain and rows hold the file's own bytes; text passes `printable_
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
-from gitshadow.render.document import inner, rows, text, texts
+from gitshadow.messages.blame import BlameAnswer, OwnerRow
+from gitshadow.messages.codec import encode
 from gitshadow.render.style import View, is_plain, printable, printable_line
 from gitshadow.render.text import local_time, short
 
@@ -49,7 +50,7 @@ _EXTRA = ("candidates", "claimed")
 
 
 class BlameLine(NamedTuple):
-    """Hold one line of a blamed file: numbers here and at its origin, owner's row, bytes."""
+    """One line of a blamed file: numbers here and at its origin, owner's row, bytes."""
 
     number: int
     origin: int
@@ -57,32 +58,27 @@ class BlameLine(NamedTuple):
     data: bytes
 
 
-def lines_of(document: Mapping[str, object]) -> list[BlameLine]:
-    """Return the lines of a document that were asked for.
+def lines_of(answer: BlameAnswer) -> list[BlameLine]:
+    """Return the lines that were asked for.
 
     Raises:
-        StoreError: it does not hold what it says.
+        StoreError: the content cannot be decoded.
     """
     try:
-        content = base64.b64decode(text(document, "content_base64"), validate=True)
+        content = base64.b64decode(answer.content_base64, validate=True)
     except binascii.Error as error:
         raise StoreError("could not read the answer") from error
     every = content.split(b"\n")
-    listed = document.get("lines")
-    found: list[BlameLine] = []
-    for entry in listed if isinstance(listed, list) else []:
-        number, owner, origin = entry
-        found.append(BlameLine(number, origin, owner, every[number - 1]))
-    return found
+    return [
+        BlameLine(number, origin, owner, every[number - 1])
+        for number, owner, origin in answer.lines
+    ]
 
 
-# -- rows --------------------------------------------------------------------------------------
-
-
-def blame_rows(document: Mapping[str, object]) -> Iterator[dict[str, object]]:
+def blame_rows(answer: BlameAnswer) -> Iterator[dict[str, object]]:
     """Yield one object per line; bytes that are not UTF-8 come as `text_base64` too."""
-    owners = rows(document, "owners")
-    for line in lines_of(document):
+    owners = [encode(owner) for owner in answer.owners]
+    for line in lines_of(answer):
         row: dict[str, object] = {"line": line.number}
         row["text"] = line.data.decode("utf-8", "backslashreplace")
         owner = owners[line.owner]
@@ -102,25 +98,20 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-# -- porcelain ---------------------------------------------------------------------------------
-
-
-def porcelain(document: Mapping[str, object], *, every_line: bool, now: int) -> bytes:
-    """Return the document in Git's own format.
+def porcelain(answer: BlameAnswer, *, every_line: bool, now: int) -> bytes:
+    """Return the answer in Git's own format.
 
     Args:
-        document: The engine's answer.
+        answer: The lines and their owners.
         every_line: Whether each line has all facts (`--line-porcelain`).
         now: The time, in seconds, that lines of no commit get.
     """
-    owners = rows(document, "owners")
-    found = lines_of(document)
+    owners = answer.owners
+    found = lines_of(answer)
     commits = [_commit(owner) for owner in owners]
     paths: dict[str, set[str]] = {}
     for line in found:
-        paths.setdefault(commits[line.owner], set()).add(
-            text(owners[line.owner], "path")
-        )
+        paths.setdefault(commits[line.owner], set()).add(owners[line.owner].path)
     out: list[bytes] = []
     shown: set[str] = set()
     for group in _groups(found, commits, owners):
@@ -143,7 +134,7 @@ def porcelain(document: Mapping[str, object], *, every_line: bool, now: int) -> 
 def _groups(
     found: Sequence[BlameLine],
     commits: Sequence[str],
-    owners: Sequence[Mapping[str, object]],
+    owners: Sequence[OwnerRow],
 ) -> Iterator[list[BlameLine]]:
     """Yield runs of neighbouring lines that neighbour in one file of one commit too."""
     group: list[BlameLine] = []
@@ -152,7 +143,7 @@ def _groups(
         follows = (
             last is not None
             and commits[last.owner] == commits[line.owner]
-            and owners[last.owner].get("path") == owners[line.owner].get("path")
+            and owners[last.owner].path == owners[line.owner].path
             and (line.number, line.origin) == (last.number + 1, last.origin + 1)
         )
         if group and not follows:
@@ -163,12 +154,12 @@ def _groups(
         yield group
 
 
-def _commit(owner: Mapping[str, object]) -> str:
-    return text(owner, "commit") if inner(owner, "git") else _NOBODY
+def _commit(owner: OwnerRow) -> str:
+    return owner.commit or "" if owner.git else _NOBODY
 
 
-def _facts(owner: Mapping[str, object], now: int) -> bytes:
-    git = inner(owner, "git") or {
+def _facts(owner: OwnerRow, now: int) -> bytes:
+    git = owner.git or {
         "author": "Not Committed Yet",
         "author-mail": "<not.committed.yet>",
         "author-time": str(now),
@@ -179,7 +170,7 @@ def _facts(owner: Mapping[str, object], now: int) -> bytes:
         "committer-tz": "+0000",
         "summary": "Not recorded",
     }
-    said = "".join(f"{key} {_one_line(text(git, key))}\n" for key in _FACTS)
+    said = "".join(f"{key} {_one_line(git.get(key, ''))}\n" for key in _FACTS)
     if "boundary" in git:
         said += "boundary\n"
     return said.encode("utf-8", "backslashreplace")
@@ -189,12 +180,12 @@ def _one_line(value: str) -> str:
     return value.replace("\n", " ").replace("\r", " ")
 
 
-def _names(owner: Mapping[str, object]) -> bytes:
+def _names(owner: OwnerRow) -> bytes:
     said = b""
-    previous = texts(owner, "previous")
-    if len(previous) == 2:
-        said = b"previous %b %b\n" % (previous[0].encode("ascii"), _name(previous[1]))
-    return said + b"filename %b\n" % _name(text(owner, "path"))
+    if owner.previous:
+        commit, path = owner.previous
+        said = b"previous %b %b\n" % (commit.encode("ascii"), _name(path))
+    return said + b"filename %b\n" % _name(owner.path)
 
 
 def _name(path: str) -> bytes:
@@ -207,102 +198,93 @@ def _name(path: str) -> bytes:
     return paths.c_quoted(real).encode("ascii")
 
 
-# -- text --------------------------------------------------------------------------------------
-
-
 def blame_lines(
-    document: Mapping[str, object], view: View, *, prompts: bool, reasons: bool
+    answer: BlameAnswer, view: View, *, prompts: bool, reasons: bool
 ) -> Iterator[str]:
-    """Yield one line of text per line, below it what was taken away and, if asked, why."""
-    owners = rows(document, "owners")
+    """Yield one line of text per line, then what was removed and, if asked, why."""
+    owners = answer.owners
     styles = _styles(owners)
-    found = lines_of(document)
+    found = lines_of(answer)
     width = len(str(found[-1].number)) if found else 1
     last: object = None
     for line in found:
         owner = owners[line.owner]
-        turn = text(owner, "session"), text(owner, "turn")
-        if prompts and turn != last and text(owner, "prompt"):
-            yield view.paint(f"# {_said(owner)}", "faint")
+        turn = owner.session, owner.turn
+        if prompts and turn != last and owner.prompt:
+            yield view.paint(f"# {_said(owner.prompt)}", "faint")
         last = turn
         head = view.paint(_head(owner), styles[line.owner])
         shown = printable_line(line.data.decode("utf-8", "backslashreplace"))
         yield f"{head} {line.number:>{width}}) {shown}".rstrip()
-    yield from _removed(document, view)
+    yield from _removed(answer, view)
     if reasons:
         yield from _reasons(owners, found, view)
 
 
-def _head(owner: Mapping[str, object]) -> str:
+def _head(owner: OwnerRow) -> str:
     name = name_of(owner)
-    mark = text(owner, "seq") or short(text(owner, "commit"))[:8] or "-"
-    when = local_time(text(owner, "ts")) if text(owner, "ts") else "-"
-    sure = printable(text(owner, "confidence"))
+    mark = owner.seq or short(owner.commit or "")[:8] or "-"
+    when = local_time(owner.ts) if owner.ts else "-"
+    sure = printable(owner.confidence)
     return f"{mark:>8}  {name:<{_NAME_WIDTH}}  {when:<19}  {sure:<9}"
 
 
-def name_of(owner: Mapping[str, object]) -> str:
+def name_of(owner: OwnerRow) -> str:
     """Return who wrote: an agent, the author that Git names, `you`, or `unknown`.
 
     An agent that somebody else claims it was has a question mark.
     """
-    if text(owner, "confidence") == "ambiguous":
+    if owner.confidence == "ambiguous":
         return "ambiguous"
-    actor = text(owner, "actor")
-    if actor == "agent":
-        name = text(owner, "agent") or "agent"
-    elif actor == "human":
-        name = text(owner, "author") or "you"
+    if owner.actor == "agent":
+        name = owner.agent or "agent"
+    elif owner.actor == "human":
+        name = owner.author or "you"
+    elif owner.claimed is not None and owner.claimed.agent:
+        name = f"{owner.claimed.agent}?"
     else:
-        claimed = text(inner(owner, "claimed"), "agent")
-        name = f"{claimed}?" if claimed else "unknown"
+        name = "unknown"
     safe = name if is_plain(name) else printable(name)
     return safe if len(safe) <= _NAME_WIDTH else safe[: _NAME_WIDTH - 1] + "…"
 
 
-def _styles(owners: Sequence[Mapping[str, object]]) -> list[str]:
+def _styles(owners: Sequence[OwnerRow]) -> list[str]:
     """Return a style for each owner: a colour for each agent's session, faint for no agent."""
-    colours: dict[str, str] = {}
+    colours: dict[str | None, str] = {}
     styles: list[str] = []
     for owner in owners:
-        if text(owner, "actor") != "agent":
-            styles.append("plain" if text(owner, "actor") == "human" else "faint")
+        if owner.actor != "agent":
+            styles.append("plain" if owner.actor == "human" else "faint")
             continue
-        session = text(owner, "session")
         colour = _PALETTE[len(colours) % len(_PALETTE)]
-        styles.append(colours.setdefault(session, colour))
+        styles.append(colours.setdefault(owner.session, colour))
     return styles
 
 
-def _said(owner: Mapping[str, object]) -> str:
-    first, _, rest = text(owner, "prompt").partition("\n")
+def _said(prompt: str) -> str:
+    first, _, rest = prompt.partition("\n")
     return printable(first[:100]) + ("…" if rest or len(first) > 100 else "")
 
 
-def _removed(document: Mapping[str, object], view: View) -> Iterator[str]:
-    owners = rows(document, "owners")
-    gone = rows(document, "removed")
-    if gone:
+def _removed(answer: BlameAnswer, view: View) -> Iterator[str]:
+    if answer.removed:
         yield ""
-    for row in gone:
-        number = row.get("owner")
-        owner = owners[number] if isinstance(number, int) else {}
-        line = printable_line(text(row, "text"))
-        by = name_of(inner(row, "by"))
+    for row in answer.removed:
+        owner = name_of(answer.owners[row.owner])
         yield (
-            f"{view.paint('removed', 'bad')} by {by} (event {text(row, 'seq')}),"
-            f" written by {name_of(owner)}: {line}"
+            f"{view.paint('removed', 'bad')} by {name_of(row.by)} (event {row.seq}),"
+            f" written by {owner}: {printable_line(row.text)}"
         )
 
 
 def _reasons(
-    owners: Sequence[Mapping[str, object]], found: Sequence[BlameLine], view: View
+    owners: Sequence[OwnerRow], found: Sequence[BlameLine], view: View
 ) -> Iterator[str]:
-    """Say once for each reason which lines rest on it."""
+    """Yield each reason once, with the lines that it explains."""
     numbers: dict[tuple[str, str], list[int]] = {}
     for line in found:
         owner = owners[line.owner]
-        key = name_of(owner), printable(text(owner, "reason"))
+        key = name_of(owner), printable(owner.reason)
         numbers.setdefault(key, []).append(line.number)
     yield ""
     for (name, reason), which in numbers.items():

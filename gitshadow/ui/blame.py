@@ -4,7 +4,7 @@ Invariant: whether an agent, a person or an unknown author wrote is a letter, ne
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -17,8 +17,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gitshadow.errors import ShadowError
+from gitshadow.messages.blame import BLAME, BlameAnswer, BlameRequest, OwnerRow
+from gitshadow.messages.codec import decode, encode
 from gitshadow.render.blame import BlameLine, lines_of, name_of
-from gitshadow.render.document import rows, text
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 from gitshadow.ui.dialogs import KeyHint, KeyLine
@@ -40,8 +41,6 @@ _KEYS = (
 )
 _CLASSES = "A agent, H human, U unknown"
 _OLDER = "nothing to show or undo: this change was not recorded here"
-
-Owner = Mapping[str, object]
 
 
 class BlameView(TextView):
@@ -68,16 +67,16 @@ class BlameView(TextView):
     def __init__(self) -> None:
         super().__init__()
         self._lines: Sequence[BlameLine] = ()
-        self._owners: Sequence[Owner] = ()
+        self._owners: Sequence[OwnerRow] = ()
         self._reported = 0
 
-    def show(self, lines: Sequence[BlameLine], owners: Sequence[Owner]) -> None:
+    def show(self, lines: Sequence[BlameLine], owners: Sequence[OwnerRow]) -> None:
         """Show other lines; the cursor stays where it was."""
         self._lines, self._owners = lines, owners
         self.changed(self.cursor)
 
     @property
-    def owner(self) -> Owner | None:
+    def owner(self) -> OwnerRow | None:
         """Return whose the line is that the cursor is on."""
         if not self._lines:
             return None
@@ -180,17 +179,18 @@ class BlameScreen(ModalScreen[int | None]):
         self.run_worker(self._asked(), exclusive=True)
 
     async def _asked(self) -> None:
-        params = {"path": self._path, "at": self._at}
+        params = encode(BlameRequest(self._path, at=self._at))
         try:
-            document = await asyncio.to_thread(self._engine.ask, "blame", params)
-            lines = await asyncio.to_thread(lines_of, document)
+            document = await asyncio.to_thread(self._engine.ask, BLAME.name, params)
+            answer = await asyncio.to_thread(decode, BlameAnswer, document)
+            lines = await asyncio.to_thread(lines_of, answer)
         except ShadowError as error:
             said = [f"error: {printable(error.message)}"]
             hint = [f"hint: {printable(error.hint)}"] if error.hint else []
             self.query_one(Prose).show([*said, *hint])
             return
         view = self.query_one(BlameView)
-        view.show(lines, rows(document, "owners"))
+        view.show(lines, answer.owners)
         view.go(self._line - 1)
         self._tell()
 
@@ -203,21 +203,20 @@ class BlameScreen(ModalScreen[int | None]):
         said = ["the file is empty"] if owner is None else told_of(owner)
         self.query_one(Prose).show(said)
 
-    def _seq(self) -> str:
-        """Return the event that wrote the line; without one, show that."""
+    def _seq(self) -> int | None:
+        """Return the event that wrote the line; show the reason if there is none."""
         owner = self.query_one(BlameView).owner
-        seq = "" if owner is None else text(owner, "seq")
-        if not seq.isdigit() or (owner is not None and text(owner, "machine")):
-            known = [] if owner is None else told_of(owner)
-            self.query_one(Prose).show([_OLDER, *known])
-            return ""
-        return seq
+        if owner is not None and owner.seq is not None and not owner.machine:
+            return owner.seq
+        known = [] if owner is None else told_of(owner)
+        self.query_one(Prose).show([_OLDER, *known])
+        return None
 
     def action_go_to(self) -> None:
         """Leave for the event that wrote the line."""
         seq = self._seq()
-        if seq:
-            self.dismiss(int(seq))
+        if seq is not None:
+            self.dismiss(seq)
 
     def action_find(self) -> None:
         """Find a text in the lines."""
@@ -226,8 +225,8 @@ class BlameScreen(ModalScreen[int | None]):
     def action_undo(self) -> None:
         """Plan to undo the change that wrote the line."""
         seq = self._seq()
-        if seq:
-            wish = UndoIntent("undo", targets=(seq,))
+        if seq is not None:
+            wish = UndoIntent("undo", targets=(str(seq),))
             self.app.push_screen(PlanScreen(self._engine, wish), self._undone)
 
     def _undone(self, report: object) -> None:
@@ -240,33 +239,30 @@ class BlameScreen(ModalScreen[int | None]):
         self.dismiss(None)
 
 
-def letter_of(owner: Owner) -> str:
+def letter_of(owner: OwnerRow) -> str:
     """Return the class of a writer as a letter: agent, human, unknown, or `?` for several."""
-    if text(owner, "confidence") == "ambiguous":
+    if owner.confidence == "ambiguous":
         return "?"
-    return _LETTERS.get(text(owner, "actor"), "U")
+    return _LETTERS.get(owner.actor, "U")
 
 
-def told_of(owner: Owner) -> list[str]:
+def told_of(owner: OwnerRow) -> list[str]:
     """Return what is known of a line's writer, the prompt last."""
-    seq = text(owner, "seq")
-    written = [name_of(owner), f"event {printable(seq)}" if seq else ""]
-    written += [local_time(text(owner, "ts")) if text(owner, "ts") else ""]
-    written += [printable(text(owner, "confidence"))]
-    where = [
-        f"{name} {printable(text(owner, name))}"
-        for name in ("session", "turn", "tool", "commit")
-        if text(owner, name)
-    ]
-    prompt = text(owner, "prompt").split("\n")[:_PROMPT_LINES]
+    written = [name_of(owner), f"event {owner.seq}" if owner.seq is not None else ""]
+    written += [local_time(owner.ts) if owner.ts else ""]
+    written += [printable(owner.confidence)]
+    named = {
+        "session": owner.session,
+        "turn": owner.turn,
+        "tool": owner.tool,
+        "commit": owner.commit,
+    }
+    where = [f"{name} {printable(value)}" for name, value in named.items() if value]
+    prompt = (owner.prompt or "").split("\n")[:_PROMPT_LINES]
     return [
         ", ".join(one for one in written if one),
         *([f"prompt: {printable(prompt[0])}"] if any(prompt) else []),
         *(f"        {printable(line)}" for line in prompt[1:]),
-        *(
-            [f"why: {printable(text(owner, 'reason'))}"]
-            if text(owner, "reason")
-            else []
-        ),
+        *([f"why: {printable(owner.reason)}"] if owner.reason else []),
         ", ".join(where),
     ]

@@ -7,7 +7,7 @@ from itertools import cycle
 import pytest
 
 from gitshadow.api import run
-from gitshadow.blame.file_blame import BlameRequest, Blaming
+from gitshadow.blame.file_blame import BlameQuery, Blaming
 from gitshadow.blame.owners import OriginSource, count_lines
 from gitshadow.model import RepoPath
 from gitshadow.store.journal import sessions
@@ -108,7 +108,7 @@ def owners_of_all(near: Near) -> dict[bytes, Answer]:
     for name in near.repo.tree_snapshot():
         path = RepoPath(name.encode())
         data = near.repo.read(path)
-        vector = Blaming(near.context, BlameRequest(path=path)).answer().vector
+        vector = Blaming(near.context, BlameQuery(path=path)).answer().vector
         assert len(vector) == count_lines(data), path
         assert all(owner.source is not OriginSource.GROUND for owner, _ in vector)
         assert [line for _, line in vector if line < 1] == []

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from gitshadow.blame import replay_cache
-from gitshadow.blame.file_blame import BlameRequest, Blaming, past_of
+from gitshadow.blame.file_blame import BlameQuery, Blaming, past_of
 from gitshadow.blame.replay import Replay
 from gitshadow.blame.replay_cache import Resuming
 from gitshadow.blame.snapshots import DoubtError
@@ -56,13 +56,13 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def blamed(near: Near, path: RepoPath = A) -> Answer:
-    return described(Blaming(near.context, BlameRequest(path=path)).answer().vector)
+    return described(Blaming(near.context, BlameQuery(path=path)).answer().vector)
 
 
 def anew(near: Near, path: RepoPath = A) -> Answer:
     """Return the answer without snapshots: what was removed is known to no snapshot."""
     return described(
-        Blaming(near.context, BlameRequest(path=path, removed=True)).answer().vector
+        Blaming(near.context, BlameQuery(path=path, removed=True)).answer().vector
     )
 
 
@@ -114,7 +114,7 @@ def test_old_versions_are_not_read_again(near: Near) -> None:
         read.append(oid)
         return ws.repo.read_blob(oid)  # type: ignore[arg-type]
 
-    blaming = Blaming(near.context, BlameRequest(path=A), past)
+    blaming = Blaming(near.context, BlameQuery(path=A), past)
     replay = Replay(counting, blaming._diff, blaming._replay({}).rewrites)
     assert Resuming(ws.db, past, "main", A).resume(replay, None) is not None
     assert len(read) == 1
@@ -144,7 +144,7 @@ def test_moment_is_served_by_a_snapshot_before_it(
         )
         assert oid is not None
         version = type(content.version)(oid[0], content.version.mode)
-        wish = BlameRequest(path=A, seq=seq, content=version)
+        wish = BlameQuery(path=A, seq=seq, content=version)
         found = described(Blaming(near.context, wish).answer().vector)
         assert [row[2] for row in found if row[2]] == [
             one for one in events if one <= seq

@@ -2,6 +2,8 @@
 
 import pytest
 
+from gitshadow.messages.blame import OwnerRow
+from gitshadow.messages.codec import decode
 from gitshadow.ui.blame import BlameScreen, letter_of, told_of
 from tests.support.repo import Repo
 from tests.support.screens import Direct, Play, direct, play
@@ -126,12 +128,17 @@ def test_it_fits_a_small_screen(written: Direct, size: tuple[int, int]) -> None:
     ],
 )
 def test_classes_are_letters(owner: dict[str, object], letter: str) -> None:
-    assert letter_of(owner) == letter
+    assert letter_of(decode(OwnerRow, owner)) == letter
 
 
 def test_what_is_told_of_a_writer_is_printable() -> None:
-    owner = {"actor": "agent", "agent": "x\x1b", "seq": 7, "prompt": "a\x1b\nb"}
-    assert told_of(owner)[:3] == [r"x\x1b, event 7", r"prompt: a\x1b", "        b"]
+    row = {"actor": "agent", "agent": "x\x1b", "seq": 7, "prompt": "a\x1b\nb"}
+    owner = decode(OwnerRow, row)
+    assert told_of(owner)[:3] == [
+        r"x\x1b, event 7",
+        r"prompt: a\x1b",
+        "        b",
+    ]
 
 
 def test_ascii_alone_is_drawn_where_there_is_no_more(written: Direct) -> None:
