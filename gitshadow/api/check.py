@@ -6,11 +6,15 @@ Invariant: nothing is written but what every barrier records.
 import os
 import shlex
 
-from gitshadow.api import Document, Params
 from gitshadow.api.git_hook import git_hook
+from gitshadow.messages.check import (
+    CheckAnswer,
+    CheckedChange,
+    CheckRequest,
+    FindingRow,
+    ReviewRequest,
+)
 from gitshadow.model import Level, RepoPath
-from gitshadow.query import params as read
-from gitshadow.query.rows import Row
 from gitshadow.recording.context import RecorderContext
 from gitshadow.review.changes import (
     ChangeKind,
@@ -39,93 +43,88 @@ FROM_REFS = (
 _STATUS = {Level.OFF: "passed", Level.WARN: "warned", Level.REFUSE: "refused"}
 
 
-def check(context: RecorderContext, params: Params) -> Document:
+def check(context: RecorderContext, request: CheckRequest) -> CheckAnswer:
     """Judge a change by the policies it is held to."""
-    borrowed = read.flag(params, "borrowed")
     ws = context.workspace
-    if read.flag(params, "managed") and not borrowed:
+    if request.managed and not request.borrowed:
         # What the manager has taken away by now, and will bring back, is nobody's writing.
-        manager = read.number(params, "parent")
+        manager = request.parent
         git_hook(context, {"event": "pre-commit", "managed": True, "pid": manager})
-    elif not borrowed:
+    elif not request.borrowed:
         context.observer.settle()
-    change = change_named(context, params)
-    own = own_sessions(context, read.number(params, "pid"))
+    change = change_named(context, request)
+    own = own_sessions(context, request.pid)
     facts = Inspection(context, change, own, list_marks(ws.repo)).files()
-    held = policies_for(ws, change, _variables(params))
+    held = policies_for(ws, change, request.environ or {})
     found = [*held.findings, *judge(facts, held.sources)]
-    speller = _Speller(params, change, ws.layout.root)
-    return {
-        "status": _STATUS[strictest(found)],
-        "change": _change_row(change, facts),
-        "findings": [speller.row(one) for one in found],
-        "warnings": held.warnings,
-        "notes": [FROM_REFS] if borrowed else [],
-        "policies": [source.name for source in held.sources],
-        "own": sorted(own),
-    }
+    speller = _Speller(request, change, ws.layout.root)
+    return CheckAnswer(
+        status=_STATUS[strictest(found)],
+        change=_change_row(change, facts),
+        findings=tuple(speller.row(one) for one in found),
+        warnings=tuple(held.warnings),
+        notes=(FROM_REFS,) if request.borrowed else (),
+        policies=tuple(source.name for source in held.sources),
+        own=tuple(sorted(own)),
+    )
 
 
-def _variables(params: Params) -> dict[str, str]:
-    """Return the settings in the environment of whoever asks; a daemon has another one."""
-    given = params.get("environ")
-    rows = given.items() if isinstance(given, dict) else ()
-    return {name: value for name, value in rows if isinstance(value, str)}
-
-
-def change_named(context: RecorderContext, params: Params) -> ReviewedChange:
+def change_named(
+    context: RecorderContext, request: CheckRequest | ReviewRequest
+) -> ReviewedChange:
     """Return the change that is asked for: a range, a commit, else what is staged.
 
     Raises:
         UsageError: it names no commits.
     """
     ws = context.workspace
-    typed, rev = read.text(params, "range"), read.text(params, "rev")
-    if typed is not None:
-        return of_range(ws, typed)
-    if rev is not None:
-        return of_commit(ws, rev)
-    return staged(ws, read.text(params, "index"))
+    if request.range is not None:
+        return of_range(ws, request.range)
+    if request.rev is not None:
+        return of_commit(ws, request.rev)
+    return staged(ws, request.index_)
 
 
-def _change_row(change: ReviewedChange, facts: list[FileFacts]) -> Row:
+def _change_row(change: ReviewedChange, facts: list[FileFacts]) -> CheckedChange:
     runs = [run for file in facts for run in file.runs]
-    return {
-        "kind": change.kind.value,
-        "base": change.base,
-        "tip": change.tip,
-        "files": len(facts),
-        "lines": sum(line_count(run.span) for run in runs if run.span[0]),
-    }
+    return CheckedChange(
+        kind=change.kind.value,
+        base=change.base,
+        tip=change.tip,
+        files=len(facts),
+        lines=sum(line_count(run.span) for run in runs if run.span[0]),
+    )
 
 
 class _Speller:
     """Spell findings as rows, each with the command that settles it, from where the user is."""
 
-    def __init__(self, params: Params, change: ReviewedChange, root: str) -> None:
-        self._cwd = read.text(params, "cwd")
+    def __init__(
+        self, request: CheckRequest, change: ReviewedChange, root: str
+    ) -> None:
+        self._cwd = request.cwd
         self._root = root
         self._change = change
-        self._asked = read.text(params, "range") or read.text(params, "rev")
+        self._asked = request.range or request.rev
 
-    def row(self, one: PolicyFinding) -> Row:
+    def row(self, one: PolicyFinding) -> FindingRow:
         """Return a finding as a row."""
         who = one.writer
-        return {
-            "rule": one.rule.value,
-            "level": one.level.value,
-            "path": None if one.path is None else display_path(one.path),
-            "lines": [list(span) for span in one.spans if span[0]],
-            "reason": one.reason,
-            "agent": who.agent if who else None,
-            "session": who.session if who else None,
-            "turn": who.turn if who else None,
-            "prompt": who.prompt if who else None,
-            "candidates": list(who.candidates) if who else [],
-            "about": one.about,
-            "source": one.source,
-            "remedy": self._remedy(one),
-        }
+        return FindingRow(
+            rule=one.rule.value,
+            level=one.level.value,
+            path=None if one.path is None else display_path(one.path),
+            lines=tuple(span for span in one.spans if span[0]),
+            reason=one.reason,
+            agent=who.agent if who else None,
+            session=who.session if who else None,
+            turn=who.turn if who else None,
+            prompt=who.prompt if who else None,
+            candidates=tuple(who.candidates) if who else (),
+            about=one.about,
+            source=one.source,
+            remedy=self._remedy(one),
+        )
 
     def _remedy(self, one: PolicyFinding) -> str:
         path = shlex.quote(self._typed(one.path)) if one.path is not None else "."

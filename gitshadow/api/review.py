@@ -5,16 +5,23 @@ Invariant: a mark is made for a person only; what an agent runs is refused, as f
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gitshadow.api import Document, Params
 from gitshadow.api.check import change_named
 from gitshadow.blame.classification import Credit
 from gitshadow.blame.line_owners import FileOwners, Owning
 from gitshadow.blame.owners import split_lines
 from gitshadow.errors import RefusedError, UsageError
+from gitshadow.messages.check import (
+    MarkRow,
+    NothingToReview,
+    ReviewRequest,
+    ReviewsAnswer,
+    ReviewsRequest,
+    UnreviewRequest,
+)
 from gitshadow.model import Actor, RepoPath, ToolClass, micro
-from gitshadow.query import params as read
+from gitshadow.query.params import typed_path
 from gitshadow.query.resolve import session_anywhere
-from gitshadow.query.rows import Row, rfc3339
+from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.review.changes import Additions
 from gitshadow.review.check import line_key, own_sessions
@@ -28,7 +35,9 @@ _SHELLS = (ToolClass.SHELL, ToolClass.OTHER)
 _Lines = Iterable[tuple[bytes, Credit]]
 
 
-def review(context: RecorderContext, params: Params) -> Document:
+def review(
+    context: RecorderContext, request: ReviewRequest
+) -> MarkRow | NothingToReview:
     """Mark lines of agents, and of nobody known, as reviewed by the user.
 
     Of `targets` what stands on disk counts, else what the change that is named adds.
@@ -38,17 +47,17 @@ def review(context: RecorderContext, params: Params) -> Document:
         UsageError: a target names neither a session nor a file.
     """
     ws = context.workspace
-    _refuse_agents(context, params)
-    if not read.flag(params, "borrowed"):
+    _refuse_agents(context, request)
+    if not request.borrowed:
         context.observer.settle()
-    targets = read.strings(params, "targets")
+    targets, cwd = request.targets, request.cwd
     if targets:
-        items = [one for typed in targets for one in _standing(context, params, typed)]
+        items = [one for typed in targets for one in _standing(context, cwd, typed)]
     else:
-        items = list(_changed(context, params))
-    named = " ".join(targets) or _change_name(params)
+        items = list(_changed(context, request))
+    named = " ".join(targets) or _change_name(request)
     if not items:
-        return {"id": None, "target": named, "lines": 0, "files": 0, "sessions": []}
+        return NothingToReview(None, named, lines=0, files=0, sessions=())
     now_ns = micro(ws.clock.now_ns())
     here = machine.current(ws.db)
     head = ws.repo.head()[1]
@@ -56,19 +65,19 @@ def review(context: RecorderContext, params: Params) -> Document:
     return _row(mark)
 
 
-def reviews(context: RecorderContext, params: Params) -> Document:
+def reviews(context: RecorderContext, request: ReviewsRequest) -> ReviewsAnswer:
     """Return the review marks, newest first."""
-    del params
-    return {"rows": [_row(mark) for mark in marks.list_marks(context.workspace.repo)]}
+    found = marks.list_marks(context.workspace.repo)
+    return ReviewsAnswer(tuple(_row(mark) for mark in found))
 
 
-def unreview(context: RecorderContext, params: Params) -> Document:
-    """Take a review mark back.
+def unreview(context: RecorderContext, request: UnreviewRequest) -> MarkRow:
+    """Delete a review mark.
 
     Raises:
         UsageError: no mark has that id, or several begin so.
     """
-    typed = read.needed(params, "id")
+    typed = request.id
     repo = context.workspace.repo
     known = marks.list_marks(repo)
     found = [one for one in known if one.id == typed] or [
@@ -82,14 +91,14 @@ def unreview(context: RecorderContext, params: Params) -> Document:
             hint="git agent-undo review --list",
         )
     repo.delete_ref(found[0].ref)
-    return _row(found[0]) | {"deleted": True}
+    return _row(found[0])._replace(deleted=True)
 
 
-def _refuse_agents(context: RecorderContext, params: Params) -> None:
+def _refuse_agents(context: RecorderContext, request: ReviewRequest) -> None:
     """Refuse what comes out of an agent's shell: by its variables, or by an open call."""
-    agent = read.text(params, "agent")
+    agent = request.agent
     db = context.workspace.db
-    for session_id in own_sessions(context, read.number(params, "pid")):
+    for session_id in own_sessions(context, request.pid):
         calls = turns.open_calls(db, session_id)
         session = sessions.get(db, session_id)
         if session is not None and any(one.tool_class in _SHELLS for one in calls):
@@ -102,12 +111,12 @@ def _refuse_agents(context: RecorderContext, params: Params) -> None:
 
 
 def _standing(
-    context: RecorderContext, params: Params, typed: str
+    context: RecorderContext, cwd: str | None, typed: str
 ) -> Iterator[Reviewed]:
     """Yield what stands on disk of a session, or in a file or directory."""
     ws, owning = context.workspace, Owning(context)
     known = sessions.get(ws.db, typed) is not None
-    paths = () if known else _files_at(context, params, typed)
+    paths = () if known else _files_at(context, cwd, typed)
     for path in paths:
         found = owning.on_disk(path)
         yield from _lines(path, _rows(found))
@@ -137,11 +146,11 @@ def _rows(owners: FileOwners) -> _Lines:
 
 
 def _files_at(
-    context: RecorderContext, params: Params, typed: str
+    context: RecorderContext, cwd: str | None, typed: str
 ) -> Sequence[RepoPath]:
     ws = context.workspace
     try:
-        path = read.repo_path(ws.layout, params, typed)
+        path = typed_path(ws.layout, cwd, typed)
     except UsageError:
         return ()
     if ws.states.get(path) is not None:
@@ -149,9 +158,9 @@ def _files_at(
     return sorted(ws.states.below(path)) if path else sorted(ws.states.all())
 
 
-def _changed(context: RecorderContext, params: Params) -> Iterator[Reviewed]:
+def _changed(context: RecorderContext, request: ReviewRequest) -> Iterator[Reviewed]:
     """Yield what a change adds."""
-    change = change_named(context, params)
+    change = change_named(context, request)
     additions = Additions(context, change)
     for one in change.files:
         added = additions.to(one)
@@ -168,25 +177,24 @@ def _lines(path: RepoPath, rows: _Lines) -> Iterator[Reviewed]:
             yield Reviewed(line_key(credit, path, text), path, credit.session)
 
 
-def _change_name(params: Params) -> str:
-    for name in ("range", "rev"):
-        typed = read.text(params, name)
+def _change_name(request: ReviewRequest) -> str:
+    for typed in (request.range, request.rev):
         if typed is not None:
             return typed
     return "--staged"
 
 
-def _row(mark: ReviewMark) -> Row:
+def _row(mark: ReviewMark) -> MarkRow:
     lines = [one for one in mark.items if one.line]
-    return {
-        "id": mark.id,
-        "ref": mark.ref,
-        "commit": mark.commit,
-        "ts": rfc3339(mark.ts_ns),
-        "who": mark.who,
-        "target": mark.target,
-        "lines": len(lines),
-        "files": len({one.path for one in mark.items}),
-        "paths": sorted({display_path(one.path) for one in mark.items}),
-        "sessions": sorted(mark.sessions),
-    }
+    return MarkRow(
+        id=mark.id,
+        ref=mark.ref,
+        commit=mark.commit,
+        ts=rfc3339(mark.ts_ns),
+        who=mark.who,
+        target=mark.target,
+        lines=len(lines),
+        files=len({one.path for one in mark.items}),
+        paths=tuple(sorted({display_path(one.path) for one in mark.items})),
+        sessions=tuple(sorted(mark.sessions)),
+    )

@@ -8,15 +8,15 @@ from typing import NamedTuple
 import click
 
 from gitshadow.commands import error_handler
-from gitshadow.commands.client import ask, find_layout
+from gitshadow.commands.client import Reply, find_layout, send
 from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.terminal import screen
 from gitshadow.config import ENV_PREFIX, GIT_PREFIX, KEYS
 from gitshadow.errors import ExitCode, JournalError, ShadowError, UsageError
 from gitshadow.ipc.handover import FLAG
+from gitshadow.messages.check import CHECK, CheckAnswer, CheckRequest
 from gitshadow.render import check as shown
 from gitshadow.render import json, output
-from gitshadow.render.document import Document, text
 from gitshadow.render.style import printable
 
 _PARAMETERS, _COUNT = "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"
@@ -99,49 +99,50 @@ def check_command(
             "cannot check several changes at once",
             hint="use only one of: --staged, --range A..B, REV",
         )
-    params = {"range": range_, "rev": rev, "managed": managed, **surroundings()}
-    document = _checked(params, managed=managed)
+    reply = _checked(surroundings()._replace(range=range_, rev=rev, managed=managed))
+    answer = reply.answer
     if as_json:
-        json.show(document)
-    elif text(document, "status") != "skipped":
-        output.show(shown.check_lines(document, screen().view, quiet=quiet or managed))
-    refused = text(document, "status") == "refused"
+        json.show(reply.document)
+    elif answer.status != "skipped":
+        output.show(shown.check_lines(answer, screen().view, quiet=quiet or managed))
+    refused = answer.status == "refused"
     return int(ExitCode.REFUSED if refused else ExitCode.DONE)
 
 
-def surroundings() -> Document:
-    """Return what the engine is to know of this process: who it is, and Git's index for it."""
+def surroundings() -> CheckRequest:
+    """Return a request with this process, its settings, and the index that Git names."""
     index = os.environ.get("GIT_INDEX_FILE")
     given = settings_given(os.environ, "check.")
     for name in given.ignored:
         said = printable(name)
         click.echo(f"warning: `git -c {said}` is ignored here", err=True)
-    return {
-        "pid": os.getpid(),
-        "parent": os.getppid(),
-        "index": None if index is None else os.path.abspath(index),
-        "environ": {
-            name: value
-            for name, value in os.environ.items()
-            if name.startswith(f"{ENV_PREFIX}CHECK")
-        }
-        | dict(given.environ),
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(f"{ENV_PREFIX}CHECK")
     }
+    return CheckRequest(
+        pid=os.getpid(),
+        parent=os.getppid(),
+        index_=None if index is None else os.path.abspath(index),
+        environ=own | dict(given.environ),
+    )
 
 
-def _checked(params: Document, *, managed: bool) -> Document:
+def _checked(request: CheckRequest) -> Reply[CheckAnswer]:
     """Ask the engine; a gate never fails because of us, so an error of ours passes."""
     try:
-        if managed:
+        if request.managed:
             _refuse_other_versions()
-        return error_handler.contain(lambda: ask("check", params))
+        return error_handler.contain(lambda: send(CHECK, request))
     except UsageError:
         raise
     except ShadowError as error:
         hint = f" ({error.hint})" if error.hint else ""
         said = printable(f"nothing was checked: {error.message}{hint}")
         click.echo(f"warning: {said}", err=True)
-        return {"status": "skipped", "findings": [], "warnings": [said], "notes": []}
+        lists = {"findings": [], "warnings": [said], "notes": []}
+        return Reply(CHECK.answer, {"status": "skipped", **lists})
 
 
 def _refuse_other_versions() -> None:

@@ -3,10 +3,10 @@
 Invariant: one finding begins with one line; nothing from a repository is printed raw.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from gitshadow.render.document import inner, number, rows, text, texts
+from gitshadow.messages.check import CheckAnswer, FindingRow, MarkRow
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 from gitshadow.words import counted
@@ -16,91 +16,79 @@ _PROMPT_CHARS = 70
 _SPANS = 6
 
 
-def check_lines(
-    document: Mapping[str, object], view: View, *, quiet: bool
-) -> Iterator[str]:
+def check_lines(answer: CheckAnswer, view: View, *, quiet: bool) -> Iterator[str]:
     """Yield the findings, what was to be said of the policies, and the sum."""
-    for note in texts(document, "warnings") + texts(document, "notes"):
+    for note in (*answer.warnings, *answer.notes):
         yield f"{view.paint('note', 'warn')}: {printable(note)}"
-    found = rows(document, "findings")
     # What settles several findings in a row is said once, after the last of them.
-    for remedy, alike in groupby(found, lambda one: text(one, "remedy")):
+    for remedy, alike in groupby(answer.findings, lambda one: one.remedy):
         for one in alike:
             yield from _finding(one, view)
         yield f"  fix: {printable(remedy)}"
-    if found or not quiet:
-        yield _sum(document, found)
+    if answer.findings or not quiet:
+        yield _sum(answer)
 
 
-def _finding(one: Mapping[str, object], view: View) -> Iterator[str]:
-    word, style = _STYLES.get(text(one, "level"), ("warning", "warn"))
-    place = (
-        f"{view.path(text(one, 'path'))}{_lines(one)}: " if text(one, "path") else ""
-    )
-    rule = view.paint(f"[{printable(text(one, 'rule'))}]", "faint")
-    yield f"{view.paint(word, style)}: {place}{printable(text(one, 'reason'))} {rule}"
-    session = text(one, "session")
-    if session:
-        prompt = text(one, "prompt").partition("\n")[0]
+def _finding(one: FindingRow, view: View) -> Iterator[str]:
+    word, style = _STYLES.get(one.level, ("warning", "warn"))
+    place = f"{view.path(one.path)}{_lines(one)}: " if one.path else ""
+    rule = view.paint(f"[{printable(one.rule)}]", "faint")
+    yield f"{view.paint(word, style)}: {place}{printable(one.reason)} {rule}"
+    if one.session:
+        prompt = (one.prompt or "").partition("\n")[0]
         cut = "…" if len(prompt) > _PROMPT_CHARS else ""
         said = f', prompt: "{printable(prompt[:_PROMPT_CHARS])}{cut}"' if prompt else ""
-        yield f"  session {printable(session)}{said}"
-    about = text(one, "about")
-    if about and text(one, "rule") == "protected":
-        yield f"  matches the pattern {printable(about)} from {printable(text(one, 'source'))}"
+        yield f"  session {printable(one.session)}{said}"
+    if one.about and one.rule == "protected":
+        yield f"  matches the pattern {printable(one.about)} from {printable(one.source)}"
 
 
-def _lines(one: Mapping[str, object]) -> str:
+def _lines(one: FindingRow) -> str:
     """Return the line numbers behind a path, `:3-9,12`."""
-    spans = one.get("lines")
-    shown: list[str] = []
-    for span in spans if isinstance(spans, list) else []:
-        first, last = span
-        shown.append(f"{first}" if first == last else f"{first}-{last}")
+    shown = [
+        f"{first}" if first == last else f"{first}-{last}" for first, last in one.lines
+    ]
     more = ",…" if len(shown) > _SPANS else ""
     return f":{','.join(shown[:_SPANS])}{more}" if shown else ""
 
 
-def _sum(document: Mapping[str, object], found: Sequence[Mapping[str, object]]) -> str:
-    change = inner(document, "change")
-    files, lines = number(change, "files"), number(change, "lines")
-    what = f"{counted(files, 'file')}, {counted(lines, 'line')} added"
-    refused = sum(text(one, "level") == "refuse" for one in found)
-    if not found:
+def _sum(answer: CheckAnswer) -> str:
+    change = answer.change
+    what = f"{counted(change.files, 'file')}, {counted(change.lines, 'line')} added"
+    if not answer.findings:
         return f"check passed: {what}"
-    warned = len(found) - refused
+    refused = sum(one.level == "refuse" for one in answer.findings)
+    warned = len(answer.findings) - refused
     counts = [f"{refused} refused"] * bool(refused)
     counts += [counted(warned, "warning")] * bool(warned)
     return f"{', '.join(counts)} in {what}"
 
 
-def review_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
-    """Yield what was marked, and how to take it back."""
-    if not text(document, "id"):
+def review_lines(answer: MarkRow, view: View) -> Iterator[str]:
+    """Yield what was marked, and the command that removes the mark."""
+    if not answer.id:
         yield "nothing to review: no lines by agents or unknown authors"
         return
-    lines, files = number(document, "lines"), number(document, "files")
-    yield f"reviewed {counted(lines, 'line')} in {counted(files, 'file')}: {_id(document)}"
-    for path in texts(document, "paths"):
+    id = printable(answer.id)
+    yield f"reviewed {_size(answer)}: {id}"
+    for path in answer.paths:
         yield f"  {view.path(path)}"
-    yield f"undo this with: git agent-undo review --undo {_id(document)}"
+    yield f"undo this with: git agent-undo review --undo {id}"
 
 
-def unreview_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+def unreview_lines(answer: MarkRow, view: View) -> Iterator[str]:
     """Yield which mark is gone."""
-    yield f"removed {_id(document)}; its lines need review again"
+    yield f"removed {printable(answer.id)}; its lines need review again"
 
 
-def reviews_lines(found: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
+def reviews_lines(found: Sequence[MarkRow], view: View) -> Iterator[str]:
     """Yield one line per mark."""
     for row in found:
-        lines, files = number(row, "lines"), number(row, "files")
-        what = f"{counted(lines, 'line')} in {counted(files, 'file')}"
         yield (
-            f"{_id(row)}  {local_time(text(row, 'ts'))}  {printable(text(row, 'who'))}"
-            f"  {what}  ({printable(text(row, 'target'))})"
+            f"{printable(row.id)}  {local_time(row.ts or '')}  {printable(row.who)}"
+            f"  {_size(row)}  ({printable(row.target)})"
         )
 
 
-def _id(row: Mapping[str, object]) -> str:
-    return printable(text(row, "id"))
+def _size(row: MarkRow) -> str:
+    return f"{counted(row.lines, 'line')} in {counted(row.files, 'file')}"

@@ -330,7 +330,7 @@ def test_interrupt_is_130() -> None:
         "from gitshadow.cli import main\n"
         "module = types.ModuleType('gitshadow.commands.record')\n"
         "raising = lambda: signal.raise_signal(signal.SIGINT)\n"
-        "module.command = click.Command('flush', callback=raising)\n"
+        "module.flush_command = click.Command('flush', callback=raising)\n"
         "sys.modules[module.__name__] = module\n"
         "sys.exit(main(['flush']))\n"
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from gitshadow import cli
-from gitshadow.commands import check as verb
+from gitshadow.commands import client
 from gitshadow.errors import JournalError, LockedError, StoreError, UsageError
 from gitshadow.render.document import Document
 from tests.support.repo import Repo
@@ -18,11 +18,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, object]]:
     """Have the engine answer that nothing was found; return what it is asked."""
     seen: list[Mapping[str, object]] = []
 
-    def ask(name: str, params: Mapping[str, object]) -> Document:
+    def ask(name: str, params: Mapping[str, object], **_: object) -> Document:
         seen.append(params)
         return {"status": "passed", "findings": [], "change": {}}
 
-    monkeypatch.setattr(verb, "ask", ask)
+    monkeypatch.setattr(client, "ask", ask)
     return seen
 
 
@@ -40,10 +40,10 @@ def test_gate_never_fails_because_of_us(
     capsys: pytest.CaptureFixture[str],
     error: Exception,
 ) -> None:
-    def fail(name: str, params: Mapping[str, object]) -> Document:
+    def fail(name: str, params: Mapping[str, object], **_: object) -> Document:
         raise error
 
-    monkeypatch.setattr(verb, "ask", fail)
+    monkeypatch.setattr(client, "ask", fail)
     assert cli.main(["check"]) == 0
     out, err = capsys.readouterr()
     assert out == ""
@@ -55,10 +55,10 @@ def test_gate_never_fails_because_of_us(
 def test_skipped_check_is_a_document_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(name: str, params: Mapping[str, object]) -> Document:
+    def fail(name: str, params: Mapping[str, object], **_: object) -> Document:
         raise LockedError("busy")
 
-    monkeypatch.setattr(verb, "ask", fail)
+    monkeypatch.setattr(client, "ask", fail)
     assert cli.main(["check", "--json"]) == 0
     assert '"status": "skipped"' in capsys.readouterr().out
 
@@ -66,10 +66,10 @@ def test_skipped_check_is_a_document_too(
 def test_what_the_user_typed_wrong_is_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(name: str, params: Mapping[str, object]) -> Document:
+    def fail(name: str, params: Mapping[str, object], **_: object) -> Document:
         raise UsageError("cannot find commit x")
 
-    monkeypatch.setattr(verb, "ask", fail)
+    monkeypatch.setattr(client, "ask", fail)
     assert cli.main(["check", "x"]) == 2
     assert "cannot find commit x" in capsys.readouterr().err
 
@@ -77,10 +77,10 @@ def test_what_the_user_typed_wrong_is_an_error(
 def test_refused_change_exits_5(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(name: str, params: Mapping[str, object]) -> Document:
+    def refuse(name: str, params: Mapping[str, object], **_: object) -> Document:
         return {"status": "refused", "findings": [], "change": {}}
 
-    monkeypatch.setattr(verb, "ask", refuse)
+    monkeypatch.setattr(client, "ask", refuse)
     assert cli.main(["check"]) == 5
 
 

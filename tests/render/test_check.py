@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from gitshadow.messages.check import CheckAnswer, MarkRow
+from gitshadow.messages.codec import decode
 from gitshadow.render.check import check_lines, review_lines, reviews_lines
 from gitshadow.render.style import View
 
@@ -19,7 +21,8 @@ CHANGE = {"files": 1, "lines": 8}
 
 
 def shown(document: Mapping[str, object], *, quiet: bool = False) -> list[str]:
-    return list(check_lines({"change": CHANGE, **document}, View(), quiet=quiet))
+    answer = decode(CheckAnswer, {"change": CHANGE, **document})
+    return list(check_lines(answer, View(), quiet=quiet))
 
 
 def test_finding_names_place_session_prompt_and_remedy() -> None:
@@ -73,7 +76,7 @@ def test_notes_are_said_also_when_quiet() -> None:
 
 
 def test_review_of_nothing_says_so() -> None:
-    assert list(review_lines({"id": None}, View())) == [
+    assert list(review_lines(decode(MarkRow, {"id": None}), View())) == [
         "nothing to review: no lines by agents or unknown authors"
     ]
 
@@ -87,7 +90,7 @@ def test_marks_are_a_line_each() -> None:
         "files": 1,
         "target": "src",
     }
-    assert list(reviews_lines([row], View())) == [
+    assert list(reviews_lines([decode(MarkRow, row)], View())) == [
         "review-20261121-0011223344  2026-11-21 08:00:00  Me <me@example.com>"
         "  2 lines in 1 file  (src)"
     ]
