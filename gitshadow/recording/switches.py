@@ -321,9 +321,12 @@ class _Splitter:
         part: _Part,
     ) -> Iterator[Draft]:
         known_ns = max(self.moment.settled_ns, before.seen_ns if before else 0)
-        moment = self.moment._replace(
-            noticed_ns=max(known_ns + 1, self._at_ns(part)), ctime_of=lambda _: None
-        )
+        at_ns = self._at_ns(part)
+        if at_ns <= known_ns:
+            # Git's log says when the committer's clock, or GIT_COMMITTER_DATE, had it. It cannot
+            # be right, so all that is known is that it happened before it was noticed.
+            at_ns = max(known_ns + 1, self.moment.noticed_ns)
+        moment = self.moment._replace(noticed_ns=at_ns, ctime_of=lambda _: None)
         for draft in draft_changes([Seen(path, before, after)], moment):
             yield replace(draft, exact=False)
 

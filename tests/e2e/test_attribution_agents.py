@@ -291,6 +291,7 @@ def test_every_agents_write_is_its_own(shadow_d: Shadow) -> None:
     assert shadow_d.status()["gaps"] == 0
 
 
+@pytest.mark.process  # an edit has 50 ms for its last write: a fork answers sooner
 def test_agent_is_told_of_only_before_its_writes(shadow_d: Shadow) -> None:
     """ATT-12: Crush sends no end: the next event of the session is one, and an edit's write."""
     crush, repo = Agent(shadow_d, "crush", "a"), shadow_d.repo

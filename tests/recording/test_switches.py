@@ -316,6 +316,32 @@ def test_switch_of_converted_files_is_gits(
     assert not ran.exists()
 
 
+def test_committed_line_is_a_persons_where_the_date_of_the_commit_is_false(
+    forked: Repo, studio: Studio
+) -> None:
+    """Git's log dates the commit long before the agent's call, so the order alone counts."""
+    studio.start("S")
+    studio.prompt("S", "ten")
+    told = {
+        "tool_name": "Write",
+        "tool_input": {"file_path": str(forked.root / "n"), "content": ""},
+        "tool_use_id": "toolu_1",
+    }
+    studio.hook("S", "PreToolUse", **told)
+    forked.write("n", text(line_10="TEN"))
+    studio.context.observer.settle()  # seen before the hook that ends the call
+    studio.hook("S", "PostToolUse", **told, tool_response={"success": True})
+    forked.write("n", text(line_10="TEN", line_25="MINE"))
+    go(studio, "commit -qam all", "checkout -q old", look=False)
+    rows = studio.run("log")["rows"]
+    assert isinstance(rows, list)
+    assert [row["agent"] for row in rows[::-1] if row["path"] == "n"] == [
+        "claude-code",
+        None,
+        None,
+    ]
+
+
 @pytest.mark.parametrize("how", FILTERS)
 def test_converted_file_that_a_branch_has_not_is_switched(
     repo: Repo, studio: Studio, how: str
