@@ -34,7 +34,7 @@ _NAMES: Mapping[bytes, str] = {
 """How the author's name of a commit ends that an agent made in its own name."""
 
 AUTHOR_PATTERNS = tuple(sorted(word.decode() for word in (*_MAILS, *_NAMES)))
-"""Fixed texts of which one stands in the author of every commit whose author is an agent."""
+"""Fixed texts; the author of each commit by an agent contains one of them."""
 MESSAGE_PATTERN = "^co-authored-by:"
 """What begins a line of every message that names an agent (extended, in any case)."""
 AT_WORK = "commit hooks were running (pre-commit)"

@@ -175,7 +175,7 @@ def _variable(value: bytes) -> tuple[str, str]:
 class Reach(NamedTuple):
     """Return what an event is about in one worktree.
 
-    `paths` lie in it, covered or not, links in their parents followed; `other_paths` are the
+    `paths` are in it, covered or not, links in their parents followed; `other_paths` are the
     absolute ones outside, `nested` those of them that lie below it, in a repository or worktree
     of their own. `needs_barrier` tells that everything written before the event must be
     recorded, because its tool names no path or something ends.
@@ -221,7 +221,7 @@ def places_of(event: HookEvent) -> tuple[bytes, ...]:
 
 
 def _is_nested(path: RepoPath, top: bytes) -> bool:
-    """Return whether a path below `top` lies in another worktree: a submodule, a nested one."""
+    """Return whether a path below `top` is in a submodule or another nested worktree."""
     at = path.find(b"/")
     while at > 0:
         directory = os.path.join(top, path[:at])

@@ -222,7 +222,7 @@ def _time_reason(found: _Found) -> str:
 
 
 def _somebody_else(evidence: Evidence) -> str | None:
-    """Return what speaks for somebody without a window; None when nothing does."""
+    """Return the evidence for a writer without an open call, None if there is none."""
     if evidence.editor:
         return "an editor had the file open while a tool call was open"
     holder = evidence.holder

@@ -438,7 +438,7 @@ def _process_of(session: Session) -> ProcessId | None:
 
 
 def _is_spoken_for(guessed: Session, live: list[Session]) -> bool:
-    """Return whether a hook has told of the session of a process that was only guessed at."""
+    """Return whether a hook reported a session of the process that a session was guessed for."""
     process = (guessed.pid, guessed.pid_started)
     return any(
         (one.pid, one.pid_started) == process for one in live if not is_guessed(one)

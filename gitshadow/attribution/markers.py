@@ -416,8 +416,9 @@ def _placed(
 ) -> _Claim:
     """Return how far the process stands that gave its children a variable.
 
-    What a process gives its children is nearer to them than itself, by less than one step. Of
-    two variables of one maker none is nearer: whoever adopts an orphan looks like its maker.
+    What a process gives its children is nearer to them than itself, by less than one step. Two
+    variables from one process are equally near, because the process that adopts an orphan looks
+    like the one that set them.
     """
     value = (chain[0].variables or {})[name]
     least, most = 1, math.inf

@@ -526,7 +526,7 @@ def _runs_hook_alone(process: ProcessId, arguments: Sequence[bytes]) -> bool:
 
 
 def _is_hook_script(text: bytes) -> bool:
-    """Return whether a script is one of ours, or ends with the hook and its answer.
+    """Return whether a script is ours, or ends by calling the hook and passing its answer on.
 
     Some agents run a script per event by its path (Cline), so the hook is in no `-c` text. People
     may call us from a script of their own in that place.

@@ -28,7 +28,7 @@ from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import discover
 
 GUESSED = "pid-"
-"""How the native id begins of a session that stands for a process, without any word of a hook."""
+"""The start of the native id of a session that was opened for a process, not by a hook."""
 
 _TICK_NS = 20_000_000
 """Start times are in clock ticks of 10 ms, and boot time and file stamps are as inexact."""
@@ -82,8 +82,8 @@ def without_hooks(
         begin_ns: When the write may have begun; who started later did not do it.
 
     Returns:
-        None where a hook has told of any session, where several processes or one that may be
-        an editor stand in the worktree, and where none does.
+        None if a hook reported a session, if several processes or a possible editor are in the
+        worktree, or if none is.
     """
     if any(one.actor is Actor.AGENT and not is_guessed(one) for one in live):
         return None

@@ -61,7 +61,7 @@ from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.layout import Layout
 
 EXEC_NATIVE = "exec-"
-"""How the native id begins of a session that a command of ours was run in."""
+"""The start of the native id of a session that a command of ours opened."""
 
 MANUAL_NATIVE = "manual-"
 BY_HAND_NATIVE = "recorded-by-hand"
