@@ -18,7 +18,7 @@ from gitshadow.adapters.base import (
     Parser,
 )
 from gitshadow.adapters.payload import MAX_PATHS, Payload, derived_call_id, raw_path
-from gitshadow.adapters.shape import Shape
+from gitshadow.adapters.shape import SNAKE_CASE_PHASES, Shape
 from gitshadow.model import ToolClass
 
 NAME = "generic"
@@ -40,14 +40,7 @@ _CLASSES: Mapping[str, ToolClass] = {kind.value: kind for kind in ToolClass}
 _ENTIRE = Shape(
     agent=NAME,
     event=("hook_type",),
-    phases={
-        "session_start": HookPhase.SESSION_START,
-        "user_prompt_submit": HookPhase.PROMPT,
-        "pre_tool_use": HookPhase.BEFORE,
-        "post_tool_use": HookPhase.AFTER,
-        "stop": HookPhase.TURN_END,
-        "session_end": HookPhase.SESSION_END,
-    },
+    phases=SNAKE_CASE_PHASES,
     session=("session_id",),
     call=("tool_use_id",),
     prompt=("user_prompt", "prompt"),

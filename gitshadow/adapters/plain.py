@@ -10,6 +10,7 @@ from gitshadow.adapters.base import HookEvent, HookPhase, Parsed, Parser
 from gitshadow.adapters.payload import Payload
 from gitshadow.adapters.shape import (
     CLAUDE_SETTINGS_PHASES,
+    SNAKE_CASE_PHASES,
     Shape,
     by_file,
     tool_classes,
@@ -70,12 +71,7 @@ OPENHANDS = Shape(
         "PostToolUse": HookPhase.AFTER,
         "Stop": HookPhase.TURN_END,
         "SessionEnd": HookPhase.SESSION_END,
-        "session_start": HookPhase.SESSION_START,
-        "user_prompt_submit": HookPhase.PROMPT,
-        "pre_tool_use": HookPhase.BEFORE,
-        "post_tool_use": HookPhase.AFTER,
-        "stop": HookPhase.TURN_END,
-        "session_end": HookPhase.SESSION_END,
+        **SNAKE_CASE_PHASES,
     },
     session=("session_id",),
     call=("tool_call_id",),

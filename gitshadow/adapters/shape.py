@@ -38,6 +38,16 @@ CLAUDE_SETTINGS_PHASES: Mapping[str, HookPhase] = {
 }
 """Events as Claude Code's settings name them; Cursor and VS Code send them by these names too."""
 
+SNAKE_CASE_PHASES: Mapping[str, HookPhase] = {
+    "session_start": HookPhase.SESSION_START,
+    "user_prompt_submit": HookPhase.PROMPT,
+    "pre_tool_use": HookPhase.BEFORE,
+    "post_tool_use": HookPhase.AFTER,
+    "stop": HookPhase.TURN_END,
+    "session_end": HookPhase.SESSION_END,
+}
+"""The same events as Entire and OpenHands name them."""
+
 SUBAGENT_PHASES = (HookPhase.SUBAGENT_START, HookPhase.SUBAGENT_END)
 
 _PATCH_BEGIN = "*** Begin Patch"

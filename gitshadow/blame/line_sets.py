@@ -18,6 +18,7 @@ from gitshadow.model import GITLINK_MODE, LINK_MODE, Actor, Event, Oid, RepoPath
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.git import TreeDelta
 from gitshadow.store.line_diff import is_binary
+from gitshadow.store.paths import is_within
 from gitshadow.store.repo import line_hunks
 
 LINK = "a symbolic link"
@@ -26,8 +27,6 @@ BINARY = "binary"
 LONG = "it has a line of more than 64 KiB"
 MISSING = "its content is missing from the object store"
 _LONGEST_LINE = 65_536
-_LOOKED_AT = 8000
-"""So many bytes Git looks at to tell a binary file (xdiff-interface.c, buffer_is_binary)."""
 ModelOf = Callable[[Event], str | None]
 """Return the model that an event's session named last before it."""
 
@@ -164,10 +163,8 @@ def not_by_line(data: bytes) -> str | None:
 
 
 def is_below(path: RepoPath, paths: Sequence[RepoPath]) -> bool:
-    """Return whether a path is one of some, or lies in one that is a directory (none: all)."""
-    return not paths or any(
-        not top or path == top or path.startswith(top + b"/") for top in paths
-    )
+    """Return whether a path is one of some paths or below one of them; none means all."""
+    return not paths or any(is_within(path, top) for top in paths)
 
 
 def _all_of(owned: FileOwners) -> Portion:

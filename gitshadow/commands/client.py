@@ -39,7 +39,9 @@ class Reply(Generic[A]):
 
 def made_here(answer: A) -> Reply[A]:
     """Return an answer that this process made as a reply."""
-    return Reply(type(answer), encode(answer))
+    reply = Reply(type(answer), encode(answer))
+    reply.answer = answer  # needs no decoding
+    return reply
 
 
 def send(verb: Verb[Q, A], request: Q, *, root_hint: str | None = None) -> Reply[A]:

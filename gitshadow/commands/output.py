@@ -12,8 +12,8 @@ from gitshadow.commands.client import Reply
 from gitshadow.commands.terminal import screen
 from gitshadow.messages.codec import A
 from gitshadow.render import json, output
-from gitshadow.render.document import Document, rows, texts
-from gitshadow.render.style import View, printable
+from gitshadow.render.document import Document, rows
+from gitshadow.render.style import View
 
 R = TypeVar("R")
 _TextOf = Callable[[Mapping[str, object], View], Iterator[str]]
@@ -62,8 +62,6 @@ def print_rows(
     if as_json:
         json.show_lines(found)
         return
-    for note in texts(document, "notes"):
-        click.echo(f"note: {printable(note)}", err=True)
     _print_lines(found, text_of, empty)
 
 

@@ -54,11 +54,7 @@ from gitshadow.recording.head import (
 )
 from gitshadow.recording.index import ExcludedIndex
 from gitshadow.recording.related_files import Kin
-from gitshadow.recording.switches import (
-    SwitchStage,
-    Witness,
-    split_switched,
-)
+from gitshadow.recording.switches import SwitchStage, Witness, split_switched
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.agreement import CatchUp
 from gitshadow.store.files import Look, digest

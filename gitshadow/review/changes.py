@@ -19,13 +19,13 @@ from gitshadow.errors import StoreError, UsageError
 from gitshadow.model import GITLINK_MODE, Event, EventKind, FileVersion, Oid, RepoPath
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
+from gitshadow.store import line_diff
 from gitshadow.store.git import TreeDelta
 from gitshadow.store.repo import line_hunks
 from gitshadow.undo.effective import BACKWARD, effective_ops
 
 _SECOND_NS = 1_000_000_000
 _DEEPEN = "in a shallow clone: git fetch --unshallow"
-_BINARY_BYTES = 8000
 
 
 class ChangeKind(StrEnum):
@@ -138,8 +138,8 @@ class Added:
 
     @property
     def is_binary(self) -> bool:
-        """Tell a content without lines, as Git does."""
-        return b"\0" in self.data[:_BINARY_BYTES]
+        """Return whether Git takes the content for one without lines."""
+        return line_diff.is_binary(self.data)
 
     def stretches(self, numbers: Sequence[int]) -> Iterator[list[int]]:
         """Yield neighbouring numbers together."""

@@ -470,10 +470,6 @@ def _confidence(event: Event) -> Confidence | None:
     return event.attribution.confidence if event.attribution else None
 
 
-def _within(path: RepoPath, top: RepoPath) -> bool:
-    return not top or path == top or path.startswith(top + b"/")
-
-
 def only_by(selection: Selection, whose: frozenset[str]) -> Selection:
     """Return a selection with only what these sessions surely wrote.
 
