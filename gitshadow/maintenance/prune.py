@@ -21,7 +21,7 @@ from gitshadow.store.journal import corrections, pins, sessions, state
 from gitshadow.store.journal import prune as journal
 from gitshadow.store.layout import Layout, page_of
 from gitshadow.store.lock import WriterLock
-from gitshadow.store.packing import Packer
+from gitshadow.store.packs import Packer
 from gitshadow.store.refs import exposed_ref
 
 _ROWS = 2_000

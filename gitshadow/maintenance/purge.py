@@ -28,7 +28,7 @@ from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.purge import PendingPurge, TextCounts
 from gitshadow.store.layout import Layout, recorded
 from gitshadow.store.lock import WriterLock
-from gitshadow.store.packing import Packer
+from gitshadow.store.packs import Packer
 from gitshadow.store.purged import forms_of, holds, ordered, without
 from gitshadow.store.repo import Repo
 from gitshadow.store.rewriting import Gone, Holding, Rewriter, search

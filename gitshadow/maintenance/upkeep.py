@@ -29,15 +29,14 @@ from gitshadow.messages.storage import (
 from gitshadow.model import Oid
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
-from gitshadow.store import packing, refs
+from gitshadow.store import refs
 from gitshadow.store.artifacts import artifact_ref
 from gitshadow.store.disk import Weights, disk
 from gitshadow.store.git import Git, StoppedError
 from gitshadow.store.journal import meta, sessions
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import Layout
-from gitshadow.store.packing import Packed, Packer, PackingWork
-from gitshadow.store.packs import Packs
+from gitshadow.store.packs import Packed, Packer, PackingWork, Packs, pack_at
 from gitshadow.store.repo import Repo
 
 _KINDS = (
@@ -331,7 +330,7 @@ class _Choice(threading.Thread):
 def busy_limit(ws: Workspace) -> int:
     """Return how many files in the sampled directory are too many even while others write."""
     try:
-        return packing.pack_at(ws.git.version(), ws.repo.config_get)
+        return pack_at(ws.git.version(), ws.repo.config_get)
     except StoreError:
         return 1
 

@@ -1,21 +1,27 @@
-"""The packs of ours among a repository's packs: which they are, how they come and go.
+"""The packs of ours among a repository's packs, and the packer that makes and merges them.
 
-A pack is ours while a `.keep` with our mark stands beside it, so Git's own repack leaves it alone.
-What is packed is written in a directory of ours, as Git's quarantine of a push, and moved over
-whole, its index last: what a crash leaves lies there, and Git never sees half a pack.
-Invariant: no pack is removed but one of ours whose every object was just found in the index of
-another that is ours and whole. The user's commits may live in our packs alone.
+What our refs reach beyond HEAD goes from loose objects into packs, in batches. A pack is ours while
+a `.keep` file with our mark is next to it, so Git's own repack does not touch it. Only one packer
+works in a repository at a time; it holds no other lock, so nobody waits for it.
+Only loose copies of packed objects are removed, and packs of ours whose every object was just found
+in the index of another pack of ours that is whole: the user's commits may be in our packs alone.
 """
 
 import os
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid
+from gitshadow.store.atomic import replacing
+from gitshadow.store.git import Git
+from gitshadow.store.layout import Layout
+from gitshadow.store.lock import WriterLock
+from gitshadow.store.paths import c_quoted
+from gitshadow.store.private import make_dir
 
 KEEP_MARK = b"agent-undo\n"
 _NAME = re.compile(r"pack-[0-9a-f]{40}")
@@ -44,8 +50,6 @@ class Packs:
         self.quarantine = quarantine
         self._dir = os.path.join(objects_dir, "pack")
 
-    # -- looking -----------------------------------------------------------------------------
-
     def ours(self) -> list[Pack]:
         """Return our packs that Git can read, smallest first."""
         found = (self._pack(name) for name in self._kept())
@@ -72,8 +76,6 @@ class Packs:
             with suppress(OSError), open(path, "rb") as handle:
                 found.update(re.findall(_NAME.pattern, handle.read().decode("latin-1")))
         return frozenset(found)
-
-    # -- changing ----------------------------------------------------------------------------
 
     def clear(self) -> None:
         """Remove what lies where packs are made."""
@@ -137,8 +139,6 @@ class Packs:
     def release(self, pack: Pack) -> None:
         """Let Git's own repack have a pack: it keeps what is reachable and drops the rest."""
         _unlink(self._path(pack.name, ".keep"))
-
-    # -- inside ------------------------------------------------------------------------------
 
     def _kept(self) -> list[str]:
         stems = (name.removesuffix(".keep") for name in _names(self._dir))
@@ -236,3 +236,269 @@ def _error(what: str, error: OSError) -> StoreError:
         f"could not {what}: {error.strerror or error}",
         hint="check free space and permissions of the git directory",
     )
+
+
+MOST_PACKS = 11
+BATCH = 2_000
+_FACTOR = 2
+_STDIN_PACKS = (2, 32)
+_HOW = (
+    "-c",
+    "pack.packSizeLimit=0",
+    "-c",
+    "pack.windowMemory=100m",
+    "pack-objects",
+    "--quiet",
+    "--threads=1",
+    "--delta-base-offset",
+    "--non-empty",
+)
+_FANS = 256
+_GC_AUTO = 6700
+_TASK_AUTO = 100
+_GEOMETRIC_SINCE = (2, 54)
+_OFF = frozenset({"false", "no", "off", "0"})
+
+
+class PackingWork(NamedTuple):
+    """Say what is to be packed: what the tips of our refs hold and commits of the user's do not.
+
+    `precious` repositories lose no object, not even a loose copy (`extensions.preciousObjects`).
+    """
+
+    tips: Mapping[str, Oid]
+    users: frozenset[Oid]
+    precious: bool
+
+
+class Packed(NamedTuple):
+    """Say what packing did: objects that were packed, packs that were merged into one."""
+
+    objects: int = 0
+    merged: int = 0
+
+
+class Packer:
+    """Pack one repository. `stopping` is asked between steps and while Git works."""
+
+    def __init__(
+        self, layout: Layout, git: Git, stopping: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.packs = Packs(layout.objects_dir, layout.packing_dir)
+        self._layout = layout
+        self._git = git
+        self._stopping = stopping
+
+    def pack(
+        self, work: PackingWork, *, wait_s: float = 0.0, afresh: bool = False
+    ) -> Packed:
+        """Pack what is new, drop loose copies, merge small packs.
+
+        Args:
+            work: What there is.
+            wait_s: How long another packer is waited for.
+            afresh: Look at everything, not just at what came since the last time.
+
+        Raises:
+            LockedError: another process packs here.
+            StoppedError: it was told to stop; what was done stays.
+            StoreError: it could not be done; what was done stays.
+        """
+        with self.alone(wait_s):
+            self._sweep()
+            found = self._pack_new(work, {} if afresh else self.known())
+            return Packed(found, self._merge())
+
+    def alone(self, wait_s: float) -> WriterLock:
+        """Return the lock of packing, taken: a context manager.
+
+        Raises:
+            LockedError: another process has it.
+        """
+        lock = WriterLock(self._layout.packing_lock, "packing lock")
+        lock.acquire(wait_s)
+        return lock
+
+    def known(self) -> dict[str, Oid]:
+        """Return up to where each ref was packed; what cannot be read is packed again."""
+        try:
+            with open(self._layout.packed, encoding="utf-8") as handle:
+                rows = [line.split() for line in handle]
+        except (OSError, UnicodeDecodeError):
+            return {}
+        return {row[1]: Oid(row[0]) for row in rows if len(row) == 2}
+
+    def forget(self) -> None:
+        """Have everything looked at again, because refs went back or packs were let go."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._layout.packed)
+
+    def _sweep(self) -> None:
+        """Clear what a crash left; a pack without its index gets one again."""
+        for path in self.packs.sweep():
+            with suppress(StoreError):
+                self._git.labour("index-pack", path, stopping=self._stopping)
+
+    def _pack_new(self, work: PackingWork, known: dict[str, Oid]) -> int:
+        there = self._git.sizes([*known.values(), *work.users])
+        known = {r: oid for r, oid in known.items() if r in work.tips and oid in there}
+        work = work._replace(users=work.users & there.keys())
+        count = 0
+        for tips in self._batches(work, known):
+            without = work.users.union(known[ref] for ref in tips if ref in known)
+            asked = _revisions([*tips.values()], without)
+            made = self._make(asked, "--revs", "--incremental")
+            count += sum(pack.objects for pack in made)
+            if not work.precious:
+                self._git.labour("prune-packed", "-q", stopping=self._stopping)
+            known |= tips  # only now: a crash before has the loose copies dropped then
+            self._remember(known)
+        return count
+
+    def _batches(
+        self, work: PackingWork, known: Mapping[str, Oid]
+    ) -> Iterator[Mapping[str, Oid]]:
+        """Yield the tips to pack next, at most so many commits on; usually all at once."""
+        new = {ref: tip for ref, tip in work.tips.items() if known.get(ref) != tip}
+        if not new:
+            return
+        without = work.users.union(known.values())
+        if len(self._line([*new.values()], without, BATCH + 1)) <= BATCH:
+            yield new
+            return
+        for ref, tip in new.items():
+            line = self._line([tip], without)[::-1]
+            for at in range(BATCH - 1, len(line) - 1, BATCH):
+                yield {ref: line[at]}
+            yield {ref: tip}
+
+    def _line(
+        self, tips: Sequence[Oid], without: Collection[Oid], most: int | None = None
+    ) -> list[Oid]:
+        """Return the commits that lead to some and not to others, newest first."""
+        limit = () if most is None else (f"--max-count={most}",)
+        how = ("rev-list", "--first-parent", "--topo-order", *limit, "--stdin")
+        out = self._git.labour(
+            *how, stdin=_revisions(tips, without), stopping=self._stopping
+        )
+        return [Oid(line) for line in out.decode("ascii").split()]
+
+    def _make(self, stdin: bytes, *options: str) -> list[Pack]:
+        """Have Git make packs aside and take them over."""
+        try:
+            make_dir(self._layout, "packing")
+            make_dir(self._layout, "packing", "pack")
+        except OSError as error:
+            raise _no_room(self.packs.quarantine, error) from error
+        base = os.path.join(self.packs.quarantine, "pack", "pack")
+        aside = {
+            "GIT_OBJECT_DIRECTORY": self.packs.quarantine,
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": c_quoted(
+                os.fsencode(self.packs.objects_dir)
+            ),
+        }
+        try:
+            out = self._git.labour(
+                *(*_HOW, *options, base),
+                stdin=stdin,
+                stopping=self._stopping,
+                environ=aside,
+            )
+            return [self.packs.adopt(digits) for digits in out.decode("ascii").split()]
+        finally:
+            self.packs.clear()
+
+    def _merge(self) -> int:
+        """Merge small packs of ours into one, so that each is twice all smaller ones."""
+        there = self.packs.indexed_by_git()
+        packs = [pack for pack in self.packs.ours() if pack.name not in there]
+        old = packs[: to_merge([pack.objects for pack in packs])]
+        if not old:
+            return 0
+        if self._git.version() >= _STDIN_PACKS:
+            listed = "".join(f"{pack.name}.pack\n" for pack in old)
+            made = self._make(listed.encode("ascii"), "--stdin-packs")
+        else:
+            oids = sorted(oid for pack in old for oid in self.packs.objects(pack))
+            made = self._make("".join(f"{oid}\n" for oid in oids).encode("ascii"))
+        return self.packs.replace(old, made[0]) if len(made) == 1 else 0
+
+    def _remember(self, known: Mapping[str, Oid]) -> None:
+        path = self._layout.packed
+        rows = "".join(f"{oid} {ref}\n" for ref, oid in sorted(known.items()))
+        try:
+            with replacing(path) as to:
+                to.write(rows.encode("utf-8"))
+        except OSError as error:
+            raise _no_room(path, error) from error
+
+
+def _no_room(path: str, error: OSError) -> StoreError:
+    return StoreError(
+        f"could not write {path}: {error.strerror or error}",
+        hint="check free space and permissions of the git directory",
+    )
+
+
+def to_merge(counts: Sequence[int]) -> int:
+    """Return how many of the smallest packs are to become one, given counts in rising order.
+
+    As `git repack --geometric=2`: afterwards each has twice as many objects as all smaller ones
+    together, and there are never more than `MOST_PACKS`.
+    """
+    split = len(counts) - 1
+    while split > 0 and counts[split] >= _FACTOR * counts[split - 1]:
+        split -= 1
+    split = split + 1 if split > 0 else 0
+    split = max(split, len(counts) - MOST_PACKS + 1 if len(counts) > MOST_PACKS else 0)
+    while 0 < split < len(counts) and counts[split] < _FACTOR * sum(counts[:split]):
+        split += 1
+    return split
+
+
+def _revisions(tips: Sequence[Oid], without: Collection[Oid]) -> bytes:
+    rows = [*(f"{oid}\n" for oid in tips), *(f"^{oid}\n" for oid in sorted(without))]
+    return "".join(rows).encode("ascii")
+
+
+def pack_at(version: tuple[int, ...], setting: Callable[[str], str | None]) -> int:
+    """Return how many files in `objects/17` are enough to pack even while somebody writes.
+
+    Half of what makes Git start maintenance, at least one. Git estimates the number of loose
+    objects from one directory of 256 (`too_many_loose_objects` in builtin/gc.c), at the end of
+    the user's own commits: git-gc(1) `gc.auto`, git-maintenance(1).
+
+    Args:
+        version: Git's.
+        setting: Gives the value of a key of Git's configuration, None where it is not set.
+    """
+    return max(1, (_allowed(version, setting) + 1) // 2)
+
+
+def _allowed(version: tuple[int, ...], setting: Callable[[str], str | None]) -> int:
+    """Return how many files may lie there before maintenance starts."""
+    limits = [_number(setting("gc.auto"), _GC_AUTO)]
+    strategy = setting("maintenance.strategy")
+    geometric = strategy == "geometric" or (
+        strategy is None and version >= _GEOMETRIC_SINCE
+    )
+    if geometric or _is_on(setting("maintenance.geometric-repack.enabled")):
+        limits.append(_number(setting("maintenance.geometric-repack.auto"), _TASK_AUTO))
+    if strategy == "incremental" or _is_on(
+        setting("maintenance.loose-objects.enabled")
+    ):
+        limits.append(_number(setting("maintenance.loose-objects.auto"), _TASK_AUTO))
+    # 0 switches a task off, less than 0 has it run each time.
+    files = [-(-limit // _FANS) if limit > 0 else 1 for limit in limits if limit != 0]
+    return min(files, default=-(-_GC_AUTO // _FANS))
+
+
+def _number(text: str | None, default: int) -> int:
+    try:
+        return default if text is None else int(text)
+    except ValueError:
+        return default
+
+
+def _is_on(text: str | None) -> bool:
+    return text is not None and text.lower() not in _OFF

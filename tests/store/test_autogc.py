@@ -2,7 +2,7 @@
 
 import pytest
 
-from gitshadow.store.packing import pack_at
+from gitshadow.store.packs import pack_at
 
 
 @pytest.mark.parametrize(

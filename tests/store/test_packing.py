@@ -10,7 +10,7 @@ import pytest
 from gitshadow.errors import LockedError, StoreError
 from gitshadow.maintenance.upkeep import work_of
 from gitshadow.store.git import Git, StoppedError
-from gitshadow.store.packing import MOST_PACKS, Packed, Packer, to_merge
+from gitshadow.store.packs import MOST_PACKS, Packed, Packer, to_merge
 from tests.conftest import FULL
 from tests.support.packed import CHAIN, Shelf, packs_of
 from tests.support.repo import Repo
@@ -77,7 +77,7 @@ def test_a_branch_that_head_is_not_on_stays_the_users(shelf: Shelf) -> None:
 def test_a_long_chain_is_packed_in_batches(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gitshadow.store.packing.BATCH", 10)
+    monkeypatch.setattr("gitshadow.store.packs.BATCH", 10)
     shelf.write(35)
     seen: list[int] = []
     make = Packer._make

@@ -9,7 +9,7 @@ from gitshadow.model import Oid, RepoPath
 from gitshadow.store.commits import NewCommit
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout, discover
-from gitshadow.store.packing import Packed, Packer
+from gitshadow.store.packs import Packed, Packer
 from gitshadow.store.repo import Repo as Store
 from tests.support.repo import Repo
 
