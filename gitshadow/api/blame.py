@@ -22,9 +22,9 @@ from gitshadow.query.moments import moment_of, version_at
 from gitshadow.query.params import typed_path
 from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
-from gitshadow.store.commits import OUR_EMAIL, OUR_NAME, CommitInfo
 from gitshadow.store.journal import turns
 from gitshadow.store.journal.blame import ClaimRow
+from gitshadow.store.objects import OUR_EMAIL, OUR_NAME, CommitInfo
 from gitshadow.store.refs import display_path
 
 

@@ -21,7 +21,7 @@ from gitshadow.reporting.patches import (
 from gitshadow.store.journal import events, pins
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.paths import is_within
-from gitshadow.store.purged import is_purged
+from gitshadow.store.purge import is_purged
 from gitshadow.store.refs import display_path
 from gitshadow.undo.targets import events_of, unit_of
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import GITLINK_MODE, TREE_MODE, Event, EventKind, Oid, RepoPath
-from gitshadow.store.commits import CommitInfo
 from gitshadow.store.git import Git
 from gitshadow.store.journal import events
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.objects import CommitInfo
 from gitshadow.store.paths import unquote
 from gitshadow.store.repo import Repo
 

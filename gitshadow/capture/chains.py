@@ -19,7 +19,7 @@ from gitshadow.model import (
     micro,
 )
 from gitshadow.store import refs
-from gitshadow.store.commits import OUR_EMAIL, OUR_NAME, NewCommit
+from gitshadow.store.objects import OUR_EMAIL, OUR_NAME, NewCommit
 from gitshadow.store.refs import PathNote, ShadowCommit
 from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry

@@ -32,8 +32,8 @@ from gitshadow.interchange.claims import (
 )
 from gitshadow.model import Actor, Oid, RepoPath
 from gitshadow.recording.context import RecorderContext
-from gitshadow.store.commits import NewCommit
 from gitshadow.store.journal import meta
+from gitshadow.store.objects import NewCommit
 
 SCHEMA = "authorship/3.0.0"
 SOURCE = "git-ai"

@@ -29,9 +29,17 @@ from gitshadow.store.journal.purge import PendingPurge, TextCounts
 from gitshadow.store.layout import Layout, recorded
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.packs import Packer
-from gitshadow.store.purged import forms_of, holds, ordered, without
+from gitshadow.store.purge import (
+    Gone,
+    Holding,
+    Rewriter,
+    forms_of,
+    holds,
+    ordered,
+    search,
+    without,
+)
 from gitshadow.store.repo import Repo
-from gitshadow.store.rewriting import Gone, Holding, Rewriter, search
 
 _MOST_COMMITS = 20
 _SIDES = ("-wal", "-shm")

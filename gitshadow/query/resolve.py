@@ -20,9 +20,9 @@ from gitshadow.errors import RefusedError, StoreError, UnknownIdError, UsageErro
 from gitshadow.model import Actor, Burst, Call, Event, Oid, Op, Session, Turn
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
-from gitshadow.store.commits import CommitInfo
 from gitshadow.store.journal import bursts, events, ops, sessions, turns
 from gitshadow.store.journal.db import Db
+from gitshadow.store.objects import CommitInfo
 from gitshadow.store.refs import ShadowCommit, parse_message
 from gitshadow.undo.targets import family
 

@@ -16,10 +16,10 @@ from gitshadow.model import GITLINK_MODE, Chain, Oid, RepoPath
 from gitshadow.query.resolve import session_anywhere
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store import machine, marks, refs, remotes
-from gitshadow.store.commits import CommitInfo
 from gitshadow.store.journal import sessions
 from gitshadow.store.marks import ReviewMark
-from gitshadow.store.purged import is_purged
+from gitshadow.store.objects import CommitInfo
+from gitshadow.store.purge import is_purged
 from gitshadow.store.refs import display_path
 from gitshadow.store.remotes import RefResult
 from gitshadow.store.repo import Repo

@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store import refs
-from gitshadow.store.commits import OUR_EMAIL, OUR_NAME, NewCommit
 from gitshadow.store.marks import committer_date
+from gitshadow.store.objects import OUR_EMAIL, OUR_NAME, NewCommit
 from gitshadow.store.refs import ShadowCommit
 from gitshadow.store.repo import Repo
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store import refs
-from gitshadow.store.commits import NewCommit
+from gitshadow.store.objects import NewCommit
 from gitshadow.store.paths import c_quoted, parse_path
 from gitshadow.store.refs import ShadowCommit
 from gitshadow.store.repo import Repo

@@ -23,9 +23,9 @@ from gitshadow.store.commit_rows import (
     KnownModes,
     rows_of,
 )
-from gitshadow.store.commits import CommitInfo
 from gitshadow.store.journal import corrections, events, pins, sessions, state
 from gitshadow.store.journal.db import Db
+from gitshadow.store.objects import CommitInfo
 from gitshadow.store.people import People
 from gitshadow.store.refs import ShadowCommit
 from gitshadow.store.trees import Entry, TreeChange

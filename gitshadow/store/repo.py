@@ -16,11 +16,15 @@ from pygit2.enums import DiffOption, ObjectType, Option, RepositoryOpenFlag
 
 from gitshadow.errors import StaleTipError, StoreError, UnsupportedError
 from gitshadow.model import Oid, RepoPath
-from gitshadow.store import commits, loose
-from gitshadow.store.commits import CommitInfo, NewCommit
+from gitshadow.store import objects
 from gitshadow.store.layout import Layout
 from gitshadow.store.line_diff import Hunk, only_hunk
-from gitshadow.store.loose import BrokenObjectError, LooseObjects
+from gitshadow.store.objects import (
+    BrokenObjectError,
+    CommitInfo,
+    LooseObjects,
+    NewCommit,
+)
 from gitshadow.store.trees import Entry, TreeChange, Trees
 
 REF_PREFIX = "refs/agent-undo/"
@@ -206,7 +210,7 @@ class Repo:
 
     def write_commit(self, new: NewCommit) -> Oid:
         """Store a commit with our committer identity; no ref is touched."""
-        return self._write(ObjectType.COMMIT, commits.format_commit(new))
+        return self._write(ObjectType.COMMIT, objects.format_commit(new))
 
     def recommit(
         self,
@@ -217,12 +221,12 @@ class Repo:
     ) -> Oid:
         """Store a commit that differs from another in tree, parents and perhaps message alone."""
         old = self._read(oid, ObjectType.COMMIT)
-        data = commits.on_tree(old, tree, parents, message)
+        data = objects.on_tree(old, tree, parents, message)
         return self._write(ObjectType.COMMIT, data)
 
     def commit(self, oid: Oid) -> CommitInfo:
         """Read a commit; raise StoreError where it is missing or broken."""
-        return commits.parse_commit(oid, self._read(oid, ObjectType.COMMIT))
+        return objects.parse_commit(oid, self._read(oid, ObjectType.COMMIT))
 
     def oldest_unshared(self, tip: Oid) -> int:
         """Return the oldest committer time among a commit and what its unpushed line stands on.
@@ -318,7 +322,7 @@ class Repo:
 
         libgit2 leaves what is there as it is, so the content would be lost without a word.
         """
-        self.loose.remove(loose.oid_of(kind.name.lower(), data))
+        self.loose.remove(objects.oid_of(kind.name.lower(), data))
         try:
             return Oid(str(self._repository.odb.write(kind, data)))
         except (pygit2.GitError, OSError, ValueError) as error:

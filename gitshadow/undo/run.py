@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gitshadow.errors import RefusedError, ShadowError, StoreError, UsageError
 from gitshadow.model import Event, Oid, Op, OpKind, OpStatus, RepoPath, micro
 from gitshadow.store.journal import events, ops
-from gitshadow.store.purged import is_purged
+from gitshadow.store.purge import is_purged
 from gitshadow.store.refs import display_path
 from gitshadow.undo import oplog, report_context, restore_plan
 from gitshadow.undo.about import about

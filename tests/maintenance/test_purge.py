@@ -13,9 +13,8 @@ from gitshadow.service import in_process
 from gitshadow.sharing.mirror import mirror_now
 from gitshadow.store.journal import purge as journal
 from gitshadow.store.journal.db import Db
-from gitshadow.store.purged import is_purged, stand_in
+from gitshadow.store.purge import Rewriter, is_purged, stand_in
 from gitshadow.store.repo import Repo as Store
-from gitshadow.store.rewriting import Rewriter
 from tests.support.audit import audit, audit_states
 from tests.support.journal_dump import dump
 from tests.support.packed import Shelf

@@ -18,7 +18,7 @@ from gitshadow.service import in_process
 from gitshadow.store.journal import purge as journal
 from gitshadow.store.journal import saga
 from gitshadow.store.journal.db import Db
-from gitshadow.store.purged import forms_of, without
+from gitshadow.store.purge import forms_of, without
 from tests.support.audit import audit
 from tests.support.purging import (
     SECRET,

@@ -7,7 +7,7 @@ import pytest
 
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid
-from gitshadow.store.loose import BrokenObjectError, LooseObjects, oid_of
+from gitshadow.store.objects import BrokenObjectError, LooseObjects, oid_of
 from gitshadow.store.repo import Repo as Store
 from tests.support.repo import Repo
 from tests.support.studio import layout_of

@@ -1,6 +1,6 @@
 """How texts that are purged may be spelled."""
 
-from gitshadow.store.purged import forms_of
+from gitshadow.store.purge import forms_of
 
 
 def test_a_quote_at_the_end_of_a_text_stays_in_every_form() -> None:

@@ -23,10 +23,10 @@ from gitshadow.model import (
 )
 from gitshadow.store import machine, refs
 from gitshadow.store.agreement import CatchUp
-from gitshadow.store.commits import NewCommit
 from gitshadow.store.journal import bursts, events, ops, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.objects import NewCommit
 from gitshadow.store.replay import catch_up, rebuild
 from tests.store.world import Change, World, Write, open_repo
 from tests.support.claude import Claude

@@ -10,8 +10,8 @@ import pytest
 
 from gitshadow.errors import StaleTipError, StoreError, UnsupportedError
 from gitshadow.model import Oid
-from gitshadow.store.commits import NewCommit
 from gitshadow.store.layout import Layout, discover
+from gitshadow.store.objects import NewCommit
 from gitshadow.store.repo import RefLockedError
 from gitshadow.store.repo import Repo as Store
 from tests.support.repo import Repo

@@ -32,10 +32,10 @@ from gitshadow.model import (
     git_mode,
 )
 from gitshadow.store import refs
-from gitshadow.store.commits import NewCommit
 from gitshadow.store.journal import bursts, events, ops, pins, sessions, state, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import discover
+from gitshadow.store.objects import NewCommit
 from gitshadow.store.refs import PathNote, ShadowCommit
 from gitshadow.store.repo import Repo
 from tests.support.repo import Repo as Folder

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from gitshadow.maintenance.upkeep import work_of
 from gitshadow.model import Oid, RepoPath
-from gitshadow.store.commits import NewCommit
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout, discover
+from gitshadow.store.objects import NewCommit
 from gitshadow.store.packs import Packed, Packer
 from gitshadow.store.repo import Repo as Store
 from tests.support.repo import Repo

@@ -20,7 +20,7 @@ from gitshadow.store import refs
 from gitshadow.store.files import Reading, WorkFiles
 from gitshadow.store.journal import events, ops
 from gitshadow.store.layout import discover
-from gitshadow.store.purged import stand_in
+from gitshadow.store.purge import stand_in
 from gitshadow.store.repo import Repo as StoreRepo
 from gitshadow.undo.apply import Applied
 from gitshadow.undo.report import Reason

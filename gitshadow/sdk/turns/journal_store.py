@@ -12,7 +12,7 @@ from gitshadow.errors import JournalError, LockedError
 from gitshadow.model import Oid
 from gitshadow.sdk.turns.blob_store import Vault
 from gitshadow.sdk.turns.protocols import SessionLock
-from gitshadow.store.journal import history, saga
+from gitshadow.store.journal import saga
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import (
     CallName,
@@ -127,37 +127,37 @@ class JournalStore:
         return saga.broken_at(self.db)
 
     def last_seq(self, session: str) -> int:
-        return history.last_seq(self.db, session)
+        return saga.last_seq(self.db, session)
 
     def events(self, session: str) -> list[SessionEvent]:
-        return history.events(self.db, session)
+        return saga.events(self.db, session)
 
     def first_of(self, session: str, invocation: str) -> int | None:
-        return history.first_of(self.db, session, invocation)
+        return saga.first_of(self.db, session, invocation)
 
     def invocations_since(self, session: str, seq: int) -> list[str]:
-        return history.invocations_since(self.db, session, seq)
+        return saga.invocations_since(self.db, session, seq)
 
     def markers(self, session: str) -> list[Marker]:
-        return history.markers(self.db, session)
+        return saga.markers(self.db, session)
 
     def state_before(self, session: str, seq: int) -> dict[str, str]:
-        return history.state_before(self.db, session, seq)
+        return saga.state_before(self.db, session, seq)
 
     def state_delta(self, session: str, seq: int) -> dict[str, str | None]:
-        return history.state_delta(self.db, session, seq)
+        return saga.state_delta(self.db, session, seq)
 
     def versions(self, session: str, name: str) -> list[Version]:
-        return history.versions(self.db, session, name)
+        return saga.versions(self.db, session, name)
 
     def artifacts(self, session: str) -> dict[str, Version]:
-        return history.artifacts(self.db, session)
+        return saga.artifacts(self.db, session)
 
     def artifact_delta(self, session: str, seq: int) -> dict[str, Version | None]:
-        return history.artifact_delta(self.db, session, seq)
+        return saga.artifact_delta(self.db, session, seq)
 
     def next_version(self, session: str, name: str) -> int:
-        return history.next_version(self.db, session, name)
+        return saga.next_version(self.db, session, name)
 
     def keep(
         self, session: str, name: str, version: int, data: bytes, now_ns: int

@@ -22,7 +22,7 @@ from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.report import UndoKind
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import EVERYTHING, Release
-from gitshadow.store.journal import history, saga
+from gitshadow.store.journal import saga
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import Held, SagaCall, SagaTurn
 
@@ -127,8 +127,8 @@ def call_rows(db: Db, session: str, turn: str) -> Iterator[Row]:
 
 def event_rows(db: Db, session: str, *, live: bool) -> Iterator[Row]:
     """Return the events of a session, all or those that count, each with what hid it."""
-    out = events.hidden(history.markers(db, session))
-    for event in history.events(db, session):
+    out = events.hidden(saga.markers(db, session))
+    for event in saga.events(db, session):
         gap = next((one for one in out if one.first <= event.seq <= one.last), None)
         if live and gap is not None:
             continue
@@ -152,12 +152,12 @@ def state_document(db: Db, session: str, before: str | None) -> Row:
     Raises:
         SessionNotFound, InvocationNotFound: there is none.
     """
-    last = history.last_seq(db, session)
+    last = saga.last_seq(db, session)
     seq = last + 1
     if before is not None or last < 0:
-        first = history.first_of(db, session, before or "")
+        first = saga.first_of(db, session, before or "")
         seq = rewind.found(session, before or "", last, first)
-    values = state_rollback.values(history.state_before(db, session, seq))
+    values = state_rollback.values(saga.state_before(db, session, seq))
     return {"session": session, "before": before, "state": values}
 
 
@@ -305,11 +305,11 @@ def artifact_rows(
     A version without an `oid` says that the artifact is absent from then on. Of an artifact that
     is absent nothing is listed, unless every version is asked for.
     """
-    current = history.artifacts(db, session)
-    names = history.artifact_names(db, session) if every else sorted(current)
+    current = saga.artifacts(db, session)
+    names = saga.artifact_names(db, session) if every else sorted(current)
     rows: list[Row] = []
     for one in names if name is None else [n for n in names if n == name]:
-        found = history.versions(db, session, one) if every else [current[one]]
+        found = saga.versions(db, session, one) if every else [current[one]]
         newest = current.get(one)
         rows += [
             {

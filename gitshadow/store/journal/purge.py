@@ -17,7 +17,7 @@ from gitshadow.model import Oid, RepoPath
 from gitshadow.store.journal import meta
 from gitshadow.store.journal.db import Db, Row, connect
 from gitshadow.store.journal.prune import chain_anew, unlocked
-from gitshadow.store.purged import holds, without
+from gitshadow.store.purge import holds, without
 
 _UNDER_WAY = "purging"
 _GONE = "purged"

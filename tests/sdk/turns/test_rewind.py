@@ -22,7 +22,7 @@ from gitshadow.sdk.turns.host import Context, Host
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.sdk.turns.values import UndoEntry
-from gitshadow.store.journal import history, saga
+from gitshadow.store.journal import saga
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import MARKER, Marker, NewEvent
 from tests.sdk.turns.front import Front, Session, journal_of
@@ -473,8 +473,8 @@ def test_a_delta_brings_back_exactly_what_was(
                     state[key] = value
         target = data.draw(st.integers(0, len(steps)))
         expected = states[target] if target < len(steps) else state
-        assert history.state_before(db, "s", target) == expected
-        found = history.state_delta(db, "s", target)
-        now = {**history.state_before(db, "s", len(steps)), **found}
+        assert saga.state_before(db, "s", target) == expected
+        found = saga.state_delta(db, "s", target)
+        now = {**saga.state_before(db, "s", len(steps)), **found}
         assert {k: v for k, v in now.items() if v is not None} == expected
         assert all(found[key] != state.get(key) for key in found)
