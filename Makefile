@@ -49,11 +49,13 @@ fronts: venv
 	$(BIN)/python -m tests.support.sync_fronts
 
 # What is made from code: the table of settings, the facts of each agent, the stored `--help`
-# texts, the list of all visible texts, the manual page; then the site, in site/. What is silenced is an advertisement, no warning.
+# texts, the list of all visible texts, the manual page, the tests of each promise in
+# docs/contract.md; then the site, in site/. What is silenced is an advertisement, no warning.
 docs: venv
 	$(BIN)/python -m tests.support.config_page > docs/config.md.new
 	mv docs/config.md.new docs/config.md
 	$(BIN)/python -m tests.support.agent_pages
+	$(BIN)/python -m tests.support.contract
 	$(BIN)/python -m tests.support.help_texts
 	$(BIN)/python -m tests.support.strings
 	$(BIN)/python -m tests.render.test_man

@@ -29,7 +29,7 @@ _SHORTAGES = (errno.EMFILE, errno.ENFILE)
 
 
 class ExitCode(IntEnum):
-    """Name the exit codes of DESIGN section 7, stable for scripts."""
+    """Name the exit codes, stable for scripts (docs/contract.md, UX-05)."""
 
     DONE = 0
     ERROR = 1

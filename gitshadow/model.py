@@ -112,7 +112,7 @@ class Actor(StrEnum):
 
 
 class Confidence(StrEnum):
-    """Name the rungs of the attribution ladder (DESIGN section 6)."""
+    """Name the rungs of the attribution ladder (docs/agents.md)."""
 
     CERTAIN = "certain"
     HIGH = "high"
@@ -247,7 +247,7 @@ class ToolClass(StrEnum):
 
 
 PATHLESS_WRITERS = (ToolClass.SHELL, ToolClass.OTHER)
-"""Classes of tools that can write without naming what (DESIGN section 6, rung 2)."""
+"""Classes of tools that can write without naming what (docs/agents.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The ladder of DESIGN section 6: from one observed write to whoever wrote it.
+"""The attribution ladder: from one observed write to whoever wrote it.
 
 Invariant: pure, and a claim names a session only where a window, an open turn, a declared
 session or a living process speaks for it. A gap is acceptable, a wrong author is not.

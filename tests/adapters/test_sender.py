@@ -84,7 +84,7 @@ MATRIX = {
     "opencode": "opencode",
     "pi": "pi",
 }
-# Kiro's newer payloads are told by elimination alone, so in a hook of Kiro alone (spec 3.2).
+# Kiro's newer payloads are told by elimination alone, so in a hook of Kiro alone.
 NAMELESS = ("kiro_v1",)
 # Forms that anybody may send, whoever's name the hook has; aider has no hooks of its own.
 NEUTRAL = ("entire_protocol", "gitai_agent_v1")

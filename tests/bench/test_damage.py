@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def test_oops_takes_the_three_changes_of_the_agent_and_nothing_else() -> None:
-    """Laws 1 to 4 in one afternoon: bytes, modes, mtimes, index, HEAD, refs, stash."""
+    """LAW-01 to LAW-04 in one afternoon: bytes, modes, mtimes, index, HEAD, refs, stash."""
     outcome = damage.run(Ours)
     before, after = outcome.before, outcome.after
     ten = b"".join(b"line %d\n" % number for number in range(1, 11))

@@ -1,4 +1,4 @@
-"""The property tests of spec/provenance.md section 1, (ii), (iv) and (v), on real repositories."""
+"""Property tests of blame on real repositories."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -28,9 +28,6 @@ def near(make_repo: Callable[..., Repo]) -> Iterator[Near]:
     repo = make_repo(files=FILES)
     with desk_of(repo) as context:
         yield Near(repo, context)
-
-
-# -- (ii) ----------------------------------------------------------------------------------------
 
 
 def write_in_turn(near: Near, rng: random.Random, rounds: int) -> None:
@@ -65,7 +62,7 @@ def write_in_turn(near: Near, rng: random.Random, rounds: int) -> None:
 def test_replay_is_git_blame_on_the_chain_of_every_session(
     near: Near, seed: int
 ) -> None:
-    """(ii): a line is a session's by its commit if Git finds it there on that session's ref."""
+    """BLAME-21: a line is a session's by its commit if Git finds it there on that session's ref."""
     write_in_turn(near, random.Random(seed), 8)
     chains = sessions.chains(near.context.workspace.db, "main")
     own = 0
@@ -99,11 +96,8 @@ def compared(near: Near, tip: str, session: str, path: str) -> int:
     return own
 
 
-# -- (iv), (v) -----------------------------------------------------------------------------------
-
-
 def owners_of_all(near: Near) -> dict[bytes, Answer]:
-    """Blame every file of the worktree; each line has exactly one settled owner (iv)."""
+    """Blame every file of the worktree; each line has exactly one settled owner (BLAME-22)."""
     found: dict[bytes, Answer] = {}
     for name in near.repo.tree_snapshot():
         path = RepoPath(name.encode())
@@ -120,7 +114,7 @@ def owners_of_all(near: Near) -> dict[bytes, Answer]:
 def test_oops_and_its_undo_leave_tree_and_owners_as_they_were(
     near: Near, seed: int
 ) -> None:
-    """(v), after random histories with edits, undos, renames, commits, stashes and switches."""
+    """BLAME-22, BLAME-23, after edits, undos, renames, commits, stashes and switches."""
     life = Life(near, random.Random(1000 + seed))
     changed = 0
     for _ in range(40 if FULL else 25):

@@ -1,6 +1,6 @@
 """The verbs on agent programs, in this process: what they show and how they end.
 
-Rows of the contract that speak of the command line; the SDK's own tests are in tests/sdk/turns.
+These are the promises about the command line; the SDK's own tests are in tests/sdk/turns.
 """
 
 import io
@@ -532,7 +532,7 @@ def test_verify_names_a_row_that_was_changed(
 def test_what_a_program_wrote_does_not_reach_the_terminal_raw(
     au: AgentUndo, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """DESIGN 12."""
+    """ROB-12 for labels, events and state."""
     with au.turn("\x1b[31mred") as turn:
         turn.say("\x1b]0;x\x07", "\x1b[2J", kind="user")
         turn.set_state({"\x1b[1m": "\x1b[5m"})

@@ -57,7 +57,7 @@ def test_a_disk_that_takes_nothing_protects_nobody(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Law 5: a plain answer and what to do, not a report of an unexpected error."""
+    """LAW-05: a plain answer and what to do, not a report of an unexpected error."""
 
     def refuse(*_: object) -> None:
         raise OSError(30, "Read-only file system")

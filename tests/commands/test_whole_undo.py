@@ -73,7 +73,7 @@ WHOLE = [
 def test_undo_takes_a_turn_back_whole(
     world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Spec 3.6, REP-03: one report, exit 0."""
+    """REP-03: one report, exit 0."""
     assert main(["undo", "t-1", "--yes", "--json", *TOOLS]) == 0
     assert states(said(capsys)) == WHOLE
     assert not (repo.root / "new").exists()
@@ -83,7 +83,7 @@ def test_undo_takes_a_turn_back_whole(
 def test_oops_takes_the_turn_with_its_effects(
     world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Spec 3.6: with turns the newest burst is the turn, effects included."""
+    """With turns the newest burst is the turn, effects included."""
     assert main(["oops", "--yes", "--json", *TOOLS]) == 0
     assert states(said(capsys)) == WHOLE
     assert not (repo.root / "new").exists()
@@ -117,7 +117,7 @@ def test_redo_brings_the_newest_undo_forward(
 def test_effects_left_by_an_undo_are_not_called_nothing_to_do(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Law 4: the note is about files alone, where they came back by an undo before."""
+    """LAW-04: the note is about files alone, where they came back by an undo before."""
     assert main(["oops", "--yes"]) == 4
     capsys.readouterr()
     assert main(["undo", "t-1", "--yes", "--json", *TOOLS]) == 0
@@ -207,7 +207,7 @@ def test_a_rewind_asks_on_a_terminal(
 def test_the_person_who_ran_it_is_the_author(
     world: World, repo: Repo, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """DESIGN 4: a restore is on the chain of whoever ran it."""
+    """A restore is on the chain of whoever ran it."""
     main(["undo", "t-1", "--yes", "--json"])
     capsys.readouterr()
     main(["log", "-n", "1", "--json"])

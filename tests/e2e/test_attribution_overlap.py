@@ -1,4 +1,4 @@
-"""Several agents at once: who wrote what, and law 4 when one of them is undone."""
+"""Several agents at once: who wrote what, and LAW-04 when one of them is undone."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_att03_four_sessions_at_once_are_told_apart(shadow: Shadow) -> None:
 def test_att03_lines_of_other_sessions_survive_in_a_shared_file(
     shadow: Shadow,
 ) -> None:
-    """Law 4: three sessions take turns in `a`; undoing one leaves the lines of two."""
+    """LAW-04: three sessions take turns in `a`; undoing one leaves the lines of two."""
     one, two, three = (Claude(shadow, name) for name in ("one", "two", "three"))
     one.write("a", edited("a", l0="one"))
     two.write("a", edited("a", l0="one", l3="two"))
@@ -82,7 +82,7 @@ def test_att03_lines_of_other_sessions_survive_in_a_shared_file(
 
 
 def test_att03_same_line_of_another_session_is_left_and_named(shadow: Shadow) -> None:
-    """Law 4: what was written over is in conflict and stays, byte for byte."""
+    """LAW-04: what was written over is in conflict and stays, byte for byte."""
     one, two = Claude(shadow, "one"), Claude(shadow, "two")
     one.write("a", edited("a", l3="one"))
     two.write("a", edited("a", l3="two"))

@@ -1,4 +1,4 @@
-"""The cases of spec/provenance.md section 1, under their numbers, through the command."""
+"""Blame through the command."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,8 @@ def scene(
 Make = Callable[..., Scene]
 
 
-def test_case_1_commit_makes_nobody_an_author(scene: Make) -> None:
+def test_commit_makes_nobody_an_author(scene: Make) -> None:
+    """BLAME-01."""
     s = scene("f", "h0", "h1", "h2")
     s.write("S1", "f", "h0", "a1", "a2", "h1", "h2")
     assert s.owners("f") == "H S1 S1 H H"
@@ -38,7 +39,8 @@ def test_case_1_commit_makes_nobody_an_author(scene: Make) -> None:
     assert s.owners("f") == "H S1 S1 H H"
 
 
-def test_case_2_hand_takes_the_line_that_it_changed(scene: Make) -> None:
+def test_hand_takes_the_line_that_it_changed(scene: Make) -> None:
+    """BLAME-02."""
     s = scene("f", "h0", "h1", "h2")
     theirs = numbered("a", 0, 11)
     s.write("S1", "f", "h0", "h1", "h2", *theirs)
@@ -47,21 +49,24 @@ def test_case_2_hand_takes_the_line_that_it_changed(scene: Make) -> None:
     assert s.owners("f") == "H H H S1 S1 S1 S1 S1 unk S1 S1 S1 S1 S1 S1"
 
 
-def test_case_3_line_below_an_agents_line_is_not_the_agents(scene: Make) -> None:
+def test_line_below_an_agents_line_is_not_the_agents(scene: Make) -> None:
+    """BLAME-03."""
     s = scene("f", "h0")
     s.write("S1", "f", "h0", "a1", "a2")
     s.hand("f", "h0", "a1", "a2", "mine")
     assert s.owners("f") == "H S1 S1 unk"
 
 
-def test_case_4_blank_lines_are_the_writers(scene: Make) -> None:
+def test_blank_lines_are_the_writers(scene: Make) -> None:
+    """BLAME-04."""
     s = scene("f", "h")
     s.write("S1", "f", "h", "a1", "", "a2", "", "", "a3")
     assert s.owners("f") == "H S1 S1 S1 S1 S1 S1"
 
 
 @pytest.mark.parametrize("where", ["appended", "prepended"])
-def test_case_5_equal_closing_lines_keep_their_owners(scene: Make, where: str) -> None:
+def test_equal_closing_lines_keep_their_owners(scene: Make, where: str) -> None:
+    """BLAME-05."""
     old, new = ["f1 {", " x", "}"], ["f0 {", " z", "}"]
     s = scene("f", *old)
     if where == "appended":
@@ -74,7 +79,8 @@ def test_case_5_equal_closing_lines_keep_their_owners(scene: Make, where: str) -
     assert s.owners("f") == "S1 S1 S1"
 
 
-def test_case_6_formatter_owns_what_it_changed_but_not_with_w(scene: Make) -> None:
+def test_formatter_owns_what_it_changed_but_not_with_w(scene: Make) -> None:
+    """BLAME-06."""
     mine, theirs = numbered("h", 1, 5), numbered("a", 1, 5)
     s = scene("f", *mine)
     s.write("S1", "f", *mine, *theirs)
@@ -85,7 +91,8 @@ def test_case_6_formatter_owns_what_it_changed_but_not_with_w(scene: Make) -> No
     assert (row["tool"], row["confidence"]) == ("Bash", "high")
 
 
-def test_case_7_session_that_changed_nothing_owns_nothing(scene: Make) -> None:
+def test_session_that_changed_nothing_owns_nothing(scene: Make) -> None:
+    """BLAME-07."""
     s = scene("f", "h0", "h1")
     agent = s.agent("S1")
     agent.shell("ls; touch f")
@@ -99,7 +106,8 @@ def test_case_7_session_that_changed_nothing_owns_nothing(scene: Make) -> None:
     assert all(r["kind"] in ("head", "baseline") for r in s.shadow.log())
 
 
-def test_case_9_line_lost_to_a_stale_write_is_named_and_comes_back(scene: Make) -> None:
+def test_line_lost_to_a_stale_write_is_named_and_comes_back(scene: Make) -> None:
+    """BLAME-09."""
     s = scene("a", "h0", "h1")
     s.write("S1", "a", "h0", "one", "h1")
     s.write("S2", "b", "two")
@@ -114,7 +122,8 @@ def test_case_9_line_lost_to_a_stale_write_is_named_and_comes_back(scene: Make) 
 
 
 @pytest.mark.parametrize("how", ["git mv", "mv", "case"])
-def test_case_10_owners_follow_a_rename(scene: Make, how: str) -> None:
+def test_owners_follow_a_rename(scene: Make, how: str) -> None:
+    """BLAME-10."""
     new = "OLD.py" if how == "case" else "new.py"
     mine = numbered("h", 1, 10), numbered("h", 21, 30)
     s = scene("old.py", *mine[0], *mine[1])
@@ -132,7 +141,8 @@ def test_case_10_owners_follow_a_rename(scene: Make, how: str) -> None:
     assert s.owners("old.py", "--at", then) == expected
 
 
-def test_case_12_amend_keeps_owners(scene: Make) -> None:
+def test_amend_keeps_owners(scene: Make) -> None:
+    """BLAME-12."""
     s = scene("f", "h0", "h1")
     s.write("S1", "f", "h0", "a1", "h1")
     dead = s.commit("second")
@@ -166,7 +176,8 @@ SIDE = ["H"] * 4 + ["S1"] * 3 + ["H"] * 4 + ["S2"] * 3 + ["H"] * 4 + ["unk"] * 2
 
 
 @pytest.mark.parametrize("seen", ["each step", "the end"])
-def test_case_13a_rebase_shifts_the_owners(scene: Make, seen: str) -> None:
+def test_rebase_shifts_the_owners(scene: Make, seen: str) -> None:
+    """BLAME-13."""
     s = scene("f", *numbered("h", 1, 12))
     base, _ = _branch(s)
     assert s.owners("f").split() == SIDE
@@ -181,7 +192,8 @@ def test_case_13a_rebase_shifts_the_owners(scene: Make, seen: str) -> None:
     assert s.owners("f").split() == ["unk"] * 5 + SIDE
 
 
-def test_case_13b_conflicted_hunk_is_nobodys_and_the_rest_kept(scene: Make) -> None:
+def test_conflicted_hunk_is_nobodys_and_the_rest_kept(scene: Make) -> None:
+    """BLAME-13."""
     base = numbered("h", 1, 20)
     s = scene("f", *base)
     s.git("checkout", "-q", "-b", "side")
@@ -204,7 +216,8 @@ def test_case_13b_conflicted_hunk_is_nobodys_and_the_rest_kept(scene: Make) -> N
     assert found[5:] == ["H"] * 11 + ["S1"] * 3 + ["H"] * 5
 
 
-def test_case_13c_abort_leaves_all_as_before(scene: Make) -> None:
+def test_abort_leaves_all_as_before(scene: Make) -> None:
+    """BLAME-13."""
     base = numbered("h", 1, 12)
     s = scene("f", *base)
     _branch(s)
@@ -219,7 +232,8 @@ def test_case_13c_abort_leaves_all_as_before(scene: Make) -> None:
 
 
 @pytest.mark.parametrize("how", ["rebase -i", "reset --soft"])
-def test_case_14_squash_keeps_three_owners(scene: Make, how: str) -> None:
+def test_squash_keeps_three_owners(scene: Make, how: str) -> None:
+    """BLAME-14."""
     s = scene("f", *numbered("h", 1, 12))
     _branch(s)
     if how == "rebase -i":
@@ -234,7 +248,8 @@ def test_case_14_squash_keeps_three_owners(scene: Make, how: str) -> None:
 
 
 @pytest.mark.parametrize("shifted", [False, True])
-def test_case_14_merge_squash_keeps_three_owners(scene: Make, shifted: bool) -> None:
+def test_merge_squash_keeps_three_owners(scene: Make, shifted: bool) -> None:
+    """BLAME-14."""
     s = scene("f", *numbered("h", 1, 12))
     base, _ = _branch(s)
     s.git("checkout", "-q", "main")
@@ -248,9 +263,10 @@ def test_case_14_merge_squash_keeps_three_owners(scene: Make, shifted: bool) -> 
 
 
 @pytest.mark.parametrize("equal", [True, False])
-def test_case_14_squash_from_a_server_is_known_or_unknown(
+def test_squash_from_a_server_is_known_or_unknown(
     scene: Make, equal: bool, make_repo: Callable[..., Repo]
 ) -> None:
+    """BLAME-14."""
     s = scene("f", *numbered("h", 1, 12))
     base, lines = _branch(s)
     s.git("checkout", "-q", "main")
@@ -272,7 +288,8 @@ def test_case_14_squash_from_a_server_is_known_or_unknown(
     del base
 
 
-def test_case_15_cherry_pick_revert_and_back(scene: Make) -> None:
+def test_cherry_pick_revert_and_back(scene: Make) -> None:
+    """BLAME-15."""
     base = numbered("h", 1, 12)
     s = scene("f", *base)
     s.git("checkout", "-q", "-b", "side")
@@ -291,7 +308,8 @@ def test_case_15_cherry_pick_revert_and_back(scene: Make) -> None:
     assert s.owners("f").split() == theirs
 
 
-def test_case_18_shell_window_beside_an_editor_and_git(scene: Make) -> None:
+def test_shell_window_beside_an_editor_and_git(scene: Make) -> None:
+    """BLAME-18."""
     s = scene("f", *numbered("h", 1, 5))
     s.shadow.repo.write("notes.md", "mine\n")
     s.commit("notes")
@@ -308,7 +326,8 @@ def test_case_18_shell_window_beside_an_editor_and_git(scene: Make) -> None:
     assert (row["agent"], row["confidence"]) == (None, "ambiguous")
 
 
-def test_case_18_checkout_in_an_open_session_is_the_branchs(scene: Make) -> None:
+def test_checkout_in_an_open_session_is_the_branchs(scene: Make) -> None:
+    """BLAME-18."""
     s = scene("f", *numbered("h", 1, 5))
     s.git("checkout", "-q", "-b", "side")
     s.hand("f", *numbered("h", 1, 5), "on the side")
@@ -318,7 +337,8 @@ def test_case_18_checkout_in_an_open_session_is_the_branchs(scene: Make) -> None
     assert s.owners("f") == "H H H H H unk"
 
 
-def test_case_19_only_what_differs_changes_hands(scene: Make) -> None:
+def test_only_what_differs_changes_hands(scene: Make) -> None:
+    """BLAME-19."""
     base = numbered("h", 1, 10)
     s = scene("f", *base)
     theirs = [*base[:4], "changed by S1, line 5", *base[5:]]
@@ -329,7 +349,8 @@ def test_case_19_only_what_differs_changes_hands(scene: Make) -> None:
     assert s.owners("f") == "H H H H unk H H H H H"
 
 
-def test_case_20_undo_and_redo_have_no_author(scene: Make) -> None:
+def test_undo_and_redo_have_no_author(scene: Make) -> None:
+    """BLAME-20."""
     s = scene("f", "h0", "h1")
     s.write("S1", "f", "h0", "h1", "a")
     s.shadow.oops()

@@ -236,7 +236,7 @@ def has_connected(asking: "subprocess.Popen[bytes]") -> bool:
 def test_overflow_is_a_gap_and_everything_is_looked_at(
     repo: Repo, crowded: Shadow, early: bool
 ) -> None:
-    """CAP-19: the kernel dropped events without a word; a gap row says so."""
+    """CAP-19, LAW-06: the kernel dropped events without a word; a gap row says so."""
     with stopped(daemon_pid(crowded)):
         rewrite_quickly(repo, 2_000, 50_000)
         repo.write("late/new/file", "dropped\n")

@@ -240,7 +240,7 @@ FIELDS = {
 def test_reading_verbs_print_json_and_nothing_else(
     wronged: Shadow, untouched: Untouched, verb: str
 ) -> None:
-    """UX-06: one document, or one object per line, with the fields of the contract."""
+    """UX-06: one document, or one object per line, with the documented fields."""
     wronged.repo.git("config", "color.ui", "always")
     untouched()
     if verb == "pins":
@@ -254,7 +254,7 @@ def test_reading_verbs_print_json_and_nothing_else(
 
 
 def test_status_and_log_have_the_inner_fields(wronged: Shadow) -> None:
-    """UX-06: DESIGN section 10, with its spelling of times and modes."""
+    """UX-06: times and modes are spelled as docs/format.md says."""
     (status,) = documents(wronged("status", "--json"))
     daemon, coverage, disk = status["daemon"], status["coverage"], status["disk"]
     assert isinstance(daemon, dict)

@@ -33,7 +33,7 @@ def details_of(report: Document) -> dict[str, str | None]:
 def test_file_moved_in_from_outside_is_left_and_named(
     repo: Repo, shadow: Shadow, agent: Claude, tmp_path: Path
 ) -> None:
-    """Law 3: it is the only copy, and the agent did not create it."""
+    """LAW-03: it is the only copy, and the agent did not create it."""
     thesis = tmp_path / "thesis.txt"
     thesis.write_text("years of work\n")
     agent.prompt("clean up")
@@ -51,7 +51,7 @@ def test_file_moved_in_from_outside_is_left_and_named(
 def test_ignored_file_moved_to_a_covered_name_is_left_and_named(
     repo: Repo, shadow_new: Shadow
 ) -> None:
-    """Law 3: `.env` is recorded nowhere."""
+    """LAW-03: `.env` is recorded nowhere."""
     repo.write(".gitignore", ".env\nhidden/\n")
     repo.write(".env", "TOKEN=precious\n")
     repo.write("hidden/deep/one", "1\n")
@@ -70,7 +70,7 @@ def test_ignored_file_moved_to_a_covered_name_is_left_and_named(
 def test_what_was_moved_in_keeps_its_mark_when_the_journal_is_rebuilt(
     repo: Repo, shadow: Shadow, agent: Claude, tmp_path: Path
 ) -> None:
-    """Law 7: the evidence is in the refs."""
+    """LAW-07: the evidence is in the refs."""
     for number in range(70):  # a storm, with created files between
         (tmp_path / f"old{number}").write_text(f"old {number}\n")
     agent.prompt("collect")
@@ -129,7 +129,7 @@ def test_recorded_file_that_a_moved_in_one_replaced_comes_back_and_is_named(
 def test_file_moved_in_over_what_the_agent_created_is_left(
     repo: Repo, shadow: Shadow, agent: Claude, tmp_path: Path
 ) -> None:
-    """Law 3: the path was the agent's, the file at it was not."""
+    """LAW-03: the path was the agent's, the file at it was not."""
     (tmp_path / "thesis.txt").write_text("years of work\n")
     agent.prompt("clean up")
     agent.write("n", "draft\n")
@@ -197,7 +197,7 @@ def test_copy_over_a_file_that_was_seen_in_two_steps_is_taken_back_whole(
 def test_restore_never_removes_what_was_moved_in(
     repo: Repo, shadow: Shadow, agent: Claude, tmp_path: Path
 ) -> None:
-    """Law 3 for `restore` to a moment, to a pin and of a file."""
+    """LAW-03 for `restore` to a moment, to a pin and of a file."""
     (tmp_path / "thesis.txt").write_text("years of work\n")
     shadow.ok("pin", "before")
     agent.prompt("collect")

@@ -1,4 +1,4 @@
-"""Rung 5 of DESIGN section 6: what processes alone tell, with real ones."""
+"""Attribution from running processes only, with real processes."""
 
 import subprocess
 import sys
@@ -74,7 +74,7 @@ def test_agent_without_hooks_is_named_weakly(shadow: Shadow, running: Agent) -> 
 def test_oops_takes_what_nobody_claimed_but_a_process_alone(
     shadow: Shadow, running: Agent
 ) -> None:
-    """DESIGN section 7: the panic button works on day one, without any set-up."""
+    """UNDO-22: `oops` works without any hooks installed."""
     before = shadow.repo.read("a")
     running("aider")
     the_write(shadow)
@@ -166,7 +166,7 @@ def serve(server: "subprocess.Popen[bytes]") -> None:
 def test_file_that_a_strangers_process_holds_open_is_not_the_shells(
     shadow: Shadow, server: "subprocess.Popen[bytes]"
 ) -> None:
-    """DESIGN section 6, rung 2: a process outside the session's tree speaks for somebody else."""
+    """A process outside the session's tree speaks for somebody else."""
     claude = Claude(shadow)
     call = claude.pre("Bash", {"command": "make"})
     serve(server)

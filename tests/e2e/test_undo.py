@@ -510,7 +510,7 @@ def test_human_line_moves_back_with_a_rename(agent: Claude) -> None:
 
 
 def test_created_file_that_a_human_has_rewritten_is_not_deleted(agent: Claude) -> None:
-    """UNDO-24: left + named (law 3)."""
+    """UNDO-24: left + named (LAW-03)."""
     shadow, repo = agent.shadow, agent.shadow.repo
     agent.write("n", "agent\n")
     repo.write("n", "all of it is mine\n")

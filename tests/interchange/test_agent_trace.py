@@ -54,7 +54,7 @@ def read(record: object) -> tuple[list[ExternalClaim], list[str]]:
 
 
 def test_record_is_the_smallest_that_says_everything() -> None:
-    """The record of spec/provenance.md 2.1, field by field."""
+    """An Agent Trace record, field by field."""
     data = b"1\n2\n3\n"
     (record,) = agent_trace.records(ORIGIN, [of(b"a", data, (CLAUDE, [Span(2, 3)]))])
     valid(record)

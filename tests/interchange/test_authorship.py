@@ -50,7 +50,7 @@ def note_of(attestations: str, **head: object) -> str:
 
 
 def test_note_is_written_as_the_standard_has_it() -> None:
-    """spec/provenance.md 2.2: keys from SHA-256, ranges, quoting, the record of every key."""
+    """Keys from SHA-256, ranges, quoting, the record of every key."""
     text = made(
         of(b"src/my file.rs", (S1, [Span(1, 4)])),
         of(b"src/main.rs", (S1, [Span(1, 10), Span(15, 15)]), (PERSON, [Span(25, 30)])),

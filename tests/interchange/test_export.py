@@ -91,7 +91,7 @@ def test_person_who_was_there_is_a_known_human(repo: Repo, studio: Studio) -> No
 def test_notes_are_written_where_git_finds_them_and_taken_back(
     repo: Repo, studio: Studio
 ) -> None:
-    """Law 2: what export writes, `--remove` takes back exactly."""
+    """LAW-02: what export writes, `--remove` takes back exactly."""
     studio.write("S1", "new", "1\n2\n")
     commit = studio.commit("second")
     before = repo.snapshot()

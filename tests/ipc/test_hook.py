@@ -220,7 +220,7 @@ def test_closed_streams_are_survived(layout: Layout, engine: CountingEngine) -> 
 def test_hook_loads_nothing_else_when_the_daemon_answers(
     layout: Layout, engine: CountingEngine
 ) -> None:
-    """DESIGN §11: json, click, pygit2 and all the rest cost more than the hook."""
+    """LAW-10: json, click, pygit2 and all the rest cost more than the hook."""
     code = (
         "import sys; before = set(sys.modules)\n"
         "from gitshadow.ipc import hook\n"

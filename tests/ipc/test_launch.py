@@ -84,7 +84,7 @@ def test_start_replaces_a_socket_that_nobody_serves(quiet: Shadow) -> None:
 
 
 def test_hook_starts_the_daemon_and_waits_for_it(quiet: Shadow) -> None:
-    """DESIGN §5: a hook that finds none spools, starts it, and is taken up."""
+    """A hook that finds none spools, starts it, and is taken up."""
     layout = layout_of(quiet)
     payload = {
         "session_id": "s-1",

@@ -94,7 +94,7 @@ def test_no_daemon_is_said_and_none_is_started(
 def test_daemon_that_does_not_answer_in_time_is_busy(
     engine: CountingEngine, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Law 10 for people: a prompt waits for nobody."""
+    """LAW-10 for people: a prompt waits for nobody."""
     engine.answer = b"late"
     assert line(capfd) == "⟲ ...\n"
     engine.gate.set()

@@ -99,7 +99,7 @@ def record(studio: Studio, rng: random.Random) -> None:
 
 @pytest.mark.parametrize("seed", range(_ROUNDS))
 def test_refs_and_objects_are_whole_after_a_power_cut(repo: Repo, seed: int) -> None:
-    """LAW-9: whatever is empty, torn, zeroed, changed or gone, of ours, in any mixture."""
+    """LAW-09: whatever is empty, torn, zeroed, changed or gone, of ours, in any mixture."""
     rng = random.Random(seed)
     with studio_of(repo) as studio:
         record(studio, rng)

@@ -83,7 +83,7 @@ def test_everything_else_is_as_it_was(repo: Repo) -> None:
 
 
 def test_what_refs_hold_still_rebuilds_the_journal(repo: Repo) -> None:
-    """KEEP-09, law 7: a reindex after a purge gives the same rows."""
+    """KEEP-09, LAW-07: a reindex after a purge gives the same rows."""
     with studio_of(repo) as studio:
         play(studio)
         studio.run("purge", paths=["k"])

@@ -35,7 +35,7 @@ def test_where_others_history_was_fetched_by_git_it_refuses(
 
 
 def test_a_lost_state_directory_is_built_anew(repo: Repo) -> None:
-    """KEEP-10, law 7: the refs of this machine say that it was recorded."""
+    """KEEP-10, LAW-07: the refs of this machine say that it was recorded."""
     with studio_of(repo) as studio:
         studio.write("S1", "a", "agent\n")
     shutil.rmtree(repo.state_dir)

@@ -41,7 +41,7 @@ def test_files_that_git_switched_are_no_renames(repo: Repo) -> None:
 
 
 def test_three_paths_that_change_places_are_rebuilt_from_the_refs(repo: Repo) -> None:
-    """Law 7: each commit's diff is exactly its rows, whatever had to make room first."""
+    """LAW-07: each commit's diff is exactly its rows, whatever had to make room first."""
     repo.write("p/f", "one\n")
     repo.write("U", "file\n")
     with desk_of(repo) as context:

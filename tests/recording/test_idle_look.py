@@ -33,7 +33,7 @@ def context(repo: Repo) -> Iterator[RecorderContext]:
 def test_nothing_is_looked_at_again_right_after_a_write(
     repo: Repo, context: RecorderContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DESIGN section 11: each look costs stamps of the clock, HEAD and a query."""
+    """LAW-08: each look costs stamps of the clock, HEAD and a query."""
     monkeypatch.setattr(observer, "_LOOK_S", _NEVER_S)
     repo.write("a", "written\n")
     context.observer.hints(Hints(frozenset({RepoPath(b"a")})))

@@ -153,7 +153,7 @@ def test_a_moved_file_leaves_its_name_before_a_directory_takes_it(
 def test_a_write_is_recorded_once_when_its_rows_failed_at_first(
     repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
-    """Law 9: the ref moved, the journal failed, and the process lives on."""
+    """LAW-09: the ref moved, the journal failed, and the process lives on."""
     context = open_it(repo)
     repo.write("a", "one\n")
     context.workspace.db.run(_FAIL)
@@ -170,7 +170,7 @@ def test_a_write_is_recorded_once_when_its_rows_failed_at_first(
 def test_odd_modes_follow_the_journal_when_rows_failed(
     repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
-    """Law 1: a mode that could not be journalled is known all the same afterwards."""
+    """LAW-01: a mode that could not be journalled is known all the same afterwards."""
     context = open_it(repo)
     context.workspace.recorder.publish_pin("warm", "refs/agent-undo/pin-warm", 1)
     repo.write("a", "one\n", 0o600)
@@ -187,7 +187,7 @@ def test_odd_modes_follow_the_journal_when_rows_failed(
 def test_what_was_published_before_a_stale_ref_lock_has_its_rows(
     repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
-    """ROB-06, law 9: a batch of two sessions, of which the second cannot be published."""
+    """ROB-06, LAW-09: a batch of two sessions, of which the second cannot be published."""
     context = open_it(repo)
     first, second = (_session_with_chain(context, repo, "c") for _ in range(2))
     lock = Path(repo.root, ".git", "refs", "agent-undo", f"{second}.lock")
@@ -235,7 +235,7 @@ def _record_as(context: RecorderContext, writers: dict[str, str]) -> None:
 def test_a_switch_is_gits_doing_also_when_its_rows_failed_at_first(
     repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
-    """Law 9: HEAD is known to have moved only once its row stands."""
+    """LAW-09: HEAD is known to have moved only once its row stands."""
     repo.git("checkout", "-q", "-b", "other")
     repo.write("a", "of the other branch\n")
     repo.commit("second")
@@ -254,7 +254,7 @@ def test_a_switch_is_gits_doing_also_when_its_rows_failed_at_first(
 def test_a_switch_is_gits_doing_also_when_its_ref_was_locked_at_first(
     repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
-    """Law 9: HEAD is known to have moved only once its commit stands."""
+    """LAW-09: HEAD is known to have moved only once its commit stands."""
     repo.git("checkout", "-q", "-b", "other")
     repo.write("a", "of the other branch\n")
     repo.commit("second")
@@ -471,7 +471,7 @@ def _like_everybody() -> Iterator[None]:
 def test_what_could_not_be_read_at_init_was_not_created_by_who_touches_it_later(
     repo: Repo, open_it: Callable[[Repo], RecorderContext]
 ) -> None:
-    """Law 3: a file that stood there all along is never deleted by an undo."""
+    """LAW-03: a file that stood there all along is never deleted by an undo."""
     repo.write("locked", "older than we are\n", 0)
     with _like_everybody():
         context = open_it(repo)

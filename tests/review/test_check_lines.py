@@ -240,7 +240,7 @@ def test_remedy_is_typed_where_the_user_stands(studio: Studio) -> None:
 def test_nothing_that_a_repository_configures_is_run(
     studio: Studio, tmp_path: Path
 ) -> None:
-    """spec/provenance.md 4.2: hooks, fsmonitor, filters, text conversion, external diff."""
+    """GIT-03: hooks, fsmonitor, filters, text conversion, external diff."""
     ran = tmp_path / "ran"
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\necho x >>{ran}\ncat\n")

@@ -81,7 +81,7 @@ def told(row: Event) -> tuple[str, str | None]:
 
 
 def same_from_refs(context: RecorderContext, tmp_path: Path) -> None:
-    """Build another journal from the refs alone and compare what law 7 names."""
+    """Build another journal from the refs alone and compare what LAW-07 names."""
     ws = context.workspace
     fresh = Db.open(str(tmp_path / "again.db"), create=True)
     try:

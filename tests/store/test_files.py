@@ -413,7 +413,7 @@ def test_stage_leaves_nothing_when_it_fails(
 def test_staged_file_is_on_the_disk_before_it_is_in_place(
     yard: Yard, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
-    """Law 9: also one that nobody may read."""
+    """LAW-09: also one that nobody may read."""
     synced: list[int] = []
     real = os.fsync
 

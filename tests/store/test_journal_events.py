@@ -192,7 +192,7 @@ def test_rows_gives_what_fits_newest_first(
 
 
 def test_newest_rows_of_a_path_do_not_cost_its_whole_history(db: Db) -> None:
-    """DESIGN §11, `log -n 50`: what SQLite does does not grow with what lies before."""
+    """LAW-08 for `log -n 50`: what SQLite does does not grow with what lies before."""
     costs: list[int] = []
     for first in (1, 1001):
         store(db, *(event(first + number, b"a") for number in range(1000)))

@@ -69,7 +69,7 @@ def test_session_comes_back_with_every_field(db: Db) -> None:
 
 
 def test_session_start_is_stored_in_microseconds(db: Db) -> None:
-    """Law 7: the refs hold no more."""
+    """LAW-07: the refs hold no more."""
     sessions.put(db, session("s-1", 1_234_567))
     found = sessions.get(db, "s-1")
     assert found is not None

@@ -1,4 +1,4 @@
-"""Commits back into rows: law 7, and what start-up makes of a crash."""
+"""Commits back into rows: LAW-07, and what start-up makes of a crash."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -76,7 +76,7 @@ def rebuilt(world: World) -> Db:
 
 
 def check(world: World) -> None:
-    """Check law 7."""
+    """Check LAW-07."""
     fresh = rebuilt(world)
     try:
         assert dump_all(fresh) == dump_all(world.db)
@@ -97,7 +97,7 @@ def kinds(rows: list[Event]) -> list[EventKind]:
 
 
 def test_every_kind_of_row_is_rebuilt(world: World) -> None:
-    """KEEP-10: what law 7 names is equal to before."""
+    """KEEP-10: what LAW-07 names is equal to before."""
     turn = Write(session=AGENT, turn="t1", call="c1", changes=())
     edit(world, AGENT, A, b"1")
     link = Change(path=A, after=world.version(b"target", LINK_MODE))
@@ -262,7 +262,7 @@ def test_rebuild_gives_back_every_history(
     make_world: Callable[[], World],
     history: list[tuple[str, str, str, RepoPath, bytes, int]],
 ) -> None:
-    """Law 7: rebuild∘record = identity."""
+    """LAW-07: rebuild∘record = identity."""
     world = make_world()
     for step in history:
         play(world, step)

@@ -127,7 +127,7 @@ def test_what_the_refs_know_nothing_of_comes_over(old: str, new: Db) -> None:
 
 
 def test_turns_of_agent_programs_come_over(old: str, new: Db) -> None:
-    """Law 7: with their inverses, undos and the log, whose digests still fit."""
+    """LAW-07: with their inverses, undos and the log, whose digests still fit."""
     turn = replace(saga_rows.TURN, status="committed")
     call = saga_rows.CALL
     op = SagaOp(

@@ -14,7 +14,7 @@ from tests.support.shadow import Document, Shadow
 
 @dataclass(slots=True)
 class Scene:
-    """Play the notation of spec/provenance.md section 1 in one repository."""
+    """Write as several sessions and by hand in one repository, and ask for the owners."""
 
     shadow: Shadow
     agents: dict[str, Claude] = field(default_factory=dict)
@@ -28,11 +28,11 @@ class Scene:
         return self.agents[name]
 
     def write(self, who: str, path: str, *lines: str) -> str:
-        """Do `S1:write p X`."""
+        """Write a file as a session's edit tool does."""
         return self.agent(who).write(path, text(*lines))
 
     def hand(self, path: str, *lines: str) -> None:
-        """Do `hand p X`: a write outside every window, recorded."""
+        """Write a file outside every tool call and have it recorded."""
         self.shadow.repo.write(path, text(*lines))
         self.shadow.ok("flush")
 

@@ -1,4 +1,4 @@
-"""What law 7 names of a journal: the rows and columns that the refs alone give back."""
+"""What LAW-07 names of a journal: the rows and columns that the refs alone give back."""
 
 from gitshadow.store.journal.db import Db, Row
 

@@ -23,7 +23,7 @@ def written(repo: Repo) -> Direct:
 
 
 def test_each_line_has_the_letter_and_name_of_its_writer(written: Direct) -> None:
-    """UX-19: agent and prompt; classes are told apart without colour."""
+    """Agent and prompt are named; classes are told apart without colour."""
 
     async def steps(on: Play) -> None:
         shown = await on.seen(

@@ -70,7 +70,7 @@ def test_leaving_the_plan_changes_nothing(
 
 
 def test_a_world_that_changed_gives_a_new_plan(repo: Repo, wronged: Direct) -> None:
-    """UN-25: the token stands for what was on the screen, and for nothing else."""
+    """UNDO-28: the token belongs to the plan on the screen only."""
 
     async def steps(on: Play) -> None:
         await on.seen("will restore 2 files")
@@ -87,7 +87,7 @@ def test_a_world_that_changed_gives_a_new_plan(repo: Repo, wronged: Direct) -> N
 
 
 def test_a_conflict_is_left_and_looks_different(repo: Repo, wronged: Direct) -> None:
-    """Law 5: partial is called partial."""
+    """LAW-05: partial is called partial."""
     repo.write("a", WRONG.replace("wrong 2", "mine 2"))
 
     async def steps(on: Play) -> None:
@@ -417,7 +417,7 @@ def test_it_cannot_be_left_while_it_applies(repo: Repo, wronged: Direct) -> None
 
 
 def test_the_app_ends_only_after_what_it_began(repo: Repo, wronged: Direct) -> None:
-    """Law 9: closing the view in the middle of an undo leaves no half of it."""
+    """LAW-09: closing the view in the middle of an undo leaves no half of it."""
     held = wronged.held = threading.Event()
 
     async def steps(on: Play) -> None:
@@ -498,7 +498,7 @@ def test_names_with_escape_codes_do_not_act(repo: Repo) -> None:
 
 
 def test_ascii_alone_is_drawn_where_there_is_no_more(repo: Repo) -> None:
-    """UX-20: no Unicode locale; plan, lines, hunks and report."""
+    """Without a Unicode locale: plan, lines, hunks and report."""
     with studio_of(repo) as studio:
         studio.write("S1", "größe.py", "x = 'ü'\n")
 

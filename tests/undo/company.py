@@ -87,7 +87,7 @@ class HookedTrial(Trial):
         )
 
     def _check_kept(self, before: Tree, after: Tree, outcome: Outcome) -> None:
-        """Law 4 by what the test knows: a unit takes nothing that its own agent did not make."""
+        """LAW-04 by what the test knows: a unit takes nothing that its own agent did not make."""
         super()._check_kept(before, after, outcome)
         ground = self.ground
         assert isinstance(ground, Hooked)

@@ -80,7 +80,7 @@ class Ground:
         self.users = dict(self._users())
 
     def check(self) -> None:
-        """Check laws 2 and 7, V4, and V5 but for reachability."""
+        """Check LAW-02 and LAW-07, V4, and V5 but for reachability."""
         self._check_users()
         fresh = Db.open(
             str(self.yard.root / ".git" / "agent-undo" / "new"), create=True

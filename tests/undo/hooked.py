@@ -299,7 +299,7 @@ class Hooked(Ground):
         return replace(found, taken=[row for row in found.taken if not _is_low(row)])
 
     def check(self) -> None:
-        """Check laws 2 and 7, V4, and V5 but for reachability."""
+        """Check LAW-02 and LAW-07, V4, and V5 but for reachability."""
         self._check_users()
         layout = self.context.workspace.layout
         with TemporaryDirectory(dir=layout.state_dir) as top:

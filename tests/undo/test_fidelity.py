@@ -148,7 +148,7 @@ def test_extended_attributes_of_the_replaced_file_stay(
 def test_extended_attribute_that_cannot_be_set_is_named(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Law 5: the content comes back all the same."""
+    """LAW-05: the content comes back all the same."""
     yard.by("s1").write("a", "agent\n")
     give(yard, "a", "user.note", b"x")
     yard.flush()

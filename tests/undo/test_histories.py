@@ -66,7 +66,7 @@ what it did not make: a file from outside, and one that a switch of branches wri
 @pytest.mark.timeout(600 * _TIMES)
 @pytest.mark.parametrize("longest", _LONGEST)
 def test_laws_hold_in_every_history(longest: int) -> None:
-    """Laws 1, 3, 4 and 5: nobody else's bytes go, the report is true, redo is exact."""
+    """LAW-01, LAW-03 to LAW-05: nobody else's bytes go, the report is true, redo is exact."""
 
     @given(histories(longest))
     @example(_BROUGHT_ANOTHER)
@@ -112,7 +112,7 @@ def initialise(at: Path) -> None:
 
 @pytest.mark.timeout(600 * _TIMES)
 def test_laws_hold_on_the_disk(template: Path) -> None:
-    """Laws 1 to 5 and 7, V1, V2, V4, V5: real files, refs and journal."""
+    """LAW-01 to LAW-05 and LAW-07, V1, V2, V4, V5: real files, refs and journal."""
     count = 0
 
     @given(histories(10))

@@ -176,7 +176,7 @@ def played(moves: Sequence[Move]) -> Memory:
 @given(MOVES)
 @OFTEN
 def test_undo_keeps_every_line_of_the_other(moves: Sequence[Move]) -> None:
-    """Law 4: the human's lines survive, in every file, whatever is taken back."""
+    """LAW-04: the human's lines survive, in every file, whatever is taken back."""
     memory = played(moves)
     kept = memory.all_lines(_HUMAN)
     memory.apply(memory.plan(memory.seqs_of(_AGENT), {}), "op-1")
@@ -214,7 +214,7 @@ def test_redo_of_undo_is_identity(moves: Sequence[Move]) -> None:
 @given(MOVES)
 @OFTEN
 def test_undo_is_complete_when_nobody_else_wrote(moves: Sequence[Move]) -> None:
-    """Law 1: the tree is exactly what it was."""
+    """LAW-01: the tree is exactly what it was."""
     memory = played([(_AGENT, *move[1:]) for move in moves])
     plan = memory.plan(memory.seqs_of(_AGENT), {})
     assert all(one.item.state is not State.NOT_REVERSED for one in plan.items)
@@ -225,7 +225,7 @@ def test_undo_is_complete_when_nobody_else_wrote(moves: Sequence[Move]) -> None:
 @given(MOVES)
 @OFTEN
 def test_undo_deletes_only_what_the_unit_created(moves: Sequence[Move]) -> None:
-    """Law 3: as many files go as the agent's creations account for, and none with a human line."""
+    """LAW-03: as many files go as the agent's creations account for, and none with a human line."""
     memory = played(moves)
     human = {
         path

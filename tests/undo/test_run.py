@@ -325,7 +325,7 @@ def test_oops_moves_a_renamed_file_back_with_the_human_line(yard: Yard) -> None:
 
 @pytest.mark.parametrize("choice", ["skip", "overwrite", "markers"])
 def test_oops_never_deletes_what_was_changed_since(yard: Yard, choice: str) -> None:
-    """UNDO-24: law 3 holds whatever the choice."""
+    """UNDO-24: LAW-03 holds whatever the choice."""
     yard.by("s1").write("n", "agent\n")
     yard.by("human").write("n", "human\n")
     report = yard.oops(on_conflict=choice)

@@ -32,7 +32,7 @@ def opened(layout: Layout) -> AgentUndo:
 
 
 def test_a_program_goes_on_in_a_journal_that_was_built_anew(layout: Layout) -> None:
-    """Law 7: nothing is written into the file that was set aside."""
+    """LAW-07: nothing is written into the file that was set aside."""
     with opened(layout) as au:
         with au.turn("one"):
             pass

@@ -1,4 +1,4 @@
-"""An undo leaves the index alone (law 2), and says so where a move is staged."""
+"""An undo leaves the index alone (LAW-02), and says so where a move is staged."""
 
 from tests.support.repo import Repo
 from tests.support.studio import Studio, studio_of
@@ -17,7 +17,7 @@ def moved(studio: Studio, *command: str) -> dict[str, object]:
 
 
 def test_a_move_that_git_mv_staged_is_named(repo: Repo) -> None:
-    """Law 5: the file is back, the index has the new name, and what helps is said."""
+    """LAW-05: the file is back, the index has the new name, and what helps is said."""
     with studio_of(repo) as studio:
         report = moved(studio, "mv", "a", "d e")
         assert report["status"] == "reversed"

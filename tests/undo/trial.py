@@ -252,7 +252,7 @@ class Trial:
     def _check_moment(
         self, before: Tree, after: Tree, outcome: Outcome, goal: Tree | None
     ) -> None:
-        """Each item is exactly as it was then; law 3: what goes came by agents alone."""
+        """Each item is exactly as it was then; LAW-03: what goes came by agents alone."""
         for path in before.keys() - after.keys():
             assert is_agents_own(self.log, path)
         for item in outcome.items if goal is not None else ():
@@ -261,7 +261,7 @@ class Trial:
                 assert all(after.get(one) == goal.get(one) for one in paths_of(item))
 
     def _check_kept(self, before: Tree, after: Tree, outcome: Outcome) -> None:
-        """Law 4: nothing is lost that the unit did not put there, unless asked to."""
+        """LAW-04: nothing is lost that the unit did not put there, unless asked to."""
         unit = {event.seq for event in outcome.taken}
         lost = lost_of(before, after, outcome)
         assert {one for one in lost if not self._is_of(one, unit)} == set()
@@ -338,7 +338,7 @@ def paths_of(item: Item) -> list[bytes]:
 
 
 def check_named(before: Tree, after: Tree, outcome: Outcome) -> None:
-    """Law 5: whatever changed is named, with a state that says so."""
+    """LAW-05: whatever changed is named, with a state that says so."""
     named = {
         path
         for item in outcome.items
@@ -351,7 +351,7 @@ def check_named(before: Tree, after: Tree, outcome: Outcome) -> None:
 
 
 def check_items(before: Tree, after: Tree, outcome: Outcome) -> None:
-    """Law 5: every item says what the tree holds."""
+    """LAW-05: every item says what the tree holds."""
     arrived = {
         paths_of(item)[0]
         for item in outcome.items

@@ -1,7 +1,7 @@
 """The report of an undo of effects: per call, and never better than the truth.
 
-Invariant: status, counts and exit code are derived from the items; the JSON is the report of
-DESIGN section 7 with fields added.
+Invariant: status, counts and exit code are derived from the items; the JSON is the report of an
+undo of files with fields added.
 """
 
 from collections import Counter

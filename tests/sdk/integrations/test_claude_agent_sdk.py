@@ -61,7 +61,7 @@ def interrupted(**arguments: object) -> object:
 async def test_a_prompt_alone_is_a_turn_that_its_stop_commits(
     au: AsyncAgentUndo, world: World
 ) -> None:
-    """Spec 3.3: what a tool raises is text for the model, and nothing is undone by itself."""
+    """What a tool raises is text for the model, and nothing is undone by itself."""
     agent = ScriptedAgent(((CREATE,), (BOOM,)))
     await run_agent(ClaudeUndo(Runs(au)), agent, "Order 7\nplease")
     assert [(turn.label, turn.status) for turn in au.turns()] == [
@@ -76,7 +76,7 @@ async def test_a_prompt_alone_is_a_turn_that_its_stop_commits(
 async def test_a_prompt_after_an_interruption_marks_the_turn_before(
     au: AsyncAgentUndo, world: World
 ) -> None:
-    """Spec 3.3: no stop came; the call at work is in doubt, and its turn is not undone."""
+    """No stop came; the call at work is in doubt, and its turn is not undone."""
     undo = ClaudeUndo(Runs(au))
     stopped = ScriptedAgent(((CREATE,), (BASH,)), native={"Bash": interrupted})
     await run_agent(undo, stopped, "one")
@@ -255,7 +255,7 @@ async def test_subagents_are_in_the_history_of_their_turn(au: AsyncAgentUndo) ->
 async def test_files_that_the_agent_edits_are_the_calls_own(
     repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spec 3.5: a path that the hook names is certain, what a shell writes goes by its time."""
+    """A path that the hook names is certain, what a shell writes goes by its time."""
     monkeypatch.setenv("GITSHADOW_DAEMON", "off")
     recorded = Recorded.make(repo, tmp_path / "world", "async")
     write = Step("c1", "Write", {"file_path": str(repo.root / "a"), "content": "x\n"})

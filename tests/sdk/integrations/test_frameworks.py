@@ -175,7 +175,7 @@ async def test_a_tool_that_raises_rolls_the_run_back(
 async def test_files_that_tools_wrote_go_back_with_the_run(
     run: Through, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spec 3.5: effects first, then files, in one report."""
+    """Effects first, then files, in one report."""
     monkeypatch.setenv("GITSHADOW_DAEMON", "off")
     made = Recorded.make(repo, tmp_path / "world", "async")
     write = Step("c2", "file.write", {"path": str(repo.root / "notes"), "text": "x\n"})

@@ -108,7 +108,7 @@ async def test_artifacts_of_the_user_stay(front: Front) -> None:
 
 @in_journal
 async def test_bytes_are_blobs_that_git_shows(front: Front) -> None:
-    """DESIGN 4: reachable from a ref of the session, whatever the names; fsck is content."""
+    """Reachable from a ref of the session, whatever the names; fsck is content."""
     session = front.session()
     names = ["report.pdf", "a/b", "..", ".git", "ü\n", "%2E"]
     await saved(session, *((name, name.encode()) for name in names))

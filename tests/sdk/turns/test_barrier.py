@@ -220,7 +220,7 @@ def test_values_that_are_no_json_count_as_well() -> None:
 
 
 def test_the_look_for_a_duplicate_scans_nothing(place: Path) -> None:
-    """AN-28, law 8: whatever the session holds."""
+    """AN-28, LAW-08: whatever the session holds."""
     journal = place / ".git" / "agent-undo" / "journal.db"
     with closing(Db.open(str(journal), create=False)) as db:
         plan = db.rows(f"EXPLAIN QUERY PLAN {saga._STANDING}", ("s", "d", 0, 9))

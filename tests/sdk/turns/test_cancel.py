@@ -192,7 +192,7 @@ async def test_a_cancelled_task_stays_cancelled(async_front: Front) -> None:
 
 
 async def test_a_timeout_around_a_turn_is_a_timeout(async_front: Front) -> None:
-    """Trap 11: `asyncio.timeout` must recognise its own cancellation."""
+    """CAN-05: `asyncio.timeout` must recognise its own cancellation."""
     world, session = async_front.world, async_front.session()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05), session.turn() as turn:

@@ -113,7 +113,7 @@ def test_a_tool_may_have_raised(place: Path, world: World) -> None:
 def test_a_prompt_after_an_interruption_undoes_nothing(
     place: Path, world: World
 ) -> None:
-    """Spec 3.3: no stop came; the turn is marked, its work stays, a person may undo it."""
+    """No stop came; the turn is marked, its work stays, a person may undo it."""
     toys = Toys(world)
     with closing(opened(place)) as au:
         hooks = HookedTurns(au)

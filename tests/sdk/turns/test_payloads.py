@@ -128,7 +128,7 @@ IDLE = {"notification_type": "idle_prompt"}
 def test_an_interrupt_without_a_stop_is_interrupted(
     place: Path, world: World, ending: dict[str, object]
 ) -> None:
-    """Spec 3.3: at the next prompt, at the latest; nothing is undone by itself."""
+    """At the next prompt, at the latest; nothing is undone by itself."""
     toys = Toys(world)
     call = {**DRAFT, "tool_input": {"title": "x"}}
     deliver(place, payload("UserPromptSubmit"))

@@ -16,7 +16,7 @@ from tests.support.shadow import Shadow
 
 
 async def test_what_a_call_writes_is_its_own(recorded: Recorded) -> None:
-    """Spec 3.5: turn, call and tool stand on the write; a named path is certain."""
+    """Turn, call and tool stand on the write; a named path is certain."""
     session = recorded.front.session("s-42")
     async with session.turn("rename clips") as turn:
         path = str(recorded.repo.root / "named")
@@ -29,7 +29,7 @@ async def test_what_a_call_writes_is_its_own(recorded: Recorded) -> None:
 
 
 async def test_writes_between_calls_belong_to_the_turn(recorded: Recorded) -> None:
-    """Spec 3.5: program code writes too; what came before and after is somebody else's."""
+    """Program code writes too; what came before and after is somebody else's."""
     recorded.repo.write("before", "person\n")
     session = recorded.front.session()
     async with session.turn() as turn:
@@ -44,7 +44,7 @@ async def test_writes_between_calls_belong_to_the_turn(recorded: Recorded) -> No
 
 
 async def test_trailers_say_whose_commit_it_is(recorded: Recorded) -> None:
-    """Spec 3.5: `Agent-Undo-Turn`, `-Call` and `-Tool`, readable with plain Git."""
+    """`Agent-Undo-Turn`, `-Call` and `-Tool`, readable with plain Git."""
     session = recorded.front.session("s-42")
     async with session.turn() as turn:
         await turn.call("shell.run", "c1", path="f", text="x\n")

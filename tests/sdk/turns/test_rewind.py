@@ -37,7 +37,7 @@ INVOCATIONS: list[list[dict[str, object]]] = [
 
 
 async def told(session: Session) -> Session:
-    """Run the three invocations of the contract: t-1, t-2 and t-3."""
+    """Run the three invocations of `INVOCATIONS`: t-1, t-2 and t-3."""
     session.au.create({"tenant": "t1"})
     for steps in INVOCATIONS:
         async with session.turn() as turn:
@@ -246,7 +246,7 @@ async def test_a_look_back_changes_nothing(front: Front) -> None:
 
 
 async def test_no_event_is_deleted(front: Front) -> None:
-    """EVT-01: what was there is byte-identical, and one is added."""
+    """EVT-01, RW-19: what was there is byte-identical, and one is added."""
     session = await told(front.session())
     before = session.au.events()
     await session.rewind("t-2")

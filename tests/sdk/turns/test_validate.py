@@ -1,4 +1,4 @@
-"""AN-36: a turn's own check, and turns that are run again; `run_turn` of spec 1."""
+"""AN-36: a turn's own check, and turns that are run again, by `run_turn`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -129,7 +129,7 @@ async def test_cancelling_the_task_ends_a_check(
 
 
 async def test_a_function_runs_in_a_turn(front: Front, world: World) -> None:
-    """Spec 1, settled: `run_turn` commits what returned and rolls back what raised."""
+    """`run_turn` commits what returned and rolls back what raised."""
     session = front.session()
 
     async def work(turn: AnyTurn) -> object:

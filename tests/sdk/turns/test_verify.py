@@ -69,7 +69,7 @@ def only(report: UndoReport) -> UndoItem:
 
 
 async def test_an_inverse_that_lies_has_failed(front: Front) -> None:
-    """AN-31, trap 10: it returned, and `verify` still sees the effect."""
+    """AN-31: it returned, and `verify` still sees the effect."""
     box = Box(False, False, False)
     box.declare(front, {"verify": box.is_gone})
     session, item = await undone(front)
@@ -109,7 +109,7 @@ async def test_a_verify_that_cannot_tell_leaves_a_doubt(front: Front) -> None:
 
 
 async def test_what_observes_notices_an_inverse_that_does_nothing(front: Front) -> None:
-    """AN-31, trap 10: without `verify`, where the tool can read the world anyway."""
+    """AN-31: without `verify`, where the tool can read the world anyway."""
     box = Box(False, False, False)
     box.declare(front, {"observe": box.read})
     _, item = await undone(front)

@@ -56,7 +56,7 @@ ALL = [
 
 
 async def test_a_turn_is_undone_whole(recorded: Recorded) -> None:
-    """Spec 3.5: effects, then state and artifacts, then files: one op, one report, one commit."""
+    """Effects, then state and artifacts, then files: one op, one report, one commit."""
     before = recorded.text("a")
     session = recorded.front.session()
     await busy_turn(recorded, session)
@@ -73,7 +73,7 @@ async def test_a_turn_is_undone_whole(recorded: Recorded) -> None:
 
 
 async def test_the_order_of_the_phases(recorded: Recorded) -> None:
-    """Spec 3.5: the present is recorded first; each phase is written down before and after."""
+    """The present is recorded first; each phase is written down before and after."""
     session = recorded.front.session()
     await busy_turn(recorded, session)
     await session.undo("t-1")
@@ -84,7 +84,7 @@ async def test_the_order_of_the_phases(recorded: Recorded) -> None:
 
 
 async def test_an_inverse_may_wait_for_the_files(recorded: Recorded) -> None:
-    """Spec 3.2: `after_files=True`; all others run while the turn's files still stand."""
+    """`after_files=True`; all others run while the turn's files still stand."""
     seen: list[tuple[str, str | None]] = []
     from gitshadow.sdk.turns.values import Inverse, Reversibility
 
@@ -114,7 +114,7 @@ async def test_an_inverse_may_wait_for_the_files(recorded: Recorded) -> None:
 
 
 async def test_later_work_of_a_person_stays(recorded: Recorded) -> None:
-    """Law 4: a line that a person added to a file of the turn is kept."""
+    """LAW-04: a line that a person added to a file of the turn is kept."""
     session = recorded.front.session()
     await busy_turn(recorded, session)
     recorded.hand("a", (recorded.text("a") or "") + "person\n")
@@ -231,7 +231,7 @@ async def test_each_scope_touches_only_itself(recorded: Recorded, scope: str) ->
 
 
 async def test_effects_out_of_scope_are_named(recorded: Recorded) -> None:
-    """Trap 7: what is not covered is always printed; a tool of files alone is none."""
+    """What is not covered is always printed; a tool of files alone is none."""
     session = recorded.front.session()
     await busy_turn(recorded, session)
     report = await session.undo("t-1", scope={"files"})
@@ -275,7 +275,7 @@ async def test_a_plan_changes_nothing(recorded: Recorded) -> None:
 
 
 async def test_state_that_was_set_again_since_is_left(recorded: Recorded) -> None:
-    """Law 4 for state and artifacts: another turn's values stay, unless asked for."""
+    """LAW-04 for state and artifacts: another turn's values stay, unless asked for."""
     session = recorded.front.session()
     await busy_turn(recorded, session)
     async with session.turn() as turn:
@@ -289,7 +289,7 @@ async def test_state_that_was_set_again_since_is_left(recorded: Recorded) -> Non
 
 
 async def test_atomic_refuses_up_front(recorded: Recorded) -> None:
-    """Spec 3.5: `atomic=True` does nothing where not everything can be taken back."""
+    """`atomic=True` does nothing where not everything can be taken back."""
     session = recorded.front.session()
     async with session.turn() as turn:
         await turn.call("mail.send", to="x")
@@ -302,7 +302,7 @@ async def test_atomic_refuses_up_front(recorded: Recorded) -> None:
 
 
 async def test_atomic_stops_where_a_part_fails(recorded: Recorded) -> None:
-    """Spec 3.5: later phases do not begin; `resume` goes on with them."""
+    """Later phases do not begin; `resume` goes on with them."""
     session = recorded.front.session()
     await busy_turn(recorded, session)
     errors: list[Exception] = [ValueError("no")] * 3
@@ -351,7 +351,7 @@ async def test_a_failure_in_one_domain_keeps_no_other_back(
 async def test_a_recorder_that_cannot_be_asked_is_a_failure_of_the_files_alone(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """AN-09: never reported as success (trap 7)."""
+    """AN-09: never reported as success."""
     from gitshadow.sdk.turns import file_recording
 
     session = recorded.front.session()
@@ -371,7 +371,7 @@ async def test_a_recorder_that_cannot_be_asked_is_a_failure_of_the_files_alone(
 
 
 async def test_what_was_not_told_is_not_covered(recorded: Recorded) -> None:
-    """Trap 7: a turn that the recorder does not know is named."""
+    """A turn that the recorder does not know is named."""
     session = recorded.front.session()
     spool = Path(recorded.layout.spool_dir)
     async with session.turn() as turn:
@@ -386,7 +386,7 @@ async def test_what_was_not_told_is_not_covered(recorded: Recorded) -> None:
 
 
 async def test_what_was_not_recorded_is_not_covered(recorded: Recorded) -> None:
-    """Trap 7: files of a turn that ran without the recorder stay, and that is said."""
+    """Files of a turn that ran without the recorder stay, and that is said."""
     from gitshadow.sdk.turns.host import Host
 
     silent = recorded.front.session("s", host=Host(files=False))
@@ -415,7 +415,7 @@ async def test_single_calls_take_their_files_along(recorded: Recorded) -> None:
 def test_the_users_branch_is_never_touched(
     repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spec 3.5, law 2: index, HEAD and branches are as before."""
+    """LAW-02: index, HEAD and branches are as before."""
     monkeypatch.setenv("GITSHADOW_DAEMON", "off")
     recorded = Recorded.make(repo, tmp_path / "world")
     before = repo.git("for-each-ref", "refs/heads"), repo.git("ls-files", "-s")

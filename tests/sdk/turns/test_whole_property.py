@@ -76,7 +76,7 @@ def test_an_undo_takes_its_turn_and_nothing_else(
     history: list[tuple[list[Act], list[str]]],
     data: st.DataObject,
 ) -> None:
-    """Laws 3, 4 and 5 for whole turns: a person's lines stay, the turn's go or are named."""
+    """LAW-03 to LAW-05: a person's lines stay, the turn's go or are named."""
     place: Path = tmp_path_factory.mktemp("property")
     recorded = Recorded.make(Repo.create(place / "repo", ()), place / "world")
     for path in FILES:

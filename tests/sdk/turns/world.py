@@ -1,4 +1,4 @@
-"""The toy world of the contract: a JSON file, a list of calls, and tools that change it.
+"""A toy world: a JSON file, a list of calls, and tools that change it.
 
 Everything lies on the disk, so that it can be looked at from another process. Tools are plain
 functions or, for the async front, coroutine functions.
