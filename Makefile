@@ -12,7 +12,7 @@ PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.1
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$name && break; done)
 
-.PHONY: test test-full nightly coverage lint fmt fronts docs pictures demo bench newer-git venv clean
+.PHONY: test test-full nightly coverage lint fmt fronts docs walks pictures demo bench newer-git venv clean
 
 # All that every change has to pass: lint, types and layers, and beside them the tests. Where it
 # does not matter, a test runs with the daemon only and its command is a fork (tests/conftest.py).
@@ -61,6 +61,10 @@ docs: venv
 	$(BIN)/python -m tests.render.test_man
 	$(BIN)/python -m tests.ui.test_keys
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs --quiet build --strict
+
+# What a hook, an undo and a blame cost a reader of the code, in modules, calls and statements.
+walks: venv
+	$(BIN)/python -m tests.support.walks numbers
 
 # The pictures in docs/img; needs the programs of tests/support/tools.py.
 pictures: venv
