@@ -14,7 +14,7 @@ from gitshadow.capture.coverage import FOREIGN, UNREADABLE, Coverage, lineage
 from gitshadow.errors import raise_shortage
 from gitshadow.model import Digest, Excluded, FileState, FileVersion, RepoPath, StatKey
 from gitshadow.store.files import Look, Reading, WorkFiles, digest
-from gitshadow.store.states import Looks, States
+from gitshadow.store.journal.state import Looks, States
 
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 

@@ -13,7 +13,7 @@ from gitshadow.capture.commit_plan import is_odd
 from gitshadow.model import FileState, RepoPath
 from gitshadow.store.journal import state as rows
 from gitshadow.store.journal.db import Db
-from gitshadow.store.states import States
+from gitshadow.store.journal.state import States
 
 
 class StateTable:

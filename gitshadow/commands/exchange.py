@@ -20,7 +20,7 @@ from gitshadow.render import exchange, json, output
 from gitshadow.render.document import Document, number, rows
 from gitshadow.render.exchange import import_lines
 from gitshadow.render.style import View
-from gitshadow.store.atomic import replacing
+from gitshadow.store.safe_files import replacing
 
 _EVENTS, _TRACES, _NOTES = "jsonl", "agent-trace", "git-ai"
 

@@ -12,8 +12,8 @@ from gitshadow.errors import ShadowError
 from gitshadow.render import json, output
 from gitshadow.render.document import inner, text
 from gitshadow.render.style import printable
-from gitshadow.store.atomic import replacing
 from gitshadow.store.layout import page_of
+from gitshadow.store.safe_files import replacing
 
 _STDOUT = "-"
 

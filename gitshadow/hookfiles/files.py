@@ -12,7 +12,7 @@ import stat
 from dataclasses import dataclass
 
 from gitshadow.errors import RefusedError, ShadowError
-from gitshadow.store.atomic import replacing
+from gitshadow.store.safe_files import replacing
 
 _LARGEST_BYTES = 16 * 1024 * 1024
 

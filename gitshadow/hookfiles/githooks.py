@@ -16,9 +16,9 @@ from enum import StrEnum
 
 from gitshadow.errors import ExitCode, RefusedError, ShadowError
 from gitshadow.ipc.pushguard import NAMESPACES, REFUSED
-from gitshadow.store.atomic import replacing
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
+from gitshadow.store.safe_files import replacing
 
 EVENTS = (
     "pre-commit",

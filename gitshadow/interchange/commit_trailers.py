@@ -24,8 +24,8 @@ from gitshadow.model import Actor
 from gitshadow.recording.context import RecorderContext
 from gitshadow.review import changes
 from gitshadow.review.changes import Added, Additions
-from gitshadow.store.atomic import replacing
 from gitshadow.store.journal.sessions import model_at
+from gitshadow.store.safe_files import replacing
 
 CHECKPOINT = "Entire-Checkpoint"
 _LINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*)[ \t]*:[ \t]*(.*)")

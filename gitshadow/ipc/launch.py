@@ -14,7 +14,7 @@ from gitshadow.errors import LockedError, ShadowError, UnreachableError
 from gitshadow.ipc import client
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
-from gitshadow.store.private import check_dir
+from gitshadow.store.safe_files import check_dir
 
 START_S = 30.0
 FIRST_WALK_S = 120.0

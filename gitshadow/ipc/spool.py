@@ -6,7 +6,7 @@ Invariant: a file is whole when it gets its name; `attribution.delivery.parse_sp
 import json
 import os
 
-from gitshadow.store.private import check_dir
+from gitshadow.store.safe_files import check_dir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

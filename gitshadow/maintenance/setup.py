@@ -29,9 +29,9 @@ from gitshadow.store import machine
 from gitshadow.store.files import Reading, blob_oid, digest
 from gitshadow.store.journal import sessions, state
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.state import uncollected
 from gitshadow.store.layout import Layout
 from gitshadow.store.repo import Repo
-from gitshadow.store.states import uncollected
 from gitshadow.store.trees import Entry
 
 _PERSONAL_DIRS = ("Desktop", "Documents", "Downloads")

@@ -19,8 +19,8 @@ from gitshadow.attribution.process import ProcessId, boot_ns, is_alive
 from gitshadow.capture.drafts import Draft
 from gitshadow.errors import StoreError
 from gitshadow.model import Actor, Attribution, Confidence, Event, RepoPath
-from gitshadow.store.atomic import replacing
 from gitshadow.store.layout import Layout
+from gitshadow.store.safe_files import replacing
 
 _SLACK_NS = 20_000_000
 _MOST_RETURNS = 200

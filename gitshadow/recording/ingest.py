@@ -20,9 +20,9 @@ from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import Layout, machine_layout, machines
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.machine import name
-from gitshadow.store.private import make_dir
 from gitshadow.store.replay import Tail, fold_in, read_tail
 from gitshadow.store.repo import Repo
+from gitshadow.store.safe_files import make_dir
 
 _LOCK_S = 60.0
 _NAME_BYTES = 6

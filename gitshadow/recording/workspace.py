@@ -18,7 +18,7 @@ from gitshadow.capture.states import StateTable
 from gitshadow.config import Config, PromptPolicy
 from gitshadow.errors import JournalError, NotInitialisedError, StoreError
 from gitshadow.recording.index import IndexView
-from gitshadow.store import machine, private
+from gitshadow.store import machine, safe_files
 from gitshadow.store.clock import StampClock
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
@@ -106,7 +106,7 @@ def _make_dirs(layout: Layout) -> None:
         ("reports",),
         ("sagas",),
     ):
-        private.make_dir(layout, *names)
+        safe_files.make_dir(layout, *names)
     if not os.path.lexists(layout.missed):
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         os.close(os.open(layout.missed, flags, 0o600))

@@ -16,12 +16,11 @@ from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid
-from gitshadow.store.atomic import replacing
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.paths import c_quoted
-from gitshadow.store.private import make_dir
+from gitshadow.store.safe_files import make_dir, replacing
 
 KEEP_MARK = b"agent-undo\n"
 _NAME = re.compile(r"pack-[0-9a-f]{40}")

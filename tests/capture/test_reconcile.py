@@ -14,7 +14,7 @@ from gitshadow.capture.reconcile import (
 )
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath
 from gitshadow.store.files import digest
-from gitshadow.store.states import States
+from gitshadow.store.journal.state import States
 from tests.capture.test_coverage import Place, open_place
 from tests.support.repo import Repo
 

@@ -13,7 +13,7 @@ import pytest
 from gitshadow.cli import main
 from gitshadow.errors import StoreError
 from gitshadow.ipc import hook
-from gitshadow.store import private
+from gitshadow.store import safe_files
 from tests.support.repo import Repo
 from tests.support.studio import layout_of
 
@@ -143,7 +143,7 @@ def test_hint_can_be_typed_when_the_path_of_a_planted_link_has_spaces(
     repo.state_dir.symlink_to(victim)
     repo.damaged = True
     with pytest.raises(StoreError) as caught:
-        private.make_dir(layout_of(repo), "wt")
+        safe_files.make_dir(layout_of(repo), "wt")
     command = (caught.value.hint or "").partition(": ")[2]
     assert shlex.split(command) == ["rm", str(repo.state_dir)]
     subprocess.run(["sh", "-c", command], check=True, cwd=victim)

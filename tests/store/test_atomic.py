@@ -7,7 +7,7 @@ import pytest
 
 from gitshadow.capture.fs_events import is_temporary
 from gitshadow.model import RepoPath
-from gitshadow.store.atomic import replacing
+from gitshadow.store.safe_files import replacing
 
 
 def test_file_has_its_new_content_and_mode_when_the_block_ends(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.model import Digest, FileState, FileVersion, Oid, RepoPath, StatKey
-from gitshadow.store import states as stored
 from gitshadow.store.files import Look
-from gitshadow.store.states import Flat, Looks, States
+from gitshadow.store.journal import state as stored
+from gitshadow.store.journal.state import Flat, Looks, States
 
 A, B = RepoPath(b"a"), RepoPath(b"b")
 STATE = FileState(

@@ -28,7 +28,7 @@ from gitshadow.store.journal.saga_rows import (
 )
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
-from gitshadow.store.private import make_dir
+from gitshadow.store.safe_files import make_dir
 
 _NAME_BYTES = 8
 _PROBE_S = 1.0
