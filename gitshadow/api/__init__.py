@@ -45,7 +45,7 @@ _MODULES: Mapping[str, str] = {
     "unreview": "review",
     "import_file": "imports",
     "import_claims": "imports",
-    "export_events": "events",
+    "export_events": "export",
     "export_traces": "export",
     "export_notes": "export",
     "export_remove": "export",

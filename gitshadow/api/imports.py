@@ -1,9 +1,9 @@
 """import: what another clone's journal tells beside its refs, and what others claim of lines."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TextIO
 
-from gitshadow.api import Document, Params
+from gitshadow.adapters.payload import Payload
 from gitshadow.errors import ShadowError, UsageError
 from gitshadow.interchange.claims import MOST_BYTES, Reader
 from gitshadow.interchange.event_lines import (
@@ -13,7 +13,11 @@ from gitshadow.interchange.event_lines import (
     read_lines,
 )
 from gitshadow.interchange.import_claims import Believed, Believer
-from gitshadow.query import params as read
+from gitshadow.messages.exchange import (
+    ImportAnswer,
+    ImportClaimsRequest,
+    ImportFileRequest,
+)
 from gitshadow.recording import ingest
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
@@ -24,15 +28,15 @@ _SOURCES = ("git-ai", "entire")
 _MOST_SHOWN = 200
 
 
-def import_file(context: RecorderContext, params: Params) -> Document:
-    """Take in a file: lines of our own format, or Agent Trace records.
+def import_file(context: RecorderContext, request: ImportFileRequest) -> ImportAnswer:
+    """Import a file: lines of our own format, or Agent Trace records.
 
     Raises:
         ShadowError: it cannot be read.
         UsageError: it is neither.
     """
     context.observer.settle()
-    name = read.needed(params, "file")
+    name = request.file
     try:
         with open(
             parse_path(name), encoding="utf-8", errors="replace", newline="\n"
@@ -42,7 +46,7 @@ def import_file(context: RecorderContext, params: Params) -> Document:
         raise ShadowError(f"could not read {name}: {error.strerror}") from error
 
 
-def _take_file(context: RecorderContext, file: TextIO, name: str) -> Document:
+def _take_file(context: RecorderContext, file: TextIO, name: str) -> ImportAnswer:
     texts = _lines_of(file)
     first = next(texts, None)
     reader = Reader(name)
@@ -52,13 +56,13 @@ def _take_file(context: RecorderContext, file: TextIO, name: str) -> Document:
         theirs = _workspace_of(context, head)
         with theirs.db.write():
             done = Importer(theirs).take(read_lines(texts, reader))
-        return {
-            "from": "events",
-            "new": done.new,
-            "known": done.known,
-            "elsewhere": done.elsewhere,
-            "skipped": reader.skipped[:_MOST_SHOWN],
-        }
+        return ImportAnswer(
+            from_="events",
+            new=done.new,
+            known=done.known,
+            elsewhere=done.elsewhere,
+            skipped=tuple(reader.skipped[:_MOST_SHOWN]),
+        )
     if first is not None and head is not None and "files" in head:
         with ws.db.write():
             return _believed(
@@ -70,8 +74,8 @@ def _take_file(context: RecorderContext, file: TextIO, name: str) -> Document:
     )
 
 
-def _workspace_of(context: RecorderContext, head: Mapping[str, object]) -> Workspace:
-    """Return where the history that a header announces belongs: ours, or another machine's."""
+def _workspace_of(context: RecorderContext, head: Payload) -> Workspace:
+    """Return the workspace of the machine that a header names: ours, or a fetched one."""
     ws, name = context.workspace, machine_of(head)
     if name is None or name in machine.ours(ws.layout):
         return ws
@@ -79,14 +83,16 @@ def _workspace_of(context: RecorderContext, head: Mapping[str, object]) -> Works
     return context.others.context(name).workspace
 
 
-def import_claims(context: RecorderContext, params: Params) -> Document:
-    """Take in what git-ai's notes or Entire's trailers claim of the commits that are here.
+def import_claims(
+    context: RecorderContext, request: ImportClaimsRequest
+) -> ImportAnswer:
+    """Import what git-ai's notes or Entire's trailers claim about this repository's commits.
 
     Raises:
         UsageError: there is no such source.
     """
     context.observer.settle()
-    source = read.needed(params, "source")
+    source = request.source
     if source not in _SOURCES:
         raise UsageError(
             f"cannot import from {source}: unknown source",
@@ -102,14 +108,14 @@ def import_claims(context: RecorderContext, params: Params) -> Document:
         return _believed(source, done)
 
 
-def _believed(source: str, done: Believed) -> Document:
-    return {
-        "from": source,
-        "claims": done.claims,
-        "commits": len(done.commits),
-        "lines": done.lines,
-        "skipped": done.skipped,
-    }
+def _believed(source: str, done: Believed) -> ImportAnswer:
+    return ImportAnswer(
+        from_=source,
+        claims=done.claims,
+        commits=len(done.commits),
+        lines=done.lines,
+        skipped=tuple(done.skipped),
+    )
 
 
 def _lines_of(file: TextIO) -> Iterator[str]:

@@ -7,18 +7,30 @@ from typing import NamedTuple
 
 import click
 
-from gitshadow.commands.client import ask, spelled
+from gitshadow.commands.client import send, spelled
 from gitshadow.commands.options import (
     ask_yes,
     is_interactive,
     json_option,
     yes_option,
 )
-from gitshadow.commands.output import print_document
+from gitshadow.commands.output import print_answer
 from gitshadow.errors import ExitCode, ShadowError, UsageError
+from gitshadow.messages.codec import JsonObject
+from gitshadow.messages.exchange import (
+    EXPORT_EVENTS,
+    EXPORT_NOTES,
+    EXPORT_REMOVE,
+    EXPORT_TRACES,
+    IMPORT_CLAIMS,
+    IMPORT_FILE,
+    ExportEventsRequest,
+    ExportRemoveRequest,
+    ExportRequest,
+    ImportClaimsRequest,
+    ImportFileRequest,
+)
 from gitshadow.render import exchange, json, output
-from gitshadow.render.document import Document, number, rows
-from gitshadow.render.exchange import import_lines
 from gitshadow.render.style import View
 from gitshadow.store.safe_files import replacing
 
@@ -58,13 +70,13 @@ def export_command(
         if file is not None:
             raise UsageError("cannot write notes to a file", hint="see: --dry-run")
         manner = _Manner(**how)
-        return _take_back(manner) if remove else _write_notes(list(words), manner)
+        return _remove_notes(manner) if remove else _write_notes(words, manner)
     if remove:
         raise UsageError(
             "cannot remove that: only git-ai's notes are removable",
             hint="git agent-undo export --format git-ai --remove",
         )
-    pages = _events(list(words)) if form == _EVENTS else _traces(list(words))
+    pages = _events(words) if form == _EVENTS else _traces(words)
     if file is None:
         json.show_lines(pages)
     else:
@@ -73,37 +85,33 @@ def export_command(
 
 
 def write_events(file: str) -> None:
-    """Write all that is known to a file, as lines of our own format.
+    """Write the whole history to a file, as lines of our own format.
 
     Raises:
         ShadowError: it could not be written.
     """
-    _write(file, _events([]))
+    _write(file, _events(()))
 
 
-def _events(words: list[str]) -> Iterator[Document]:
+def _events(words: tuple[str, ...]) -> Iterator[JsonObject]:
     after: int | None = 0
     while after is not None:
-        document = ask("export_events", {"words": words, "after": after})
-        yield from (dict(row) for row in rows(document, "lines"))
-        after = number(document, "next") or None
+        page = send(EXPORT_EVENTS, ExportEventsRequest(words, after)).answer
+        yield from page.lines
+        after = page.next
 
 
-def _traces(words: list[str]) -> Iterator[Document]:
-    document = ask("export_traces", {"words": words})
-    _say(exchange.left_out_lines(document, View()))
-    yield from (dict(row) for row in rows(document, "records"))
-
-
-def _say(lines: Iterable[str]) -> None:
-    for line in lines:
+def _traces(words: tuple[str, ...]) -> Iterator[JsonObject]:
+    answer = send(EXPORT_TRACES, ExportRequest(words)).answer
+    for line in exchange.left_out_lines(answer.left_out, View()):
         click.echo(line, err=True)
+    yield from answer.records
 
 
-def _write(file: str, pages: Iterable[Document]) -> None:
+def _write(file: str, lines: Iterable[JsonObject]) -> None:
     try:
         with replacing(file, 0o666) as out:
-            out.writelines(json.encode(page) for page in pages)
+            out.writelines(json.encode(line) for line in lines)
     except OSError as error:
         raise ShadowError(
             f"could not write {file}: {error.strerror}",
@@ -111,31 +119,30 @@ def _write(file: str, pages: Iterable[Document]) -> None:
         ) from error
 
 
-def _write_notes(words: list[str], manner: _Manner) -> int:
-    plan = ask("export_notes", {"words": words, "dry_run": True})
-    found = bool(rows(plan, "notes"))
-    if manner.dry_run or not found:
-        print_document(plan, exchange.notes_lines, as_json=manner.as_json)
+def _write_notes(words: tuple[str, ...], manner: _Manner) -> int:
+    plan = send(EXPORT_NOTES, ExportRequest(words, dry_run=True))
+    if manner.dry_run or not plan.answer.notes:
+        print_answer(plan, exchange.notes_lines, as_json=manner.as_json)
         return int(ExitCode.DONE)
     if not manner.as_json:
-        output.show(exchange.plan_lines(plan, View()))
+        output.show(exchange.plan_lines(plan.answer, View()))
     if not _agreed(manner, "write these notes?"):
         return int(ExitCode.REFUSED)
-    done = ask("export_notes", {"words": words})
-    print_document(done, exchange.written_lines, as_json=manner.as_json)
+    done = send(EXPORT_NOTES, ExportRequest(words))
+    print_answer(done, exchange.written_lines, as_json=manner.as_json)
     return int(ExitCode.DONE)
 
 
-def _take_back(manner: _Manner) -> int:
-    plan = ask("export_remove", {"dry_run": True})
-    print_document(plan, exchange.removed_lines, as_json=manner.as_json)
-    if manner.dry_run or not number(plan, "removed"):
+def _remove_notes(manner: _Manner) -> int:
+    plan = send(EXPORT_REMOVE, ExportRemoveRequest(dry_run=True))
+    print_answer(plan, exchange.removed_lines, as_json=manner.as_json)
+    if manner.dry_run or not plan.answer.removed:
         return int(ExitCode.DONE)
     if not _agreed(manner, "delete them?"):
         return int(ExitCode.REFUSED)
-    done = ask("export_remove", {})
+    done = send(EXPORT_REMOVE, ExportRemoveRequest())
     if not manner.as_json:
-        output.show(exchange.removed_lines(done, View()))
+        output.show(exchange.removed_lines(done.answer, View()))
     return int(ExitCode.DONE)
 
 
@@ -164,13 +171,14 @@ def import_command(source: str | None, file: str | None, as_json: bool) -> None:
     Imported claims about lines are shown where nothing was recorded here, and never count as
     an agent's. Importing again changes nothing.
     """
-    if (source is None) == (file is None):
+    if file is not None and source is None:
+        typed = spelled(os.path.abspath(file))
+        done = send(IMPORT_FILE, ImportFileRequest(typed))
+    elif source is not None and file is None:
+        done = send(IMPORT_CLAIMS, ImportClaimsRequest(source))
+    else:
         raise UsageError(
             "missing argument: FILE",
             hint="a file of git agent-undo export, or --from git-ai",
         )
-    if file is not None:
-        document = ask("import_file", {"file": spelled(os.path.abspath(file))})
-    else:
-        document = ask("import_claims", {"source": source})
-    print_document(document, import_lines, as_json=as_json)
+    print_answer(done, exchange.import_lines, as_json=as_json)

@@ -9,9 +9,10 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gitshadow.adapters.payload import Payload
 from gitshadow.interchange.claims import (
     ExternalClaim,
     FileSpans,
@@ -22,6 +23,7 @@ from gitshadow.interchange.claims import (
     identifier,
     text_of,
 )
+from gitshadow.messages.codec import JsonObject
 from gitshadow.model import Actor, Oid, RepoPath
 
 VERSION = "0.1.0"
@@ -47,8 +49,6 @@ _PROVIDERS = (
 """How the names of models begin, and who provides them in models.dev."""
 _VERSION = re.compile(r"0\.\d+\.\d+|1\.0(\.\d+)?")
 
-Record = dict[str, object]
-
 
 class TraceOrigin(NamedTuple):
     """Store what records are about: a commit (None: not committed) and when it was written."""
@@ -57,7 +57,7 @@ class TraceOrigin(NamedTuple):
     timestamp: str
 
 
-def records(origin: TraceOrigin, files: Sequence[FileSpans]) -> Iterator[Record]:
+def records(origin: TraceOrigin, files: Sequence[FileSpans]) -> Iterator[JsonObject]:
     """Yield one record for each tool that wrote lines of a commit, by tool.
 
     Paths that are not UTF-8 have no place in one: the caller names them.
@@ -81,10 +81,10 @@ def is_expressible(path: RepoPath) -> bool:
     return True
 
 
-def _record(origin: TraceOrigin, tool: str, files: Sequence[FileSpans]) -> Record:
+def _record(origin: TraceOrigin, tool: str, files: Sequence[FileSpans]) -> JsonObject:
     named = [_file(one) for one in files]
     unique = json.dumps([origin, tool, named], sort_keys=True)
-    record: Record = {
+    record: JsonObject = {
         "version": VERSION,
         "id": str(uuid.uuid5(_NAMESPACE, unique)),
         "timestamp": origin.timestamp,
@@ -107,7 +107,7 @@ def _record(origin: TraceOrigin, tool: str, files: Sequence[FileSpans]) -> Recor
     }
 
 
-def _file(one: FileSpans) -> Record:
+def _file(one: FileSpans) -> JsonObject:
     return {
         "path": one.path.decode("utf-8"),
         "conversations": [
@@ -120,13 +120,13 @@ def _file(one: FileSpans) -> Record:
     }
 
 
-def _contributor(writer: SpanWriter) -> Record:
+def _contributor(writer: SpanWriter) -> JsonObject:
     if writer.model is None:
         return {"type": "ai"}
     return {"type": "ai", "model_id": model_id(writer.model)}
 
 
-def _range(data: bytes, span: Span) -> Record:
+def _range(data: bytes, span: Span) -> JsonObject:
     digest = hashlib.sha256(text_of(data, span)).hexdigest()
     return {
         "start_line": span.first,
@@ -154,53 +154,43 @@ def read_record(text: str, reader: Reader) -> Iterator[ExternalClaim]:
     record = reader.object_of(text)
     if record is None:
         return
-    if not _VERSION.fullmatch(str(record.get("version"))):
-        reader.skip(f"version {bounded(str(record.get('version')))} is unknown")
+    version = str(record.value("version"))
+    if not _VERSION.fullmatch(version):
+        reader.skip(f"version {bounded(version)} is unknown")
         return
-    vcs = record.get("vcs")
-    commit = vcs.get("revision") if isinstance(vcs, dict) else None
-    if not isinstance(commit, str) or not reader.is_commit(commit):
+    commit = record.text("vcs.revision")
+    if commit is None or not reader.is_commit(commit):
         reader.skip("it does not name a commit")
         return
-    tool = record.get("tool")
-    name = tool.get("name") if isinstance(tool, dict) else None
+    name = record.value("tool.name")
     agent = bounded(name) if isinstance(name, str) else None
-    for one in reader.objects(record.get("files")):
+    for one in reader.objects(record, "files"):
         yield from _claims_of(one, Oid(commit), agent, reader)
 
 
 def _claims_of(
-    one: Mapping[str, object], commit: Oid, agent: str | None, reader: Reader
+    one: Payload, commit: Oid, agent: str | None, reader: Reader
 ) -> Iterator[ExternalClaim]:
-    path = reader.path(one.get("path"))
+    path = reader.path(one.value("path"))
     if path is None:
         return
-    for talk in reader.objects(one.get("conversations")):
-        for lines in reader.objects(talk.get("ranges")):
-            told = lines.get("contributor") or talk.get("contributor")
-            span = reader.span(lines.get("start_line"), lines.get("end_line"))
-            if span is not None and isinstance(told, dict):
-                yield from _claim(told, (commit, path, span), agent, talk)
-
-
-def _claim(
-    told: Mapping[str, object],
-    where: tuple[Oid, RepoPath, Span],
-    agent: str | None,
-    talk: Mapping[str, object],
-) -> Iterator[ExternalClaim]:
-    kind, model, url = told.get("type"), told.get("model_id"), talk.get("url")
-    if kind not in ("ai", "human"):
-        return
-    commit, path, span = where
-    is_agent = kind == "ai"
-    yield ExternalClaim(
-        source="agent-trace",
-        commit=commit,
-        path=path,
-        span=span,
-        actor=Actor.AGENT if is_agent else Actor.HUMAN,
-        agent=agent if is_agent else None,
-        model=bounded(model) if is_agent and isinstance(model, str) else None,
-        session=identifier(url) if is_agent and isinstance(url, str) else None,
-    )
+    for talk in reader.objects(one, "conversations"):
+        url = talk.value("url")
+        for lines in reader.objects(talk, "ranges"):
+            span = reader.span(lines.value("start_line"), lines.value("end_line"))
+            writer = lines if lines.value("contributor") else talk
+            kind = writer.value("contributor.type")
+            if span is None or kind not in ("ai", "human"):
+                continue
+            is_agent = kind == "ai"
+            model = writer.value("contributor.model_id")
+            yield ExternalClaim(
+                source="agent-trace",
+                commit=commit,
+                path=path,
+                span=span,
+                actor=Actor.AGENT if is_agent else Actor.HUMAN,
+                agent=agent if is_agent else None,
+                model=bounded(model) if is_agent and isinstance(model, str) else None,
+                session=identifier(url) if is_agent and isinstance(url, str) else None,
+            )

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gitshadow.adapters.payload import Payload
 from gitshadow.errors import RefusedError
 from gitshadow.interchange.claims import (
     ExternalClaim,
@@ -30,6 +31,7 @@ from gitshadow.interchange.claims import (
     decoded,
     identifier,
 )
+from gitshadow.messages.codec import encode
 from gitshadow.model import Actor, Oid, RepoPath
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import meta
@@ -49,11 +51,35 @@ _AGENTS = {"claude": "claude-code", "github-copilot": "copilot"}
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _MOST_ENTRIES = 200_000
 
-Record = dict[str, object]
 NOTES_REF = "refs/notes/ai"
 _NOTES_KEY = "notes:git-ai"
 _PLAIN = 0o100644
 _SUBJECT = b"Notes added by git agent-undo export\n"
+
+
+class _Agent(NamedTuple):
+    tool: str
+    id: str
+    model: str
+
+
+class _SessionRecord(NamedTuple):
+    agent_id: _Agent
+    human_author: str = ""
+
+
+class _HumanRecord(NamedTuple):
+    author: str
+
+
+class _Head(NamedTuple):
+    """The JSON part of a note; keys of sessions and humans are those of the entries."""
+
+    schema_version: str
+    base_commit_sha: Oid
+    prompts: Mapping[str, str]
+    sessions: dict[str, _SessionRecord] = {}  # noqa: RUF012 - never written to
+    humans: dict[str, _HumanRecord] = {}  # noqa: RUF012
 
 
 class AuthorshipNote(NamedTuple):
@@ -69,8 +95,7 @@ def format_note(commit: Oid, files: Sequence[FileSpans]) -> AuthorshipNote | Non
     A writer without an agent is a known person.
     """
     blocks: list[str] = []
-    sessions: dict[str, Record] = {}
-    humans: dict[str, Record] = {}
+    head = _Head(SCHEMA, commit, prompts={}, sessions={}, humans={})
     left_out: list[RepoPath] = []
     for one in sorted(files, key=lambda file: file.path):
         name = _written(one.path)
@@ -78,23 +103,14 @@ def format_note(commit: Oid, files: Sequence[FileSpans]) -> AuthorshipNote | Non
             left_out.append(one.path)
             continue
         entries = [
-            f"  {_entered(writer, sessions, humans)} {_ranges(spans)}"
+            f"  {_entered(writer, head)} {_ranges(spans)}"
             for writer, spans in one.spans
         ]
         if entries:
             blocks.append("\n".join([name, *entries]))
     if not blocks:
         return AuthorshipNote(b"", tuple(left_out)) if left_out else None
-    head: Record = {
-        "schema_version": SCHEMA,
-        "base_commit_sha": commit,
-        "prompts": {},
-    }
-    if sessions:
-        head["sessions"] = sessions
-    if humans:
-        head["humans"] = humans
-    tail = json.dumps(head, indent=2, sort_keys=True)
+    tail = json.dumps(encode(head), indent=2, sort_keys=True)
     text = "\n".join([*blocks, _DIVIDER, tail]) + "\n"
     return AuthorshipNote(text.encode("utf-8"), tuple(left_out))
 
@@ -111,22 +127,18 @@ def _written(path: RepoPath) -> str | None:
     return f'"{name}"' if " " in name else name
 
 
-def _entered(
-    writer: SpanWriter, sessions: dict[str, Record], humans: dict[str, Record]
-) -> str:
-    """Return the key of a writer, whose record is entered."""
+def _entered(writer: SpanWriter, head: _Head) -> str:
+    """Add a writer's record; return its key."""
     if writer.agent is None:
         person = writer.person or "unknown"
         key = "h_" + _digest(person)
-        humans[key] = {"author": person}
+        head.humans[key] = _HumanRecord(person)
         return key
     tool = _TOOLS.get(writer.agent, writer.agent)
     native = writer.native or writer.session or ""
     key = "s_" + _digest(f"{tool}:{native}")
-    agent = {"tool": tool, "id": native, "model": writer.model or "unknown"}
-    sessions[key] = {"agent_id": agent}
-    if writer.person:
-        sessions[key]["human_author"] = writer.person
+    agent = _Agent(tool, native, writer.model or "unknown")
+    head.sessions[key] = _SessionRecord(agent, writer.person or "")
     # git-ai draws `t_` at random; from the call, so that a second export says the same.
     return f"{key}::t_" + _digest(f"{writer.session}:{writer.part}")
 
@@ -158,8 +170,9 @@ def read_note(commit: Oid, data: bytes, reader: Reader) -> Iterator[ExternalClai
     head = reader.object_of("\n".join(lines[at + 1 :]))
     if head is None:
         return
-    if not str(head.get("schema_version")).startswith("authorship/3."):
-        reader.skip(f"{bounded(str(head.get('schema_version')))} is unknown")
+    schema = str(head.value("schema_version"))
+    if not schema.startswith("authorship/3."):
+        reader.skip(f"{bounded(schema)} is unknown")
         return
     writers = _Writers(head)
     for path, entries in _blocks(lines[: min(at, _MOST_ENTRIES)], reader).items():
@@ -167,17 +180,17 @@ def read_note(commit: Oid, data: bytes, reader: Reader) -> Iterator[ExternalClai
 
 
 class _Writers:
-    """Know the writers that a note has records of."""
+    """The writers that a note has records of."""
 
-    def __init__(self, head: Mapping[str, object]) -> None:
+    def __init__(self, head: Payload) -> None:
         self._tables = {
-            name: _table(head.get(name)) for name in ("sessions", "prompts", "humans")
+            name: head.object(name).fields for name in ("sessions", "prompts", "humans")
         }
 
     def claim(
         self, commit: Oid, path: RepoPath, span: Span, key: str
     ) -> ExternalClaim | None:
-        """Return what an entry claims, None where its key has no record."""
+        """Return the claim of an entry, None if its key has no record."""
         name = key.partition("::")[0]
         if name.startswith("h_"):
             known = name in self._tables["humans"]
@@ -188,11 +201,12 @@ class _Writers:
             )
         table = "sessions" if name.startswith("s_") else "prompts"
         record = self._tables[table].get(name)
-        agent = record.get("agent_id") if isinstance(record, dict) else None
-        if not isinstance(agent, dict):
+        found = record.get("agent_id") if isinstance(record, dict) else None
+        if not isinstance(found, dict):
             return None
-        tool = _text(agent, "tool") or "agent"
-        model = _text(agent, "model")
+        agent = Payload(found)
+        tool = agent.text("tool") or "agent"
+        model = agent.text("model")
         return ExternalClaim(
             SOURCE,
             commit,
@@ -201,17 +215,8 @@ class _Writers:
             Actor.AGENT,
             agent=bounded(_AGENTS.get(tool, tool)),
             model=bounded(model) if model and model != "unknown" else None,
-            session=identifier(_text(agent, "id") or name),
+            session=identifier(agent.text("id") or name),
         )
-
-
-def _table(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(record: Mapping[str, object], key: str) -> str | None:
-    value = record.get(key)
-    return value if isinstance(value, str) and value else None
 
 
 def _blocks(

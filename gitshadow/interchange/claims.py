@@ -6,13 +6,15 @@ names and numbers are bounded; what is wrong is counted and named, never raised.
 """
 
 import hashlib
+import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gitshadow.model import Actor, Oid, RepoPath
+from gitshadow.adapters.payload import Payload
+from gitshadow.model import Actor, JsonValue, Oid, RepoPath
 from gitshadow.store.paths import safe_path
 
 MOST_BYTES = 8 * 1024 * 1024
@@ -100,7 +102,7 @@ class Reader:
         """Note that something was left out."""
         self.skipped.append(f"{self.what}: {why}")
 
-    def object_of(self, text: str) -> Mapping[str, object] | None:
+    def object_of(self, text: str) -> Payload | None:
         """Return the JSON object that a text holds."""
         if len(text) > MOST_BYTES:
             self.skip("it is too large")
@@ -113,22 +115,20 @@ class Reader:
         if not isinstance(value, dict):
             self.skip("it is not a JSON object")
             return None
-        return value
+        return Payload(value)
 
-    def objects(self, value: object) -> Iterator[Mapping[str, object]]:
+    def objects(self, row: Payload, key: str) -> Iterator[Payload]:
         """Yield the objects of a list."""
-        if not isinstance(value, list):
+        if not isinstance(row.value(key), list):
             self.skip("a list is missing")
             return
-        for item in value[:_MOST_ITEMS]:
-            if isinstance(item, dict):
-                yield item
+        yield from itertools.islice(row.objects(key), _MOST_ITEMS)
 
     def is_commit(self, text: str) -> bool:
         """Return whether a text can be the oid of a commit."""
         return _COMMIT.fullmatch(text) is not None
 
-    def path(self, value: object) -> RepoPath | None:
+    def path(self, value: JsonValue) -> RepoPath | None:
         """Return a path that may stand in a tree."""
         if isinstance(value, str):
             try:
@@ -140,7 +140,7 @@ class Reader:
         self.skip("a path is not one")
         return None
 
-    def span(self, first: object, last: object) -> Span | None:
+    def span(self, first: JsonValue, last: JsonValue) -> Span | None:
         """Return lines that can be meant."""
         if (
             isinstance(first, int)

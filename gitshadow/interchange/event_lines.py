@@ -8,48 +8,43 @@ is one transaction: call it inside `db.write()`.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
-from gitshadow.adapters.payload import (
-    MAX_NATIVE_CHARS,
-    MAX_PATHS,
-    MAX_PROMPT_CHARS,
-    shortened_id,
-)
+from gitshadow.adapters.payload import MAX_NATIVE_CHARS, MAX_PATHS, Payload
 from gitshadow.config import PromptPolicy
 from gitshadow.errors import StoreError
 from gitshadow.interchange.claims import Reader, bounded
+from gitshadow.messages.codec import JsonObject, encode
 from gitshadow.model import (
     Actor,
     Call,
     Event,
     EventKind,
+    JsonValue,
     RepoPath,
     Session,
     ToolClass,
     Turn,
 )
+from gitshadow.query.rows import call_row, event_row, rfc3339, turn_row
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal import events, sessions, turns
+from gitshadow.store.journal.db import Db
 from gitshadow.store.paths import parse_path, safe_path
 from gitshadow.store.replay import REBUILT
 
 FORMAT = "agent-undo-events"
 VERSION = 1
-HEADER: Mapping[str, object] = {
-    "type": "header",
-    "format": FORMAT,
-    "version": VERSION,
-}
 _SESSION = re.compile(r"[a-z0-9-]{1,40}")
 _MACHINE = re.compile(r"[0-9a-f]{12}")
 _WORKTREE = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_NUMBER = 1 << 53
 _E = TypeVar("_E", Actor, ToolClass)
+_R = TypeVar("_R", Turn, Call)
 IMPORTED = "imported"
 _MOST_AHEAD = 1_000_000
 """So far beyond the newest event a gap of a file may be numbered."""
@@ -74,24 +69,75 @@ class EventLine(NamedTuple):
 Line = Session | ModelLine | Turn | Call | EventLine
 
 
-def is_header(row: Mapping[str, object]) -> bool:
+def header(machine: str | None) -> JsonObject:
+    """Return the first line of a file: the history of a machine."""
+    return {
+        "type": "header",
+        "format": FORMAT,
+        "version": VERSION,
+        "machine": machine,
+    }
+
+
+def session_line(session: Session) -> JsonObject:
+    """Return the line of a session."""
+    # The end of a session that only refs know is assumed here; it may be open elsewhere.
+    assumed = session.end_reason == REBUILT
+    return {
+        "type": "session",
+        "id": session.id,
+        "native_id": session.native_id,
+        "actor": session.actor.value,
+        "agent": session.agent,
+        "parent": session.parent,
+        "started": rfc3339(session.started_ns),
+        "ended": None if assumed else rfc3339(session.ended_ns),
+        "end_reason": None if assumed else session.end_reason,
+    }
+
+
+def model_line(session: str, since_ns: int, model: str) -> JsonObject:
+    """Return the line of a model that a session named."""
+    since = rfc3339(since_ns)
+    return {"type": "model", "session": session, "since": since, "model": model}
+
+
+def turn_line(turn: Turn) -> JsonObject:
+    """Return the line of a turn."""
+    row = encode(turn_row(turn, 0, 0))
+    names = ("id", "session", "ordinal", "started", "ended", "prompt")
+    return {"type": "turn"} | {name: row[name] for name in names}
+
+
+def call_line(call: Call) -> JsonObject:
+    """Return the line of a tool call."""
+    row = encode(call_row(call))
+    del row["call"]
+    return {"type": "call", **row, "worktree": call.worktree}
+
+
+def event_line(event: Event) -> JsonObject:
+    """Return the line of an event."""
+    return {"type": "event", **encode(event_row(event))}
+
+
+def is_header(row: Payload) -> bool:
     """Return whether a line begins a file of this format and version."""
-    return row.get("format") == FORMAT and row.get("version") == VERSION
+    return row.value("format") == FORMAT and row.value("version") == VERSION
 
 
-def machine_of(row: Mapping[str, object]) -> str | None:
-    """Return which machine's history a header announces, None where it does not say."""
-    found = row.get("machine")
-    return found if isinstance(found, str) and _MACHINE.fullmatch(found) else None
+def machine_of(row: Payload) -> str | None:
+    """Return the machine whose history follows a header, None if it names none."""
+    return _matching(row, "machine", _MACHINE)
 
 
 def read_lines(texts: Iterable[str], reader: Reader) -> Iterator[Line]:
-    """Yield what the lines behind the header hold, in their order."""
+    """Yield the lines after the header, in their order."""
     for text in texts:
         row = reader.object_of(text)
         if row is None:
             continue
-        kind = row.get("type")
+        kind = row.value("type")
         read = _READERS.get(kind) if isinstance(kind, str) else None
         line = None if read is None else read(row)
         if line is None:
@@ -100,33 +146,33 @@ def read_lines(texts: Iterable[str], reader: Reader) -> Iterator[Line]:
             yield line
 
 
-def _session(row: Mapping[str, object]) -> Session | None:
-    name, started = _our_id(row, "id"), _time(row, "started")
-    actor = _member(Actor, row.get("actor"))
+def _session(row: Payload) -> Session | None:
+    name, started = _matching(row, "id", _SESSION), _time(row, "started")
+    actor = _member(Actor, row.value("actor"))
     if name is None or started is None or actor is None:
         return None
     return Session(
         id=name,
         native_id=_text(row, "native_id", MAX_NATIVE_CHARS) or "",
         actor=actor,
-        agent=_id(row, "agent") if actor is Actor.AGENT else None,
-        parent=_our_id(row, "parent"),
+        agent=row.identifier("agent") if actor is Actor.AGENT else None,
+        parent=_matching(row, "parent", _SESSION),
         started_ns=started,
         ended_ns=_time(row, "ended"),
         end_reason=_text(row, "end_reason", 200),
     )
 
 
-def _model(row: Mapping[str, object]) -> ModelLine | None:
-    session, since = _our_id(row, "session"), _time(row, "since")
+def _model(row: Payload) -> ModelLine | None:
+    session, since = _matching(row, "session", _SESSION), _time(row, "since")
     model = _text(row, "model", 250)
     if session is None or since is None or model is None:
         return None
     return ModelLine(session, since, model)
 
 
-def _turn(row: Mapping[str, object]) -> Turn | None:
-    session, name = _our_id(row, "session"), _id(row, "id")
+def _turn(row: Payload) -> Turn | None:
+    session, name = _matching(row, "session", _SESSION), row.identifier("id")
     ordinal, started = _number(row, "ordinal"), _time(row, "started")
     if session is None or name is None or ordinal is None or started is None:
         return None
@@ -136,42 +182,43 @@ def _turn(row: Mapping[str, object]) -> Turn | None:
         ordinal=ordinal,
         started_ns=started,
         ended_ns=_time(row, "ended"),
-        prompt=_text(row, "prompt", MAX_PROMPT_CHARS),
+        prompt=row.prompt_text("prompt"),
     )
 
 
-def _call(row: Mapping[str, object]) -> Call | None:
-    session, name = _our_id(row, "session"), _id(row, "id")
-    opened, kind = _time(row, "opened"), _member(ToolClass, row.get("class"))
-    worktree = _worktree(row)
-    if None in (session, name, opened, kind, worktree):
+def _call(row: Payload) -> Call | None:
+    session, name = _matching(row, "session", _SESSION), row.identifier("id")
+    opened, kind = _time(row, "opened"), _member(ToolClass, row.value("class"))
+    worktree = _matching(row, "worktree", _WORKTREE)
+    if session is None or name is None or opened is None:
         return None
-    paths = row.get("paths")
+    if kind is None or worktree is None:
+        return None
+    paths = row.value("paths")
     return Call(
-        id=name or "",
-        session=session or "",
-        turn=_id(row, "turn"),
-        tool=_id(row, "tool") or "tool",
-        tool_class=kind or ToolClass.OTHER,
-        opened_ns=opened or 0,
+        id=name,
+        session=session,
+        turn=row.identifier("turn"),
+        tool=row.identifier("tool") or "tool",
+        tool_class=kind,
+        opened_ns=opened,
         closed_ns=_time(row, "closed"),
         outcome=_text(row, "outcome", 200),
         paths=_paths(paths) if isinstance(paths, list) else (),
-        worktree=worktree or "",
+        worktree=worktree,
     )
 
 
-def _event(row: Mapping[str, object]) -> EventLine | None:
-    seq, commit = _number(row, "seq"), row.get("commit")
+def _event(row: Payload) -> EventLine | None:
+    seq, commit = _number(row, "seq"), row.value("commit")
     if seq is None:
         return None
     if isinstance(commit, str):
         return EventLine(seq, commit, None)
-    ts_ns, worktree = _time(row, "ts"), _worktree(row)
-    if row.get("kind") != EventKind.GAP.value or ts_ns is None or worktree is None:
+    ts_ns, worktree = _time(row, "ts"), _matching(row, "worktree", _WORKTREE)
+    if row.value("kind") != EventKind.GAP.value or ts_ns is None or worktree is None:
         return None
-    path = row.get("path")
-    named = _paths([path]) if path is not None else ()
+    named = _paths([row.value("path")])
     gap = Event(
         seq=seq,
         ts_ns=ts_ns,
@@ -192,40 +239,26 @@ _READERS = {
 }
 
 
-def _text(row: Mapping[str, object], key: str, most: int) -> str | None:
-    value = row.get(key)
-    if not isinstance(value, str) or not value:
-        return None
-    return value[:most].encode("utf-8", "replace").decode("utf-8")
+def _text(row: Payload, key: str, most: int) -> str | None:
+    found = row.text(key)
+    return None if found is None else found[:most]
 
 
-def _id(row: Mapping[str, object], key: str) -> str | None:
-    value = _text(row, key, 10_000)
-    return None if value is None else shortened_id(value)
+def _matching(row: Payload, key: str, pattern: re.Pattern[str]) -> str | None:
+    found = row.value(key)
+    return found if isinstance(found, str) and pattern.fullmatch(found) else None
 
 
-def _our_id(row: Mapping[str, object], key: str) -> str | None:
-    value = row.get(key)
-    fits = isinstance(value, str) and _SESSION.fullmatch(value)
-    return str(value) if fits else None
-
-
-def _worktree(row: Mapping[str, object]) -> str | None:
-    value = row.get("worktree")
-    fits = isinstance(value, str) and _WORKTREE.fullmatch(value)
-    return str(value) if fits else None
-
-
-def _number(row: Mapping[str, object], key: str) -> int | None:
-    value = row.get(key)
+def _number(row: Payload, key: str) -> int | None:
+    value = row.value(key)
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value < _MOST_NUMBER else None
 
 
-def _time(row: Mapping[str, object], key: str) -> int | None:
+def _time(row: Payload, key: str) -> int | None:
     """Return an RFC 3339 time in nanoseconds; exactly, to its microsecond."""
-    value = row.get(key)
+    value = row.value(key)
     try:
         moment = datetime.fromisoformat(value) if isinstance(value, str) else None
         passed = None if moment is None else moment.astimezone(UTC) - _EPOCH
@@ -237,11 +270,11 @@ def _time(row: Mapping[str, object], key: str) -> int | None:
     return micros * 1000
 
 
-def _member(kind: type[_E], value: object) -> _E | None:
+def _member(kind: type[_E], value: JsonValue) -> _E | None:
     return next((one for one in kind if one.value == value), None)
 
 
-def _paths(values: list[object]) -> tuple[RepoPath, ...]:
+def _paths(values: list[JsonValue]) -> tuple[RepoPath, ...]:
     found = []
     for value in values[:MAX_PATHS]:
         try:
@@ -323,27 +356,25 @@ class Importer:
         self._count(sessions.model_at(db, told.session, told.since_ns) != before)
 
     def _turn(self, told: Turn) -> None:
-        db = self.workspace.db
-        known = turns.get_turn(db, told.session, told.id)
+        known = turns.get_turn(self.workspace.db, told.session, told.id)
         if self.workspace.config.prompts is PromptPolicy.OFF:
             told = replace(told, prompt=None)
         if told.ended_ns is None:
             ended = told.started_ns if known is None else known.ended_ns
             told = replace(told, ended_ns=ended)
-        changes = told != known and self._may_change(told.session)
-        if changes:
-            turns.put_turn(db, told)
-        self._count(changes)
+        self._put(told, known, turns.put_turn)
 
     def _call(self, told: Call) -> None:
-        db = self.workspace.db
-        known = turns.get_call(db, told.session, told.id)
+        known = turns.get_call(self.workspace.db, told.session, told.id)
         if told.closed_ns is None:
             closed = told.opened_ns if known is None else known.closed_ns
             told = replace(told, closed_ns=closed)
+        self._put(told, known, turns.open_call)
+
+    def _put(self, told: _R, known: _R | None, put: Callable[[Db, _R], None]) -> None:
         changes = told != known and self._may_change(told.session)
         if changes:
-            turns.open_call(db, told)
+            put(self.workspace.db, told)
         self._count(changes)
 
     def _event(self, told: EventLine) -> None:

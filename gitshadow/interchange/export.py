@@ -3,7 +3,7 @@
 Invariant: only lines whose owner is known are given away; what a format cannot name is named.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gitshadow.blame.classification import Credit
@@ -12,7 +12,6 @@ from gitshadow.blame.line_sets import Part, Portion, Portions
 from gitshadow.blame.scope import LineScope, ScopeKind, named_range
 from gitshadow.interchange.claims import FileSpans, SpanWriter, runs
 from gitshadow.model import Actor, Oid
-from gitshadow.query import params as read
 from gitshadow.query.resolve import session_of
 from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
@@ -47,7 +46,7 @@ class CommitChange:
         return rfc3339(self.ts_ns) or ""
 
 
-def chosen(context: RecorderContext, params: read.Params) -> Chosen:
+def chosen(context: RecorderContext, words: Iterable[str]) -> Chosen:
     """Return what the words name: sessions by id, commits by revision or range.
 
     Raises:
@@ -57,7 +56,7 @@ def chosen(context: RecorderContext, params: read.Params) -> Chosen:
     found: set[str] = set()
     commits: dict[Oid, None] = {}
     ranges = False
-    for word in read.strings(params, "words"):
+    for word in words:
         known = sessions.by_prefix(ws.db, word)
         scope = None if known else named_range(context, word)
         if scope is None:
@@ -69,7 +68,8 @@ def chosen(context: RecorderContext, params: read.Params) -> Chosen:
 
 
 def _commits(context: RecorderContext, scope: LineScope) -> list[Oid]:
-    assert scope.commit is not None
+    if scope.commit is None:
+        return []
     if scope.kind is ScopeKind.ADDED:
         return [scope.commit]
     return context.workspace.git.commits_between(scope.base, scope.commit)
@@ -84,15 +84,16 @@ class Exporting:
         self._owning = Owning(context)
         self._portions = Portions(context, self._owning)
 
-    def commits(self) -> Iterator[CommitChange]:
-        """Yield each commit that brought a line of somebody known, oldest first."""
+    def commits(self) -> Iterator[tuple[Oid, CommitChange]]:
+        """Yield each commit that brought a line of a known author, oldest first."""
         for commit in self._listed():
             info = self._ws.repo.commit(commit)
             person = info.author.decode("utf-8", "replace")
             parts = self._portions.added_by(commit, ())
             files = list(self._files(parts, person))
             if files:
-                yield CommitChange(commit, info.author_time * 1_000_000_000, files)
+                ts_ns = info.author_time * 1_000_000_000
+                yield commit, CommitChange(commit, ts_ns, files)
 
     def uncommitted(self) -> CommitChange | None:
         """Return what is not committed yet; None for nothing, or where commits were named."""

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.interchange import agent_trace
-from gitshadow.interchange.agent_trace import Record, TraceOrigin
+from gitshadow.interchange.agent_trace import TraceOrigin
 from gitshadow.interchange.claims import (
     ExternalClaim,
     FileSpans,
@@ -21,6 +21,7 @@ from gitshadow.interchange.claims import (
     SpanWriter,
     runs,
 )
+from gitshadow.messages.codec import JsonObject
 from gitshadow.model import Actor, Oid, RepoPath
 
 SCHEMA = json.loads(
@@ -35,7 +36,7 @@ CODEX = SpanWriter("codex", "s-2", "other", "gpt-5.5", "c2", "high")
 PERSON = SpanWriter(person="T <t@x>")
 
 
-def valid(record: Record) -> None:
+def valid(record: JsonObject) -> None:
     checker = jsonschema.FormatChecker(["uuid"])
     jsonschema.Draft202012Validator(SCHEMA, format_checker=checker).validate(record)
     datetime.fromisoformat(str(record["timestamp"]))
