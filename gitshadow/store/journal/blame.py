@@ -2,9 +2,8 @@
 
 A claim says who wrote lines of a commit. It is never evidence for an event; importing one source
 again replaces its claims of a commit.
-A snapshot is what the replay of a file came to after some of its events. It is derived: a row may
-go at any time, and a trigger drops them all when a row of `events` goes or changes.
-Invariant: a snapshot's row has everything that must still hold for it to be used.
+A snapshot is the result of the replay of a file after some of its events. It is derived, so any row
+may be deleted at any time. Its row has everything that must still be true for it to be used.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -59,6 +58,7 @@ _STANDING = (
 )
 _FED = "SELECT seq, fed FROM blame_states WHERE worktree = ? AND path = ?"
 _DROP = "DELETE FROM blame_states WHERE worktree = ? AND path = ? AND seq = ?"
+# A table with rowids: they tell which snapshots were stored first.
 _SIZES = "SELECT rowid, length(data) FROM blame_states ORDER BY rowid DESC"
 _TRIM = "DELETE FROM blame_states WHERE rowid <= ?"
 _LAST = 1 << 62
@@ -91,6 +91,7 @@ def newest_states(
 ) -> Iterator[BlameState]:
     """Yield the snapshots of a file, none after the event `until`, each read when asked for."""
     below = _LAST if until is None else until + 1
+    # One at a time, because a snapshot of a large file is large and the newest one usually fits.
     while (state := _STATES.get(db, _NEWEST, worktree, path, below)) is not None:
         yield state
         below = state.seq

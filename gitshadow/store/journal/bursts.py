@@ -1,8 +1,7 @@
 """Bursts: the events of one session that belong together.
 
-With turns a burst is the turn; without, an idle gap ends it; a checkout that the session did not
-make itself ends it in both cases.
-Invariant: a burst is of one session in one worktree; its ordinal only grows.
+With turns a burst is the turn; without, an idle gap ends it. In both cases a checkout ends it that
+the session did not make itself. A burst belongs to one session in one worktree.
 """
 
 from collections.abc import Collection
@@ -61,8 +60,10 @@ def assign(
 def apart(db: Db, burst: Burst, pending: Collection[Burst]) -> Burst:
     """Return a new burst with an ordinal and id that no pending one of its session has.
 
-    `pending` are the bursts of the same batch, which the journal does not know yet.
+    `pending` are the bursts of the same batch.
     """
+    # They are stored at the end of the batch, in one transaction with their rows, so the journal
+    # would give the same ordinal out again.
     taken = [
         one.ordinal
         for one in pending
@@ -91,10 +92,11 @@ def put(db: Db, burst: Burst) -> None:
 
 
 def recount(db: Db, changed: Collection[str | None]) -> None:
-    """Have bursts span the events that they have now; one without any goes.
+    """Set the span of bursts from the events that they have now; one without any is deleted.
 
     Call it inside `db.write()`.
     """
+    # A row that left may have been the first, the last or the only one, so the span is read anew.
     for burst in changed:
         row = db.row(
             "SELECT MIN(ts_ns), MAX(ts_ns), MIN(seq), MAX(seq) FROM events WHERE burst = ?",
@@ -167,6 +169,8 @@ def _fresh_id(db: Db, session: str, worktree: str, ordinal: int) -> str:
     digits = blake2b(
         f"{session}\0{worktree}\0{ordinal}".encode("utf-8", "surrogateescape")
     ).hexdigest()
+    # Short ids are for people to type. Two bursts share eight digits once in billions; then the id
+    # grows, because an id must name one burst.
     length = 8
     while get(db, f"b-{digits[:length]}") is not None:
         length += 2

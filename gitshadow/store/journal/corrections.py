@@ -1,7 +1,7 @@
 """Corrections: rows that turned out to belong to another session than their chain.
 
-A commit is never changed, so a later commit of the same chain names the author of its rows.
-Invariant: a correction changes rows of its own chain only; the bursts follow.
+Others may have fetched a commit, so it is never changed: a later commit of the same chain names the
+author of its rows. A correction changes rows of its own chain only, and the bursts follow.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _CHANGE = (
 
 
 class Correction(NamedTuple):
-    """Hold the author that some rows of a chain turned out to have.
+    """The author that some rows of a chain turned out to have.
 
     `runs` are the first and last number of each run of rows; `burst` is the one they join.
     """
@@ -44,6 +44,8 @@ def apply(db: Db, one: Correction) -> None:
 
     Doing it again changes nothing more.
     """
+    # The holder of each row is compared, because its session may be another one since an earlier
+    # correction. A commit speaks for the rows of its own chain only.
     found = [row for run in one.runs for row in db.rows(_ROWS, (*run, one.chain))]
     db.run_many(
         "INSERT OR REPLACE INTO corrections VALUES (?, ?)",
@@ -59,6 +61,8 @@ def forget(db: Db, session: str, worktree: str) -> frozenset[int]:
 
     Call it inside `db.write()`, and `restore` these rows next.
     """
+    # A correction commit has no row of its own. If a power cut takes one, its changes are only in
+    # the journal, and the authors must be read from the commits that are left.
     rows = "SELECT seq FROM corrections JOIN events USING (seq) WHERE chain = ? AND worktree = ?"
     found = db.rows(rows, (session, worktree))
     db.run_many("DELETE FROM corrections WHERE seq = ?", found)
@@ -108,6 +112,7 @@ def drop_chain(db: Db, chain: str) -> None:
     found = db.rows(
         f"SELECT DISTINCT burst FROM events WHERE seq IN ({rows})", (chain,)
     )
+    # Their commits are on this chain and go with its ref, so the rows would name nothing.
     db.run(f"DELETE FROM events WHERE seq IN ({rows})", (chain,))
     db.run("DELETE FROM corrections WHERE chain = ?", (chain,))
     bursts.recount(db, {burst for (burst,) in found})

@@ -1,7 +1,7 @@
 """The journal's connection: one SQLite file, opened, migrated and locked here.
 
-Invariant: `sqlite3.Error` never leaves this package; a journal from a newer version is never
-written to. SQLite WAL mode, https://sqlite.org/wal.html.
+No `sqlite3.Error` leaves this package. A journal from a newer version is never written to.
+SQLite WAL mode, https://sqlite.org/wal.html.
 """
 
 import os
@@ -19,6 +19,8 @@ from gitshadow.store.journal.schema import VERSION
 Value = str | bytes | int | None
 Row = tuple[Any, ...]
 
+# A transaction of ours takes milliseconds, so only a stuck process holds the lock for longer. Hooks
+# wait less (`be_patient`): their agent waits for them, and their payload can wait in the spool.
 _BUSY_MS = 5000
 _LOOK_S = 0.1
 _STORAGE_TROUBLE = (
@@ -31,16 +33,17 @@ _DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 _NO_TEXT = "Could not decode to UTF-8"
 """What the binding says of a cell of text that is none."""
 _REINDEX = "git agent-undo reindex"
-# How often each file is open in this process, and whoever is about to open one.
+# How often each file is open in this process: `_check_file` must not touch one that is. The lock
+# makes the check and the entry one step for threads.
 _OPEN: Counter[tuple[int, int]] = Counter()
 _OPENING = threading.Lock()
-# Text with lone surrogates and integers of more than 64 bits are refused by the binding itself.
-# A message of SQLite that quotes a damaged name is decoded by the binding.
+# The binding itself refuses lone surrogates and integers of more than 64 bits. It also decodes
+# SQLite's messages, and fails where one quotes a damaged name.
 _FAILURES = (sqlite3.Error, UnicodeError, OverflowError)
 
 
 class Db:
-    """Hold one open journal. Reads work anywhere, writes inside `write()`."""
+    """One open journal. Reads work anywhere, writes inside `write()`."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection = connection
@@ -71,7 +74,13 @@ class Db:
             _check_file(path, empty_is_new=create)
             db = cls(connect(path), path)
         try:
+            # In WAL mode readers never wait for the writer, so prompts and completion are answered
+            # while the daemon records.
             db.run("PRAGMA journal_mode = WAL")
+            # NORMAL can lose the last transactions in a power cut, but never damages the file, and
+            # the refs have what was lost (https://sqlite.org/pragma.html#pragma_synchronous). The
+            # intents of agent programs are in no ref, and must be on the disk before a tool runs:
+            # they ask for FULL.
             db.run(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             db.run("PRAGMA temp_store = MEMORY")
             db._migrate()
@@ -90,7 +99,7 @@ class Db:
 
     @classmethod
     def look(cls, path: str) -> "Db":
-        """Open a journal of this version to be read only, and hardly wait for anybody.
+        """Open a journal of this version for reading, and hardly wait for a lock.
 
         Raises:
             JournalError: it is missing, damaged, locked or of another version.
@@ -108,7 +117,7 @@ class Db:
 
     @classmethod
     def view(cls, path: str) -> "Db":
-        """Open a journal to be looked at, also where nothing can be written.
+        """Open a journal for reading, also on a file system where nothing can be written.
 
         Raises:
             JournalError: as `open`; nothing can be written, and it is from another version.
@@ -127,7 +136,7 @@ class Db:
         return db
 
     def be_patient(self, seconds: float) -> None:
-        """Wait that long, and no longer, for another process that writes."""
+        """Set how long a transaction waits for another process that writes."""
         self.run(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
     def close(self) -> None:
@@ -152,6 +161,9 @@ class Db:
         if self._depth:
             yield
             return
+        # A plain BEGIN takes the write lock at the first write. If another process wrote since our
+        # first read, that fails at once with SQLITE_BUSY, whatever the timeout
+        # (https://sqlite.org/lang_transaction.html). IMMEDIATE waits here, before any work is done.
         self.run("BEGIN IMMEDIATE")
         self._depth = 1
         try:
@@ -164,15 +176,17 @@ class Db:
             self._depth = 0
 
     def version(self) -> tuple[int, int]:
-        """Return what is another one after each change of the journal, whoever made it."""
+        """Return a value that differs after each change of the journal, whoever made it."""
+        # `data_version` counts only what other connections committed, `total_changes` only what
+        # this one changed (https://sqlite.org/pragma.html#pragma_data_version).
         return self._connection.total_changes, self.number("PRAGMA data_version")
 
     def damage(self) -> str | None:
-        """Return what is wrong with the file, None for nothing; each page and row is read."""
+        """Return what is wrong with the file, None if nothing is; reads each page and row."""
         return _damage(self._connection)
 
     def define(self, name: str, function: Callable[[Any], Value]) -> None:
-        """Have statements of this connection know a function of one value."""
+        """Define an SQL function of one value for this connection."""
         self._connection.create_function(name, 1, function, deterministic=True)
 
     def run(self, sql: str, values: Sequence[Value] = ()) -> int:
@@ -197,7 +211,9 @@ class Db:
             raise self._failure(error) from error
 
     def each(self, sql: str, values: Sequence[Value] = ()) -> Iterator[Row]:
-        """Yield the rows of a query as they are read, where they need not be held together."""
+        """Yield the rows of a query as they are read."""
+        # The half million states of a large worktree, fetched at once, left holes in the heap that
+        # the process never gave back.
         try:
             yield from self._connection.execute(sql, values)
         except _FAILURES as error:
@@ -217,8 +233,10 @@ class Db:
         return row[0] if row is not None and isinstance(row[0], int) else 0
 
     def _failure(self, error: Exception) -> JournalError:
-        """Return what to raise; what a statement needs can be another part of the schema now."""
+        """Return what to raise for a failure of a statement."""
         failure = _wrap(error)
+        # SQLite says `no such column` also where a flipped byte has changed a name in the schema.
+        # Only then is the journal damaged, and `reindex` the remedy.
         if getattr(error, "sqlite_errorname", "") == "SQLITE_ERROR":
             with suppress(*_FAILURES):
                 if schema.damaged_part(self._connection) is None:
@@ -231,6 +249,7 @@ class Db:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         except sqlite3.Error:
+            # A transaction that cannot be rolled back would keep the write lock. Closing ends it.
             self._connection.close()
 
     def _migrate(self) -> None:
@@ -238,6 +257,7 @@ class Db:
         if version == VERSION:
             return
         with self.write():
+            # Another process may have migrated it while we waited for the lock.
             version = self.number("PRAGMA user_version")
             if version > VERSION:
                 raise _newer(version)
@@ -247,7 +267,7 @@ class Db:
 
 
 def is_damaged(path: str) -> bool:
-    """Tell whether a journal cannot be read in full; it is only looked at."""
+    """Return whether a journal cannot be read in full; it is not changed."""
     try:
         _check_file(path, empty_is_new=False)
         connection = connect(path, read_only=True)
@@ -262,7 +282,7 @@ def is_damaged(path: str) -> bool:
 
 
 def damage_behind(error: Exception, path: str) -> JournalError | None:
-    """Return what to say where an unexpected error comes from a damaged journal, None for else."""
+    """Return the error to report if a damaged journal caused an unexpected error, else None."""
     if isinstance(error, OSError | MemoryError) or not os.path.exists(path):
         return None
     return _damaged("it is damaged") if is_damaged(path) else None
@@ -279,7 +299,7 @@ def _damage(connection: sqlite3.Connection) -> str | None:
 
 
 def is_of_this_version(path: str) -> bool:
-    """Tell whether a journal has this version's schema; it is only looked at.
+    """Return whether a journal has this version's schema; it is not changed.
 
     Raises:
         JournalError: it cannot be read.
@@ -298,7 +318,9 @@ def refuse_newer(path: str) -> None:
 
 
 def _create(path: str) -> None:
-    """Make the file and its directory, private whatever the umask; what is there stays."""
+    """Create the file and its directory, private whatever the umask, unless they exist."""
+    # SQLite would create the file with the umask's permissions, and it gives the log and the shared
+    # memory those of the file (findCreateFileMode in its os_unix.c).
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -318,9 +340,13 @@ def connect(
 
     SQLite makes no file to lock one that is `frozen`, so nobody may write it meanwhile.
     """
+    # These characters end or escape the path in a URI (https://sqlite.org/uri.html).
     for plain, quoted in (("%", "%25"), ("?", "%3f"), ("#", "%23")):
         path = path.replace(plain, quoted)
     try:
+        # isolation_level=None: else the module begins deferred transactions of its own before each
+        # write (sqlite3, "Transaction control"), and `write` could not begin one. Python's default
+        # cache of 128 statements is smaller than the number of statements here.
         return sqlite3.connect(
             f"file:{path}?mode={'ro' if read_only else 'rw'}&immutable={int(frozen)}",
             uri=True,
@@ -340,6 +366,7 @@ def _check_file(path: str, *, empty_is_new: bool) -> None:
     it, takes the process's locks from it, and then another process takes the write-ahead log away
     (https://sqlite.org/howtocorrupt.html, 2.2).
     """
+    # A Git directory can come in an archive: a link here may lead to a file of the user's.
     if os.path.islink(path):
         raise _damaged("it is a link")
     try:
@@ -377,7 +404,7 @@ def _on_read_only(path: str) -> bool:
 
 
 def _has_log(path: str) -> bool:
-    """Tell whether a write-ahead log holds rows that the file has not."""
+    """Return whether a write-ahead log has rows that the file does not have."""
     return os.path.exists(path + "-wal") and os.path.getsize(path + "-wal") > 0
 
 

@@ -1,7 +1,6 @@
 """Small named values of the journal; one of them is a history that a mirror returned.
 
-Invariant: a value is text; its writer knows its form. While a return is pending, the moment to
-restore is the one that was found first: what was recorded since is the loss itself.
+A value is text; its writer knows its form.
 """
 
 import json
@@ -40,6 +39,8 @@ def pending_return(db: Db) -> MirrorReturn | None:
         return None
     found = json.loads(text)
     came = MirrorReturn(found["mirror"], found["newest_ns"], found["came_ns"])
+    # While the return is pending, the moment to restore stays the one that was found first: what
+    # was recorded since then is the loss itself.
     followed = db.row(_SINCE, (OpKind.RESTORE.value, came.came_ns))
     return came if followed is None else None
 

@@ -1,7 +1,7 @@
 """What a shell offers for a word that is being typed: ids by their beginning, paths step by step.
 
-Invariant: every query is bounded by an index or by a table of few rows, whatever the history's
-size, and nothing is loaded but SQLite.
+It runs at the press of a key, so each query is bounded by an index or by a table of few rows,
+whatever the size of the history, and nothing but SQLite is loaded.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _LAST = "\U0010ffff"
 _MOST_NAMES = 500
 _MOST_SORTED = 2000
 _AFTER_SLASH = b"0"  # the byte after `/`
-# Where each kind's ids stand: table, id, what is said of one, its time, what sorts them.
+# Where the ids of each kind are: table, id, description, time, and what sorts them.
 _SOURCES = {
     "session": ("sessions", "id", "coalesce(agent, actor)", "started_ns", "started_ns"),
     "turn": ("turns", "id", "prompt", "started_ns", "started_ns"),
@@ -28,7 +28,7 @@ _SOURCES = {
 
 
 class Offer(NamedTuple):
-    """Hold one id with what is said of it and its time."""
+    """One id with its description and time."""
 
     value: str
     note: str | None
@@ -50,6 +50,8 @@ def ids(db: Db, kind: str, prefix: str, most: int) -> list[Offer]:
     table, name, note, when, order = _SOURCES[kind]
     values: tuple[str | int, ...] = (most,)
     if prefix:
+        # With 300,000 calls, those that begin alike took 200 ms to sort. The first two thousand by
+        # the alphabet are enough to choose from.
         bounds = f"{name} >= ? AND {name} < ? LIMIT {_MOST_SORTED}"
         table = f"(SELECT * FROM {table} WHERE {bounds})"
         values = (prefix, prefix + _LAST, most)
@@ -82,6 +84,8 @@ def _steps(
 ) -> Iterator[bytes]:
     top = prefix[: prefix.rfind(b"/") + 1]
     after = prefix
+    # One search of the index per name: the next one begins behind everything in a directory that
+    # was found, so a directory costs the same whatever is in it.
     for _ in range(_MOST_NAMES):
         row = db.row(
             f"SELECT path FROM {source} ORDER BY path LIMIT 1", (*values, after)

@@ -1,7 +1,7 @@
 """Ops: recorded restores, and the write-ahead steps of one that is being applied.
 
-Invariant: an op is `applying` from before its first change of a file until its commit is published
-or everything it did was rolled back.
+An op is `applying` from before its first change of a file until its commit is published or
+everything it did was rolled back, so a crash at any point leaves a row that says what to repair.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ _PUT_STEP = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpStep:
-    """Hold one planned change of one path, written down before it is made."""
+    """One planned change of one path, journaled before it is made."""
 
     index: int
     path: RepoPath
@@ -35,7 +35,7 @@ class OpStep:
 
 
 class EndedOps(NamedTuple):
-    """Say how many ops are done, and when the newest of them was begun."""
+    """How many ops are done, and when the newest of them began."""
 
     done: int
     newest_ns: int
@@ -64,7 +64,8 @@ def list_ops(db: Db, worktree: str | None = None) -> list[Op]:
 
 
 def done_in_order(db: Db, worktree: str | None = None) -> list[Op]:
-    """Return the finished ops, newest first: by their rows, whatever the clock said."""
+    """Return the finished ops, newest first."""
+    # By the numbers of their rows: a clock that was set back would make an older op the newest.
     return _OPS.rows(
         db,
         "WHERE status = 'done' AND (?1 IS NULL OR worktree = ?1)"

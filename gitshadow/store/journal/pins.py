@@ -1,7 +1,4 @@
-"""Pins: named snapshots that retention keeps.
-
-Invariant: a pin's row stands exactly as long as its ref.
-"""
+"""Pins: named snapshots that retention keeps. A pin has a row exactly as long as it has a ref."""
 
 from dataclasses import dataclass
 
@@ -12,7 +9,7 @@ from gitshadow.store.journal.table import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """Hold one named snapshot."""
+    """One named snapshot."""
 
     name: str
     ref: str

@@ -1,8 +1,4 @@
-"""Dropping sessions from the journal.
-
-Invariant: a tombstone stands before the ref goes, because a deleted ref of ours has no reflog; the
-session's own row goes last, so what a crash interrupted is found again.
-"""
+"""Deleting sessions from the journal, in steps that a crash may interrupt."""
 
 import json
 from collections.abc import Collection, Iterator, Sequence
@@ -50,6 +46,8 @@ _LOG = "SELECT seq, session, turn, call, kind, ts_ns, body FROM saga_log ORDER B
 
 def bury(db: Db, session: str, now_ns: int, chains: Sequence[Chain]) -> None:
     """Write down what is about to be dropped; call it inside `db.write()`."""
+    # Written before the ref is deleted: our refs have no reflog, so afterwards nothing would tell
+    # that the session was dropped on purpose, or what its tips were.
     tips = {chain.ref: chain.tip for chain in chains}
     text = json.dumps({"dropped_ns": now_ns, "tips": tips})
     meta.put(db, f"tombstone:{session}", text)
@@ -98,11 +96,13 @@ def drop_chains(db: Db, session: str) -> None:
 
 
 def drop_some(db: Db, session: str, rows: int) -> bool:
-    """Forget a part of a session's events, or all the rest of it; tell whether it is gone.
+    """Delete a part of a session's events, or all the rest of it; return whether it is gone.
 
     Call it inside `db.write()`.
     """
     corrections.drop_chain(db, session)
+    # In parts, so that no other writer waits long. The session's own row is deleted last: after a
+    # crash, `buried` finds the session by it and continues.
     if db.run(_SOME, (session, rows)) == rows:
         return False
     db.run(_STEPS, (session,))
@@ -132,9 +132,6 @@ def drop_commits(db: Db, session: str, worktree: str, kept: Collection[Oid]) -> 
     return len(lost)
 
 
-# -- agent programs ------------------------------------------------------------------------------
-
-
 def programs(db: Db) -> dict[str, tuple[int, int, bool]]:
     """Return the sessions of agent programs: first and last moment, and whether one is at work.
 
@@ -151,7 +148,7 @@ def programs(db: Db) -> dict[str, tuple[int, int, bool]]:
 def drop_program(db: Db, session: str) -> None:
     """Forget all that an agent program's session left here; call it inside `db.write()`.
 
-    The log is one chain of digests over all sessions, so what follows is chained anew.
+    The log is one chain of digests over all sessions, so the rows that follow get new digests.
     """
     with unlocked(db):
         for table in _saga_tables(db):
@@ -161,6 +158,7 @@ def drop_program(db: Db, session: str) -> None:
 
 def _saga_tables(db: Db) -> list[str]:
     sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'saga_*'"
+    # Read from the schema, so that a table that a later version adds is not forgotten.
     found = [str(row[0]) for row in db.rows(sql)]
     has = "SELECT COUNT(*) FROM pragma_table_info(?) WHERE name = 'session'"
     return [table for table in found if db.number(has, (table,))]
@@ -168,7 +166,9 @@ def _saga_tables(db: Db) -> list[str]:
 
 @contextmanager
 def unlocked(db: Db) -> Iterator[None]:
-    """Lift what keeps rows from being changed, for the block alone."""
+    """Drop the triggers that keep rows from being changed, for the block."""
+    # Schema changes are part of the transaction (https://sqlite.org/lang_transaction.html): if it
+    # fails or the process dies, the triggers are back.
     sql = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name GLOB 'saga_*'"
     triggers = db.rows(sql)
     for name, _ in triggers:

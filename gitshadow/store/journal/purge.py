@@ -1,9 +1,7 @@
 """Purging in the journal: contents that rows name are replaced, and texts in its columns.
 
-Names (ids, paths, keys) stay, because rows refer to each other by them.
-Invariant: a note exists from before the first change until after the last, so what a crash
-interrupted is done again; after `squeeze` no page of the file, used or free, holds what was
-replaced.
+Names (ids, paths, keys) stay, because rows refer to each other by them. A note exists from before
+the first change until after the last, so a purge that a crash interrupted is repeated.
 """
 
 import json
@@ -29,6 +27,7 @@ _COMMITS = (
 )
 _ROWS = (("events", "seq"), ("op_steps", "op, idx"))
 _OIDS = ("before_oid", "after_oid")
+# Rows refer to each other by these. A replaced part of an id cut rows off their chain once.
 _NAMES = frozenset(
     (
         "id",
@@ -51,6 +50,7 @@ _NAMES = frozenset(
     )
 )
 _HELD = "SELECT session, id FROM saga_calls WHERE outcome = 'held' AND is_held(intent)"
+# An inverse whose arguments were replaced would do something else than reverse its call.
 _OUTSIDE = (
     "UPDATE saga_calls SET undo = 'kept', error = 'purged'"
     " WHERE undo IN ('planned', 'failed', 'in_doubt') AND is_held(inverse)"
@@ -177,6 +177,8 @@ def rename(db: Db, stands_for: Callable[[RepoPath | None, Oid], Oid | None]) -> 
 
 def rename_commits(db: Db, commits: Mapping[Oid, Oid]) -> None:
     """Have rows name what stands for commits; call it inside `db.write()`."""
+    # No index leads from a commit to its rows, so one UPDATE per commit would read the whole table
+    # each time. The join reads it once.
     db.run("CREATE TEMP TABLE moved (old TEXT PRIMARY KEY, new TEXT) WITHOUT ROWID")
     db.run_many("INSERT INTO moved VALUES (?, ?)", list(commits.items()))
     for table, column in _COMMITS:
@@ -185,6 +187,7 @@ def rename_commits(db: Db, commits: Mapping[Oid, Oid]) -> None:
             f" WHERE {column} IN (SELECT old FROM moved)"
         )
     db.run("DROP TABLE moved")
+    # Snapshots name commits and contain lines; they are only a cache.
     db.run("DELETE FROM blame_states")
 
 
@@ -231,13 +234,16 @@ def clear_texts(db: Db, forms: Sequence[bytes], found: TextCounts) -> None:
 
 
 def squeeze(db: Db) -> None:
-    """Rewrite the file, so that none of its pages has what was replaced or deleted.
+    """Rewrite the file, so that no page, used or free, has what was replaced or deleted.
 
     Raises:
         JournalError: another process reads or writes it, or there is no room for a second one.
     """
+    # SQLite leaves old bytes in free pages and in the log. VACUUM writes every page anew, and
+    # folding before and after it empties the log (https://sqlite.org/lang_vacuum.html).
     db.fold()
-    db.run("PRAGMA temp_store = FILE")  # a journal may be larger than the memory
+    # VACUUM copies the whole journal, which may be larger than the memory.
+    db.run("PRAGMA temp_store = FILE")
     db.run("VACUUM")
     db.run("PRAGMA temp_store = MEMORY")
     db.fold()
@@ -251,12 +257,14 @@ def in_bytes(path: str, forms: Sequence[bytes]) -> bool:
         while chunk := handle.read(_CHUNK):
             if holds(tail + chunk, forms):
                 return True
+            # A text may begin in one chunk and end in the next.
             tail = (tail + chunk)[-overlap:] if overlap else b""
     return False
 
 
 def in_copy(path: str, forms: Sequence[bytes]) -> bool:
     """Return whether a journal that was set aside contains any form, as far as it is readable."""
+    # The bytes are searched first, because free pages have old values too.
     if in_bytes(path, forms) or in_bytes(path + "-wal", forms):
         return True
     try:

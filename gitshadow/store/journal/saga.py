@@ -38,6 +38,8 @@ _LOG = Table("saga_log", SagaLogRow)
 _EVENTS = Table("saga_events", SessionEvent)
 _OUTBOX = Table("saga_outbox", Held, key="session, turn, call")
 _CLASS = _CALLS.columns.index("class")
+# The newest event's number goes with the digest, so that a search for repeated effects reads only
+# the ranges that rewinds hid, by the key.
 _BEGUN = (
     "INSERT OR IGNORE INTO saga_effects SELECT ?1, ?2, COALESCE(MAX(seq), -1), ?3, ?4"
     " FROM saga_events WHERE session = ?1"
@@ -49,6 +51,8 @@ _STANDING = (
     " AND (c.outcome IS NULL OR c.outcome IN ('success', 'held', 'raised'))"
     " AND c.undo NOT IN ('done', 'skipped', 'resolved') ORDER BY e.seq DESC LIMIT 1"
 )
+# Compare-and-set in one statement: of two processes that read the same row, one changes it, and the
+# other sees that no row was changed. An expired lease belongs to nobody any more.
 _CLAIM = (
     "UPDATE saga_calls SET undo = 'running', attempts = attempts + 1, owner = ?,"
     " lease_ns = ? WHERE session = ? AND turn = ? AND id = ? AND (undo IN ('planned', 'failed')"
@@ -86,6 +90,8 @@ def save(db: Db, rows: Iterable[SagaRow]) -> None:
     Raises:
         JournalError: nothing of it stands.
     """
+    # An outcome and its inverse must not be apart: with the first alone an undo would leave the
+    # effect, with the second alone it would reverse what never happened.
     with db.write():
         for row in rows:
             if isinstance(row, SagaEntry):
@@ -105,9 +111,9 @@ def save(db: Db, rows: Iterable[SagaRow]) -> None:
 
 
 def claim(db: Db, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
-    """Take a compensation for one attempt, by compare-and-set; tell whether it is ours.
+    """Claim a compensation for one attempt, by compare-and-set; return whether it is ours.
 
-    One that another owner has taken is free again when its lease has run out.
+    A claim of another owner ends with its lease.
     """
     values: tuple[Value, ...] = (
         *(owner, until_ns, call.session, call.turn, call.id),
@@ -118,7 +124,9 @@ def claim(db: Db, call: CallName, owner: str, now_ns: int, until_ns: int) -> boo
 
 
 def free_leases(db: Db, session: str) -> None:
-    """Let go of what dead processes had claimed: who holds the session's lock knows that."""
+    """Release the claims of dead processes; the caller holds the session's lock."""
+    # The lock is exclusive, so whoever made these claims is gone. Without this an undo would wait
+    # for leases to run out.
     with db.write():
         db.run(
             "UPDATE saga_calls SET lease_ns = 0 WHERE session = ? AND undo = 'running'",
@@ -131,7 +139,7 @@ def free_leases(db: Db, session: str) -> None:
 
 
 def held_due(db: Db, session: str, now_ns: int) -> list[Held]:
-    """Return the calls to send now, and those whose sender died; in the order of their holding."""
+    """Return the calls to send now, and those whose sender died; the first held comes first."""
     return _OUTBOX.rows(
         db,
         "WHERE session = ? AND (state = 'due' AND due_ns <= ?"
@@ -211,7 +219,7 @@ def unsettled(db: Db, session: str | None = None) -> list[SagaCall]:
 
 
 def next_to_close(db: Db, now_ns: int, session: str | None = None) -> SagaCall | None:
-    """Return the call that can be taken back for the shortest time from now, or None."""
+    """Return the call that will be the next to be past undoing, or None."""
     found = _calls(
         db,
         "WHERE expires_ns IS NOT NULL AND undo IN ('planned', 'failed')"
@@ -242,7 +250,7 @@ def sessions_with_work(db: Db) -> list[str]:
 
 
 def unfinished(db: Db, session: str) -> bool:
-    """Tell whether an undo of a session has not come to its end."""
+    """Return whether an undo of a session has not ended."""
     sql = "SELECT 1 FROM saga_ops WHERE session = ? AND status <> 'done' LIMIT 1"
     return db.row(sql, (session,)) is not None
 
@@ -268,6 +276,8 @@ def broken_at(db: Db) -> int | None:
 
 
 def _add_entry(db: Db, note: SagaEntry) -> None:
+    # Each digest covers the one before it, so a row that is changed or removed later breaks the
+    # chain at the next row. The write lock is held: nobody adds a row in between.
     row = db.row("SELECT seq, digest FROM saga_log ORDER BY seq DESC LIMIT 1")
     seq, before = (row[0] + 1, row[1]) if row is not None else (1, "")
     db.run(
@@ -284,6 +294,7 @@ def _calls(db: Db, rest: str, *values: Value) -> list[SagaCall]:
 
 
 def _call(row: Row) -> SagaCall:
+    # A damaged cell must not look like a call of some class: the class decides what an undo does.
     if not isinstance(row[_CLASS], str):
         raise JournalError("could not read a call: its class is not a string")
     return _CALLS.load(row)
@@ -361,6 +372,8 @@ def state_delta(db: Db, session: str, seq: int) -> dict[str, str | None]:
     Its cost is that of what was set since, whatever the session holds.
     """
     sql = "SELECT DISTINCT key FROM saga_state WHERE session = ? AND seq >= ? ORDER BY key"
+    # Only keys that were set since then can differ, and the index `saga_state_seq` finds them: a
+    # rewind of a long session costs what changed, not what the session holds.
     keys = [row[0] for row in db.rows(sql, (session, seq))]
     found = {}
     for key in keys:

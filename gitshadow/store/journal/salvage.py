@@ -1,8 +1,8 @@
 """What a damaged or replaced journal still gives: rows that the refs do not hold.
 
 Prompts, models, claims of others, gaps, turns and calls that wrote nothing, touches, liveness, ops
-without a commit, the steps and reports of ops, and all about the turns of agent programs.
-Invariant: the old file is only read; a table that breaks half-way gives the rows before the break.
+without a commit, the steps and reports of ops, and all about the turns of agent programs. The old
+file is only read; a table that is broken half-way gives the rows before the break.
 """
 
 import sqlite3
@@ -14,15 +14,15 @@ from gitshadow.store.journal import schema
 from gitshadow.store.journal.db import Db, Row, connect, refuse_newer
 from gitshadow.store.journal.schema import VERSION
 
-# Of a journal of any version: what later ones have more holds for no gap.
+# Columns that later versions added have their defaults in a gap row, so older journals can be read.
 _GAP_COLUMNS = (
     "seq, ts_ns, worktree, kind, path, old_path, before_oid, before_mode, after_oid,"
     " after_mode, actor, session, agent, turn, call, tool, confidence, reason, candidates,"
     " burst, commit_oid, op, offline, switched, note, 0, 0"
 )
 
-# Each query of the old journal with the statement that its rows are bound to in the new one.
-# The first insert what the refs know nothing of, the others add to what came back from them.
+# Each query of the old journal, with the width of the table that its rows are inserted into. The
+# refs know nothing of these rows; _DETAILS adds to rows that the refs have rebuilt.
 _COPIES = (
     ("sessions", "SELECT * FROM sessions", 11),
     ("turns", "SELECT * FROM turns", 6),
@@ -69,7 +69,7 @@ _DETAILS = (
         "SELECT open, id FROM bursts",
         "UPDATE OR IGNORE bursts SET open = ? WHERE id = ?",
     ),
-    # An op that a crash interrupted is finished or rolled back by the next command.
+    # The next command finishes or rolls back an op that a crash interrupted: it needs the status.
     (
         "ops",
         "SELECT status, report, id FROM ops",
@@ -81,7 +81,7 @@ _NEXT_SEQ = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next_seq'"
 
 @dataclass(slots=True)
 class Salvaged:
-    """Count the rows that came over, and name the tables that were damaged.
+    """How many rows were copied, and which tables were damaged.
 
     `next_seq` is the next sequence number as the old journal had it, 0 where it does not tell.
     """
@@ -106,7 +106,7 @@ def salvage(new: Db, old_path: str) -> Salvaged:
         done.damaged.append("all")
         return done
     try:
-        # Else a file that was cut short is refused whole (SQLite's btree.c, lockBtree).
+        # Without this SQLite refuses a file that was cut short as a whole (btree.c, lockBtree).
         old.execute("PRAGMA writable_schema = ON")
         old.text_factory = _text
         for table, query, width in _COPIES:
@@ -123,12 +123,13 @@ def salvage(new: Db, old_path: str) -> Salvaged:
             done.next_seq = row[0] or 0
     finally:
         old.close()
+    # Its op may have been in a part of the table that could not be read.
     new.run("DELETE FROM op_steps WHERE op NOT IN (SELECT id FROM ops)")
     return done
 
 
 def _is_younger(old: sqlite3.Connection, table: str) -> bool:
-    """Tell whether an old journal, of an earlier version, is whole without a table."""
+    """Return whether an earlier version's journal is complete without a table."""
     try:
         version = old.execute("PRAGMA user_version").fetchone()[0]
         named = "SELECT 1 FROM sqlite_master WHERE name = ?"

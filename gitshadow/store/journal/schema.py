@@ -1,8 +1,8 @@
 """The tables of the journal, the steps between their versions, and whether a file fits them.
 
-SQLite checks pages only. One byte that a disk lost turns a time into another, a word into none of
-its enum, text into bytes that are no text: `damaged_cell` reads each row once to find them.
-Invariant: a migration is never edited once released; `PRAGMA user_version` counts them.
+SQLite checks pages, not values. One flipped byte can give another time, a word that its enum does
+not have, or bytes that are not text: `damaged_cell` reads each row once to find them. A migration is
+never edited once released; `PRAGMA user_version` counts them.
 """
 
 import json
@@ -24,6 +24,10 @@ from gitshadow.model import (
 
 VERSION = 12
 
+# Paths are BLOB, because a name on Linux can be any bytes, and SQLite's TEXT must be UTF-8. Tables
+# that are looked up by a text key are WITHOUT ROWID: the row is in the key's own tree, so a look
+# needs one search instead of two (https://sqlite.org/withoutrowid.html). Partial indexes hold only
+# the rows that a query asks for, so that an ordinary event pays for few of them.
 MIGRATIONS: tuple[str, ...] = (
     """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -131,7 +135,8 @@ CREATE TABLE claims (
     PRIMARY KEY (commit_oid, path, first, source)
 ) WITHOUT ROWID;
 """,
-    # Derived: what replays came to. A row that goes or changes takes all of them along.
+    # `blame_states` is derived from events. The triggers drop it in the transaction that changes an
+    # event, so no snapshot outlives the rows that it was computed from, whoever deletes them.
     """
 CREATE TABLE blame_states (
     worktree TEXT NOT NULL, path BLOB NOT NULL, seq INTEGER NOT NULL,
@@ -248,6 +253,7 @@ _OID = re.compile(r"[0-9a-f]{40}")
 _REF = re.compile(r"refs/agent-undo/[a-z0-9][a-z0-9/-]*")
 _PAIR_OF_MODES = re.compile(r"[0-7]{4} [0-7]{4}")
 _NUMBER = re.compile(r"[0-9]{1,18}")
+# The last second of the year 9999: later times cannot be shown as a date.
 _LATEST_NS = 253_402_300_799 * 1_000_000_000
 _STORED = {"TEXT": str, "INTEGER": int, "BLOB": bytes}
 _LIST_TABLES = (
@@ -291,9 +297,9 @@ def statements(since: int, to: int = VERSION) -> Iterator[str]:
 
 
 def damaged_part(connection: sqlite3.Connection) -> str | None:
-    """Return the part of the schema that is not as its version makes it, None for none.
+    """Return the part of the schema that differs from what its version creates, or None.
 
-    What somebody added is left alone: an index of a person's own, statistics of SQLite.
+    Additional parts are ignored: a user's own index, SQLite's statistics.
 
     Raises:
         sqlite3.Error: the schema could not be read.
@@ -308,7 +314,9 @@ def damaged_part(connection: sqlite3.Connection) -> str | None:
 
 @cache
 def _made(version: int) -> frozenset[_Part]:
-    """Return the parts of the schema of one version, as SQLite writes them down."""
+    """Return the parts of the schema of one version, as SQLite stores them."""
+    # SQLite stores the text of each CREATE as it was typed. Only a database that is made by the
+    # same migrations has the same texts, so one in memory is the reference.
     connection = sqlite3.connect(":memory:")
     try:
         for statement in statements(0, version):

@@ -1,7 +1,6 @@
 """Sessions, their chains, and the models that their hooks named.
 
-Invariant: a session's id never changes; a chain's row moves only after its ref did; a model has a
-row only where it changed.
+The id of a session never changes. A model has a row only where it changed.
 """
 
 from gitshadow.model import Actor, Chain, Session
@@ -9,6 +8,8 @@ from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.table import Table
 
 _SESSIONS = Table("sessions", Session, micro_ns="started_ns")
+# A chain's row is written after its ref has moved. A crash in between leaves a ref that is ahead,
+# which the next start replays; a row that is ahead would name commits that no ref keeps alive.
 _CHAINS = Table("chains", Chain)
 # An Agent Trace record (0.1.0) takes no longer name of a model (`model_id`).
 _MOST_MODEL_CHARACTERS = 250
@@ -82,7 +83,7 @@ def close_rebuilt(db: Db, reason: str) -> None:
 
 
 def put_chain(db: Db, chain: Chain) -> None:
-    """Store where a chain stands; call it inside `db.write()`."""
+    """Store the tip of a chain; call it inside `db.write()`."""
     _CHAINS.put(db, chain)
 
 

@@ -62,7 +62,7 @@ def uncollected() -> Iterator[None]:
 
 
 class Flat(NamedTuple):
-    """Hold a state field by field, as the journal has it."""
+    """A state field by field, as the journal has it."""
 
     oid: str
     mode: int
@@ -126,8 +126,7 @@ class Looks(_Rows[Look]):
 class States(_Rows[FileState]):
     """Hold states by path.
 
-    `_named` leads from inodes to paths once somebody asked by inode. What is replaced or taken
-    out stays in it until there is too much of that: an answer is compared with the rows.
+    `_named` maps inodes to paths; it is built when somebody first asks by inode.
     """
 
     def __init__(self) -> None:
@@ -143,12 +142,14 @@ class States(_Rows[FileState]):
         return made
 
     def put(self, path: RepoPath, flat: Flat) -> None:
-        """Take over a row of the journal; quicker than by way of a value."""
+        """Store a row of the journal without making a value of it."""
+        # Half a million rows are loaded at a start, and a `FileState` for each would only be packed
+        # again.
         self._rows[path] = _packed(flat) or flat.state()
         self._name(flat.inode, path)
 
     def stands(self, path: RepoPath, look: Look | bytes) -> bool:
-        """Tell whether a path is known, was read safely and looks the same still."""
+        """Return whether a path is known, was read safely and still looks the same."""
         row = self._rows.get(path)
         if isinstance(row, bytes):
             return isinstance(look, bytes) and row.startswith(look)
@@ -167,6 +168,9 @@ class States(_Rows[FileState]):
 
     def named(self, inodes: Collection[int]) -> set[RepoPath]:
         """Return the paths whose file had one of some inodes."""
+        # A path that was removed or got another inode stays in the map, because finding its old
+        # entry would cost every write a look. So answers are compared with the rows, and the map is
+        # made anew when too much of it is stale.
         if self._named is None or self._stale > len(self._rows) + _MOST_STALE:
             self._named = {}
             for path, row in self._rows.items():
@@ -304,6 +308,7 @@ def below(db: Db, worktree: str, directory: RepoPath) -> list[RepoPath]:
     rows = db.rows(
         "SELECT path FROM file_state WHERE worktree = ? AND path > ? AND path < ?"
         " ORDER BY path",
+        # `0` is the byte after `/`, so the bounds are exactly the paths below it.
         (worktree, directory + b"/", directory + b"0"),
     )
     return [RepoPath(row[0]) for row in rows]
@@ -352,7 +357,7 @@ def clear(db: Db, worktree: str) -> None:
 
 
 def drop_states(db: Db, worktree: str) -> None:
-    """Forget what a worktree held, so that it is looked at anew; inside `db.write()`."""
+    """Forget a worktree's states, so that it is scanned again; call it inside `db.write()`."""
     db.run("DELETE FROM file_state WHERE worktree = ?", (worktree,))
     db.run("DELETE FROM worktrees WHERE id = ?", (worktree,))
 

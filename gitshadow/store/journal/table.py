@@ -1,7 +1,6 @@
 """Tables whose columns are the fields of one class.
 
-Invariant: a cell is checked where it is read: an unknown word or text that is not JSON raises
-`ValueError`.
+A cell is checked when it is read: an unknown word, or text that is not JSON, raises `ValueError`.
 """
 
 import json
@@ -105,6 +104,8 @@ def rows_by_prefix(
     db: Db, select: str, prefix: str, order: str, ids: Iterable[str] = ("id",)
 ) -> list[Row]:
     """Return the rows one of whose ids begins so; if one is equal, only the equal ones."""
+    # substr compares whole characters and knows no wildcards: in LIKE, `_` and `%` in an id would
+    # match anything, and case would not count.
     equal = " OR ".join(f"{name} = ?1" for name in ids)
     begins = " OR ".join(f"substr({name}, 1, length(?1)) = ?1" for name in ids)
     return db.rows(f"{select} WHERE {equal}", (prefix,)) or db.rows(
@@ -113,12 +114,12 @@ def rows_by_prefix(
 
 
 def version(oid: Oid | None, mode: int) -> FileVersion | None:
-    """Return what two columns say of a file, None where they are NULL."""
+    """Return the file version of two columns, None where they are NULL."""
     return None if oid is None else FileVersion(oid, mode)
 
 
 def version_cells(version: FileVersion | None) -> tuple[Oid | None, int | None]:
-    """Return the two columns that store what a file was."""
+    """Return the two columns that store a file version."""
     return (None, None) if version is None else (version.oid, version.mode)
 
 
@@ -128,6 +129,8 @@ def _put_sql(name: str, columns: Sequence[str], key: str | None) -> str:
     )
     if key is None:
         return f"INSERT OR REPLACE {into}"
+    # REPLACE deletes the row and inserts a new one, with a new rowid. Tables whose order is their
+    # rowid (`saga_ops`, `saga_outbox`) need the update.
     changed = ", ".join(f"{column} = excluded.{column}" for column in columns)
     return f"INSERT {into} ON CONFLICT ({key}) DO UPDATE SET {changed}"
 

@@ -1,6 +1,6 @@
 """Turns and calls: the windows in which an agent may have written.
 
-Invariant: a window is `[opened_ns, closed_ns)` of the file system's clock; it is closed once.
+A window is `[opened_ns, closed_ns)` in the file system's clock.
 """
 
 from collections.abc import Iterable, Sequence
@@ -49,7 +49,8 @@ def open_at(db: Db, moment_ns: int) -> list[Turn]:
     """Return the turns that were open at a moment, oldest first."""
     return _TURNS.rows(
         db,
-        "WHERE +started_ns <= ?1 AND (ended_ns IS NULL OR ended_ns > ?1)"
+        # Nearly every turn has begun by then; the index on `ended_ns` finds the few open ones.
+        "WHERE started_ns <= ?1 AND (ended_ns IS NULL OR ended_ns > ?1)"
         " ORDER BY started_ns, ordinal",
         moment_ns,
     )
@@ -139,10 +140,9 @@ def tool_counts(db: Db, session: str) -> list[tuple[str, str, int]]:
 def windows_between(
     db: Db, begin_ns: int, end_ns: int, slack_ns: int = 10_000_000
 ) -> list[Call]:
-    """Return every call whose window meets a closed interval, with its paths, oldest first.
-
-    The interval is widened by the clock's tolerance on both sides; the ladder decides.
-    """
+    """Return every call whose window meets a closed interval, with its paths, oldest first."""
+    # Widened on both sides by the clock's tolerance, so that no window is missed whose stamp was
+    # rounded. The ladder compares each one exactly, with the tolerance of this file system.
     begin, end = begin_ns - slack_ns, end_ns + slack_ns
     rows = db.rows(
         f"{_CALL} WHERE closed_ns IS NULL AND opened_ns <= ?", (end,)
@@ -154,10 +154,9 @@ def windows_between(
 def put_checkpoint(
     db: Db, worktree: str, paths: Sequence[RepoPath], ts_ns: int
 ) -> None:
-    """Remember that paths were recorded before somebody writes; call it inside `db.write()`.
-
-    Ones that no late event can ask for any more are forgotten.
-    """
+    """Store that paths were recorded before somebody writes; call it inside `db.write()`."""
+    # Only the report of an edit that ended just now asks for a checkpoint, so the table stays small
+    # if each new one drops what is older than an hour.
     db.run("DELETE FROM checkpoints WHERE ts_ns < ?", (ts_ns - _CHECKPOINT_KEPT_NS,))
     db.run_many(
         "INSERT OR IGNORE INTO checkpoints VALUES (?, ?, ?)",
