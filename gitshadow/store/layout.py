@@ -11,78 +11,64 @@ MAIN_WORKTREE = "main"
 
 
 class Layout:
-    """Hold the absolute real paths of one worktree; never changed once made.
+    """The absolute real paths of one worktree; never changed once made.
 
-    `worktree` is `main`, or the linked worktree's name below `worktrees/`.
+    `worktree` is `main`, or the linked worktree's name below `worktrees/`. `state_dir` is our
+    directory, shared by all worktrees of the repository; `wt_dir` has what belongs to this
+    worktree alone.
     """
 
-    __slots__ = ("common_dir", "git_dir", "root", "worktree")
-
-    def __init__(self, root: str, git_dir: str, common_dir: str, worktree: str) -> None:
+    def __init__(
+        self,
+        root: str,
+        git_dir: str,
+        common_dir: str,
+        worktree: str,
+        state_dir: str | None = None,
+    ) -> None:
         self.root = root
         self.git_dir = git_dir
         self.common_dir = common_dir
+        self.objects_dir = f"{common_dir}/objects"
         self.worktree = worktree
 
-    @property
-    def state_dir(self) -> str:
-        """Return our directory, shared by all worktrees of the repository."""
-        return os.path.join(self.common_dir, STATE_NAME)
+        self.state_dir = state = state_dir or f"{common_dir}/{STATE_NAME}"
+        self.journal = f"{state}/journal.db"
+        # Hook payloads that no daemon took; the mtime of the empty file `missed` is not 0 when one
+        # could not even be spooled.
+        self.spool_dir = f"{state}/spool"
+        self.missed = f"{state}/missed"
+        # The ids that this copy of the repository has had, and the journals of other machines.
+        self.machines = f"{state}/machines"
+        self.fetched_dir = f"{state}/fetched"
+        # Sessions of agent programs have a lock each; the flock of `sagas_lock` keeps all of them
+        # from beginning anything.
+        self.sagas_dir = f"{state}/sagas"
+        self.sagas_lock = f"{state}/sagas/all.lock"
+        # One process at a time changes packs. `packing` exists only while one is made, and `packed`
+        # says up to where each of our refs is packed.
+        self.packing_lock = f"{state}/packing.lock"
+        self.packing_dir = f"{state}/packing"
+        self.packed = f"{state}/packed"
+        self.log = f"{state}/log"
+        self.reports_dir = f"{state}/reports"
+        self.pages_dir = f"{state}/pages"
+
+        self.wt_dir = own = f"{state}/wt/{worktree}"
+        # The flock of this file is the worktree's writer lock.
+        self.lock = f"{own}/lock"
+        # This path may be longer than `sun_path` of a socket allows.
+        self.socket = f"{own}/sock"
+        # A touched `stamp` tells the time of this file system.
+        self.stamp = f"{own}/stamp"
+        self.cookie_dir = f"{own}/cookies"
+        # Trailers wait here until the message of a commit is written.
+        self.trailers = f"{own}/trailers"
 
     @property
-    def journal(self) -> str:
-        """Return the path of the SQLite journal."""
-        return os.path.join(self.state_dir, "journal.db")
-
-    @property
-    def spool_dir(self) -> str:
-        """Return the directory of hook payloads that no daemon took."""
-        return os.path.join(self.state_dir, "spool")
-
-    @property
-    def wt_dir(self) -> str:
-        """Return the directory of what belongs to this worktree alone."""
-        return os.path.join(self.state_dir, "wt", self.worktree)
-
-    @property
-    def lock(self) -> str:
-        """Return the file whose flock is the worktree's writer lock."""
-        return os.path.join(self.wt_dir, "lock")
-
-    @property
-    def socket(self) -> str:
-        """Return the daemon's socket; it may be longer than `sun_path` allows."""
-        return os.path.join(self.wt_dir, "sock")
-
-    @property
-    def stamp(self) -> str:
-        """Return the file that tells the time of this file system."""
-        return os.path.join(self.wt_dir, "stamp")
-
-    @property
-    def cookie_dir(self) -> str:
-        """Return the directory of barrier cookies."""
-        return os.path.join(self.wt_dir, "cookies")
-
-    @property
-    def trailers(self) -> str:
-        """Return the file of trailers that wait until a commit's message is written."""
-        return os.path.join(self.wt_dir, "trailers")
-
-    @property
-    def missed(self) -> str:
-        """Return the empty file whose mtime is not 0 when a hook could not even be spooled."""
-        return os.path.join(self.state_dir, "missed")
-
-    @property
-    def sagas_dir(self) -> str:
-        """Return the directory of the locks of agent programs' sessions."""
-        return os.path.join(self.state_dir, "sagas")
-
-    @property
-    def sagas_lock(self) -> str:
-        """Return the file whose flock keeps agent programs from beginning anything."""
-        return os.path.join(self.sagas_dir, "all.lock")
+    def initialised(self) -> bool:
+        """Return whether `init` has been run in this repository."""
+        return os.path.exists(self.journal) and not os.path.islink(self.state_dir)
 
     def saga_locks(self) -> list[str]:
         """Return the locks of all sessions of agent programs that there ever were, sorted."""
@@ -94,72 +80,14 @@ class Layout:
         found = (name for name in names if name.endswith(".lock") and name != own)
         return [os.path.join(self.sagas_dir, name) for name in found]
 
-    @property
-    def machines(self) -> str:
-        """Return the file of the ids that this copy of the repository has had."""
-        return os.path.join(self.state_dir, "machines")
-
-    @property
-    def fetched_dir(self) -> str:
-        """Return the directory of the journals of other machines."""
-        return os.path.join(self.state_dir, "fetched")
-
-    @property
-    def objects_dir(self) -> str:
-        """Return the directory of the repository's objects."""
-        return os.path.join(self.common_dir, "objects")
-
-    @property
-    def packing_lock(self) -> str:
-        """Return the file whose flock makes one process at a time change packs."""
-        return os.path.join(self.state_dir, "packing.lock")
-
-    @property
-    def packing_dir(self) -> str:
-        """Return the directory where packs are made; it is there only meanwhile."""
-        return os.path.join(self.state_dir, "packing")
-
-    @property
-    def packed(self) -> str:
-        """Return the file that says up to where each of our refs is packed."""
-        return os.path.join(self.state_dir, "packed")
-
-    @property
-    def log(self) -> str:
-        """Return the file that says what went wrong."""
-        return os.path.join(self.state_dir, "log")
-
-    @property
-    def reports_dir(self) -> str:
-        """Return the directory of reports of unexpected errors."""
-        return os.path.join(self.state_dir, "reports")
-
-    @property
-    def pages_dir(self) -> str:
-        """Return the directory of pages that were written for people."""
-        return os.path.join(self.state_dir, "pages")
-
-    @property
-    def initialised(self) -> bool:
-        """Tell whether `init` has been run in this repository."""
-        return os.path.exists(self.journal) and not os.path.islink(self.state_dir)
-
 
 class BorrowedLayout(Layout):
-    """Lay out a worktree whose state lies in another directory."""
-
-    __slots__ = ("_state_dir",)
+    """A worktree whose state is in another directory."""
 
     def __init__(self, layout: Layout, state_dir: str) -> None:
         super().__init__(
-            layout.root, layout.git_dir, layout.common_dir, layout.worktree
+            layout.root, layout.git_dir, layout.common_dir, layout.worktree, state_dir
         )
-        self._state_dir = state_dir
-
-    @property
-    def state_dir(self) -> str:
-        """Return the directory that stands for ours."""
-        return self._state_dir
 
 
 def page_of(layout: Layout, session: str) -> str:
