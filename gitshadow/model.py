@@ -89,20 +89,6 @@ class FileState:
     racy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FileDiff:
-    """What changed in one file; paths are as documents spell them.
-
-    `header` are the lines of git-diff(1) about the file itself: modes, a rename, or why there are
-    no lines to show. `hunks` are the lines of the hunks, each hunk after its `@@` line.
-    """
-
-    path: str
-    old_path: str
-    header: tuple[str, ...] = ()
-    hunks: tuple[str, ...] = ()
-
-
 class Actor(StrEnum):
     """Name the three classes of writers."""
 

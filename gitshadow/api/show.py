@@ -4,10 +4,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gitshadow.api import Document, Params
-from gitshadow.messages.codec import encode
+from gitshadow.messages.rows import EventRow
+from gitshadow.messages.show import CommitRow, ShowAnswer, ShowRequest, Thing
 from gitshadow.model import Burst, Call, Event, Op, Session, Turn
-from gitshadow.query import params as read
+from gitshadow.query.params import typed_paths
 from gitshadow.query.resolve import (
     Recorded,
     ResolvedId,
@@ -16,7 +16,6 @@ from gitshadow.query.resolve import (
     recorded_commit,
 )
 from gitshadow.query.rows import (
-    Row,
     burst_row,
     call_row,
     event_row,
@@ -26,7 +25,7 @@ from gitshadow.query.rows import (
     turn_row,
 )
 from gitshadow.recording.context import RecorderContext
-from gitshadow.reporting.patches import deltas_between, net_deltas, patch_fields
+from gitshadow.reporting.patches import deltas_between, net_deltas, patch_of
 from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.undo.effective import standing
@@ -34,68 +33,60 @@ from gitshadow.undo.effective import standing
 _EVENTS_SHOWN = 1000
 
 
-def show(context: RecorderContext, params: Params) -> Document:
-    """Return what an id names: its own fields, its events, and a patch of them.
-
-    With `paths` only what it did there; with `patch` false no patch, with `hunks` its files as
-    data. Of more events than `limit` the newest are there, and `cut` says so.
-    """
+def show(context: RecorderContext, request: ShowRequest) -> ShowAnswer:
+    """Return what an id names: its own fields, its events, and a patch of them."""
     context.observer.settle()
-    typed = read.needed(params, "id")
-    commit = recorded_commit(context.workspace, typed)
+    ws = context.workspace
+    commit = recorded_commit(ws, request.id)
     if commit is not None:
         return _show_commit(context, commit)
-    found = find(context.workspace.db, typed)
+    found = find(ws.db, request.id)
     kind, row, wanted = _describe(context, found)
-    paths = tuple(read.repo_paths(context.workspace.layout, params, "paths")) or None
-    rows, limit = [], read.number(params, "limit") or _EVENTS_SHOWN
+    paths = typed_paths(ws.layout, request.cwd, request.paths) or None
+    rows, limit = [], request.limit or _EVENTS_SHOWN
     if wanted is not None:
         chosen = replace(wanted, paths=paths, limit=limit + 1)
-        rows = events.rows(context.workspace.db, chosen)
+        rows = events.rows(ws.db, chosen)
     is_cut, rows = len(rows) > limit, rows[:limit]
     if isinstance(found.thing, Event):
         rows = [found.thing]
     rows.reverse()
-    document: Document = {"type": kind, **row}
-    if isinstance(found.thing, Event):
-        document["prompt"] = _prompt(context, found.thing)
-    else:
-        document["events"] = [encode(event_row(event)) for event in rows]
-    if is_cut:
-        document["cut"] = True
+    answer = ShowAnswer(
+        kind, row, events=None if wanted is None else _event_rows(rows), cut=is_cut
+    )
     if isinstance(found.thing, Op) and found.thing.report is not None:
-        document["report"] = json.loads(found.thing.report)
-    if params.get("patch") is not False:
-        document |= _patch(context, rows, as_data=params.get("hunks") is True)
-    return document
+        answer = answer._replace(report=json.loads(found.thing.report))
+    return _with_patch(context, rows, answer, request) if request.patch else answer
 
 
-def _show_commit(context: RecorderContext, commit: Recorded) -> Document:
+def _event_rows(found: Sequence[Event]) -> tuple[EventRow, ...]:
+    return tuple(event_row(event) for event in found)
+
+
+def _show_commit(context: RecorderContext, commit: Recorded) -> ShowAnswer:
     """Return what one of our commits holds: what wrote it, and as the prompt of whom."""
     ws, said = context.workspace, commit.said
     rows = events_of_commit(ws, commit)
     prompts = {_prompt(context, row) for row in rows} - {None}
-    parent = (
-        ws.repo.commit(commit.info.parents[0]).tree if commit.info.parents else None
+    row = CommitRow(
+        id=commit.oid,
+        subject=said.subject,
+        kind=said.kind,
+        ts=rfc3339(said.time_ns),
+        session=said.session,
+        agent=said.agent,
+        turn=said.turn,
+        call=said.call,
+        op=said.op,
+        prompt=prompts.pop() if len(prompts) == 1 else None,
     )
-    document: Document = {
-        "type": "commit",
-        "id": commit.oid,
-        "subject": said.subject,
-        "kind": said.kind,
-        "ts": rfc3339(said.time_ns),
-        "session": said.session,
-        "agent": said.agent,
-        "turn": said.turn,
-        "call": said.call,
-        "op": said.op,
-        "prompt": prompts.pop() if len(prompts) == 1 else None,
-        "events": [encode(event_row(row)) for row in rows],
-    }
-    if said.kind != "baseline":
-        deltas = deltas_between(ws.repo, parent, commit.info.tree)
-        document |= patch_fields(ws.repo, deltas, "diff", as_data=False)
-    return document
+    answer = ShowAnswer("commit", row, _event_rows(rows))
+    if said.kind == "baseline":
+        return answer
+    parents = commit.info.parents
+    parent = ws.repo.commit(parents[0]).tree if parents else None
+    deltas = deltas_between(ws.repo, parent, commit.info.tree)
+    return answer._replace(diff=patch_of(ws.repo, deltas, as_data=False).text)
 
 
 def _prompt(context: RecorderContext, event: Event) -> str | None:
@@ -109,39 +100,46 @@ def _prompt(context: RecorderContext, event: Event) -> str | None:
 
 def _describe(
     context: RecorderContext, found: ResolvedId
-) -> tuple[str, Row, EventFilter | None]:
+) -> tuple[str, Thing, EventFilter | None]:
     thing = found.thing
     if isinstance(thing, Event):
-        return "event", encode(event_row(thing)), None
+        row = event_row(thing)._replace(prompt=_prompt(context, thing))
+        return "event", row, None
     if isinstance(thing, Call):
         chosen = EventFilter(sessions=(thing.session,), call=thing.id)
-        return "call", encode(call_row(thing)), chosen
+        return "call", call_row(thing), chosen
     if isinstance(thing, Turn):
         counts = events.counts_of_turn(context.workspace.db, thing.session, thing.id)
         chosen = EventFilter(sessions=(thing.session,), turn=thing.id)
-        return "turn", encode(turn_row(thing, *counts)), chosen
+        return "turn", turn_row(thing, *counts), chosen
     if isinstance(thing, Burst):
-        return "burst", encode(burst_row(thing)), EventFilter(burst=thing.id)
+        return "burst", burst_row(thing), EventFilter(burst=thing.id)
     if isinstance(thing, Op):
         undone_by = standing(context.workspace.db).undone_by.get(thing.id)
-        return "op", encode(op_row(thing, undone_by)), EventFilter(op=thing.id)
+        return "op", op_row(thing, undone_by), EventFilter(op=thing.id)
     return _describe_session(context, thing)
 
 
 def _describe_session(
     context: RecorderContext, session: Session
-) -> tuple[str, Row, EventFilter | None]:
+) -> tuple[str, Thing, EventFilter | None]:
     db, worktree = context.workspace.db, context.workspace.layout.worktree
     chain = sessions.get_chain(db, session.id, worktree)
     counts = events.counts_of_session(db, session.id)
     counts["turns"] = len(turns.list_turns(db, session.id))
-    row = encode(session_row(session, chain, counts, worktree))
+    row = session_row(session, chain, counts, worktree)
     return "session", row, EventFilter(sessions=(session.id,))
 
 
-def _patch(context: RecorderContext, rows: Sequence[Event], *, as_data: bool) -> Row:
-    changed = [row for row in rows if row.path is not None and row.commit is not None]
+def _with_patch(
+    context: RecorderContext,
+    found: Sequence[Event],
+    answer: ShowAnswer,
+    request: ShowRequest,
+) -> ShowAnswer:
+    changed = [row for row in found if row.path is not None and row.commit is not None]
     if not changed:
-        return {"diff": None}
+        return answer._replace(diff=None)
     deltas = net_deltas(changed)
-    return patch_fields(context.workspace.repo, deltas, "diff", as_data=as_data)
+    patch = patch_of(context.workspace.repo, deltas, as_data=request.hunks)
+    return answer._replace(diff=patch.text, file_diffs=patch.file_diffs)

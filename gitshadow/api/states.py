@@ -2,21 +2,28 @@
 
 import base64
 import shlex
+from collections.abc import Sequence
 
-from gitshadow.api import Document, Params
 from gitshadow.errors import RefusedError, UsageError
+from gitshadow.messages.codec import UNSET
+from gitshadow.messages.states import (
+    CatAnswer,
+    CatRequest,
+    DiffAnswer,
+    DiffRequest,
+    StatRow,
+)
 from gitshadow.model import Event, RepoPath, format_mode
-from gitshadow.query import params as read
 from gitshadow.query.moments import moment_of, version_at
+from gitshadow.query.params import typed_path, typed_paths
 from gitshadow.query.resolve import Thing, find, session_of, things
-from gitshadow.query.rows import Row
 from gitshadow.recording.context import RecorderContext
 from gitshadow.reporting.patches import (
     Delta,
     deltas_between,
     line_counts,
     net_deltas,
-    patch_fields,
+    patch_of,
 )
 from gitshadow.store.journal import events, pins
 from gitshadow.store.journal.events import EventFilter
@@ -26,12 +33,12 @@ from gitshadow.store.refs import display_path
 from gitshadow.undo.targets import events_of, unit_of
 
 
-def cat(context: RecorderContext, params: Params) -> Document:
+def cat(context: RecorderContext, request: CatRequest) -> CatAnswer:
     """Return a file's bytes at a moment, base64."""
     context.observer.settle()
     ws = context.workspace
-    path = read.repo_path(ws.layout, params, read.needed(params, "path"))
-    moment = moment_of(context, params.get("at"))
+    path = typed_path(ws.layout, request.cwd, request.path)
+    moment = moment_of(context, request.at)
     found = version_at(context, path, moment)
     if found is None:
         raise UsageError(
@@ -41,45 +48,45 @@ def cat(context: RecorderContext, params: Params) -> Document:
     data = ws.repo.read_blob(found.oid)
     if is_purged(data):
         raise RefusedError(f"cannot show {display_path(path)}: it was purged")
-    return {
-        "path": display_path(path),
-        "oid": found.oid,
-        "mode": format_mode(found.mode),
-        "data_base64": base64.b64encode(data).decode("ascii"),
-    }
+    return CatAnswer(
+        path=display_path(path),
+        oid=found.oid,
+        mode=format_mode(found.mode),
+        data_base64=base64.b64encode(data).decode("ascii"),
+    )
 
 
-def diff(context: RecorderContext, params: Params) -> Document:
+def diff(context: RecorderContext, request: DiffRequest) -> DiffAnswer:
     """Return the patch between two moments, or the net change of a session or of what `of` names.
 
     `of` is an id, a pin or a time; of the last two, and of an event, it is the change since.
-    With `patch` false the patch is left out, with `hunks` its files are data.
     """
     context.observer.settle()
     ws = context.workspace
-    paths = read.repo_paths(ws.layout, params, "paths")
-    wanted = read.text(params, "session")
-    unit = _unit_named(context, params.get("of"))
-    if wanted is not None:
-        session = session_of(ws.db, wanted)
+    paths = typed_paths(ws.layout, request.cwd, request.paths)
+    deltas = [each for each in _deltas(context, request) if _within(each.path, paths)]
+    stat = tuple(_stat_row(context, delta) for delta in deltas)
+    if not request.patch:
+        return DiffAnswer(UNSET, UNSET, stat)
+    patch = patch_of(ws.repo, deltas, as_data=request.hunks)
+    return DiffAnswer(patch.text, patch.file_diffs, stat)
+
+
+def _deltas(context: RecorderContext, request: DiffRequest) -> list[Delta]:
+    ws = context.workspace
+    unit = _unit_named(context, request.of)
+    if request.session is not None:
+        session = session_of(ws.db, request.session)
         rows = events.rows(ws.db, EventFilter(sessions=(session.id,)))
-        deltas = net_deltas(rows[::-1])
-    elif unit is not None:
+        return net_deltas(rows[::-1])
+    if unit is not None:
         mine = events_of(ws.db, ws.layout.worktree, unit_of(ws.db, unit))
-        deltas = net_deltas(mine)
-    elif "of" in params:
-        old = moment_of(context, params["of"])
-        deltas = deltas_between(ws.repo, old.tree, moment_of(context, None).tree)
+        return net_deltas(mine)
+    if request.of is not None:
+        old, new = moment_of(context, request.of), moment_of(context, None)
     else:
-        old = moment_of(context, params.get("a"))
-        new = moment_of(context, params.get("b"))
-        deltas = deltas_between(ws.repo, old.tree, new.tree)
-    chosen = [delta for delta in deltas if _within(delta.path, paths)]
-    stat = [_stat_row(context, delta) for delta in chosen]
-    if params.get("patch") is False:
-        return {"stat": stat}
-    as_data = params.get("hunks") is True
-    return {**patch_fields(ws.repo, chosen, "patch", as_data=as_data), "stat": stat}
+        old, new = moment_of(context, request.a), moment_of(context, request.b)
+    return deltas_between(ws.repo, old.tree, new.tree)
 
 
 def _unit_named(context: RecorderContext, words: object) -> Thing | None:
@@ -96,11 +103,11 @@ def _unit_named(context: RecorderContext, words: object) -> Thing | None:
     return None if isinstance(thing, Event) else thing
 
 
-def _within(path: RepoPath, chosen: list[RepoPath]) -> bool:
+def _within(path: RepoPath, chosen: Sequence[RepoPath]) -> bool:
     return not chosen or any(is_within(path, one) for one in chosen)
 
 
-def _stat_row(context: RecorderContext, delta: Delta) -> Row:
+def _stat_row(context: RecorderContext, delta: Delta) -> StatRow:
     kind = "modify"
     if delta.before is None:
         kind = "create"
@@ -108,8 +115,11 @@ def _stat_row(context: RecorderContext, delta: Delta) -> Row:
         kind = "delete"
     elif delta.path != delta.old_path:
         kind = "rename"
-    row: Row = {"path": display_path(delta.path), "kind": kind}
-    if kind == "rename":
-        row["old_path"] = display_path(delta.old_path)
-    counts = line_counts(context.workspace.repo, delta)
-    return row if counts is None else {**row, "added": counts[0], "removed": counts[1]}
+    added, removed = line_counts(context.workspace.repo, delta) or (None, None)
+    return StatRow(
+        path=display_path(delta.path),
+        kind=kind,
+        old_path=display_path(delta.old_path) if kind == "rename" else None,
+        added=added,
+        removed=removed,
+    )

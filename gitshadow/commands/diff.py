@@ -6,7 +6,7 @@ import os
 
 import click
 
-from gitshadow.commands.client import ask, spelled
+from gitshadow.commands.client import send, spelled
 from gitshadow.commands.options import (
     SeparatingCommand,
     colour_option,
@@ -17,9 +17,16 @@ from gitshadow.commands.options import (
 from gitshadow.commands.terminal import screen
 from gitshadow.commands.times import state_named
 from gitshadow.errors import StoreError
+from gitshadow.messages.codec import encode
+from gitshadow.messages.states import (
+    CAT,
+    DIFF,
+    CatRequest,
+    DiffAnswer,
+    DiffRequest,
+)
 from gitshadow.render import json, output
 from gitshadow.render.diffstat import stat_lines
-from gitshadow.render.document import Document, rows, text
 from gitshadow.render.text import patch_lines
 
 
@@ -43,28 +50,27 @@ def diff_command(
     call, burst or op alone shows what it changed. PATHS limit the comparison.
     """
     a, b, *paths = [*words, None, None][: max(2, len(words))]
-    sides = {"of": state_named(a)} if a is not None and b is None else {}
-    params = {
-        "a": state_named(a),
-        "b": state_named(b),
-        **sides,
-        "session": session,
-        "paths": spelled_paths([path for path in paths if path]) + separated(ctx),
-        "stat": stat,
-    }
-    document = ask("diff", params)
+    first, second = state_named(a), state_named(b)
+    request = DiffRequest(
+        a=first,
+        b=second,
+        of=first if second is None else None,
+        session=session,
+        paths=(*spelled_paths([path for path in paths if path]), *separated(ctx)),
+    )
+    reply = send(DIFF, request)
     if as_json:
-        json.show(document)
+        json.show(reply.document)
     else:
-        _print(document, stat=stat)
+        _print(reply.answer, stat=stat)
 
 
-def _print(document: Document, *, stat: bool) -> None:
+def _print(answer: DiffAnswer, *, stat: bool) -> None:
     """Print a patch: readable on a terminal, its exact bytes into a pipe."""
     shown = screen()
-    patch = text(document, "patch")
+    patch = answer.patch or ""
     if stat:
-        lines = stat_lines(rows(document, "stat"), shown.view)
+        lines = stat_lines([encode(row) for row in answer.stat], shown.view)
         output.show(lines, pager=shown.pager)
     elif shown.view.terminal or shown.view.colour:
         lines = patch_lines(patch, shown.view) if patch else iter(())
@@ -79,12 +85,12 @@ def _print(document: Document, *, stat: bool) -> None:
 @click.argument("path")
 def cat_command(path: str, at: str | None, as_json: bool) -> None:
     """Print the content of PATH at an earlier time; the newest recorded one by default."""
-    document = ask("cat", {"path": spelled(path), "at": state_named(at)})
+    reply = send(CAT, CatRequest(spelled(path), state_named(at)))
     if as_json:
-        json.show(document)
+        json.show(reply.document)
         return
     try:
-        data = base64.b64decode(text(document, "data_base64"), validate=True)
+        data = base64.b64decode(reply.answer.data_base64, validate=True)
     except binascii.Error as error:
         raise StoreError("invalid answer from the engine") from error
     output.show_bytes(data)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import click
 
-from gitshadow.commands.client import ask, send
+from gitshadow.commands.client import send
 from gitshadow.commands.options import colour_option, json_option, spelled_paths
-from gitshadow.commands.output import print_document, print_list
+from gitshadow.commands.output import print_answer, print_list
 from gitshadow.commands.times import parse_moment
 from gitshadow.messages.codec import parse
 from gitshadow.messages.lists import (
@@ -21,6 +21,7 @@ from gitshadow.messages.lists import (
     TurnsRequest,
 )
 from gitshadow.messages.rows import EventRow
+from gitshadow.messages.show import SHOW, ShowRequest
 from gitshadow.model import EventKind
 from gitshadow.render.text import (
     log_groups,
@@ -185,6 +186,5 @@ def show_command(
     ID is any id that another command or git log of a session's ref prints, or a unique
     prefix. For an id with several events, PATHS limit them and the diff.
     """
-    params = {"id": id, "paths": spelled_paths(paths), "patch": not no_patch}
-    document = ask("show", params)
-    print_document(document, show_lines, as_json=as_json, paged=True)
+    request = ShowRequest(id, tuple(spelled_paths(paths)), patch=not no_patch)
+    print_answer(send(SHOW, request), show_lines, as_json=as_json, paged=True)

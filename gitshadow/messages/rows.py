@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from gitshadow.messages.codec import UNSET, Unset
+
 
 class VersionRow(NamedTuple):
     """The content of a path: its blob and its mode."""
@@ -42,7 +44,7 @@ class EventRow(NamedTuple):
     switched: bool = False
     moved_in: bool = False
     inexact: bool = False
-    prompt: str | None = ""
+    prompt: str | Unset | None = UNSET
     machine: str = ""
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 
-from gitshadow.messages.codec import decode, encode
+from gitshadow.messages.codec import encode
 from gitshadow.messages.pins import PinAnswer, PinRow, UnpinAnswer
 from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
-from gitshadow.render.document import flag, inner, rows, text, texts
+from gitshadow.messages.show import ShowAnswer
 from gitshadow.render.report import about_line, report_lines
 from gitshadow.render.style import View, patch_style, printable, printable_line
 from gitshadow.words import counted
@@ -28,7 +28,6 @@ _KIND_STYLES: Mapping[str, str] = {
     "gap": "warn",
     "restore": "bold",
 }
-_NOT_A_FIELD = frozenset({"type", "diff", "report", "prompt", "ui", "cut"})
 
 
 def local_time(stamp: str) -> str:
@@ -199,52 +198,48 @@ def unpinned_lines(answer: UnpinAnswer, view: View) -> Iterator[str]:
     yield f"pin {printable(answer.name)} was deleted; no file changed"
 
 
-def show_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+def show_lines(answer: ShowAnswer, view: View) -> Iterator[str]:
     """Yield one thing in full: its fields, what belongs to it, and its diff."""
-    title = f"{text(document, 'type')} {text(document, 'id') or text(document, 'seq')}"
+    fields = encode(answer.thing)
+    title = f"{answer.type} {fields.get('id') or fields.get('seq') or ''}"
     yield view.paint(printable(title.strip()), "bold")
-    for key, value in document.items():
-        if key not in _NOT_A_FIELD and not _is_table(value):
-            yield from _field(key, document, view)
-    for line in text(document, "prompt").splitlines():
+    for key, value in fields.items():
+        # The document has the list of events where a row has their number.
+        if key not in ("prompt", "events"):
+            yield from _field(key, value, view)
+    yield from _field("machine", answer.machine, view)
+    for line in str(fields.get("prompt") or "").splitlines():
         yield f"    {printable_line(line)}"
-    if flag(document, "cut"):
-        newest = len(rows(document, "events"))
+    found = answer.events or ()
+    if answer.cut:
+        newest = len(found)
         yield (
             f"only the newest {newest} events are shown;"
             " for the others: PATHS, or git agent-undo log"
         )
-    for key, value in document.items():
-        if _is_table(value):
-            yield f"{printable(key)}:"
-            events = (decode(EventRow, row) for row in rows(document, key))
-            yield from log_lines(events, view)
-    if inner(document, "report"):
+    if found:
+        yield "events:"
+        yield from log_lines(found, view)
+    if answer.report:
         yield ""
-        yield from report_lines(inner(document, "report"), view)
-    diff = text(document, "diff")
-    if diff:
+        yield from report_lines(answer.report, view)
+    if answer.diff:
         yield ""
-        yield from patch_lines(diff, view)
+        yield from patch_lines(answer.diff, view)
 
 
-def _is_table(value: object) -> bool:
-    return isinstance(value, list) and any(isinstance(item, dict) for item in value)
-
-
-def _field(key: str, document: Mapping[str, object], view: View) -> Iterator[str]:
-    value = text(document, key)
-    if key in ("path", "old_path") and value:
-        value = view.path(value)
-    elif flag(document, key):
-        value = "yes"
-    elif inner(document, key):
-        version = inner(document, key)
-        value = " ".join(text(version, part) for part in version)
-    elif texts(document, key):
-        value = ", ".join(texts(document, key))
-    if value:
-        yield f"  {printable(key):<12}{printable(value)}"
+def _field(key: str, value: object, view: View) -> Iterator[str]:
+    said = "" if value is None else str(value)
+    if key in ("path", "old_path"):
+        said = view.path(said) if said else ""
+    elif isinstance(value, bool):
+        said = "yes" if value else ""
+    elif isinstance(value, dict):
+        said = " ".join(map(str, value.values()))
+    elif isinstance(value, list):
+        said = ", ".join(map(str, value))
+    if said:
+        yield f"  {printable(key):<12}{printable(said)}"
 
 
 def patch_lines(patch: str, view: View) -> Iterator[str]:

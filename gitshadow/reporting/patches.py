@@ -8,11 +8,13 @@ control characters. A patch is never cut without a `note` in its row.
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitshadow.errors import StoreError
+from gitshadow.messages.codec import UNSET, Unset
+from gitshadow.messages.states import FileDiff
 from gitshadow.model import (
     Event,
-    FileDiff,
     FileVersion,
     Oid,
     RepoPath,
@@ -62,30 +64,18 @@ def _differs(delta: Delta) -> bool:
     return delta.before != delta.after or delta.path != delta.old_path
 
 
-def patch_fields(
-    repo: Repo, deltas: Sequence[Delta], name: str, *, as_data: bool
-) -> Row:
-    """Return a patch as a field of an answer.
+class NetPatch(NamedTuple):
+    """A patch in one of its two forms."""
 
-    Args:
-        repo: Where the contents are.
-        deltas: What changed.
-        name: The field for a patch as text.
-        as_data: Whether to return the fields of each `FileDiff` in `file_diffs` instead.
-    """
+    text: str | Unset
+    file_diffs: tuple[FileDiff, ...] | Unset
+
+
+def patch_of(repo: Repo, deltas: Sequence[Delta], *, as_data: bool) -> NetPatch:
+    """Return the patch of some changes."""
     if as_data:
-        diffs = [file_diff(repo, delta) for delta in deltas]
-        return {"file_diffs": [_diff_row(diff) for diff in diffs]}
-    return {name: "".join(format_delta(repo, delta) for delta in deltas)}
-
-
-def _diff_row(diff: FileDiff) -> Row:
-    return {
-        "path": diff.path,
-        "old_path": diff.old_path,
-        "header": list(diff.header),
-        "hunks": list(diff.hunks),
-    }
+        return NetPatch(UNSET, tuple(file_diff(repo, delta) for delta in deltas))
+    return NetPatch("".join(format_delta(repo, delta) for delta in deltas), UNSET)
 
 
 def deltas_between(repo: Repo, old: Oid | None, new: Oid) -> list[Delta]:

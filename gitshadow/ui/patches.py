@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from gitshadow.errors import ShadowError
-from gitshadow.model import FileDiff
+from gitshadow.messages.states import FileDiff
 from gitshadow.render.style import View, printable, printable_line
 
 LINES = 50_000

@@ -6,7 +6,7 @@ Invariant: pure; everything shown is in a verb's `--json` too.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gitshadow.model import FileDiff
+from gitshadow.messages.states import FileDiff
 from gitshadow.render.document import Document, flag, number, rows, text, texts
 
 

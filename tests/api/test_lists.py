@@ -3,6 +3,8 @@
 import pytest
 
 from gitshadow.errors import UsageError
+from gitshadow.messages.codec import decode
+from gitshadow.messages.show import ShowAnswer
 from gitshadow.render.style import View
 from gitshadow.render.text import show_lines
 from tests.support.studio import Document, Studio
@@ -95,7 +97,7 @@ def test_show_of_more_events_than_the_limit_says_that_it_is_cut(paged: Studio) -
     cut = paged.run("show", id=burst, limit=4)
     assert rows(cut, "events") == rows(whole, "events")[1:]
     assert cut["cut"] is True
-    said = list(show_lines(cut, View()))
+    said = list(show_lines(decode(ShowAnswer, cut), View()))
     told = "only the newest 4 events are shown; for the others: PATHS, or git agent-undo log"
     assert told in said
 

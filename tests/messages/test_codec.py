@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.errors import UsageError
-from gitshadow.messages.codec import decode, encode, parse
+from gitshadow.messages.codec import UNSET, Flat, Unset, decode, encode, parse
 
 
 class Inner(NamedTuple):
@@ -105,6 +105,45 @@ class Request(NamedTuple):
     limit: int | None = None
     all: bool = False
     paths: tuple[str, ...] = ()
+
+
+class Other(NamedTuple):
+    number: int
+    name: str | Unset | None = UNSET
+
+
+class Outside(NamedTuple):
+    type: str
+    thing: Annotated[Inner | Other, Flat("type", ("inner", "other"))]
+    row: Annotated[Request, Flat()]
+    last: str | Unset
+
+
+@pytest.mark.parametrize(
+    ("message", "document"),
+    [
+        (
+            Outside("inner", Inner("x", 2), Request("x", all=True), "y"),
+            {"type": "inner", "name": "x", "count": 2, "all": True, "last": "y"},
+        ),
+        (
+            Outside("other", Other(1, "x"), Request("x"), UNSET),
+            {"type": "other", "number": 1, "name": "x"},
+        ),
+    ],
+)
+def test_flat_field_is_in_the_object_of_its_message(
+    message: Outside, document: Mapping[str, object]
+) -> None:
+    assert encode(message) == document
+    assert decode(Outside, document) == message
+
+
+def test_missing_and_null_are_different_if_a_field_may_miss() -> None:
+    assert encode(Other(1)) == {"number": 1}
+    assert encode(Other(1, None)) == {"number": 1, "name": None}
+    assert decode(Other, {"number": 1}).name is UNSET
+    assert decode(Other, {"number": 1, "name": None}).name is None
 
 
 def test_request_takes_null_as_not_given_and_ignores_what_it_does_not_know() -> None:

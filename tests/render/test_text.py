@@ -7,6 +7,7 @@ import pytest
 from gitshadow.messages.codec import decode
 from gitshadow.messages.pins import PinRow
 from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
+from gitshadow.messages.show import ShowAnswer
 from gitshadow.render.style import View
 from gitshadow.render.text import (
     local_time,
@@ -140,37 +141,52 @@ def test_op_and_pin_lines() -> None:
     ]
 
 
+def shown(document: Mapping[str, object]) -> list[str]:
+    return list(show_lines(decode(ShowAnswer, document), View()))
+
+
 def test_show_lines_print_fields_rows_and_diff() -> None:
     document = {
         "type": "turn",
         "id": "t1",
         "session": "s1",
-        "turn": None,
-        "before": {"oid": "ab", "mode": "100644"},
-        "candidates": ["s1", "s2"],
-        "offline": True,
+        "turn": "",
         "prompt": "fix\nit",
         "events": [ROW],
         "diff": "@@ -1 +1 @@\n-old\n+new\n",
     }
-    lines = list(show_lines(document, View()))
-    assert lines[:7] == [
-        "turn t1",
-        "  id          t1",
+    lines = shown(document)
+    assert lines[:3] == ["turn t1", "  id          t1", "  session     s1"]
+    assert "    fix" in lines
+    assert lines[-4:] == ["", "@@ -1 +1 @@", "-old", "+new"]
+    assert "events:" in lines
+
+
+def test_show_lines_print_versions_lists_and_flags() -> None:
+    document = {
+        "type": "event",
+        "seq": 7,
+        "session": "s1",
+        "before": {"oid": "ab", "mode": "100644"},
+        "candidates": ["s1", "s2"],
+        "offline": True,
+        "prompt": "fix\nit",
+    }
+    assert shown(document) == [
+        "event 7",
+        "  seq         7",
         "  session     s1",
         "  before      ab 100644",
         "  candidates  s1, s2",
         "  offline     yes",
         "    fix",
+        "    it",
     ]
-    assert lines[-4:] == ["", "@@ -1 +1 @@", "-old", "+new"]
-    assert "events:" in lines
 
 
 def test_show_lines_of_an_op_end_with_its_report() -> None:
     report = {"kind": "oops", "status": "nothing_to_do", "items": []}
-    document = {"type": "op", "id": "o1", "report": report}
-    assert list(show_lines(document, View()))[-1] == "nothing to do"
+    assert shown({"type": "op", "id": "o1", "report": report})[-1] == "nothing to do"
 
 
 def test_patch_lines_are_coloured_and_keep_tabs() -> None:
@@ -194,7 +210,11 @@ def test_no_line_holds_a_control_character() -> None:
         *turn_lines([decode(TurnRow, row)], View()),
         *op_lines([decode(OpRow, row)], View()),
         *pin_lines([decode(PinRow, row)], View()),
-        *show_lines({**row, "diff": evil}, View()),
+        *(
+            line
+            for kind in ("event", "session", "turn", "call", "burst", "op", "commit")
+            for line in shown({**row, "type": kind, "diff": evil})
+        ),
     ]
     assert all(line.isprintable() for line in lines)
 

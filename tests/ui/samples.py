@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gitshadow.model import FileDiff
+from gitshadow.messages.states import FileDiff
 from gitshadow.ui.rows import EventRow
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitshadow.model import FileDiff
+from gitshadow.messages.states import FileDiff
 from gitshadow.ui.patches import (
     CHARACTERS,
     Pair,

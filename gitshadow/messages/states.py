@@ -1,0 +1,78 @@
+"""diff, cat: what files were at a moment, and what changed between two.
+
+A moment is a time in nanoseconds, a pin, or any id that is printed.
+"""
+
+from typing import NamedTuple
+
+from gitshadow.messages.codec import Unset, Verb
+
+
+class FileDiff(NamedTuple):
+    """What changed in one file.
+
+    `header` are the lines of git-diff(1) about the file itself: modes, a rename, or why there are
+    no lines to show. `hunks` are the lines of the hunks, each hunk after its `@@` line.
+    """
+
+    path: str
+    old_path: str
+    header: tuple[str, ...] = ()
+    hunks: tuple[str, ...] = ()
+
+
+class DiffRequest(NamedTuple):
+    """What to compare: the moments `a` and `b`, a session, or `of`.
+
+    `of` is an id, whose changes are shown, or a moment, which is compared with the present.
+    `patch` asks for the patch, `hunks` for its files as data.
+    """
+
+    a: object = None
+    b: object = None
+    of: object = None
+    session: str | None = None
+    paths: tuple[str, ...] = ()
+    patch: bool = True
+    hunks: bool = False
+    cwd: str | None = None
+
+
+class StatRow(NamedTuple):
+    """One changed file; binary content has no counts."""
+
+    path: str
+    kind: str
+    old_path: str | None = None
+    added: int | None = None
+    removed: int | None = None
+
+
+class DiffAnswer(NamedTuple):
+    """The patch as text or as data, if it was asked for, and its counts per file."""
+
+    patch: str | Unset
+    file_diffs: tuple[FileDiff, ...] | Unset
+    stat: tuple[StatRow, ...]
+    machine: str = ""
+
+
+class CatRequest(NamedTuple):
+    """A file, and the moment; None is the newest recorded one."""
+
+    path: str
+    at: object = None
+    cwd: str | None = None
+
+
+class CatAnswer(NamedTuple):
+    """The content of a file at a moment."""
+
+    path: str
+    oid: str
+    mode: str
+    data_base64: str
+
+
+DIFF = Verb("diff", DiffRequest, DiffAnswer)
+CAT = Verb("cat", CatRequest, CatAnswer)
