@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.claude import Claude
 from tests.support.shadow import COMMAND, Shadow
+from tests.support.waiting import HANGS_S
 
 ROOT = Path(__file__).parents[2]
 _CONFIG = """\
@@ -41,7 +42,7 @@ def run(shadow: Shadow, *words: str, **env: str) -> subprocess.CompletedProcess[
         env=shadow.environment(env),
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=HANGS_S,
         check=False,
     )
 
