@@ -9,6 +9,7 @@ from gitshadow.commands.client import ask, find_layout
 from gitshadow.commands.options import json_option, yes_option
 from gitshadow.commands.output import print_document
 from gitshadow.errors import ExitCode, NotInitialisedError
+from gitshadow.messages.codec import encode
 from gitshadow.render import json
 from gitshadow.render.document import Document, flag, inner, number, text
 from gitshadow.render.style import View
@@ -59,13 +60,14 @@ def _at_login(yes: bool, as_json: bool) -> tuple[int, Document]:
     hooks_plan.refuse_without_systemd()
     ask("status", {"brief": True})  # nothing is to start where nothing is recorded
     around, _ = find_surroundings()
-    work = hooks_plan.LoginWork(login.plan(find_layout().root, around), around)
+    work = hooks_plan.login_work(login.plan(find_layout().root, around), around)
     manner = hooks_install.InstallOptions(yes, False, as_json)
     done = hooks_install.attempt([work], [], manner)
-    if done.document["status"] in ("done", "nothing_to_do"):
-        done.document["notes"] = [hooks_plan.NOTE]
+    if done.report.status in ("done", "nothing_to_do"):
+        noted = done.report._replace(notes=(hooks_plan.NOTE,))
+        done = done._replace(report=noted)
     hooks_install.report(done, as_text=not as_json)
-    return done.exit_code, done.document
+    return done.exit_code, encode(done.report)
 
 
 def _lines(document: Mapping[str, object], _: View) -> Iterator[str]:
@@ -114,14 +116,14 @@ def _not_at_login(yes: bool, as_json: bool) -> tuple[int, Document]:
     from gitshadow.hookfiles import login
 
     around, _ = find_surroundings()
-    work = hooks_plan.LoginWork(
+    work = hooks_plan.login_work(
         login.plan_removal([find_layout().root], around), around
     )
     done = hooks_install.attempt(
         [work], [], hooks_install.InstallOptions(yes, False, as_json)
     )
     hooks_install.report(done, as_text=not as_json)
-    return done.exit_code, done.document
+    return done.exit_code, encode(done.report)
 
 
 @click.command("watch")

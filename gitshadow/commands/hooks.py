@@ -1,4 +1,4 @@
-"""`git agent-undo hooks`: put our entries into agents' settings, and take them out again."""
+"""`git agent-undo hooks`: install our entries in agents' settings, and remove them."""
 
 import os
 
@@ -12,23 +12,25 @@ from gitshadow.commands.hooks_install import (
     writing_options,
 )
 from gitshadow.commands.hooks_plan import (
-    AgentWork,
-    ConfigWork,
-    GitWork,
     InstallWork,
+    agent_work,
+    config_work,
     find_surroundings,
+    git_work,
 )
 from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.usage_errors import VerbGroup
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.hookfiles import advice, detect, gitconfig, githooks, health, install
 from gitshadow.hookfiles.catalog import AGENTS
+from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.health import HealthState
-from gitshadow.hookfiles.placement import InstallScope
+from gitshadow.hookfiles.placement import Agent, InstallScope
 from gitshadow.hookfiles.steps import FileAction, FileStep
+from gitshadow.messages.codec import encode
+from gitshadow.messages.hooks import AgentRow, FindingRow, HooksPlace, HooksRow
 from gitshadow.render import hooks as shown
 from gitshadow.render import json, output
-from gitshadow.render.document import Document
 from gitshadow.store.git import Git
 
 _GIT = advice.GIT
@@ -78,18 +80,18 @@ def install_command(
     for agent in chosen:
         steps += install.plan_install(agent, wanted or agent.default_scope, around)
     if steps:
-        works.append(AgentWork(steps, around, True))
+        works.append(agent_work(steps, around, installing=True))
         notes += advice.notes(
             steps, around, recorded=layout is None or layout.initialised
         )
     if _GIT in agents:
         git = Git(find_layout(), dict(os.environ))
         plan = githooks.plan(find_layout(), git, around.executable, check=check)
-        works.append(GitWork(plan, git))
+        works.append(git_work(plan, git))
         notes += plan.advice.splitlines()
     if _CONFIG in agents:
         layout = find_layout()
-        works.append(ConfigWork(gitconfig.plan(layout, Git(layout, dict(os.environ)))))
+        works.append(config_work(gitconfig.plan(layout, Git(layout, dict(os.environ)))))
     if not works:
         notes.append(
             "no agent was found here; to list their names: git agent-undo hooks list"
@@ -118,15 +120,15 @@ def uninstall_command(
         steps = [
             step for step in steps if step.action is not FileAction.NONE or step.record
         ]
-    works: list[InstallWork] = [AgentWork(steps, around, False)]
+    works: list[InstallWork] = [agent_work(steps, around, installing=False)]
     notes: list[str] = []
     if _GIT in agents:
         git = Git(find_layout(), dict(os.environ))
         plan = githooks.plan_removal(find_layout(), git)
-        works.append(GitWork(plan, git))
+        works.append(git_work(plan, git))
         notes += plan.advice.splitlines()
     if _CONFIG in agents:
-        works.append(ConfigWork(gitconfig.plan_removal(find_layout())))
+        works.append(config_work(gitconfig.plan_removal(find_layout())))
         notes += gitconfig.left_alone(find_layout())
     if wanted is None:
         notes += advice.left_over(agents, around)
@@ -139,21 +141,26 @@ def uninstall_command(
 def list_command(as_json: bool) -> None:
     """List every agent: whether it was found here, and where its hooks are installed."""
     around, _ = find_surroundings()
-    rows: list[Document] = []
-    for agent in AGENTS.values():
-        row: Document = {
-            "agent": agent.name,
-            "detected": detect.is_detected(agent, around),
-        }
-        for scope in InstallScope:
-            found = health.look(agent, scope, around)
-            if found is not None:
-                row[scope.value] = {"state": found.state.value, "path": found.path}
-        rows.append(row)
+    rows = [
+        AgentRow(
+            agent.name,
+            detect.is_detected(agent, around),
+            user=_hooks_place(agent, InstallScope.USER, around),
+            project=_hooks_place(agent, InstallScope.PROJECT, around),
+        )
+        for agent in AGENTS.values()
+    ]
     if as_json:
-        json.show_lines(rows)
+        json.show_lines(map(encode, rows))
     else:
         output.show(shown.list_lines(rows, find_screen().view))
+
+
+def _hooks_place(
+    agent: Agent, scope: InstallScope, around: InstallEnvironment
+) -> HooksPlace | None:
+    found = health.look(agent, scope, around)
+    return None if found is None else HooksPlace(found.state.value, found.path)
 
 
 @command.command("status")
@@ -177,7 +184,7 @@ def status_command(agents: tuple[str, ...], as_json: bool) -> int:
     if _GIT in agents:
         layout = find_layout()
         git = githooks.status(layout, Git(layout, dict(os.environ)), around.executable)
-        rows.append({"agent": _GIT, "scope": "project", "state": git.value})
+        rows.append(HooksRow(_GIT, "project", git.value))
         fine = fine and git is not githooks.GitHookState.STALE
     if _CONFIG in agents:
         there = (
@@ -185,22 +192,22 @@ def status_command(agents: tuple[str, ...], as_json: bool) -> int:
             if gitconfig.is_installed(find_layout())
             else HealthState.ABSENT
         )
-        rows.append({"agent": _CONFIG, "scope": "project", "state": there.value})
+        rows.append(HooksRow(_CONFIG, "project", there.value))
     if as_json:
-        json.show_lines(rows)
+        json.show_lines(map(encode, rows))
     else:
         output.show(shown.status_lines(rows, find_screen().view))
     return int(ExitCode.DONE if fine else ExitCode.ERROR)
 
 
-def _health_row(state: health.Health) -> Document:
-    return {
-        "agent": state.agent,
-        "scope": state.scope.value,
-        "state": state.state.value,
-        "path": state.path,
-        "findings": [
-            {"state": item.state.value, "problem": item.problem, "fix": item.fix}
+def _health_row(state: health.Health) -> HooksRow:
+    return HooksRow(
+        agent=state.agent,
+        scope=state.scope.value,
+        state=state.state.value,
+        path=state.path,
+        findings=tuple(
+            FindingRow(item.state.value, item.problem, item.fix)
             for item in state.findings
-        ],
-    }
+        ),
+    )

@@ -1,6 +1,6 @@
-"""What `hooks install` and `hooks uninstall` have in common: show, ask, write, report.
+"""Common to `hooks install`, `hooks uninstall` and `uninstall`: show, ask, write, report.
 
-Invariant: nothing is written before it was shown, and nobody's no is a yes.
+Invariant: nothing is written before it was shown, and only after an explicit yes.
 """
 
 import sys
@@ -10,20 +10,21 @@ from typing import NamedTuple, TypeVar
 import click
 
 from gitshadow.commands import error_handler
-from gitshadow.commands.hooks_plan import InstallWork
+from gitshadow.commands.hooks_plan import InstallItems, InstallWork
 from gitshadow.commands.options import ask_yes, is_interactive, json_option, yes_option
 from gitshadow.commands.terminal import Screen, screen
 from gitshadow.errors import ExitCode, ShadowError, UnsupportedError
+from gitshadow.messages.codec import encode
+from gitshadow.messages.hooks import InstallReport
 from gitshadow.render import hooks as shown
 from gitshadow.render import json, output
-from gitshadow.render.document import Document, text
 from gitshadow.render.style import View
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
 class InstallOptions(NamedTuple):
-    """Hold how to go about it."""
+    """Whether to ask, to write, and to print JSON."""
 
     yes: bool
     dry_run: bool
@@ -59,28 +60,28 @@ def find_screen() -> Screen:
 
 
 class InstallResult(NamedTuple):
-    """Hold how it went: the report, and what could not be done."""
+    """The report, and the errors of what failed."""
 
-    document: Document
+    report: InstallReport
     errors: Sequence[ShadowError]
 
     @property
     def exit_code(self) -> int:
-        """Return 5 where nobody agreed, 4 where some files failed and some did not."""
-        return int(_exit_code(text(self.document, "status"), self.errors))
+        """Return 5 if the user refused, 4 if some files failed and some did not."""
+        return int(_exit_code(self.report.status, self.errors))
 
 
 def carry_out(
     works: Sequence[InstallWork], notes: Sequence[str], manner: InstallOptions
 ) -> int:
-    """Show the plans, ask where a person has to be asked, do them, report.
+    """Show the plans, ask if a person must be asked, apply them, report.
 
     Returns:
         The exit code, as `InstallResult` has it.
     """
     done = attempt(works, notes, manner)
     if manner.as_json:
-        json.show(done.document)
+        json.show(encode(done.report))
     report(done, as_text=not manner.as_json)
     return done.exit_code
 
@@ -88,7 +89,7 @@ def carry_out(
 def report(done: InstallResult, *, as_text: bool) -> None:
     """Print what happened, and each error."""
     if as_text:
-        output.show(shown.done_lines(done.document, find_screen().view))
+        output.show(shown.done_lines(done.report, find_screen().view))
     for error in done.errors:
         error_handler.complain(error)
 
@@ -96,32 +97,30 @@ def report(done: InstallResult, *, as_text: bool) -> None:
 def attempt(
     works: Sequence[InstallWork], notes: Sequence[str], manner: InstallOptions
 ) -> InstallResult:
-    """Show the plans, ask where a person has to be asked, and do them.
+    """Show the plans, ask if a person must be asked, and apply them.
 
     A long difference is shown by `--dry-run` and by the answer `d` alone.
     """
     view = find_screen().view
-    items = [item for work in works for item in work.items()]
-    changes = [item for item in items if text(item, "action") not in ("none", "fail")]
-    plan: Document = {"items": items}
-    brief = shown.is_long(plan) and not manner.dry_run
+    plans = [work.plan for work in works]
+    items = [item for plan in plans for item in plan.items]
+    changes = any(item.is_change for item in items)
+    brief = shown.is_long(items) and not manner.dry_run
     if not manner.as_json:
-        output.show(shown.plan_lines(plan, view, brief=brief))
+        output.show(shown.plan_lines(items, view, brief=brief))
         if brief:
             click.echo("for the whole diff: --dry-run")
 
     def details() -> None:
-        output.show(shown.plan_lines(plan, view))
+        output.show(shown.plan_lines(items, view))
 
     asks = changes and not manner.dry_run and not manner.yes
     if asks and not _agreed(manner, details if brief else None):
-        status = "refused"
-    elif manner.dry_run:
-        status = "planned"
-    else:
-        works = [work.apply() for work in works]
-        status = "done" if changes else "nothing_to_do"
-    return _outcome(works, notes, status)
+        return _outcome(plans, notes, "refused")
+    if manner.dry_run:
+        return _outcome(plans, notes, "planned")
+    done = [work.apply() for work in works]
+    return _outcome(done, notes, "done" if changes else "nothing_to_do")
 
 
 def _agreed(manner: InstallOptions, details: Callable[[], None] | None) -> bool:
@@ -132,15 +131,14 @@ def _agreed(manner: InstallOptions, details: Callable[[], None] | None) -> bool:
 
 
 def _outcome(
-    works: Sequence[InstallWork], notes: Sequence[str], status: str
+    results: Sequence[InstallItems], notes: Sequence[str], status: str
 ) -> InstallResult:
-    items = [item for work in works for item in work.items()]
-    errors = [error for work in works for error in work.errors()]
-    went = any(text(item, "action") not in ("none", "fail") for item in items)
+    items = tuple(item for result in results for item in result.items)
+    errors = [error for result in results for error in result.errors]
     if errors and status != "refused":
-        status = "partial" if went and status == "done" else "failed"
-    document: Document = {"status": status, "items": items, "notes": list(notes)}
-    return InstallResult(document, errors)
+        went = status == "done" and any(item.is_change for item in items)
+        status = "partial" if went else "failed"
+    return InstallResult(InstallReport(status, items, tuple(notes)), errors)
 
 
 def _exit_code(status: str, errors: Sequence[ShadowError]) -> ExitCode:

@@ -1,19 +1,19 @@
-"""What `hooks install` and `hooks uninstall` are going to do, as documents to be shown and done.
+"""The plans of `hooks install`, `hooks uninstall` and `uninstall`: to be shown, then done.
 
 Invariant: a plan in agents' files is done file by file, one in Git's own hooks as a whole.
 """
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from gitshadow.errors import ShadowError, UnsupportedError
 from gitshadow.hookfiles import detect, gitconfig, githooks, install, login
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.githooks import Act
 from gitshadow.hookfiles.steps import FileAction, FileStep
-from gitshadow.render.document import Document
+from gitshadow.messages.hooks import InstallItem
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout, discover
 
@@ -21,7 +21,7 @@ _PROGRAM = "git-agent-undo"
 
 
 def find_surroundings() -> tuple[InstallEnvironment, Layout | None]:
-    """Take from this process what an installation depends on."""
+    """Return what an installation depends on, and the worktree of the current directory."""
     try:
         layout = discover(os.getcwd())
     except OSError:
@@ -45,26 +45,13 @@ def _executable() -> str:
 
 
 NOTE = "systemd starts it at your next login; to start it without a login: loginctl enable-linger"
-
-
-class LoginWork(NamedTuple):
-    """Hold the unit and the links."""
-
-    plan: login.LoginPlan
-    around: InstallEnvironment
-
-    def items(self) -> list[Document]:
-        """Return an item per file."""
-        return [*map(item_of, self.plan.unit), *map(_link_item, self.plan.links)]
-
-    def errors(self) -> list[ShadowError]:
-        """Return what cannot be done, or could not."""
-        found: Sequence[login.UnitLink | FileStep] = [*self.plan.unit, *self.plan.links]
-        return [one.error for one in found if one.error is not None]
-
-    def apply(self) -> "LoginWork":
-        """Write or remove them."""
-        return self._replace(plan=login.apply(self.plan, self.around))
+_ACTIONS = {
+    Act.SET: "change",
+    Act.UNSET: "change",
+    Act.WRITE: "create",
+    Act.MOVE: "move",
+    Act.REMOVE: "delete",
+}
 
 
 def refuse_without_systemd() -> None:
@@ -77,123 +64,82 @@ def refuse_without_systemd() -> None:
         )
 
 
-def _link_item(link: login.UnitLink) -> Document:
-    sign = {"create": "+", "delete": "-"}.get(link.action.value)
-    return {
-        "agent": "systemd",
-        "scope": "user",
-        "path": link.path,
-        "action": link.action.value,
-        "diff": [f"{sign}a link to the unit"] if sign else [],
-        "error": None if link.error is None else link.error.message,
-    }
+class InstallItems(NamedTuple):
+    """The items of a plan, before or after it was applied, and the errors of those that fail."""
+
+    items: Sequence[InstallItem]
+    errors: Sequence[ShadowError] = ()
 
 
-_ACTIONS = {
-    Act.SET: "change",
-    Act.UNSET: "change",
-    Act.WRITE: "create",
-    Act.MOVE: "move",
-    Act.REMOVE: "delete",
-}
+class InstallWork(NamedTuple):
+    """A plan, and the function that applies it and returns how it went."""
+
+    plan: InstallItems
+    apply: Callable[[], InstallItems]
 
 
-class InstallWork(Protocol):
-    """Hold a plan that can be shown and done."""
-
-    def items(self) -> list[Document]:
-        """Return what is planned, file by file."""
-
-    def errors(self) -> list[ShadowError]:
-        """Return what cannot be done, or could not."""
-
-    def apply(self) -> "InstallWork":
-        """Do it; return it as it went."""
+def agent_work(
+    steps: Sequence[FileStep], around: InstallEnvironment, *, installing: bool
+) -> InstallWork:
+    """Return steps in agents' files; one that fails leaves its file as it is."""
+    return InstallWork(
+        _items(steps),
+        lambda: _items(install.apply(steps, around, installing=installing)),
+    )
 
 
-class AgentWork(NamedTuple):
-    """Hold the steps in agents' files."""
-
-    steps: Sequence[FileStep]
-    around: InstallEnvironment
-    installing: bool
-
-    def items(self) -> list[Document]:
-        """Return an item per file."""
-        return [item_of(step) for step in self.steps]
-
-    def errors(self) -> list[ShadowError]:
-        """Return the errors of steps that fail."""
-        return [step.error for step in self.steps if step.error is not None]
-
-    def apply(self) -> "AgentWork":
-        """Write the files; a step that fails leaves its file as it is."""
-        done = install.apply(self.steps, self.around, installing=self.installing)
-        return self._replace(steps=done)
+def config_work(steps: Sequence[FileStep]) -> InstallWork:
+    """Return steps in Git's own configuration; the first that fails ends it."""
+    return InstallWork(_items(steps), lambda: _items(gitconfig.apply(steps)))
 
 
-class ConfigWork(NamedTuple):
-    """Hold the steps in Git's own configuration."""
-
-    steps: Sequence[FileStep]
-
-    def items(self) -> list[Document]:
-        """Return an item per file."""
-        return [item_of(step) for step in self.steps]
-
-    def errors(self) -> list[ShadowError]:
-        """Return the errors of steps that fail."""
-        return [step.error for step in self.steps if step.error is not None]
-
-    def apply(self) -> "ConfigWork":
-        """Write the files, up to the first that fails."""
-        return ConfigWork(gitconfig.apply(self.steps))
+def login_work(plan: login.LoginPlan, around: InstallEnvironment) -> InstallWork:
+    """Return the steps that write or remove the unit and its links."""
+    return InstallWork(
+        _items(plan.steps), lambda: _items(login.apply(plan, around).steps)
+    )
 
 
-class GitWork(NamedTuple):
-    """Hold the steps in Git's own hooks."""
+def git_work(plan: githooks.GitHookPlan, git: Git) -> InstallWork:
+    """Return the steps in Git's own hooks."""
 
-    plan: githooks.GitHookPlan
-    git: Git
-    error: ShadowError | None = None
+    def items(error: ShadowError | None = None) -> InstallItems:
+        found = [_git_item(change, error) for change in plan.changes]
+        return InstallItems(found, () if error is None else (error,))
 
-    def items(self) -> list[Document]:
-        """Return an item per file or setting."""
-        return [_git_item(change, self.error) for change in self.plan.changes]
-
-    def errors(self) -> list[ShadowError]:
-        """Return the error, if the plan could not be done."""
-        return [] if self.error is None else [self.error]
-
-    def apply(self) -> "GitWork":
-        """Do the plan as a whole."""
+    def apply() -> InstallItems:
         try:
-            githooks.apply(self.plan, self.git)
+            githooks.apply(plan, git)
         except ShadowError as error:
-            return self._replace(error=error)
-        return self
+            return items(error)
+        return items()
+
+    return InstallWork(items(), apply)
 
 
-def item_of(step: FileStep) -> Document:
-    """Return a step as an item of a plan or a report."""
-    return {
-        "agent": step.agent,
-        "scope": step.scope.value,
-        "path": step.path,
-        "action": step.action.value,
-        "diff": step.diff(),
-        "error": None if step.error is None else step.error.message,
-    }
+def _items(steps: Sequence[FileStep]) -> InstallItems:
+    items = [
+        InstallItem(
+            agent=step.agent,
+            scope=step.scope.value,
+            path=step.path,
+            action=step.action.value,
+            diff=tuple(step.diff()),
+            error=None if step.error is None else step.error.message,
+        )
+        for step in steps
+    ]
+    return InstallItems(items, [step.error for step in steps if step.error is not None])
 
 
-def _git_item(change: githooks.HookChange, error: ShadowError | None) -> Document:
+def _git_item(change: githooks.HookChange, error: ShadowError | None) -> InstallItem:
     sign = "" if change.act is Act.MOVE else "+"
     lines = change.text.removesuffix("\n").split("\n") if change.text else []
-    return {
-        "agent": "git",
-        "scope": "project",
-        "path": change.place,
-        "action": _ACTIONS[change.act] if error is None else FileAction.FAIL.value,
-        "diff": [f"{sign or 'to '}{line}" for line in lines],
-        "error": None if error is None else error.message,
-    }
+    return InstallItem(
+        agent="git",
+        scope="project",
+        path=change.place,
+        action=_ACTIONS[change.act] if error is None else FileAction.FAIL.value,
+        diff=tuple(f"{sign or 'to '}{line}" for line in lines),
+        error=None if error is None else error.message,
+    )

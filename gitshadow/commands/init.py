@@ -7,12 +7,13 @@ import click
 
 from gitshadow.commands.client import ask, find_layout
 from gitshadow.commands.hooks_install import InstallOptions, attempt, report
-from gitshadow.commands.hooks_plan import AgentWork, find_surroundings
+from gitshadow.commands.hooks_plan import InstallWork, agent_work, find_surroundings
 from gitshadow.commands.options import is_interactive, json_option, yes_option
 from gitshadow.commands.output import print_document
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.hookfiles import advice, detect, health, install, presence
 from gitshadow.hookfiles.steps import FileAction
+from gitshadow.messages.codec import encode
 from gitshadow.render.document import Document, flag
 from gitshadow.render.status import init_end_lines, init_lines
 
@@ -20,7 +21,7 @@ from gitshadow.render.status import init_end_lines, init_lines
 class _Plan(NamedTuple):
     """Hold what would be written into the settings of agents, and what to know about it."""
 
-    works: Sequence[AgentWork]
+    works: Sequence[InstallWork]
     agents: Sequence[str]
     notes: Sequence[str]
 
@@ -78,7 +79,7 @@ def _offer(document: Document, manner: InstallOptions) -> int:
         )
     done = attempt(plan.works, plan.notes, manner)
     report(done, as_text=not manner.as_json)
-    document["hooks"] = done.document
+    document["hooks"] = encode(done.report)
     return done.exit_code
 
 
@@ -93,7 +94,7 @@ def _plan() -> _Plan:
         if step.action is not FileAction.NONE
     ]
     agents = list(dict.fromkeys(step.agent for step in steps))
-    works = [AgentWork(steps, around, True)] if steps else []
+    works = [agent_work(steps, around, installing=True)] if steps else []
     return _Plan(works, agents, advice.notes(steps, around, recorded=True))
 
 

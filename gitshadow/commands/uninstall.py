@@ -1,7 +1,6 @@
-"""`git agent-undo uninstall`: take everything of ours out of a repository."""
+"""`git agent-undo uninstall`: remove everything of ours from a repository."""
 
 import os
-from typing import NamedTuple
 
 import click
 
@@ -9,12 +8,13 @@ from gitshadow.commands.client import find_layout
 from gitshadow.commands.exchange import write_events
 from gitshadow.commands.hooks_install import InstallOptions, carry_out
 from gitshadow.commands.hooks_plan import (
-    AgentWork,
-    ConfigWork,
-    GitWork,
+    InstallItems,
     InstallWork,
-    LoginWork,
+    agent_work,
+    config_work,
     find_surroundings,
+    git_work,
+    login_work,
 )
 from gitshadow.commands.options import json_option, yes_option
 from gitshadow.errors import ShadowError
@@ -22,11 +22,13 @@ from gitshadow.hookfiles import gitconfig, githooks, install, login
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.placement import InstallScope
 from gitshadow.hookfiles.steps import FileAction
-from gitshadow.render.document import Document
+from gitshadow.messages.hooks import InstallItem
 from gitshadow.render.status import size
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout, recorded
 from gitshadow.words import counted
+
+_REFS = "refs/agent-undo"
 
 
 @click.command("uninstall")
@@ -49,13 +51,13 @@ def command(file: str | None, dry_run: bool, yes: bool, as_json: bool) -> int:
     if file is not None and layout.initialised and not dry_run:
         write_events(file)
     works, notes = _hooks(layout)
-    works.append(_Leaving(layout))
+    works.append(_leaving(layout))
     notes.append("to free the space now: git gc --prune=now")
     return carry_out(works, notes, InstallOptions(yes, dry_run, as_json))
 
 
 def _hooks(layout: Layout) -> tuple[list[InstallWork], list[str]]:
-    """Return what takes our entries out of this project's files and out of Git's hooks."""
+    """Return the removal of our entries from this project's files and from Git's hooks."""
     around, _ = find_surroundings()
     git = Git(layout, dict(os.environ))
     steps = [
@@ -67,10 +69,10 @@ def _hooks(layout: Layout) -> tuple[list[InstallWork], list[str]]:
     ]
     plan = githooks.plan_removal(layout, git)
     works: list[InstallWork] = [
-        AgentWork(steps, around, False),
-        GitWork(plan, git),
-        ConfigWork(gitconfig.plan_removal(layout)),
-        LoginWork(login.plan_removal(_roots(layout), around), around),
+        agent_work(steps, around, installing=False),
+        git_work(plan, git),
+        config_work(gitconfig.plan_removal(layout)),
+        login_work(login.plan_removal(_roots(layout), around), around),
     ]
     return works, [*plan.advice.splitlines(), *gitconfig.left_alone(layout)]
 
@@ -79,84 +81,36 @@ def _roots(layout: Layout) -> list[str]:
     return list({layout.root, *(one.root for one in recorded(layout))})
 
 
-class _Leaving(NamedTuple):
-    """Hold the removal of refs and journal, as `hooking` shows and does plans."""
+def _leaving(layout: Layout) -> InstallWork:
+    """Return the removal of refs and journal: an item for the refs, one for the directory."""
+    from gitshadow.ipc import launch
+    from gitshadow.maintenance import uninstall
 
-    layout: Layout
-    error: ShadowError | None = None
+    there = uninstall.look(layout)
+    refs = counted(len(there.refs) + len(there.shown), "ref")
+    items: list[InstallItem] = []
+    if there.refs or there.shown or there.packs:
+        packs = counted(there.packs, "pack")
+        items.append(_item(_REFS, f"-{refs}; {packs} to be removed by git gc"))
+    if there.state_bytes:
+        said = f"-the journal and related files, {size(there.state_bytes)}"
+        items.append(_item(layout.state_dir, said))
 
-    def items(self) -> list[Document]:
-        """Return an item for the refs, and one for the state directory."""
-        from gitshadow.maintenance import uninstall
-
-        if self.error is not None:
-            return [self._item(self.layout.state_dir, ["could not be removed"])]
-        there = uninstall.look(self.layout)
-        rows: list[Document] = []
-        if there.refs or there.shown or there.packs:
-            count = len(there.refs) + len(there.shown)
-            said = (
-                f"{counted(count, 'ref')}; {counted(there.packs, 'pack')} to be"
-                f" removed by git gc"
-            )
-            rows.append(self._item("refs/agent-undo", [f"-{said}"]))
-        if there.state_bytes:
-            said = f"the journal and related files, {size(there.state_bytes)}"
-            rows.append(self._item(self.layout.state_dir, [f"-{said}"]))
-        return rows
-
-    def errors(self) -> list[ShadowError]:
-        """Return the error, if it could not be done."""
-        return [] if self.error is None else [self.error]
-
-    def apply(self) -> InstallWork:
-        """Stop the daemons, and remove everything."""
-        from gitshadow.ipc import launch
-        from gitshadow.maintenance import uninstall
-
+    def apply() -> InstallItems:
         try:
-            for one in recorded(self.layout):
+            for one in recorded(layout):
                 launch.stop(one)
-            there = uninstall.leave(self.layout)
+            gone = uninstall.leave(layout)
         except ShadowError as error:
-            return self._replace(error=error)
-        return _Left(len(there.refs) + len(there.shown), self.layout.state_dir)
+            failed = _item(layout.state_dir, "could not be removed")
+            failed = failed._replace(action="fail", error=error.message)
+            return InstallItems([failed], [error])
+        count = len(gone.refs) + len(gone.shown)
+        removed = [_item(_REFS, f"-{counted(count, 'ref')}")] if count else []
+        return InstallItems([_item(layout.state_dir), *removed])
 
-    def _item(self, path: str, diff: list[str]) -> Document:
-        failed = self.error is not None
-        return {
-            "agent": "gitshadow",
-            "scope": "project",
-            "path": path,
-            "action": "fail" if failed else "delete",
-            "diff": diff,
-            "error": self.error.message if self.error is not None else None,
-        }
+    return InstallWork(InstallItems(items), apply)
 
 
-class _Left(NamedTuple):
-    """Hold what was removed."""
-
-    refs: int
-    state_dir: str
-
-    def items(self) -> list[Document]:
-        """Return what went."""
-        item = {"agent": "gitshadow", "scope": "project", "action": "delete"}
-        rows: list[Document] = [
-            {**item, "path": self.state_dir, "diff": [], "error": None}
-        ]
-        if self.refs:
-            said = [f"-{counted(self.refs, 'ref')}"]
-            rows.append(
-                {**item, "path": "refs/agent-undo", "diff": said, "error": None}
-            )
-        return rows
-
-    def errors(self) -> list[ShadowError]:
-        """Return nothing."""
-        return []
-
-    def apply(self) -> InstallWork:
-        """Return itself: it is done."""
-        return self
+def _item(path: str, *diff: str) -> InstallItem:
+    return InstallItem("gitshadow", "project", path, "delete", diff, None)

@@ -45,22 +45,18 @@ _LONGEST = 255
 _UNSAFE = frozenset("\"'\\$")  # systemd runs no program with these in its path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitLink:
-    """The planned action on the link of one worktree, or the reason why it is impossible."""
-
-    path: str
-    action: FileAction
-    error: ShadowError | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class LoginPlan:
     """The planned steps; a plan writes nothing."""
 
     unit: Sequence[FileStep]
-    links: Sequence[UnitLink]
+    links: Sequence[FileStep]
     installing: bool
+
+    @property
+    def steps(self) -> Sequence[FileStep]:
+        """Return the steps of the unit, then those of the links."""
+        return [*self.unit, *self.links]
 
 
 def escaped(path: str) -> str:
@@ -106,17 +102,13 @@ def plan(root: str, around: InstallEnvironment) -> LoginPlan:
             f"could not write {path}: a file that gitshadow did not create is there"
         )
     unit = install.plan_install(_SERVICE, InstallScope.USER, around)
-    return LoginPlan(unit, [UnitLink(path=path, action=action, error=error)], True)
+    return LoginPlan(unit, [_step(path, action, error)], True)
 
 
 def plan_removal(roots: Sequence[str], around: InstallEnvironment) -> LoginPlan:
     """Return the steps that remove these worktrees; the unit is removed with the last one."""
     paths = [_link_of(root, around) for root in roots]
-    links = [
-        UnitLink(path=path, action=FileAction.DELETE)
-        for path in paths
-        if _is_ours(path)
-    ]
+    links = [_step(path, FileAction.DELETE) for path in paths if _is_ours(path)]
     going = {link.path for link in links}
     staying = set(_all_links(around)) - going
     unit: list[FileStep] = []
@@ -138,6 +130,17 @@ def apply(plan: LoginPlan, around: InstallEnvironment) -> LoginPlan:
         links = [_removed(one, around) for one in plan.links]
         unit = install.apply(plan.unit, around, installing=False)
     return replace(plan, unit=unit, links=links)
+
+
+def _step(path: str, action: FileAction, error: ShadowError | None = None) -> FileStep:
+    return FileStep(
+        agent=_SERVICE.name,
+        scope=InstallScope.USER,
+        path=path,
+        action=action,
+        shown_as="a link to the unit",
+        error=error,
+    )
 
 
 def _link_of(root: str, around: InstallEnvironment) -> str:
@@ -164,7 +167,7 @@ def _is_ours(path: str) -> bool:
         return False
 
 
-def _made(link: UnitLink, around: InstallEnvironment) -> UnitLink:
+def _made(link: FileStep, around: InstallEnvironment) -> FileStep:
     if link.action is not FileAction.CREATE:
         return link
     target = f"../{_UNIT}"
@@ -184,7 +187,7 @@ def _made(link: UnitLink, around: InstallEnvironment) -> UnitLink:
     return link
 
 
-def _removed(link: UnitLink, around: InstallEnvironment) -> UnitLink:
+def _removed(link: FileStep, around: InstallEnvironment) -> FileStep:
     ledger = Ledger(around.states[InstallScope.USER])
     try:
         files.delete(link.path)

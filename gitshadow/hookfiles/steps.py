@@ -30,6 +30,7 @@ class FileStep:
     Attributes:
         record: The ledger's entry to write (install) or to delete (uninstall).
         former: The bytes for the backup.
+        shown_as: The one line of the difference, for a symbolic link.
     """
 
     agent: str
@@ -42,12 +43,15 @@ class FileStep:
     mode: int | None = None
     record: LedgerRecord | None = None
     former: bytes | None = None
+    shown_as: str = ""
     error: ShadowError | None = None
 
     def diff(self) -> list[str]:
         """Return the change in the form of `diff -u`, without its two file names."""
         if self.action in (FileAction.NONE, FileAction.FAIL):
             return []
+        if self.shown_as:
+            return [("-" if self.action is FileAction.DELETE else "+") + self.shown_as]
         old = _lines(None if self.before is None else self.before.data)
         new = _lines(self.after)
         return list(difflib.unified_diff(old, new, n=2, lineterm=""))[2:]

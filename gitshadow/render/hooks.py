@@ -1,11 +1,11 @@
-"""Installed hooks as text: what is going to be written, what was, and how it all is.
+"""Installed hooks as text: what will be written, what was written, and whether it works.
 
 Invariant: paths and file contents pass `printable`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitshadow.render.document import flag, inner, rows, text, texts
+from gitshadow.messages.hooks import AgentRow, HooksRow, InstallItem, InstallReport
 from gitshadow.render.style import View, printable, printable_line
 
 _DONE: Mapping[str, str] = {
@@ -19,25 +19,22 @@ _FITS = 20
 _DIFF_STYLES: Mapping[str, str] = {"+": "good", "-": "bad", "@": "hunk"}
 
 
-def is_long(document: Mapping[str, object]) -> bool:
+def is_long(items: Sequence[InstallItem]) -> bool:
     """Whether the differences of a plan do not fit on a terminal with the question below."""
-    return sum(len(texts(item, "diff")) for item in rows(document, "items")) > _FITS
+    return sum(len(item.diff) for item in items) > _FITS
 
 
 def plan_lines(
-    document: Mapping[str, object], view: View, *, brief: bool = False
+    items: Sequence[InstallItem], view: View, *, brief: bool = False
 ) -> Iterator[str]:
-    """Yield each file that is going to change, with the difference or its size."""
-    for item in rows(document, "items"):
-        action = text(item, "action")
-        if action in ("none", "fail"):
+    """Yield each file that will change, with the difference or its size."""
+    for item in items:
+        if not item.is_change:
             continue
-        head = f"{text(item, 'agent')} ({text(item, 'scope')}): {action}"
-        lines = texts(item, "diff")
-        size = f"  ({_size(lines)})" if brief and lines else ""
-        where = printable(text(item, "path"))
-        yield view.paint(f"{printable(head)} {where}", "bold") + size
-        for line in () if brief else lines:
+        head = printable(f"{item.agent} ({item.scope}): {item.action}")
+        size = f"  ({_size(item.diff)})" if brief and item.diff else ""
+        yield view.paint(f"{head} {printable(item.path)}", "bold") + size
+        for line in () if brief else item.diff:
             style = _DIFF_STYLES.get(line[:1], "plain")
             yield "  " + view.paint(printable_line(line), style)
 
@@ -48,45 +45,39 @@ def _size(diff: Sequence[str]) -> str:
     return f"+{added} -{removed} lines"
 
 
-def done_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
-    """Yield what happened to each file, and what to know about it."""
-    status = text(document, "status")
-    for item in rows(document, "items") if status in ("done", "partial") else ():
-        action = text(item, "action")
-        if action != "none":
-            said = _DONE.get(action, printable(action))
-            style = "bad" if action == "fail" else "plain"
-            where = printable(text(item, "path"))
-            yield f"{view.paint(f'{said:<8}', style)}  {text(item, 'agent'):<12}  {where}"
+def done_lines(report: InstallReport, view: View) -> Iterator[str]:
+    """Yield what happened to each file, then the notes."""
+    status = report.status
+    for item in report.items if status in ("done", "partial") else ():
+        if item.action != "none":
+            said = _DONE.get(item.action, printable(item.action))
+            style = "bad" if item.action == "fail" else "plain"
+            where = printable(item.path)
+            yield f"{view.paint(f'{said:<8}', style)}  {item.agent:<12}  {where}"
     if status == "refused":
         yield "nothing was changed"
     elif status == "nothing_to_do":
         yield "nothing to do"
-    for note in texts(document, "notes"):
+    for note in report.notes:
         yield f"note: {printable(note)}"
 
 
-def list_lines(agents: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
-    """Yield one line per agent: found here or not, and where its hooks are."""
+def list_lines(agents: Sequence[AgentRow], view: View) -> Iterator[str]:
+    """Yield one line per agent: whether it was found, and where its hooks are."""
     for row in agents:
-        found = "found" if flag(row, "detected") else "-"
-        states = ", ".join(
-            f"{scope}: {text(inner(row, scope), 'state')}"
-            for scope in ("user", "project")
-            if text(inner(row, scope), "state")
-        )
-        style = "plain" if flag(row, "detected") else "faint"
-        yield view.paint(f"{text(row, 'agent'):<12}  {found:<5}  {states}", style)
+        found = "found" if row.detected else "-"
+        places = (("user", row.user), ("project", row.project))
+        states = ", ".join(f"{name}: {one.state}" for name, one in places if one)
+        style = "plain" if row.detected else "faint"
+        yield view.paint(f"{row.agent:<12}  {found:<5}  {states}", style)
 
 
-def status_lines(hooks: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
-    """Yield one block per installation, with what is wrong and what helps."""
+def status_lines(hooks: Sequence[HooksRow], view: View) -> Iterator[str]:
+    """Yield one block per installation, with its problems and their fixes."""
     for row in hooks:
-        state = text(row, "state")
-        style = "good" if state == "installed" else "warn"
-        head = f"{text(row, 'agent'):<12}  {text(row, 'scope'):<7}  "
-        where = printable(text(row, "path"))
-        yield f"{head}{view.paint(f'{printable(state):<10}', style)}  {where}"
-        for finding in rows(row, "findings"):
-            yield f"  {printable(text(finding, 'problem'))}"
-            yield f"    {printable(text(finding, 'fix'))}"
+        style = "good" if row.state == "installed" else "warn"
+        state = view.paint(f"{printable(row.state):<10}", style)
+        yield f"{row.agent:<12}  {row.scope:<7}  {state}  {printable(row.path or '')}"
+        for finding in row.findings or ():
+            yield f"  {printable(finding.problem)}"
+            yield f"    {printable(finding.fix)}"
