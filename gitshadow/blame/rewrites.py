@@ -29,8 +29,8 @@ from gitshadow.blame.snapshots import (
     mark_of_oid,
 )
 from gitshadow.model import Event, Oid, RepoPath
-from gitshadow.store.files import blob_oid
 from gitshadow.store.line_diff import Hunk
+from gitshadow.store.objects import blob_oid
 
 AGAIN = "Git had removed an identical line and may have restored it"
 

@@ -22,8 +22,8 @@ from gitshadow.model import Oid, RepoPath
 from gitshadow.query.moments import newest_commit
 from gitshadow.query.params import typed_path, typed_paths
 from gitshadow.recording.context import RecorderContext
-from gitshadow.store.files import blob_oid
 from gitshadow.store.journal import events
+from gitshadow.store.objects import blob_oid
 from gitshadow.store.refs import display_path
 
 _FORM = re.compile(r"([0-9]{1,9})?(?:,([+-]?[0-9]{1,9})?)?")

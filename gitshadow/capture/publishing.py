@@ -40,11 +40,12 @@ from gitshadow.model import (
     micro,
 )
 from gitshadow.store import machine
-from gitshadow.store.files import WorkFiles, blob_oid
+from gitshadow.store.files import WorkFiles
 from gitshadow.store.journal import events, sessions
 from gitshadow.store.journal.corrections import Correction
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import WorktreeRow
+from gitshadow.store.objects import blob_oid
 from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry
 

@@ -16,9 +16,9 @@ from gitshadow.model import GITLINK_MODE, Oid, RepoPath, git_mode
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import refs
-from gitshadow.store.files import blob_oid
 from gitshadow.store.journal import events, pins, prune, sessions, state
 from gitshadow.store.lock import WriterLock
+from gitshadow.store.objects import blob_oid
 from gitshadow.store.repo import FORMAT_MARK
 from gitshadow.store.trees import Entry
 from gitshadow.words import counted

@@ -26,11 +26,12 @@ from gitshadow.recording.workspace import (
 )
 from gitshadow.sharing import remotes
 from gitshadow.store import machine
-from gitshadow.store.files import Reading, blob_oid, digest
+from gitshadow.store.files import Reading, digest
 from gitshadow.store.journal import sessions, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import uncollected
 from gitshadow.store.layout import Layout
+from gitshadow.store.objects import blob_oid
 from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry
 

@@ -1,10 +1,8 @@
-"""Extended attributes of regular files, which their replacement keeps, and times of creation.
+"""What a new file gets of the old one (owner, extended attributes), and times of creation.
 
 POSIX access lists, capabilities and `user.*`; labels of the system (`security.selinux`) come from
-its own rules, and Git knows none of them. xattr(7), acl(5), capabilities(7).
-For statx(2), which has the time of creation, this Python has no function.
-Invariant: best effort: who wants to know which attributes are missing compares; a time of creation
-is never a guess.
+its own rules, and Git knows none of them. xattr(7), acl(5), capabilities(7). What the system does
+not allow is left out, and `lost` names it. A time of creation is never a guess.
 """
 
 import ctypes
@@ -18,6 +16,8 @@ from typing import NamedTuple
 
 ACCESS_LIST = "system.posix_acl_access"
 _CARRIED = frozenset({ACCESS_LIST, "security.capability"})
+# AT_SYMLINK_NOFOLLOW, STATX_BTIME and STATX_INO (statx(2)). Python 3.11 has no function
+# for statx(2), so it is called through ctypes.
 _NO_FOLLOW = 0x100
 _BIRTH, _INODE = 0x800, 0x100
 _SIZE = 256
@@ -38,17 +38,33 @@ def attributes_at(parent: int, name: bytes) -> dict[str, bytes]:
 
 
 def put_on(fd: int, found: Mapping[str, bytes]) -> None:
-    """Give them to an open file, as far as the system lets us; its mode is to be set after."""
+    """Set attributes of an open file, as far as the system allows; set its mode afterwards."""
     if not found:
         return
-    os.fchmod(fd, 0o600)  # `user.*` can be set on what its owner may write
+    # `user.*` can be set only where the owner may write (xattr(7)). An access list changes the
+    # mode, so the caller sets that last.
+    os.fchmod(fd, 0o600)
     for name, value in found.items():
         with suppress(OSError):
             os.setxattr(fd, name, value)
 
 
+def own_like(made: bytes, parent: int, name: bytes | None) -> None:
+    """As root, set the owner of a new file to that of the old one, or of its directory."""
+    # Only root can give a file away (chown(2)); for others the owner is right already. An undo
+    # under sudo must not leave files that their owner cannot change.
+    if os.geteuid() != 0:
+        return
+    model = os.fstat(parent)
+    if name is not None:
+        with suppress(FileNotFoundError):
+            model = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    os.chown(made, model.st_uid, model.st_gid, dir_fd=parent, follow_symlinks=False)
+
+
 def lost(before: Mapping[str, bytes], now: Mapping[str, bytes]) -> tuple[str, ...]:
-    """Return the names of what did not come over; the mask of an access list follows the mode."""
+    """Return the names of the attributes that were not carried over."""
+    # chmod(2) changes the mask of an access list, so its value may differ although it was kept.
     return tuple(
         sorted(
             name
@@ -59,11 +75,12 @@ def lost(before: Mapping[str, bytes], now: Mapping[str, bytes]) -> tuple[str, ..
 
 
 def _attributes(fd: int) -> dict[str, bytes]:
-    place = (
-        f"/proc/self/fd/{fd}"  # the file itself: nothing of its path is followed again
-    )
+    # fgetxattr(2) refuses a descriptor with O_PATH. The link in /proc leads to the file itself, so
+    # nothing of its path is followed again.
+    place = f"/proc/self/fd/{fd}"
     found: dict[str, bytes] = {}
-    with suppress(OSError):  # a file system without any
+    # Some file systems have no attributes and say ENOTSUP.
+    with suppress(OSError):
         for name in os.listxattr(place):
             if name in _CARRIED or name.startswith("user."):
                 with suppress(OSError):

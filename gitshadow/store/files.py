@@ -1,7 +1,7 @@
-"""The door to the working tree: the only code that opens, reads or changes its files.
+"""Files of the working tree: the only code that opens, reads or changes them.
 
-Invariant: no link is followed in any component, so nothing outside the worktree is ever read or
-written, whatever the tree turns into meanwhile. openat(2), O_NOFOLLOW.
+No link is followed in any component of a path, so nothing outside the worktree is ever read or
+written, even if somebody replaces a directory by a link in between. openat(2), O_NOFOLLOW.
 """
 
 import errno
@@ -12,26 +12,30 @@ import time
 from builtins import list as _list
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from hashlib import sha1
 from typing import NamedTuple
 
 from blake3 import blake3
 
 from gitshadow.errors import MovedError, raise_shortage
-from gitshadow.model import LINK_MODE, TREE_MODE, Digest, Oid, RepoPath, StatKey
-from gitshadow.store.attributes import attributes_at, birth_of, put_on
+from gitshadow.model import LINK_MODE, TREE_MODE, Digest, RepoPath, StatKey
+from gitshadow.store.attributes import attributes_at, birth_of, own_like, put_on
 from gitshadow.store.paths import UnsafePathError, check_path
 
 TEMP_PREFIX = b".agent-undo-tmp-"
+# More than a tick of the kernel's coarse clock (10 ms at 100 Hz): within a tick a second write can
+# leave the stat as it was, which Git has to know for its index, too (its racy-git.txt).
 RACY_NS = 20_000_000
 _READ_TRIES = 5
 _DIR_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK, because opening a FIFO would wait for its writer; O_NOCTTY, because a terminal device
+# in the tree must not become ours (open(2)).
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+# ENOTDIR and ELOOP: the path leads through a file or a link, so Git has no such path.
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 class Look(NamedTuple):
-    """Hold what lstat says: mode as in `FileVersion` for files and links, else raw.
+    """The result of an lstat: mode as in `FileVersion` for files and links, else raw.
 
     `directory_mode` are the permission bits of a directory, 0 for all else.
     """
@@ -42,22 +46,22 @@ class Look(NamedTuple):
 
     @property
     def is_file(self) -> bool:
-        """Tell a regular file."""
+        """Whether it is a regular file."""
         return st.S_ISREG(self.mode)
 
     @property
     def is_link(self) -> bool:
-        """Tell a symbolic link."""
+        """Whether it is a symbolic link."""
         return self.mode == LINK_MODE
 
     @property
     def is_dir(self) -> bool:
-        """Tell a directory."""
+        """Whether it is a directory."""
         return self.mode == TREE_MODE
 
 
 class Reading(NamedTuple):
-    """Hold a file's bytes (a link's target) with the mode and stat they were read under.
+    """A file's bytes (a link's target), and the mode and stat with which they were read.
 
     `links` is how many names it has, in the worktree or elsewhere.
     """
@@ -74,13 +78,8 @@ def digest(data: bytes) -> Digest:
     return Digest(blake3(data).digest())
 
 
-def blob_oid(data: bytes) -> Oid:
-    """Return the oid that Git gives a blob of these bytes (SHA-1 repositories)."""
-    return Oid(sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest())
-
-
 def look_of(stat: os.stat_result) -> Look:
-    """Turn an lstat result into a `Look`."""
+    """Return an lstat result as a `Look`."""
     kind = st.S_IFMT(stat.st_mode)
     mode = stat.st_mode
     if kind == st.S_IFREG:
@@ -97,7 +96,7 @@ def _key(stat: os.stat_result) -> StatKey:
 
 
 class _Kept:
-    """Hold the directory that was opened last."""
+    """The directory that was opened last."""
 
     def __init__(self) -> None:
         self.directory = b""
@@ -123,15 +122,14 @@ class WorkFiles:
 
     @property
     def in_place(self) -> bool:
-        """Tell whether the root's path still leads to the directory that was opened."""
+        """Whether the root's path still leads to the directory that was opened."""
         return _inode(self._root) == self._inode
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Open the directory of neighbouring paths once, for many looks and reads in order.
-
-        What replaces a directory while its files are read is seen at the next look.
-        """
+        """Open the directory of neighbouring paths once, for many looks and reads in order."""
+        # Each path is opened component by component, which is most of the cost of a look. A
+        # directory that is replaced within the block is noticed at the next look outside it.
         self._kept = kept = _Kept()
         try:
             yield
@@ -140,7 +138,7 @@ class WorkFiles:
             kept.close()
 
     def look(self, path: RepoPath) -> Look | None:
-        """Return what stands at a path (`b""`: the top), or None where nothing does.
+        """Return what is at a path (`b""`: the top), or None if nothing is.
 
         A path below something that is not a real directory is absent.
         """
@@ -161,17 +159,18 @@ class WorkFiles:
                 raise
 
     def glance(self, path: RepoPath) -> Look | None:
-        """Return what stands at a path, None also where nobody may look."""
+        """Return what is at a path, None also if it may not be looked at."""
         try:
             return self.look(path)
         except OSError as error:
+            # Without a free file descriptor every file would look gone.
             raise_shortage(error)
             return None
 
     def born_ns(self, path: RepoPath, inode: int) -> int | None:
-        """Return when the file with this inode that stands at a path was created.
+        """Return when the file with this inode at a path was created.
 
-        None where another one stands there by now, or where the file system does not know.
+        None if another file is there by now, or if the file system does not know.
         """
         try:
             with self._maybe_parent(path) as (parent, name):
@@ -187,7 +186,7 @@ class WorkFiles:
         returned as last seen and marked racy.
 
         Raises:
-            OSError: it stands there but cannot be read.
+            OSError: it exists but cannot be read.
         """
         with self._maybe_parent(path) as (parent, name):
             if parent is None:
@@ -242,11 +241,10 @@ class WorkFiles:
             os.close(fd)
 
     def stage(self, path: RepoPath, data: bytes, mode: int) -> RepoPath:
-        """Write a temporary file beside a path, private until it has the mode of its content.
+        """Write a temporary file in the directory of a path, private until it is complete.
 
-        What stands at the path gives it owner, access list and extended attributes.
-        The system begins to write it to the disk; `harden` waits for that. One after the other,
-        a thousand small files took 0.9 s to be safe; begun together, 0.3 s.
+        It gets owner, access list and extended attributes of the file at the path. The system
+        begins to write it to the disk; `harden` waits for that.
 
         Returns:
             The temporary's path; `publish` moves it into place.
@@ -260,21 +258,29 @@ class WorkFiles:
             if mode == LINK_MODE:
                 os.symlink(data, temp, dir_fd=parent)
                 try:
-                    _own_like(temp, parent, name)
+                    own_like(temp, parent, name)
                 except OSError:
                     os.unlink(temp, dir_fd=parent)
                     raise
                 return _sibling(path, temp)
+            # In the same directory, because rename(2) is atomic only within one file system. The
+            # final mode comes last: a secret must not be readable by others while it is being
+            # written.
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             fd = os.open(temp, flags, 0o600 & mode, dir_fd=parent)
             try:
-                _own_like(temp, parent, name)
+                own_like(temp, parent, name)
                 _write_all(fd, data)
                 put_on(fd, attributes_at(parent, name))
                 os.fchmod(fd, mode & 0o7777)
+                # POSIX_FADV_DONTNEED starts the writing without waiting (mm/fadvise.c). With an
+                # fsync(2) after each file a thousand small ones took 2.9 s on a loaded ext4; begun
+                # together and then awaited, 0.4 s. syncfs(2) would wait for the data of everybody
+                # else, too.
                 if mode & 0o400:
                     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-                else:  # nobody could open it again
+                else:
+                    # Without a read permission `harden` could not open it again.
                     os.fsync(fd)
             except OSError:
                 os.close(fd)
@@ -301,12 +307,14 @@ class WorkFiles:
 
     @contextmanager
     def holding(self, path: RepoPath) -> Iterator[Callable[[], bytes | None]]:
-        """Keep hold of a regular file that is about to be replaced or removed.
+        """Keep a regular file open that is about to be replaced or removed.
 
         Yields:
-            What returns its bytes as they are by then, also when its name leads elsewhere;
-            None where there is no such file, or nobody may read it.
+            A function that returns its bytes as they are then, even if its name leads elsewhere;
+            None if there is no such file, or it may not be read.
         """
+        # Between the last look at a file and its rename or unlink, somebody may write into it. The
+        # open descriptor still reaches that write, so that it can be restored.
         fd: int | None = None
         with suppress(OSError), self._parent(path) as (parent, name):
             fd = os.open(name, _FILE_FLAGS, dir_fd=parent)
@@ -319,18 +327,19 @@ class WorkFiles:
     def publish(self, temp: RepoPath, path: RepoPath) -> None:
         """Rename a staged temporary over its target, in one step."""
         with self._parent(path) as (parent, name):
-            os.rename(_name(temp), name, src_dir_fd=parent, dst_dir_fd=parent)
+            old = temp.rpartition(b"/")[2]
+            os.rename(old, name, src_dir_fd=parent, dst_dir_fd=parent)
 
     def attributes(self, path: RepoPath) -> dict[str, bytes]:
-        """Return the extended attributes that a file in its place would take over."""
+        """Return the extended attributes that a file in its place would get."""
         with self._maybe_parent(path) as (parent, name):
             return {} if parent is None else attributes_at(parent, name)
 
     def permissions(self, path: RepoPath) -> int:
-        """Return the permission bits of what stands at a path, of a directory too.
+        """Return the permission bits of what is at a path, also of a directory.
 
         Raises:
-            OSError: nothing does, or nobody may look.
+            OSError: nothing is there, or it may not be looked at.
         """
         with self._parent(path) as (parent, name):
             found = os.stat(name, dir_fd=parent, follow_symlinks=False)
@@ -340,11 +349,13 @@ class WorkFiles:
         """Create one directory with exactly these permission bits.
 
         Raises:
-            OSError: something stands there, or the system refused.
+            OSError: something is there, or the system refused.
         """
         with self._parent(path) as (parent, name):
+            # Private at first: the umask would take bits away that the exact mode needs, and nobody
+            # may enter it before it has its owner.
             os.mkdir(name, 0o700, dir_fd=parent)
-            _own_like(name, parent, None)
+            own_like(name, parent, None)
             fd = os.open(name, _DIR_FLAGS, dir_fd=parent)
             try:
                 os.fchmod(fd, mode & 0o7777)
@@ -356,8 +367,7 @@ class WorkFiles:
     ) -> _list[RepoPath]:
         """Create the missing directories above a path; return them, outermost first.
 
-        Nobody gets more rights in one than `mode_of` gives; `set_mode` sets the exact bits, when
-        all files are in it.
+        Nobody gets more rights in one than `mode_of` gives.
         """
         check_path(path)
         made: list[RepoPath] = []
@@ -368,9 +378,11 @@ class WorkFiles:
                 directory = RepoPath(b"/".join(parts[:depth]))
                 mode = mode_of(directory) if mode_of is not None else None
                 try:
+                    # We must be able to create files in it, so the owner's bits come first and
+                    # `set_mode` sets the exact ones when all files are there.
                     bits = 0o777 if mode is None else mode & 0o777 | 0o700
                     os.mkdir(part, bits, dir_fd=fd)
-                    _own_like(part, fd, None)
+                    own_like(part, fd, None)
                     made.append(directory)
                 except FileExistsError:
                     pass
@@ -387,6 +399,9 @@ class WorkFiles:
     def chmod(self, path: RepoPath, mode: int) -> None:
         """Set the permission bits of a regular file."""
         with self._parent(path) as (parent, name):
+            # fchmodat(2) has no AT_SYMLINK_NOFOLLOW before Linux 6.6, and a file without read
+            # permission can only be opened with O_PATH, on which fchmod(2) fails. The link in /proc
+            # leads to exactly this inode.
             fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
             try:
                 if not st.S_ISREG(os.fstat(fd).st_mode):
@@ -526,10 +541,6 @@ def _sibling(path: RepoPath, name: bytes) -> RepoPath:
     return RepoPath(head + slash + name)
 
 
-def _name(path: RepoPath) -> bytes:
-    return path.rpartition(b"/")[2]
-
-
 def _read_at(parent: int, name: bytes) -> Reading | None:
     reading: Reading | None = None
     for _ in range(_READ_TRIES):
@@ -559,11 +570,13 @@ def _read_at(parent: int, name: bytes) -> Reading | None:
 
 
 def _is_racy(stat: os.stat_result, began_ns: int) -> bool:
-    """Tell whether a write after a reading that began then could still get the same stamp."""
+    """Return whether a write after a reading that began then could get the same stamp."""
     return began_ns - stat.st_ctime_ns < RACY_NS
 
 
 def _read_all(fd: int, size: int) -> bytes:
+    # One byte more than the size: a read that is not shorter than that shows that the file has
+    # grown, and costs no second call in the usual case.
     data = os.read(fd, size + 1)
     if len(data) == size:
         return data
@@ -585,14 +598,3 @@ def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
-
-
-def _own_like(made: bytes, parent: int, name: bytes | None) -> None:
-    """As root, give what was made the owner of what it replaces, or of its directory."""
-    if os.geteuid() != 0:
-        return
-    model = os.fstat(parent)
-    if name is not None:
-        with suppress(FileNotFoundError):
-            model = os.stat(name, dir_fd=parent, follow_symlinks=False)
-    os.chown(made, model.st_uid, model.st_gid, dir_fd=parent, follow_symlinks=False)

@@ -1,8 +1,7 @@
-"""The line diff that needs no search: two contents that differ in one place only.
+"""The line diff that needs no search: two contents that differ in one place only. Pure.
 
 Most writes are of that kind, and a replay compares thousands: this takes a tenth of libgit2's time.
-Invariant: pure; what it returns is what libgit2 would (xdiff, `xdl_trim_ends` and
-`xdl_change_compact`), and where it could not be sure it returns None.
+It returns what libgit2 would return, or None where it cannot be sure.
 """
 
 Hunk = tuple[int, int, int, int]
@@ -12,7 +11,7 @@ Starts count from 1; where a side has no lines, its start is the line before.
 """
 
 _MOST = 256
-# Git looks at so many bytes (xdiff-interface.c, buffer_is_binary).
+# Git looks at that many bytes (xdiff-interface.c, buffer_is_binary).
 _BINARY_BYTES = 8000
 
 
@@ -35,11 +34,14 @@ def only_hunk(old: bytes, new: bytes) -> list[Hunk] | None:
     if not gone and not come:
         return []
     olds, news = gone.split(b"\n")[:-1], come.split(b"\n")[:-1]
+    # A line that is on both sides inside the hunk would be common, so xdiff splits the hunk there.
     if len(olds) > _MOST or len(news) > _MOST or not set(olds).isdisjoint(news):
         return None
     line_before = old[old.rfind(b"\n", 0, begin - 1) + 1 : begin - 1] if begin else None
     rest = len(old) - end
     line_after = old[rest : old.find(b"\n", rest)] if end else None
+    # If the hunk can be moved along equal lines, xdiff's heuristics decide where it is
+    # (`xdl_change_compact`).
     for lines in (olds, news):
         if lines and (lines[-1] == line_before or lines[0] == line_after):
             return None
@@ -55,7 +57,8 @@ def only_hunk(old: bytes, new: bytes) -> list[Hunk] | None:
 
 
 def _common_start(old: bytes, new: bytes) -> int:
-    """Return how many bytes are equal from the start, by halves: `memcmp` is fast."""
+    """Return how many bytes are equal from the start."""
+    # By halves, because comparing slices is a memcmp, far quicker than a loop over bytes in Python.
     low, high = 0, min(len(old), len(new))
     if old[:high] == new[:high]:
         return high

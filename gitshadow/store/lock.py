@@ -1,7 +1,4 @@
-"""The writer lock of a worktree: one process at a time records and restores.
-
-Invariant: the kernel releases the lock with its holder, so no stale lock exists.
-"""
+"""The writer lock of a worktree: one process at a time records and restores."""
 
 import fcntl
 import os
@@ -14,8 +11,11 @@ from gitshadow.errors import LockedError, StoreError
 _POLL_S = 0.01
 
 
+# flock(2) and not a file that exists or not: the kernel releases it when its holder dies, so no
+# stale lock is ever left to be removed. Not fcntl(2) locks: closing any other descriptor of the
+# same file would drop those.
 class WriterLock:
-    """Hold the flock of one worktree; a context manager."""
+    """The flock of one worktree; a context manager."""
 
     def __init__(self, path: str, name: str = "writer lock") -> None:
         self._path = path
@@ -23,7 +23,7 @@ class WriterLock:
         self._fd: int | None = None
 
     def acquire(self, timeout_s: float) -> None:
-        """Take the lock, waiting at most `timeout_s` seconds.
+        """Acquire the lock, waiting at most `timeout_s` seconds.
 
         Raises:
             LockedError: another living process holds it; the message names its pid.
@@ -31,10 +31,13 @@ class WriterLock:
         """
         deadline = time.monotonic() + timeout_s
         fd = self._locked(deadline)
+        # If the file was deleted or replaced while we waited, we hold the lock of a file that
+        # nobody else will open.
         while not self._is_at_its_path(fd):
             os.close(fd)
             fd = self._locked(deadline)
-        with suppress(OSError):  # on a full disk the lock holds without a name
+        # The pid is only for messages: on a full disk the lock holds without it.
+        with suppress(OSError):
             os.ftruncate(fd, 0)
             os.pwrite(fd, b"%d\n" % os.getpid(), 0)
         self._fd = fd
@@ -50,6 +53,8 @@ class WriterLock:
             ) from error
         while True:
             try:
+                # flock(2) has no timeout, and an alarm would need the main thread, so it is asked a
+                # hundred times a second.
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return fd
             except BlockingIOError:
@@ -63,26 +68,25 @@ class WriterLock:
                 time.sleep(_POLL_S)
 
     def _is_at_its_path(self, fd: int) -> bool:
-        """Tell whether the locked file is still the one that others will open."""
         try:
             return os.path.samestat(os.fstat(fd), os.lstat(self._path))
         except OSError:
             return False
 
     def release(self) -> None:
-        """Give the lock back; doing it twice is harmless."""
+        """Release the lock; twice is harmless."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
     @property
     def in_place(self) -> bool:
-        """Tell whether this object holds the lock that others find at its path."""
+        """Whether this object holds the lock that others find at its path."""
         return self._fd is not None and self._is_at_its_path(self._fd)
 
     @property
     def held(self) -> bool:
-        """Tell whether this object holds the lock."""
+        """Whether this object holds the lock."""
         return self._fd is not None
 
     def __enter__(self) -> "WriterLock":

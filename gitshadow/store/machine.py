@@ -1,8 +1,6 @@
 """Which copy of a repository recorded something: its machine id, and those that it had before.
 
-The id is derived from the machine and the Git directory's inode: a copy of the directory becomes
-another one, and a state directory that is lost comes to the same id again.
-Invariant: what was ours stays ours; two copies never share an id that either gives out.
+An id that this copy ever had stays ours: what it recorded then is our own history.
 """
 
 import os
@@ -24,7 +22,7 @@ _MACHINE_ID = "/etc/machine-id"
 
 
 def identify(layout: Layout, db: Db) -> None:
-    """Have our journal know this copy's id, for `current` and `part`; others keep theirs.
+    """Store this copy's id in our journal, for `current` and `part`; borrowed ones keep theirs.
 
     Raises:
         StoreError: the file of ids cannot be read or written, or is a link.
@@ -40,7 +38,7 @@ def identify(layout: Layout, db: Db) -> None:
 
 
 def adopt(layout: Layout, ids: Iterable[str]) -> None:
-    """Take machines for ours: what they recorded came back from a mirror."""
+    """Add machines to ours: their history was restored from a mirror."""
     known = ours(layout)
     for one in ids:
         if _ID.fullmatch(one) and one not in known:
@@ -48,12 +46,12 @@ def adopt(layout: Layout, ids: Iterable[str]) -> None:
 
 
 def name(db: Db, machine: str) -> None:
-    """Say whose journal it is; call it inside `db.write()`."""
+    """Store whose journal it is; call it inside `db.write()`."""
     meta.put(db, _KEY, machine)
 
 
 def current(db: Db) -> str | None:
-    """Return whose journal it is; None for one that no worktree ever opened."""
+    """Return the machine of a journal; None if no worktree ever opened it."""
     return meta.get(db, _KEY)
 
 
@@ -95,8 +93,12 @@ def _unusable(layout: Layout, what: str, error: OSError) -> StoreError:
 
 
 def _derived(common_dir: str) -> str:
-    name = os.uname().nodename  # `platform` alone takes 2 ms
+    # os.uname, because the import of `platform` alone takes 2 ms of every command.
+    name = os.uname().nodename
     with suppress(OSError), open(_MACHINE_ID, encoding="ascii", errors="replace") as id:
         name = id.read(64).strip() or name
+    # Derived instead of drawn: a copy of the directory has another inode and becomes another
+    # machine, so two copies never give out the same session ids or refs. A state directory that was
+    # lost gets the same id again.
     text = f"{name}\0{os.stat(common_dir).st_ino}"
     return blake2b(text.encode("utf-8", "replace"), digest_size=_BYTES).hexdigest()

@@ -32,6 +32,11 @@ def oid_of(kind: str, content: bytes) -> Oid:
     return Oid(sha1(header + content, usedforsecurity=False).hexdigest())
 
 
+def blob_oid(data: bytes) -> Oid:
+    """Return the oid that Git gives a blob of these bytes."""
+    return oid_of("blob", data)
+
+
 class BrokenObjectError(StoreError):
     """Report a loose object whose file is empty, cut short or has other bytes than its name."""
 

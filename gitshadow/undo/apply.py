@@ -16,7 +16,8 @@ from gitshadow.errors import RefusedError, StoreError
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath
 from gitshadow.store import attributes
 from gitshadow.store.clock import EpochClock
-from gitshadow.store.files import Reading, WorkFiles, blob_oid, digest
+from gitshadow.store.files import Reading, WorkFiles, digest
+from gitshadow.store.objects import blob_oid
 from gitshadow.store.paths import UnsafePathError, parents
 from gitshadow.undo.plan import Plan, PlannedItem, PlanStep
 from gitshadow.undo.report import Action, Item, Reason, State

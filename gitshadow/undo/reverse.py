@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gitshadow.model import LINK_MODE, FileVersion, Oid
-from gitshadow.store.files import blob_oid
+from gitshadow.store.objects import blob_oid
 from gitshadow.undo import merge
 from gitshadow.undo.lineage import EventRun, LineageRecord
 from gitshadow.undo.report import Reason

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import TREE_MODE, Event, FileState, FileVersion, Oid, RepoPath
-from gitshadow.store.files import Look, WorkFiles, blob_oid
+from gitshadow.store.files import Look, WorkFiles
 from gitshadow.store.journal import events, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.objects import blob_oid
 from gitshadow.store.paths import parents, safe_path
 from gitshadow.store.repo import Repo
 from gitshadow.undo.path_plans import Below, World

@@ -12,13 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.model import LINK_MODE, TREE_MODE, RepoPath
-from gitshadow.store.files import (
-    RACY_NS,
-    TEMP_PREFIX,
-    WorkFiles,
-    blob_oid,
-    digest,
-)
+from gitshadow.store.files import RACY_NS, TEMP_PREFIX, WorkFiles, digest
+from gitshadow.store.objects import blob_oid
 from gitshadow.store.paths import UnsafePathError, safe_path
 from tests.support.examples import shares_fixture
 from tests.support.repo import Repo

@@ -1,7 +1,7 @@
 """An object store in memory, for worlds that need no disk."""
 
 from gitshadow.model import Oid
-from gitshadow.store.files import blob_oid
+from gitshadow.store.objects import blob_oid
 
 
 class Blobs(dict[Oid, bytes]):
