@@ -95,7 +95,8 @@ _HOMES = {
         "Secret",
         "UndoEntry",
     ),
-    "gitshadow.undo.report": ("Action", "Reason", "State", "Status", "Uncovered"),
+    "gitshadow.messages.undo": ("Uncovered",),
+    "gitshadow.undo.report": ("Action", "Reason", "State", "Status"),
 }
 
 

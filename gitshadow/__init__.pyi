@@ -6,6 +6,7 @@ from gitshadow.errors import ShadowError as ShadowError
 from gitshadow.errors import StoreError as StoreError
 from gitshadow.errors import UnsupportedError as UnsupportedError
 from gitshadow.errors import UsageError as UsageError
+from gitshadow.messages.undo import Uncovered as Uncovered
 from gitshadow.sdk.turns.async_chat import AsyncAgentSession as AsyncAgentSession
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo as AsyncAgentUndo
 from gitshadow.sdk.turns.async_session import AsyncTurn as AsyncTurn
@@ -82,6 +83,5 @@ from gitshadow.undo.report import Action as Action
 from gitshadow.undo.report import Reason as Reason
 from gitshadow.undo.report import State as State
 from gitshadow.undo.report import Status as Status
-from gitshadow.undo.report import Uncovered as Uncovered
 
 __version__: str

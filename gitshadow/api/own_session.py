@@ -4,6 +4,7 @@ from gitshadow.api import Document, Params
 from gitshadow.attribution.process import ProcessId
 from gitshadow.errors import UsageError
 from gitshadow.messages.codec import encode
+from gitshadow.messages.undo import FileUndoRequest
 from gitshadow.model import EventKind, OpKind
 from gitshadow.query import params as read
 from gitshadow.query.resolve import Own, own_of, own_thing, sessions_above
@@ -15,7 +16,8 @@ from gitshadow.store.journal.events import EventFilter
 from gitshadow.undo import run as undo_run
 from gitshadow.undo.effective import Undone, standing
 from gitshadow.undo.engine import UndoEngine
-from gitshadow.undo.port import FileUndoRequest
+from gitshadow.undo.plan import PathFilter
+from gitshadow.undo.port import ResolvedUndo
 from gitshadow.undo.targets import Target, undoes_of
 
 _SHOWN = 100
@@ -93,16 +95,14 @@ def own_undo(context: RecorderContext, params: Params) -> Document:
     ws = context.workspace
     thing = own_thing(ws.db, own, read.needed(params, "target"))
     token = read.text(params, "token")
-    request = FileUndoRequest(
-        kind=OpKind.UNDO,
+    request = ResolvedUndo(
+        FileUndoRequest(yes=token is not None, token=token),
         targets=(Target(undoes_of(thing)),),
-        only=tuple(read.repo_paths(ws.layout, params, "paths")),
-        apply=token is not None,
-        token=token,
+        paths=PathFilter(tuple(read.repo_paths(ws.layout, params, "paths"))),
         whose=own.whose,
     )
     report = undo_run.run(UndoEngine(context, own.session.id), request)
-    return dict(report.to_json())
+    return encode(report.answer())
 
 
 def _own(context: RecorderContext, params: Params) -> Own:

@@ -1,157 +1,142 @@
 """oops, undo, redo, restore: one request, one report."""
 
 import re
-from dataclasses import replace
 
-from gitshadow.api import Document, Params
 from gitshadow.config import CONFIRM, POST_UNDO, PRE_UNDO, Config
 from gitshadow.errors import UsageError
-from gitshadow.messages.codec import encode
+from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest, HandOverAnswer
 from gitshadow.model import OpKind
-from gitshadow.query import params as read
 from gitshadow.query.moments import time_of
+from gitshadow.query.params import typed_path, typed_paths
 from gitshadow.query.rows import about_row
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace, read_config
 from gitshadow.store.journal import pins
+from gitshadow.store.layout import Layout
 from gitshadow.undo import run as undo_run
 from gitshadow.undo import sdk_turns
 from gitshadow.undo.engine import UndoEngine
-from gitshadow.undo.hunk_selection import Choice
-from gitshadow.undo.port import FileUndoRequest
-from gitshadow.undo.report import Action, Report
-from gitshadow.undo.reverse import OnConflict
+from gitshadow.undo.plan import PathFilter
+from gitshadow.undo.port import ResolvedUndo
+from gitshadow.undo.report import Action
+from gitshadow.undo.sdk_turns import ProgramTarget
 from gitshadow.undo.targets import Target
 
 _OP = re.compile(r"op-[0-9a-f]{8,32}(-[0-9]{1,3})?")
 
 
-def undo(context: RecorderContext, params: Params) -> Document:
-    """Plan an undo, and apply it where the parameters say so.
+def undo(
+    context: RecorderContext, request: FileUndoRequest
+) -> FileUndoAnswer | HandOverAnswer:
+    """Plan an undo, and apply it if the request says so.
 
-    With `announce` the answer is the plan, marked as such, where a hook command of the user's
-    is to be told first: whoever asks runs it, and asks again.
+    With `announce` the answer is the plan, marked as such, if a hook command of the user's has to
+    run first: whoever asks runs it, and asks again.
+
+    Raises:
+        UsageError: the request cannot be read, or a target is nothing or several things.
+        RefusedError: the token is that of another plan; nothing was changed.
     """
-    ws = context.workspace
-    settings = _settings(context, params)
-    wanted = sdk_turns.wanted(context, params.get("program"))
-    targets = _targets(context, params) if wanted is None else wanted.targets
-    runner = read.text(params, "runner")
-    if wanted is not None and runner is None and read.flag(params, "by_program"):
+    settings = _settings(context, request)
+    program = request.program
+    wanted = None if program is None else sdk_turns.wanted(context, program)
+    runner = request.runner
+    if wanted is not None and runner is None and request.by_program:
         runner = wanted.session
     engine = UndoEngine(context, runner)
-    kind = read.text(params, "verb") or "undo"
-    if kind not in list(OpKind):
-        raise UsageError(f"no such verb: {kind}")
-    at, pin = params.get("at"), read.text(params, "pin")
-    if isinstance(at, str) and pins.get(ws.db, at) is not None:
-        at, pin = None, at
-    request = FileUndoRequest(
-        kind=OpKind(kind),
-        targets=targets,
-        only=tuple(read.repo_paths(ws.layout, params, "only")),
-        leave=tuple(read.repo_paths(ws.layout, params, "except")),
-        on_conflict=OnConflict(read.text(params, "on_conflict") or "skip"),
-        include_low=read.flag(params, "include_low"),
-        at_ns=time_of(context, at),
-        pin=pin,
-        apply=read.flag(params, "yes") and not read.flag(params, "dry_run"),
-        token=read.text(params, "token"),
-        offer=read.flag(params, "offer"),
-        choice=_choice(params),
-        op=_op(params),
-    )
-    if read.flag(params, "hand_over"):
-        whose = sdk_turns.hand_over(context, engine, request)
+    resolved = _resolved(context, request, wanted)
+    if request.hand_over:
+        whose = sdk_turns.hand_over(context, engine, resolved)
         if whose is not None:
-            return {"hand_over": whose}
-    announced = (
-        request.apply and read.flag(params, "announce") and settings.pre_undo != ()
-    )
+            return HandOverAnswer(whose)
+    announced = request.apply and request.announce and settings.pre_undo != ()
     if announced:
-        request = replace(request, apply=False)
-    if wanted is not None and not targets:
-        report = sdk_turns.nothing(request)
+        resolved = resolved._replace(asked=resolved.asked._replace(yes=False))
+    if wanted is not None and not wanted.targets:
+        answer = sdk_turns.nothing(request).answer()._replace(about=())
     else:
-        report = undo_run.run(engine, request)
-    report = _with_staged(report, ws)
-    document = dict(report.to_json())
-    document["about"] = [encode(about_row(one)) for one in report.about]
+        answer = _answer(engine, resolved)
+    answer = _with_staged(answer, context.workspace)._replace(confirm=settings.confirm)
     if wanted is not None:
-        document |= {"missing": list(wanted.missing), "loose": list(wanted.loose)}
-    document["confirm"] = settings.confirm
-    if "hook_settings" in params:
-        document |= {"announced": announced, "hooks": _hooks(settings)}
-    return document
+        answer = answer._replace(missing=wanted.missing, loose=wanted.loose)
+    if request.hook_settings is not None:
+        answer = answer._replace(announced=announced, hooks=_hooks(settings))
+    return answer
 
 
-def _with_staged(report: Report, ws: Workspace) -> Report:
-    """Return a report that names what the index still has of it."""
-    gone = any(item.action is Action.DELETE for item in report.items)
-    if not gone and all(item.old_path is None for item in report.items):
-        return report
+def _resolved(
+    context: RecorderContext, request: FileUndoRequest, program: ProgramTarget | None
+) -> ResolvedUndo:
+    """Return what the words of a request mean here.
+
+    Raises:
+        UsageError: one of them cannot be used.
+    """
+    if request.verb not in list(OpKind):
+        raise UsageError(f"no such verb: {request.verb}")
+    if request.op is not None and not _OP.fullmatch(request.op):
+        raise UsageError(f"cannot use {request.op} as an op id")
+    ws, at = context.workspace, request.at
+    if isinstance(at, str) and pins.get(ws.db, at) is not None:
+        at, request = None, request._replace(pin=at)
+    return ResolvedUndo(
+        request,
+        _targets(ws.layout, request) if program is None else program.targets,
+        PathFilter(
+            typed_paths(ws.layout, request.cwd, request.only),
+            typed_paths(ws.layout, request.cwd, request.except_),
+        ),
+        at_ns=time_of(context, at),
+    )
+
+
+def _targets(layout: Layout, request: FileUndoRequest) -> tuple[Target, ...]:
+    found: list[Target] = []
+    for text, path_only in request.targets:
+        try:
+            path = typed_path(layout, request.cwd, text)
+        except UsageError:
+            path = None
+        found.append(Target(text, path, path_only))
+    return tuple(found)
+
+
+def _answer(engine: UndoEngine, request: ResolvedUndo) -> FileUndoAnswer:
+    op = request.asked.op
+    if request.asked.apply and op is not None:
+        earlier = undo_run.earlier_report(engine, op)
+        if earlier is not None:
+            return earlier._replace(about=())
+    report = undo_run.run(engine, request)
+    return report.answer()._replace(about=tuple(map(about_row, report.about)))
+
+
+def _with_staged(answer: FileUndoAnswer, ws: Workspace) -> FileUndoAnswer:
+    """Return an answer that lists what the index still has of its items."""
+    items = answer.items
+    gone = any(item.action == Action.DELETE for item in items)
+    if not gone and all(item.old_path is None for item in items):
+        return answer
     from gitshadow.undo.report_context import creations_staged, moves_staged
 
-    staged = (*moves_staged(report, ws.index), *creations_staged(report, ws.index))
-    return replace(report, not_covered=(*report.not_covered, *staged))
+    staged = (*moves_staged(items, ws.index), *creations_staged(items, ws.index))
+    return answer._replace(not_covered=(*answer.not_covered, *staged))
 
 
-def _settings(context: RecorderContext, params: Params) -> Config:
-    """Read the settings anew: a daemon may be older than they are, and has another environment.
+def _settings(context: RecorderContext, request: FileUndoRequest) -> Config:
+    """Read the settings again: a daemon may be older than they are, and has another environment.
 
     Raises:
         ShadowError: one cannot be used; nothing was done yet.
     """
-    given = read.text(params, "confirm")
-    environ = {CONFIRM.env_name: given} if given else {}
-    hooks = params.get("hook_settings")
-    if isinstance(hooks, dict):
-        names = (*PRE_UNDO.env_names, *POST_UNDO.env_names)
-        environ |= {name: str(hooks[name]) for name in names if name in hooks}
+    environ = {CONFIRM.env_name: request.confirm} if request.confirm else {}
+    hooks = request.hook_settings or {}
+    names = (*PRE_UNDO.env_names, *POST_UNDO.env_names)
+    environ |= {name: hooks[name] for name in names if name in hooks}
     return read_config(context.workspace.repo, environ)
 
 
-def _hooks(settings: Config) -> list[str]:
-    """Return which hook commands there are; what they are is read by whoever runs them."""
+def _hooks(settings: Config) -> tuple[str, ...]:
+    """Return which hook commands there are; who runs them reads what they are."""
     named = {"pre_undo": settings.pre_undo, "post_undo": settings.post_undo}
-    return [name for name, argv in named.items() if argv]
-
-
-def _op(params: Params) -> str | None:
-    """Read the id that the op is to get."""
-    op = read.text(params, "op")
-    if op is not None and not _OP.fullmatch(op):
-        raise UsageError(f"cannot use {op} as an op id")
-    return op
-
-
-def _choice(params: Params) -> Choice | None:
-    """Read which parts of a plan are chosen: its token, and numbers by item."""
-    given = params.get("choice")
-    if given is None:
-        return None
-    taken = given.get("taken") if isinstance(given, dict) else None
-    if not isinstance(given, dict) or not isinstance(taken, dict):
-        raise UsageError("cannot read which parts are selected")
-    try:
-        parts = {int(item): frozenset(map(int, of)) for item, of in taken.items()}
-    except (TypeError, ValueError) as error:
-        raise UsageError("cannot read which parts are selected") from error
-    return Choice(str(given.get("of")), parts)
-
-
-def _targets(context: RecorderContext, params: Params) -> tuple[Target, ...]:
-    rows = params.get("targets")
-    if not isinstance(rows, list):
-        return ()
-    found: list[Target] = []
-    for row in rows:
-        if not isinstance(row, dict) or not isinstance(row.get("text"), str):
-            raise UsageError("cannot read a target")
-        text = row["text"]
-        try:
-            path = read.repo_path(context.workspace.layout, params, text)
-        except UsageError:
-            path = None
-        found.append(Target(text, path, row.get("path_only") is True))
-    return tuple(found)
+    return tuple(name for name, argv in named.items() if argv)

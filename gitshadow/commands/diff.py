@@ -17,7 +17,6 @@ from gitshadow.commands.options import (
 from gitshadow.commands.terminal import screen
 from gitshadow.commands.times import state_named
 from gitshadow.errors import StoreError
-from gitshadow.messages.codec import encode
 from gitshadow.messages.states import (
     CAT,
     DIFF,
@@ -70,7 +69,7 @@ def _print(answer: DiffAnswer, *, stat: bool) -> None:
     shown = screen()
     patch = answer.patch or ""
     if stat:
-        lines = stat_lines([encode(row) for row in answer.stat], shown.view)
+        lines = stat_lines(answer.stat, shown.view)
         output.show(lines, pager=shown.pager)
     elif shown.view.terminal or shown.view.colour:
         lines = patch_lines(patch, shown.view) if patch else iter(())

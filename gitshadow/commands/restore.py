@@ -11,17 +11,15 @@ from gitshadow.commands.options import SeparatingCommand, separated, spelled_pat
 from gitshadow.commands.terminal import screen
 from gitshadow.commands.times import state_named
 from gitshadow.commands.undo_flow import (
-    UndoCommand,
     UndoFlags,
     carry_out,
     manner_options,
-    target,
 )
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.messages.codec import decode
 from gitshadow.messages.sharing import CAME_BACK, BringBackAnswer, CameBackRequest
+from gitshadow.messages.undo import FileUndoRequest, UndoTarget
 from gitshadow.render import output
-from gitshadow.render.document import number
 from gitshadow.render.sharing import returned_lines
 
 
@@ -65,28 +63,24 @@ def command(
             "restore what? nothing given",
             hint="name a path, --at WHEN or --pin NAME",
         )
-    request = UndoCommand(
-        verb="restore",
-        targets=[target(path, path_only=True) for path in wanted],
-        at=state_named(at),
-        pin=pin,
-    )
+    request = _restore_of(wanted, manner)._replace(at=state_named(at), pin=pin)
     return carry_out(request, manner)
+
+
+def _restore_of(paths: Sequence[str], manner: UndoFlags) -> FileUndoRequest:
+    targets = tuple(UndoTarget(path, path_only=True) for path in paths)
+    return manner.request._replace(verb="restore", targets=targets)
 
 
 def _from_mirror(mirror: str, paths: Sequence[str], manner: UndoFlags) -> int:
     """Bring the history back, then restore the newest moment in it."""
     named = {"mirror": os.path.abspath(mirror)} if mirror else {}
     with standstill():
-        document = ask("bring_back", named)
+        answer = decode(BringBackAnswer, ask("bring_back", named))
     if not manner.as_json:
-        output.show(returned_lines(decode(BringBackAnswer, document), screen().view))
-    request = UndoCommand(
-        verb="restore",
-        targets=[target(path, path_only=True) for path in paths],
-        at=number(document, "at"),
-    )
+        output.show(returned_lines(answer, screen().view))
+    request = _restore_of(paths, manner)._replace(at=answer.at or 0)
     code = carry_out(request, manner)
-    if code == ExitCode.DONE and not manner.dry_run:
+    if code == ExitCode.DONE and not request.dry_run:
         send(CAME_BACK, CameBackRequest())
     return code

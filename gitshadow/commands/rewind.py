@@ -1,13 +1,13 @@
 """`git agent-undo rewind`: take an agent program's session back to before a turn."""
 
-from collections.abc import Mapping
-
 import click
 
 from gitshadow.commands.effects import journal, load_toolbox, session_option
 from gitshadow.commands.options import json_option, tools_option, yes_option
 from gitshadow.commands.undo_effects import carry_out, scope_option
 from gitshadow.commands.undo_flow import UndoFlags
+from gitshadow.messages.codec import parse
+from gitshadow.messages.undo import FileUndoRequest
 
 
 @click.command("rewind")
@@ -26,7 +26,8 @@ def command(
     scope: tuple[str, ...],
     session: str | None,
     tools: str | None,
-    **given: object,
+    as_json: bool,
+    **options: object,
 ) -> int:
     """Restore state, artifacts and files, and hide what followed; nothing is deleted.
 
@@ -50,14 +51,5 @@ def command(
         async with toolbox.open(named) as au:
             return await au.rewind(before, effects=effects, scope=wanted, token=agreed)
 
-    return carry_out(plan, run, _manner(given))
-
-
-def _manner(given: Mapping[str, object]) -> UndoFlags:
-    yes, as_json, dry_run = (
-        given[name] is True for name in ("yes", "as_json", "dry_run")
-    )
-    token = given["token"]
-    return UndoFlags(
-        yes, as_json, dry_run, token if isinstance(token, str) else None, "skip"
-    )
+    manner = UndoFlags(parse(FileUndoRequest, options), as_json)
+    return carry_out(plan, run, manner)

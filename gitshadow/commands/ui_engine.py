@@ -10,19 +10,14 @@ import threading
 from collections.abc import Callable, Mapping
 
 from gitshadow.commands.client import raise_if_error, spelled
-from gitshadow.commands.undo_flow import (
-    HandOverError,
-    UndoCommand,
-    check_whole,
-    parameters,
-    target,
-)
+from gitshadow.commands.undo_flow import HandOverError, check_whole, of_here
 from gitshadow.commands.user_hooks import told
 from gitshadow.errors import RefusedError
+from gitshadow.messages.codec import A, Q, Verb, decode, encode
+from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest, HandOver
 from gitshadow.render.document import Document, texts
 from gitshadow.service.client import answer
 from gitshadow.store.layout import Layout
-from gitshadow.ui.ports import UndoIntent
 
 _STAMPED = ("", "-wal")
 
@@ -49,43 +44,44 @@ class HereEngine:
             self._told(note)
         return document
 
-    def plan(self, wish: UndoIntent, /) -> Document:
-        """Return the plan of an intent.
+    def send(self, verb: Verb[Q, A], request: Q, /) -> A:
+        """Return a verb's answer, as `ask`.
+
+        Raises:
+            ShadowError: what the verb raised.
+        """
+        return decode(verb.answer, self.ask(verb.name, encode(request)))
+
+    def plan(self, request: FileUndoRequest, /) -> FileUndoAnswer:
+        """Return the plan of an undo.
 
         Raises:
             ShadowError: it cannot be planned.
         """
-        return self._undo(wish, None)
+        return self._undo(request)
 
-    def apply(self, wish: UndoIntent, token: str, /) -> Document:
+    def apply(self, request: FileUndoRequest, token: str, /) -> FileUndoAnswer:
         """Apply exactly the plan with a token, or nothing.
 
         Raises:
             ShadowError: files changed since, or another process is running.
         """
-        return self._undo(wish, token)
+        return self._undo(request._replace(yes=True, token=token))
 
     def mark(self) -> object:
         """Return when the journal's files last changed, and how large they are."""
         return tuple(_stamp(self._layout.journal + end) for end in _STAMPED)
 
-    def _undo(self, wish: UndoIntent, token: str | None) -> Document:
-        params = parameters(
-            _request(wish),
-            on_conflict=wish.on_conflict,
-            apply=token is not None,
-            token=token,
-            offer=wish.offer,
-        )
-        document = told(lambda asked: self.ask("undo", asked), params, self._layout)
+    def _undo(self, request: FileUndoRequest) -> FileUndoAnswer:
+        whole = of_here(request)._replace(hand_over=True)
+        answer = told(lambda one: self.send(UNDO, one), whole, self._layout)
         try:
-            check_whole(document)
+            return check_whole(answer)
         except HandOverError as found:
-            raise _refused(found) from None
-        return document
+            raise _refused(found.whose) from None
 
 
-def _refused(found: HandOverError) -> RefusedError:
+def _refused(found: HandOver) -> RefusedError:
     """Return the error that the files are only a part of this undo, with the command for all."""
     named = found.turn or found.op or f"session {found.session}"
     at = f"--session {shlex.quote(found.session)}"
@@ -98,20 +94,6 @@ def _refused(found: HandOverError) -> RefusedError:
     return RefusedError(
         f"cannot undo {named} here: it did more than change files",
         hint=f"in a shell: git agent-undo {command}",
-    )
-
-
-def _request(wish: UndoIntent) -> UndoCommand:
-    named = [target(words) for words in wish.targets]
-    return UndoCommand(
-        verb=wish.verb,
-        targets=[*named, *(target(path, path_only=True) for path in wish.paths)],
-        only=wish.only,
-        include_low=wish.include_low,
-        at=wish.at,
-        pin=wish.pin,
-        choice=wish.choice,
-        hand_over=True,
     )
 
 

@@ -13,13 +13,12 @@ from gitshadow.commands.options import (
 from gitshadow.commands.undo_effects import ProgramOptions
 from gitshadow.commands.undo_flow import (
     HandOverError,
-    UndoCommand,
     UndoFlags,
     carry_out,
     manner_options,
-    target,
 )
 from gitshadow.errors import UsageError
+from gitshadow.messages.undo import UndoTarget
 
 
 @click.command("oops")
@@ -32,15 +31,15 @@ def oops_command(include_low: bool, tools: str | None, manner: UndoFlags) -> int
     Later edits by people or other agents are kept. `redo` reverses the undo. A turn of an
     agent program is undone as a whole, including its effects if `--tools` defines how.
     """
-    request = UndoCommand(verb="oops", include_low=include_low)
+    request = manner.request._replace(
+        verb="oops", include_low=include_low, hand_over=not manner.interactive
+    )
     try:
-        return carry_out(request._replace(hand_over=not manner.interactive), manner)
+        return carry_out(request, manner)
     except HandOverError as found:
-        from gitshadow.commands import undo_effects  # takes asyncio along: 20 ms
-        from gitshadow.commands.undo_effects import ProgramOptions
-
-        program = ProgramOptions(found.session, tools, "skip")
-        return undo_effects.undo(found.session, found.turn or "", program, manner)
+        whose = found.whose
+        program = ProgramOptions(whose.session, tools, "skip")
+        return undo_effects.undo(whose.session, whose.turn or "", program, manner)
 
 
 @click.command("undo", cls=SeparatingCommand)
@@ -78,18 +77,17 @@ def undo_command(
                 hint="use --scope files for its files only, --only CALL for some calls",
             )
         return undo_effects.undo(session, targets[0], program, manner, only)
-    wanted = [target(spelled(words)) for words in targets]
-    wanted += [target(path, path_only=True) for path in paths]
+    wanted = [UndoTarget(spelled(words)) for words in targets]
+    wanted += [UndoTarget(path, path_only=True) for path in paths]
     if not wanted:
         raise UsageError(
             "undo what? no target given",
             hint="for the latest changes of an agent: git agent-undo oops",
         )
-    request = UndoCommand(
-        verb="undo",
-        targets=wanted,
-        only=spelled_paths(only),
-        leave=spelled_paths(leave),
+    request = manner.request._replace(
+        targets=tuple(wanted),
+        only=tuple(spelled_paths(only)),
+        except_=tuple(spelled_paths(leave)),
         include_low=include_low,
     )
     return carry_out(request, manner)
@@ -103,10 +101,12 @@ def redo_command(op: str | None, manner: UndoFlags) -> int:
 
     For a turn of an agent program, files, state and artifacts are redone; effects are listed.
     """
-    request = UndoCommand(verb="redo", targets=[target(op)] if op else [])
+    targets = (UndoTarget(op),) if op else ()
+    request = manner.request._replace(
+        verb="redo", targets=targets, hand_over=not manner.interactive
+    )
     try:
-        return carry_out(request._replace(hand_over=not manner.interactive), manner)
+        return carry_out(request, manner)
     except HandOverError as found:
-        from gitshadow.commands import undo_effects  # takes asyncio along: 20 ms
-
-        return undo_effects.redo(found.session, found.op or "", manner)
+        whose = found.whose
+        return undo_effects.redo(whose.session, whose.op or "", manner)

@@ -148,11 +148,11 @@ def undo(
         UsageError: the program's tools are named, and cannot be imported.
     """
     toolbox = load_toolbox(program.tools, needed=False)
-    if is_interactive() and not manner.yes:
+    if is_interactive() and not manner.request.yes:
         toolbox = asking(toolbox)
     options: UndoOptions = {
         "on_drift": program.on_drift,
-        "on_conflict": manner.on_conflict,
+        "on_conflict": manner.request.on_conflict,
         "only": only or None,
         "scope": program.scope or None,
     }
@@ -212,10 +212,10 @@ def carry_out(
 ) -> int:
     """Plan, ask where a person has to be asked, do it, report; return the exit code."""
     planned = asyncio.run(plan())
-    if manner.dry_run:
+    if manner.request.dry_run:
         return _show(planned, manner)
-    token = manner.token
-    if token is None and not manner.yes and planned.status == "planned":
+    token = manner.request.token
+    if token is None and not manner.request.yes and planned.status == "planned":
         if not is_interactive():
             return _refused(planned, manner)
         output.show(report_text(planned, screen().view))

@@ -7,12 +7,12 @@ Invariant: without `--yes` or a token nothing is changed before a plan was shown
 import functools
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import click
 
-from gitshadow.commands.client import ask, find_layout
+from gitshadow.commands.client import find_layout, send
 from gitshadow.commands.options import (
     ask_yes,
     colour_option,
@@ -23,9 +23,16 @@ from gitshadow.commands.options import (
 from gitshadow.commands.terminal import Screen, screen
 from gitshadow.commands.user_hooks import told
 from gitshadow.errors import ExitCode, UsageError
+from gitshadow.messages.codec import encode, parse
+from gitshadow.messages.undo import (
+    UNDO,
+    FileUndoAnswer,
+    FileUndoRequest,
+    HandOver,
+    HunkChoice,
+)
 from gitshadow.render import json, output
-from gitshadow.render.choosing import HELP, question_line, questions, taken
-from gitshadow.render.document import Document, inner, rows, text
+from gitshadow.render.choosing import HELP, Choosing, question_line, questions
 from gitshadow.render.report import (
     hunk_lines,
     item_line,
@@ -33,10 +40,9 @@ from gitshadow.render.report import (
     report_lines,
     would_overwrite,
 )
-from gitshadow.undo.hunk_selection import Choosing
 
 
-def choose(plan: Document, shown: Screen) -> dict[str, list[int]]:
+def choose(plan: FileUndoAnswer, shown: Screen) -> HunkChoice | None:
     """Ask for every hunk of a plan.
 
     Args:
@@ -44,24 +50,23 @@ def choose(plan: Document, shown: Screen) -> dict[str, list[int]]:
         shown: How to show them.
 
     Returns:
-        The numbers of the parts that were taken, by the number of their item; empty where
-        nothing was taken, or the input ended.
+        What was included; None if nothing was, or the input ended.
     """
-    items = rows(plan, "items")
-    output.show(left_lines(items, shown.view))
-    forward = text(plan, "kind") == "redo"
+    output.show(left_lines(plan.items, shown.view))
+    forward = plan.kind == "redo"
     choosing, announced = questions(plan), -1
     while choosing.waiting:
         question = choosing.waiting[0]
         if question.item != announced:
             announced = question.item
-            output.show([item_line(items[announced], shown.view, redo=forward)])
+            item = plan.items[announced]
+            output.show([item_line(item, shown.view, redo=forward)])
         output.show(hunk_lines(question.hunk.lines, shown.view))
         key = _answer(choosing, forward=forward)
         if key is None:
-            return {}
+            return None
         choosing = choosing.answer(key)
-    return taken(choosing)
+    return choosing.choice_of(plan) if choosing.taken else None
 
 
 def _answer(choosing: Choosing, *, forward: bool) -> str | None:
@@ -81,6 +86,7 @@ def _answer(choosing: Choosing, *, forward: bool) -> str | None:
         output.show(f"{key} - {HELP[key]}" for key in choosing.keys)
 
 
+_SHARED = ("yes", "dry_run", "token", "on_conflict")
 _EXITS: Mapping[str, ExitCode] = {
     "reversed": ExitCode.DONE,
     "nothing_to_do": ExitCode.DONE,
@@ -92,41 +98,19 @@ _EXITS: Mapping[str, ExitCode] = {
 
 
 class UndoFlags(NamedTuple):
-    """Hold the options that all four verbs take."""
+    """The options that all four verbs take; `request` has those that are part of it."""
 
-    yes: bool
-    as_json: bool
-    dry_run: bool
-    token: str | None
-    on_conflict: str
+    request: FileUndoRequest
+    as_json: bool = False
     interactive: bool = False
 
 
-class UndoCommand(NamedTuple):
-    """Hold what one of the four verbs is asked to do; paths as documents spell them."""
-
-    verb: str
-    targets: Sequence[Mapping[str, object]] = ()
-    only: Sequence[str] = ()
-    leave: Sequence[str] = ()
-    include_low: bool = False
-    at: int | str | None = None
-    pin: str | None = None
-    choice: Mapping[str, object] | None = None
-    hand_over: bool = False
-
-
 class HandOverError(Exception):
-    """Say that an undo is that of a program's turn, or of an undo of one: nothing was done.
+    """Report that an undo is about more than files; nothing was done."""
 
-    Of a whole session there is neither turn nor op; `before` is its first turn.
-    """
-
-    def __init__(
-        self, session: str, turn: str | None, op: str | None, before: str | None = None
-    ) -> None:
-        super().__init__(session, turn, op, before)
-        self.session, self.turn, self.op, self.before = session, turn, op, before
+    def __init__(self, whose: HandOver) -> None:
+        super().__init__(whose)
+        self.whose = whose
 
 
 def manner_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -134,17 +118,11 @@ def manner_options(function: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(function)
     def gathered(
-        *args: object,
-        yes: bool,
-        as_json: bool,
-        dry_run: bool,
-        token: str | None,
-        on_conflict: str,
-        interactive: bool,
-        **others: object,
+        *args: object, as_json: bool, interactive: bool, **options: object
     ) -> int:
-        manner = UndoFlags(yes, as_json, dry_run, token, on_conflict, interactive)
-        return function(*args, manner=manner, **others)
+        request = parse(FileUndoRequest, {name: options.pop(name) for name in _SHARED})
+        manner = UndoFlags(request, as_json, interactive)
+        return function(*args, manner=manner, **options)
 
     for option in (
         click.option(
@@ -169,131 +147,81 @@ def manner_options(function: Callable[..., int]) -> Callable[..., int]:
     return yes_option(colour_option(json_option(gathered)))
 
 
-def target(words: str, *, path_only: bool = False) -> Mapping[str, object]:
-    """Return one target as the engine takes it."""
-    return {"text": words, "path_only": path_only}
-
-
-def carry_out(request: UndoCommand, manner: UndoFlags) -> int:
+def carry_out(request: FileUndoRequest, manner: UndoFlags) -> int:
     """Plan, ask where a person has to be asked, apply, print, and return the exit code.
 
     A token counts as a yes: who has one has seen the plan.
 
     Raises:
         UsageError: hunks are to be chosen where nobody can be asked.
-        HandOverError: it is a program's turn; only where the request says that this is handled.
+        HandOverError: it is a program's turn; only if the request has `hand_over`.
     """
     if manner.interactive:
         return _carry_out_chosen(request, manner)
     shown = screen()  # before anything is applied: it may remove the current directory
-    if manner.dry_run or manner.yes or manner.token:
-        report = _ask(request, manner, apply=not manner.dry_run, token=manner.token)
+    if request.dry_run or request.yes or request.token:
+        report = _ask(request._replace(yes=not request.dry_run))
         return _finish(report, manner, shown)
-    plan = _ask(request, manner, apply=False, token=None)
-    if text(plan, "status") != "planned":
+    plan = _ask(request)
+    if plan.status != "planned":
         return _finish(plan, manner, shown)
     token = None  # nobody saw the plan, so the newest one is as good
-    if plan.get("confirm") is not False:
+    if plan.confirm is not False:
         if not _agreed(plan, manner, shown):
             return int(ExitCode.REFUSED)
-        token = text(plan, "token") or None
-    report = _ask(request, manner, apply=True, token=token)
+        token = plan.token or None
+    report = _ask(request._replace(yes=True, token=token))
     return _finish(report, manner, shown)
 
 
-def _carry_out_chosen(request: UndoCommand, manner: UndoFlags) -> int:
+def _carry_out_chosen(request: FileUndoRequest, manner: UndoFlags) -> int:
     """Plan, have a person choose hunk by hunk, apply just that, print; return the exit code.
 
-    The answers are the yes: nothing else is asked. What is applied is the plan that was looked
-    at, or nothing.
+    The answers are the yes: nothing else is asked. What is applied is the plan that was shown,
+    or nothing.
 
     Raises:
         UsageError: nobody can be asked, or an option was given that asks nobody.
     """
-    if manner.as_json or manner.token or not is_interactive():
+    if manner.as_json or request.token or not is_interactive():
         raise UsageError(
             "cannot choose interactively: no terminal",
             hint="run it on a terminal, without --json and --token; or choose files"
             " with --only and --except",
         )
     shown = screen()
-    plan = _ask(request, manner, apply=False, token=None, offer=True)
-    if text(plan, "status") != "planned":
+    plan = _ask(request._replace(yes=False, offer=True))
+    if plan.status != "planned":
         return _finish(plan, manner, shown)
-    taken = choose(plan, shown)
-    if not taken:
+    choice = choose(plan, shown)
+    if choice is None:
         click.echo("nothing was changed")
         return int(ExitCode.REFUSED)
-    choice = {"of": text(plan, "token"), "taken": taken}
-    apply = not manner.dry_run
-    report = _ask(request._replace(choice=choice), manner, apply=apply, token=None)
+    report = _ask(request._replace(choice=choice, yes=not request.dry_run))
     return _finish(report, manner, shown)
 
 
-def parameters(
-    request: UndoCommand,
-    *,
-    on_conflict: str,
-    apply: bool,
-    token: str | None,
-    offer: bool = False,
-) -> Document:
-    """Return what the engine's `undo` takes; without `apply` it plans alone.
-
-    With `offer` the items of the plan come with their hunks, to choose among.
-    """
-    return {
-        "verb": request.verb,
-        "targets": [dict(item) for item in request.targets],
-        "dry_run": not apply,
-        "yes": apply,
-        "token": token,
-        "on_conflict": on_conflict,
-        "only": list(request.only),
-        "except": list(request.leave),
-        "include_low": request.include_low,
-        "at": request.at,
-        "pin": request.pin,
-        "offer": offer,
-        "choice": request.choice,
-        "runner": runner(),
-        "hand_over": request.hand_over,
-        "confirm": os.environ.get("GITSHADOW_CONFIRM"),
-    }
+def of_here(request: FileUndoRequest) -> FileUndoRequest:
+    """Return a request with what the environment of this process says about it."""
+    confirm = os.environ.get("GITSHADOW_CONFIRM")
+    return request._replace(runner=runner(), confirm=confirm)
 
 
-def check_whole(document: Document) -> None:
-    """Raise where an answer says that files are but a part of what is to be undone.
+def check_whole(answer: FileUndoAnswer) -> FileUndoAnswer:
+    """Return an answer, unless it says that files are only a part of what is to be undone.
 
     Raises:
         HandOverError: it is a program's turn or session, or an undo of one.
     """
-    found = inner(document, "hand_over")
-    if found:
-        turn, op, before = (
-            text(found, name) or None for name in ("turn", "op", "before")
-        )
-        raise HandOverError(text(found, "session"), turn, op, before)
+    if answer.hand_over is not None:
+        raise HandOverError(answer.hand_over)
+    return answer
 
 
-def _ask(
-    request: UndoCommand,
-    manner: UndoFlags,
-    *,
-    apply: bool,
-    token: str | None,
-    offer: bool = False,
-) -> Document:
-    params = parameters(
-        request,
-        on_conflict=manner.on_conflict,
-        apply=apply,
-        token=token,
-        offer=offer,
+def _ask(request: FileUndoRequest) -> FileUndoAnswer:
+    return check_whole(
+        told(lambda one: send(UNDO, one).answer, of_here(request), find_layout())
     )
-    document = told(lambda asked: ask("undo", asked), params, find_layout())
-    check_whole(document)
-    return document
 
 
 def runner() -> str | None:
@@ -302,25 +230,25 @@ def runner() -> str | None:
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
-def _agreed(plan: Document, manner: UndoFlags, shown: Screen) -> bool:
+def _agreed(plan: FileUndoAnswer, manner: UndoFlags, shown: Screen) -> bool:
     """Show the plan and ask; where nobody can be asked, say how to go on."""
     if manner.as_json or not is_interactive():
         if manner.as_json:
-            json.show({**plan, "status": "refused", "hint": "--yes"})
+            json.show({**encode(plan), "status": "refused", "hint": "--yes"})
         else:
             output.show(report_lines(plan, shown.view))
             click.echo("hint: nothing was changed; to apply this plan: --yes", err=True)
         return False
-    output.show(report_lines({**plan, "token": ""}, shown.view))
+    output.show(report_lines(plan._replace(token=""), shown.view))
     if ask_yes("apply this?", default=not would_overwrite(plan)):
         return True
     click.echo("nothing was changed")
     return False
 
 
-def _finish(report: Document, manner: UndoFlags, shown: Screen) -> int:
+def _finish(report: FileUndoAnswer, manner: UndoFlags, shown: Screen) -> int:
     if manner.as_json:
-        json.show(report)
+        json.show(encode(report))
     else:
         output.show(report_lines(report, shown.view))
-    return int(_EXITS.get(text(report, "status"), ExitCode.ERROR))
+    return int(_EXITS.get(report.status, ExitCode.ERROR))

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from gitshadow.errors import ShadowError
-from gitshadow.render.document import Document, flag, rows, text, texts
+from gitshadow.messages.codec import encode
+from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
 from gitshadow.store.layout import Layout
 
 if TYPE_CHECKING:
@@ -27,38 +28,38 @@ _VARIABLES = (
 
 
 def told(
-    ask: Callable[[Document], Document], params: Document, layout: Layout
-) -> Document:
-    """Have an undo planned or carried out, and tell of one that is carried out.
+    ask: Callable[[FileUndoRequest], FileUndoAnswer],
+    request: FileUndoRequest,
+    layout: Layout,
+) -> FileUndoAnswer:
+    """Have an undo planned or applied, and run the hook commands of one that is applied.
 
     Args:
-        ask: Asks the engine; called once more where a hook is to see the plan first.
-        params: What the engine's `undo` takes.
-        layout: The worktree, found before: what is taken back may be the current directory.
+        ask: Asks the verb; called once more if a hook is to see the plan first.
+        request: The undo.
+        layout: The worktree, found before: the undo may remove the current directory.
 
     Returns:
-        The engine's document, with what went wrong with the hooks among its notes.
+        The answer, with what went wrong with the hooks among its notes.
 
     Raises:
-        ShadowError: what the engine raised; never for a hook.
+        ShadowError: what the verb raised; never for a hook.
     """
-    if not flag(params, "yes"):
-        return ask(params)
+    if not request.yes:
+        return ask(request)
     given = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
-    params = {**params, "hook_settings": given}
+    request = request._replace(hook_settings=given)
     notes: list[str] = []
-    document = ask({**params, "announce": True})
-    if flag(document, "announced"):
-        notes += _tell("pre_undo", document, layout)
-        document = ask(params)
-    hooks = texts(document, "hooks")
-    document = _plain(document)
-    if "post_undo" in hooks and text(document, "op_id"):
-        notes += _tell("post_undo", document, layout)
-    return document | {"notes": [*texts(document, "notes"), *notes]}
+    answer = ask(request._replace(announce=True))
+    if answer.announced:
+        notes += _tell("pre_undo", answer, layout)
+        answer = ask(request)
+    if "post_undo" in (answer.hooks or ()) and answer.op_id:
+        notes += _tell("post_undo", answer, layout)
+    return _public(answer)._replace(notes=(*answer.notes, *notes))
 
 
-def _tell(name: "HookName", report: Document, layout: Layout) -> Iterator[str]:
+def _tell(name: "HookName", report: FileUndoAnswer, layout: Layout) -> Iterator[str]:
     """Run a hook command to its end; yield in words what went wrong."""
     from gitshadow.sdk.turns.errors import ToolFailure
     from gitshadow.sdk.turns.run_command import CommandError
@@ -68,20 +69,19 @@ def _tell(name: "HookName", report: Document, layout: Layout) -> Iterator[str]:
     try:
         argv = hooks.commands()[name]
         if argv:
-            hooks.run(name, argv, _plain(report))
+            hooks.run(name, argv, encode(_public(report)))
     except (ShadowError, ToolFailure, CommandError, OSError) as error:
         yield f"{_SETTING[name]}: {str(error).rstrip(': ')}"
     except KeyboardInterrupt:  # the undo itself was done, or is still to be
         yield f"{_SETTING[name]}: interrupted"
 
 
-def _plain(document: Document) -> Document:
-    """Return a document as `--json` prints it, without what is between the engine and us."""
-    between = ("announced", "hooks")
-    return {name: value for name, value in document.items() if name not in between}
+def _public(answer: FileUndoAnswer) -> FileUndoAnswer:
+    """Return an answer as `--json` prints it, without what only this process needs."""
+    return answer._replace(announced=None, hooks=None)
 
 
-def _session(report: Document) -> str:
-    """Return whose work a report is about, nothing where it is that of several."""
-    found = {text(item, "session") for item in rows(report, "items")}
+def _session(report: FileUndoAnswer) -> str:
+    """Return whose work a report is about, nothing if it is that of several."""
+    found = {item.session or "" for item in report.items}
     return found.pop() if len(found) == 1 else ""

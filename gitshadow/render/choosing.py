@@ -1,12 +1,12 @@
-"""Words and values of choosing hunks, for whoever asks: line by line, or on a whole screen.
+"""Choosing hunks one by one, as in `git add -p`: the questions, and how answers make a choice.
 
-Invariant: pure; what may be answered is `undo.hunk_selection`'s to say.
+Invariant: pure; the command asks line by line, the terminal UI on a whole screen.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from gitshadow.render.document import rows
-from gitshadow.undo.hunk_selection import Choosing, HunkKind, HunkQuestion, hunk_of_json
+from gitshadow.messages.undo import FileUndoAnswer, Hunk, HunkChoice
 
 HELP: Mapping[str, str] = {
     "y": "include it",
@@ -16,20 +16,71 @@ HELP: Mapping[str, str] = {
     "d": "skip it and the rest of this file",
     "s": "split it into smaller hunks",
 }
-_NOUNS: Mapping[HunkKind, str] = {
-    HunkKind.LINES: "this hunk",
-    HunkKind.MODE: "this mode change",
-    HunkKind.FILE: "this file",
+_NOUNS: Mapping[str, str] = {
+    "lines": "this hunk",
+    "mode": "this mode change",
+    "file": "this file",
 }
 
 
-def questions(plan: Mapping[str, object]) -> Choosing:
+class HunkQuestion(NamedTuple):
+    """One hunk that waits for an answer, and the number of its item."""
+
+    item: int
+    hunk: Hunk
+
+
+class Choosing(NamedTuple):
+    """The questions that are left, the next one first, and what was included so far."""
+
+    waiting: tuple[HunkQuestion, ...]
+    taken: Mapping[int, frozenset[int]] = {}
+
+    @property
+    def keys(self) -> str:
+        """Return the answers that the next question allows."""
+        splits = "s" if self.waiting and self.waiting[0].hunk.split else ""
+        return f"ynqad{splits}"
+
+    def answer(self, key: str) -> "Choosing":
+        """Return what is left to ask after an answer out of `keys`.
+
+        `y` includes the hunk, `n` skips it; `a` and `d` do so with the rest of its file too, `q`
+        skips everything from here on; `s` asks for its parts one by one.
+        """
+        first, rest = self.waiting[0], self.waiting[1:]
+        if key == "s":
+            parts = tuple(HunkQuestion(first.item, hunk) for hunk in first.hunk.split)
+            return self._replace(waiting=parts + rest)
+        if key == "q":
+            return self._replace(waiting=())
+        if key in "yn":
+            return self._include([first] if key == "y" else [], rest)
+        mine = [one for one in self.waiting if one.item == first.item]
+        others = tuple(one for one in rest if one.item != first.item)
+        return self._include(mine if key == "a" else [], others)
+
+    def choice_of(self, plan: FileUndoAnswer) -> HunkChoice:
+        """Return what was included of a plan."""
+        parts = {str(item): tuple(sorted(of)) for item, of in self.taken.items()}
+        return HunkChoice(plan.token, parts)
+
+    def _include(
+        self, questions: Sequence[HunkQuestion], waiting: tuple[HunkQuestion, ...]
+    ) -> "Choosing":
+        taken = dict(self.taken)
+        for one in questions:
+            taken[one.item] = taken.get(one.item, frozenset()) | set(one.hunk.parts)
+        return Choosing(waiting, taken)
+
+
+def questions(plan: FileUndoAnswer) -> Choosing:
     """Return what there is to choose in a plan whose items have their hunks."""
     return Choosing(
         tuple(
-            HunkQuestion(number, hunk_of_json(hunk))
-            for number, item in enumerate(rows(plan, "items"))
-            for hunk in rows(item, "hunks")
+            HunkQuestion(number, hunk)
+            for number, item in enumerate(plan.items)
+            for hunk in item.hunks
         )
     )
 
@@ -41,8 +92,3 @@ def question_line(choosing: Choosing, *, forward: bool) -> str:
     noun = _NOUNS[question.hunk.kind]
     act = f"redo {noun}" if forward else f"undo {noun}"
     return f"({len(mine)} to go) {act}"
-
-
-def taken(choosing: Choosing) -> dict[str, list[int]]:
-    """Return the numbers of the parts that were taken, by the number of their item."""
-    return {str(item): sorted(parts) for item, parts in choosing.taken.items()}

@@ -1,15 +1,20 @@
 """Diffstats as Git draws them: lines that come and go per path, a graph, and the sum of all."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
-from gitshadow.render.document import number, text
+from gitshadow.messages.states import StatRow
+from gitshadow.messages.undo import FileItem
 from gitshadow.render.style import View
 
 _WIDTH = 80
 _GRAPH_LEAST = 10
 
 
-def stat_lines(stat: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
+CountedFile: TypeAlias = StatRow | FileItem
+
+
+def stat_lines(stat: Sequence[CountedFile], view: View) -> Iterator[str]:
     """Yield a diffstat as Git has it: lines per path, a graph, and the sum of all."""
     names = [_stat_name(row, view) for row in stat]
     width = max(map(len, names), default=0)
@@ -17,15 +22,13 @@ def stat_lines(stat: Sequence[Mapping[str, object]], view: View) -> Iterator[str
     digits = max(len(str(most)), len("Bin"))
     graphs = graphed(stat, view, width + digits + len("  |  "))
     for row, name, graph in zip(stat, names, graphs, strict=True):
-        counted = str(_changes(row)) if "added" in row else "Bin"
+        counted = "Bin" if row.added is None else str(_changes(row))
         yield f" {name:<{width}} | {counted:>{digits}} {graph}".rstrip()
     if stat:
         yield stat_sum(stat)
 
 
-def graphed(
-    stat: Sequence[Mapping[str, object]], view: View, taken: int
-) -> Iterator[str]:
+def graphed(stat: Sequence[CountedFile], view: View, taken: int) -> Iterator[str]:
     """Yield the graph of each path, all to one scale, beside `taken` columns of text."""
     most = max(map(_changes, stat), default=0)
     room = max(_GRAPH_LEAST, _WIDTH - taken)
@@ -33,31 +36,31 @@ def graphed(
         yield _graph(row, view, min(1.0, room / most if most else 1.0))
 
 
-def _stat_name(row: Mapping[str, object], view: View) -> str:
-    path, old_path = view.path(text(row, "path")), text(row, "old_path")
+def _stat_name(row: CountedFile, view: View) -> str:
+    path, old_path = view.path(row.path), row.old_path
     return f"{view.path(old_path)} => {path}" if old_path else path
 
 
-def _changes(row: Mapping[str, object]) -> int:
-    return number(row, "added") + number(row, "removed")
+def _changes(row: CountedFile) -> int:
+    return (row.added or 0) + (row.removed or 0)
 
 
-def _graph(row: Mapping[str, object], view: View, scale: float) -> str:
+def _graph(row: CountedFile, view: View, scale: float) -> str:
     """Return a sign per line, fewer where there is no room, but one where there is any."""
     added, removed = (
         max(int(count * scale), bool(count))
-        for count in (number(row, "added"), number(row, "removed"))
+        for count in (row.added or 0, row.removed or 0)
     )
     return view.paint("+" * added, "good") + view.paint("-" * removed, "bad")
 
 
-def stat_sum(stat: Sequence[Mapping[str, object]]) -> str:
+def stat_sum(stat: Sequence[CountedFile]) -> str:
     """Return the last line of a diffstat."""
 
     def counted(count: int, noun: str, sign: str) -> str:
         return f", {count} {noun}{'' if count == 1 else 's'}({sign})" if count else ""
 
     files = f" {len(stat)} file{'' if len(stat) == 1 else 's'} changed"
-    added = sum(number(row, "added") for row in stat)
-    removed = sum(number(row, "removed") for row in stat)
+    added = sum(row.added or 0 for row in stat)
+    removed = sum(row.removed or 0 for row in stat)
     return files + counted(added, "insertion", "+") + counted(removed, "deletion", "-")

@@ -3,11 +3,13 @@
 Invariant: the first line gives the counts; it never reports a part as the whole.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
+from gitshadow.messages.rows import AboutRow
+from gitshadow.messages.undo import FileItem, FileUndoAnswer
 from gitshadow.render.diffstat import graphed, stat_sum
-from gitshadow.render.document import flag, inner, number, rows, text, texts
 from gitshadow.render.style import View, patch_style, printable, printable_line
 from gitshadow.words import ago, counted, shortened
 
@@ -62,18 +64,18 @@ _PROMPT_SHOWN = 60
 _STATES = ("reversed", "compensated", "not_reversed", "no_effect")
 
 
-def report_lines(report: Mapping[str, object], view: View) -> Iterator[str]:
+def report_lines(report: FileUndoAnswer, view: View) -> Iterator[str]:
     """Yield a report or a plan line by line.
 
     The order is fixed: in a plan whose work it is about, headline, notes, what is skipped, what
     is restored, what is uncertain, the next commands, and last what is not undone.
     """
-    items = rows(report, "items")
-    if text(report, "status") == "planned":
+    items = report.items
+    if report.status == "planned":
         yield from about_lines(report, view)
     yield view.paint(headline(report), _headline_style(report))
     yield from _notes(report)
-    planned = text(report, "status") == "planned"
+    planned = report.status == "planned"
     yield from left_lines(items, view, planned=planned)
     yield from _moved(report, items, view)
     yield from _maybe(report, view, "--include-low includes them")
@@ -81,7 +83,7 @@ def report_lines(report: Mapping[str, object], view: View) -> Iterator[str]:
     yield from _not_covered(report, view)
 
 
-def plan_lines(plan: Mapping[str, object], view: View, *, low: str) -> Iterator[str]:
+def plan_lines(plan: FileUndoAnswer, view: View, *, low: str) -> Iterator[str]:
     """Yield a plan as `report_lines` does, but not how to go on.
 
     Args:
@@ -89,7 +91,7 @@ def plan_lines(plan: Mapping[str, object], view: View, *, low: str) -> Iterator[
         view: How to show it.
         low: How whoever reads it can have what is only maybe theirs taken too.
     """
-    items = rows(plan, "items")
+    items = plan.items
     yield from about_lines(plan, view)
     yield view.paint(headline(plan), _headline_style(plan))
     yield from _notes(plan)
@@ -99,28 +101,28 @@ def plan_lines(plan: Mapping[str, object], view: View, *, low: str) -> Iterator[
     yield from _not_covered(plan, view)
 
 
-def about_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+def about_lines(report: FileUndoAnswer, view: View) -> Iterator[str]:
     """Yield whose work a plan is about, a line for each turn."""
-    found = rows(document, "about")
+    found = report.about or ()
     for row in found[:_ABOUT_SHOWN]:
         yield view.paint(about_line(row), "bold")
     if len(found) > _ABOUT_SHOWN:
         yield f"… and {counted(len(found) - _ABOUT_SHOWN, 'more turn')}"
 
 
-def about_line(row: Mapping[str, object]) -> str:
+def about_line(row: AboutRow) -> str:
     """Return whose work something is: agent, age, prompt, turn and number of files."""
-    kind, actor = text(row, "kind"), text(row, "actor")
-    name = printable(text(row, "agent")) or _ACTORS.get(actor, actor)
-    prompt = printable(shortened(text(row, "prompt"), _PROMPT_SHOWN))
-    files = counted(number(row, "files"), "file")
-    where = [f"{kind} by {name}" if kind else name, _age(text(row, "ts"))]
+    kind, actor = row.kind, row.actor
+    name = printable(row.agent or "") or _ACTORS.get(actor, actor)
+    prompt = printable(shortened(row.prompt, _PROMPT_SHOWN))
+    files = counted(row.files, "file")
+    where = [f"{kind} by {name}" if kind else name, _age(row.ts or "")]
     head = ", ".join(word for word in where if word) + (
         f': "{prompt}"' if prompt else ""
     )
-    if not number(row, "ordinal"):
+    if not row.ordinal:
         return f"{head}  ({files})"
-    return f"{head}  (turn {number(row, 'ordinal')} of {number(row, 'turns')}, {files})"
+    return f"{head}  (turn {row.ordinal} of {row.turns}, {files})"
 
 
 def _age(stamp: str) -> str:
@@ -130,12 +132,12 @@ def _age(stamp: str) -> str:
         return ""
 
 
-def headline(report: Mapping[str, object]) -> str:
+def headline(report: FileUndoAnswer) -> str:
     """Return the first line: the engine's own where it sends one, else the counts."""
-    given = text(report, "headline")
+    given = report.headline
     if given:
         return printable(given)
-    status = text(report, "status")
+    status = report.status
     if status == "nothing_to_do":
         return "nothing to do"
     said = ", ".join(_counted(report))
@@ -148,7 +150,7 @@ def headline(report: Mapping[str, object]) -> str:
     return said
 
 
-def item_line(item: Mapping[str, object], view: View, *, redo: bool) -> str:
+def item_line(item: FileItem, view: View, *, redo: bool) -> str:
     """Return the line that announces an item whose hunks follow."""
     how = _how(item, view, planned=True)
     return view.paint(
@@ -164,22 +166,20 @@ def hunk_lines(lines: Sequence[str], view: View) -> Iterator[str]:
         yield f"… and {len(lines) - _LINES_SHOWN} more lines"
 
 
-def counts(report: Mapping[str, object]) -> Mapping[str, int]:
-    """Return how many items are in each state, from the items where there are any."""
-    items = rows(report, "items")
-    if not items:
-        given = inner(report, "counts")
-        return {state: number(given, state) for state in _STATES}
-    found = [text(item, "state") for item in items]
-    return {state: found.count(state) for state in _STATES}
+def counts(report: FileUndoAnswer) -> Mapping[str, int]:
+    """Return how many items are in each state, from the items if there are any."""
+    if not report.items:
+        return {state: report.counts.get(state, 0) for state in _STATES}
+    found = Counter(item.state for item in report.items)
+    return {state: found[state] for state in _STATES}
 
 
-def _counted(report: Mapping[str, object]) -> Iterator[str]:
+def _counted(report: FileUndoAnswer) -> Iterator[str]:
     """Yield the counts with their verbs, and a noun with the first."""
     count = counts(report)
     parts = _in_part(report)
     restore = ("restored", "restore")
-    if text(report, "kind") == "redo":
+    if report.kind == "redo":
         restore = ("redid changes to", "redo changes to")
     found = (
         (count["reversed"], *restore),
@@ -187,7 +187,7 @@ def _counted(report: Mapping[str, object]) -> Iterator[str]:
         (parts, "partly restored", "partly restore"),
         (count["not_reversed"] - parts, "skipped", "skip"),
     )
-    is_done = text(report, "status") not in ("planned", "refused")
+    is_done = report.status not in ("planned", "refused")
     noun = "file" if _is_about_files(report) else "item"
     for number_of, past, future in found:
         if number_of:
@@ -198,61 +198,59 @@ def _counted(report: Mapping[str, object]) -> Iterator[str]:
         yield f"{count['no_effect']} unchanged"
 
 
-def _is_about_files(report: Mapping[str, object]) -> bool:
-    return all(text(item, "domain") in ("", "files") for item in rows(report, "items"))
+def _is_about_files(report: FileUndoAnswer) -> bool:
+    return all(item.domain in ("", "files") for item in report.items)
 
 
-def _in_part(report: Mapping[str, object]) -> int:
+def _in_part(report: FileUndoAnswer) -> int:
     """Count what is not as before the unit and not as it was left: chosen hunks, markers."""
-    items = rows(report, "items")
-    left = [item for item in items if text(item, "state") == "not_reversed"]
-    return sum(text(item, "action") not in ("", "none") for item in left)
+    items = report.items
+    left = [item for item in items if item.state == "not_reversed"]
+    return sum(item.action not in ("", "none") for item in left)
 
 
-def _headline_style(report: Mapping[str, object]) -> str:
-    status = text(report, "status")
+def _headline_style(report: FileUndoAnswer) -> str:
+    status = report.status
     if status in ("partial", "compensated", "refused"):
         return "warn"
     return "good" if status == "reversed" else "bold"
 
 
-def _notes(report: Mapping[str, object]) -> Iterator[str]:
-    for note in texts(report, "notes"):  # they say of `head_moved` what matters
+def _notes(report: FileUndoAnswer) -> Iterator[str]:
+    for note in report.notes:  # they say of `head_moved` what matters
         yield f"note: {printable(note)}"
 
 
 def left_lines(
-    items: Sequence[Mapping[str, object]], view: View, *, planned: bool = True
+    items: Sequence[FileItem], view: View, *, planned: bool = True
 ) -> Iterator[str]:
     """Yield what is skipped, in whole or in part, and why."""
     for item in items:
-        if text(item, "state") == "not_reversed":
-            mark = "partly" if text(item, "action") not in ("", "none") else "skip"
+        if item.state == "not_reversed":
+            mark = "partly" if item.action not in ("", "none") else "skip"
             if mark == "skip" and not planned:
                 mark = "skipped"
             shown = view.paint(f"{mark:<{_MARK_WIDTH}}", "warn")
             yield f"  {shown}  {_name(item, view)}: {reason_text(item)}"
 
 
-def reason_text(item: Mapping[str, object]) -> str:
+def reason_text(item: FileItem) -> str:
     """Return in plain words why an item is skipped, with the system's own words if any."""
-    reason = text(item, "reason")
+    reason = item.reason or ""
     plain = _REASONS.get(reason) or printable(reason.replace("_", " "))
-    detail = printable(text(item, "detail"))
+    detail = printable(item.detail or "")
     if detail and (reason in _EXPLAINED or not plain):
         return detail
     return f"{plain} ({detail})" if detail else plain or "no reason given"
 
 
 def _moved(
-    report: Mapping[str, object], items: Sequence[Mapping[str, object]], view: View
+    report: FileUndoAnswer, items: Sequence[FileItem], view: View
 ) -> Iterator[str]:
-    moved = [
-        item for item in items if text(item, "state") in ("reversed", "compensated")
-    ]
+    moved = [item for item in items if item.state in ("reversed", "compensated")]
     shown = moved[:_SHOWN_ON_TERMINAL] if view.terminal else moved
-    redo = text(report, "kind") == "redo"
-    planned = text(report, "status") == "planned"
+    redo = report.kind == "redo"
+    planned = report.status == "planned"
     drawn = planned and view.terminal
     graphs = _graphs(shown, view) if drawn else [""] * len(shown)
     for item, graph in zip(shown, graphs, strict=True):
@@ -266,7 +264,7 @@ def _moved(
         yield stat_sum(moved)
 
 
-def _graphs(items: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
+def _graphs(items: Sequence[FileItem], view: View) -> Iterator[str]:
     """Yield what follows each line of a plan: blanks up to one column, and the graph."""
     plain = view._replace(colour=False)
     widths = [
@@ -278,51 +276,46 @@ def _graphs(items: Sequence[Mapping[str, object]], view: View) -> Iterator[str]:
         yield f"{'':{widest - width}}  {graph}" if graph else ""
 
 
-def _verb(item: Mapping[str, object], *, planned: bool, redo: bool = False) -> str:
+def _verb(item: FileItem, *, planned: bool, redo: bool = False) -> str:
     """Return what is done with an item, or was done."""
-    action = text(item, "action")
-    future, past = _VERBS.get(action, ("restore", "restored"))
+    future, past = _VERBS.get(item.action, ("restore", "restored"))
     if redo:
-        future, past = _REDO_VERBS.get(action, ("redo", "redid"))
+        future, past = _REDO_VERBS.get(item.action, ("redo", "redid"))
     return future if planned else past
 
 
-def _name(item: Mapping[str, object], view: View) -> str:
-    path = text(item, "path")
-    if not path:
-        return printable(text(item, "call_id"))
-    old_path = text(item, "old_path")
-    shown = view.path(path)
-    return f"{view.path(old_path)} → {shown}" if old_path else shown
+def _name(item: FileItem, view: View) -> str:
+    shown = view.path(item.path)
+    return f"{view.path(item.old_path)} → {shown}" if item.old_path else shown
 
 
-def _how(item: Mapping[str, object], view: View, *, planned: bool) -> str:
-    words = [_NOTES.get(text(item, "action"), "")]
+def _how(item: FileItem, view: View, *, planned: bool) -> str:
+    words = [_NOTES.get(item.action, "")]
     stat = _stat(item, view)
     if stat:
         words.append(stat)
-    if planned and flag(item, "by_timing"):
+    if planned and item.by_timing:
         words.append("by timing")
-    residue = printable(text(item, "residue"))
+    residue = printable(item.residue or "")
     if residue:
         words.append(f"remains: {residue}")
-    if not text(item, "domain") or text(item, "domain") == "files":
-        words.append(printable(text(item, "detail")))
+    if not item.domain or item.domain == "files":
+        words.append(printable(item.detail or ""))
     said = ", ".join(word for word in words if word)
     return f"  ({said})" if said else ""
 
 
-def _stat(item: Mapping[str, object], view: View) -> str:
-    added, removed = number(item, "added"), number(item, "removed")
+def _stat(item: FileItem, view: View) -> str:
+    added, removed = item.added, item.removed
     signed = [view.paint(f"+{added}", "good")] if added else []
     signed += [view.paint(f"-{removed}", "bad")] if removed else []
     return " ".join(signed)
 
 
-def _maybe(report: Mapping[str, object], view: View, how: str) -> Iterator[str]:
+def _maybe(report: FileUndoAnswer, view: View, how: str) -> Iterator[str]:
     """List the uncertain changes, apart from those that may be another session's."""
-    unclear = texts(report, "unclear")
-    low = [path for path in texts(report, "maybe") if path not in unclear]
+    unclear = report.unclear
+    low = [path for path in report.maybe if path not in unclear]
     if low:
         yield f"uncertain, skipped ({how}):"
         yield from (f"  {view.path(path)}" for path in low)
@@ -331,55 +324,49 @@ def _maybe(report: Mapping[str, object], view: View, how: str) -> Iterator[str]:
         yield from (f"  {view.path(path)}" for path in unclear)
 
 
-def _onward(
-    report: Mapping[str, object], items: Sequence[Mapping[str, object]]
-) -> Iterator[str]:
-    reasons = {text(item, "reason") for item in items}
-    if "conflict" in reasons and text(report, "status") in ("planned", "partial"):
+def _onward(report: FileUndoAnswer, items: Sequence[FileItem]) -> Iterator[str]:
+    reasons = {item.reason for item in items}
+    if "conflict" in reasons and report.status in ("planned", "partial"):
         yield f"to force it: {_again(report)}"
-    token = printable(text(report, "token"))
-    if token and text(report, "status") == "planned":
+    token = printable(report.token)
+    if token and report.status == "planned":
         yield f"apply exactly this plan with: --token {token}"
-    op_id = printable(text(report, "op_id"))
-    if not op_id and text(report, "status") == "partial":
+    op_id = printable(report.op_id or "")
+    if not op_id and report.status == "partial":
         yield "nothing was changed, so there is nothing to redo"
-    if not op_id or text(report, "status") not in (
+    if not op_id or report.status not in (
         "reversed",
         "compensated",
         "partial",
     ):
         return
-    if text(report, "kind") == "redo":
+    if report.kind == "redo":
         yield f"undo this with: git agent-undo undo {op_id}"
     else:
         yield "undo this with: git agent-undo redo"
 
 
-def _again(report: Mapping[str, object]) -> str:
+def _again(report: FileUndoAnswer) -> str:
     """Return how to force what is skipped; for a plan, only the options to add to its verb."""
-    target = printable(text(report, "target"))
-    named = text(report, "status") == "partial" and text(report, "kind") in _NAMED
+    target = printable(report.target)
+    named = report.status == "partial" and report.kind in _NAMED
     verb = f"git agent-undo undo {target} " if named else ""
     return f"{verb}--on-conflict=overwrite (old lines) or --on-conflict=markers (both)"
 
 
-def _not_covered(report: Mapping[str, object], view: View) -> Iterator[str]:
-    entries = rows(report, "not_covered")
+def _not_covered(report: FileUndoAnswer, view: View) -> Iterator[str]:
+    entries = report.not_covered
     if not entries:
         return
     yield "not undone:"
     shown = entries[:_SHOWN_ON_TERMINAL] if view.terminal else entries
     for entry in shown:
-        path = text(entry, "path")
-        what = view.path(path) if path else printable(text(entry, "what"))
-        yield f"  {what}: {printable(text(entry, 'why'))}"
+        what = view.path(entry.path) if entry.path else printable(entry.what)
+        yield f"  {what}: {printable(entry.why)}"
     if len(shown) < len(entries):
         yield f"  … and {len(entries) - len(shown)} more"
 
 
-def would_overwrite(report: Mapping[str, object]) -> bool:
+def would_overwrite(report: FileUndoAnswer) -> bool:
     """Tell whether a plan overwrites later work or leaves a conflict behind."""
-    return any(
-        flag(item, "overwrites") or text(item, "reason") in _CONFLICTS
-        for item in rows(report, "items")
-    )
+    return any(item.overwrites or item.reason in _CONFLICTS for item in report.items)

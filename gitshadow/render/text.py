@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 
-from gitshadow.messages.codec import encode
+from gitshadow.messages.codec import decode, encode
 from gitshadow.messages.pins import PinAnswer, PinRow, UnpinAnswer
 from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
 from gitshadow.messages.show import ShowAnswer
+from gitshadow.messages.undo import FileUndoAnswer
 from gitshadow.render.report import about_line, report_lines
 from gitshadow.render.style import View, patch_style, printable, printable_line
 from gitshadow.words import counted
@@ -176,7 +177,7 @@ def op_lines(found: Sequence[OpRow], view: View) -> Iterator[str]:
         )
         yield from view.fold(line.rstrip(), _INDENT)
         for about in row.about or ():
-            yield from view.fold(f"    {about_line(encode(about))}", _INDENT)
+            yield from view.fold(f"    {about_line(about)}", _INDENT)
 
 
 def pin_lines(found: Sequence[PinRow], view: View) -> Iterator[str]:
@@ -222,7 +223,7 @@ def show_lines(answer: ShowAnswer, view: View) -> Iterator[str]:
         yield from log_lines(found, view)
     if answer.report:
         yield ""
-        yield from report_lines(answer.report, view)
+        yield from report_lines(decode(FileUndoAnswer, answer.report), view)
     if answer.diff:
         yield ""
         yield from patch_lines(answer.diff, view)

@@ -24,10 +24,11 @@ from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 from gitshadow.ui.dialogs import KeyHint, KeyLine
 from gitshadow.ui.glyphs import glyphs_of
+from gitshadow.ui.intents import undo_of
 from gitshadow.ui.lines import Prose, TextView
 from gitshadow.ui.patches import bounded
 from gitshadow.ui.plans import PlanScreen
-from gitshadow.ui.ports import UiBackend, UndoIntent
+from gitshadow.ui.ports import UiBackend
 
 _LETTERS = {"agent": "A", "human": "H"}
 _NAME = 12
@@ -226,8 +227,8 @@ class BlameScreen(ModalScreen[int | None]):
         """Plan to undo the change that wrote the line."""
         seq = self._seq()
         if seq is not None:
-            wish = UndoIntent("undo", targets=(str(seq),))
-            self.app.push_screen(PlanScreen(self._engine, wish), self._undone)
+            screen = PlanScreen(self._engine, undo_of(str(seq)))
+            self.app.push_screen(screen, self._undone)
 
     def _undone(self, report: object) -> None:
         if report is not None and self._at is None:

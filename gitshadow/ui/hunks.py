@@ -3,7 +3,7 @@
 Invariant: nothing is changed here; a hunk whose question was not answered is not undone.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -12,18 +12,14 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from gitshadow.render.choosing import HELP, question_line, questions, taken
-from gitshadow.render.document import rows, text
-from gitshadow.render.style import View, printable
+from gitshadow.messages.undo import FileUndoAnswer, Hunk, HunkChoice
+from gitshadow.render.choosing import HELP, Choosing, question_line, questions
+from gitshadow.render.style import View
 from gitshadow.ui.dialogs import KeyHint, KeyLine
 from gitshadow.ui.diffs import DiffView
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.patches import Patch, PatchHunk, PatchLine, of_hunk
-from gitshadow.undo import hunk_selection
-from gitshadow.undo.hunk_selection import Choosing, hunk_of_json
 
-Taken = Mapping[str, list[int]]
-"""The numbers of the chosen parts, by the number of their item."""
 _KEYS = (
     KeyHint("n", "next hunk", "pass_on('next(1)')"),
     KeyHint("N", "previous hunk", "pass_on('next(-1)')"),
@@ -36,7 +32,7 @@ _BACK = (
 )
 
 
-class HunkScreen(ModalScreen[Taken | None]):
+class HunkScreen(ModalScreen[HunkChoice | None]):
     """Ask for each hunk; the answer is the chosen parts, None after Esc."""
 
     DEFAULT_CSS = """
@@ -56,7 +52,7 @@ class HunkScreen(ModalScreen[Taken | None]):
         )
     ]
 
-    def __init__(self, plan: Mapping[str, object]) -> None:
+    def __init__(self, plan: FileUndoAnswer) -> None:
         super().__init__()
         self._plan = plan
         self._states = [questions(plan)]
@@ -81,18 +77,17 @@ class HunkScreen(ModalScreen[Taken | None]):
     def _ask(self) -> None:
         choosing = self.choosing
         if not choosing.waiting:
-            self.dismiss(taken(choosing))
+            self.dismiss(choosing.choice_of(self._plan))
             return
         question = choosing.waiting[0]
-        item = rows(self._plan, "items")[question.item]
+        path = self._plan.items[question.item].path
         glyphs = glyphs_of(self)
-        forward = text(self._plan, "kind") == "redo"
-        name = View().path(text(item, "path")) or printable(text(item, "call_id"))
-        asked = f"{question_line(choosing, forward=forward)}?  {name}"
+        forward = self._plan.kind == "redo"
+        asked = f"{question_line(choosing, forward=forward)}?  {View().path(path)}"
         self.query_one("#asked", Static).update(glyphs.text(asked))
         keys = [KeyHint(key, HELP[key], f"answer('{key}')") for key in choosing.keys]
         self.query_one(KeyLine).show([*keys, *_BACK])
-        self.query_one(DiffView).show(of_hunk(text(item, "path"), question.hunk.lines))
+        self.query_one(DiffView).show(of_hunk(path, question.hunk.lines))
 
     def action_answer(self, key: str) -> None:
         """Record an answer and ask the next question."""
@@ -111,7 +106,7 @@ class HunkScreen(ModalScreen[Taken | None]):
         self.dismiss(None)
 
 
-def taking_back(plan: Mapping[str, object], path: str, hunk: PatchHunk) -> Taken | None:
+def taking_back(plan: FileUndoAnswer, path: str, hunk: PatchHunk) -> HunkChoice | None:
     """Return the choice that undoes one hunk of a diff, and nothing else of the plan.
 
     Of several hunks with the same text, the one in the same line is chosen.
@@ -127,8 +122,8 @@ def taking_back(plan: Mapping[str, object], path: str, hunk: PatchHunk) -> Taken
     """
     asked = _alone(hunk)
     alike = [
-        (_begin([line.old for line in offered], offered), taken)
-        for offered, taken in _offered(plan, path)
+        (_begin([line.old for line in offered], offered), choice)
+        for offered, choice in _offered(plan, path)
         if _edits(offered, "+-") == _edits(asked, "-+")
     ]
     if len(alike) > 1:
@@ -138,18 +133,18 @@ def taking_back(plan: Mapping[str, object], path: str, hunk: PatchHunk) -> Taken
 
 
 def _offered(
-    plan: Mapping[str, object], path: str
-) -> Iterator[tuple[Sequence[PatchLine], Taken]]:
+    plan: FileUndoAnswer, path: str
+) -> Iterator[tuple[Sequence[PatchLine], HunkChoice]]:
     """Yield the lines of each hunk of a file that a plan offers, and the choice of it alone."""
-    items = rows(plan, "items")
-    for question in questions(plan).waiting:
-        if text(items[question.item], "path") == path:
-            for one in _with_splits(question.hunk):
+    for number, item in enumerate(plan.items):
+        for hunk in item.hunks if item.path == path else ():
+            for one in _with_splits(hunk):
                 lines = _lines(of_hunk(path, one.lines))
-                yield lines, {str(question.item): sorted(one.parts)}
+                parts = {str(number): tuple(sorted(one.parts))}
+                yield lines, HunkChoice(plan.token, parts)
 
 
-def _with_splits(hunk: hunk_selection.Hunk) -> Iterator[hunk_selection.Hunk]:
+def _with_splits(hunk: Hunk) -> Iterator[Hunk]:
     yield hunk
     yield from hunk.split
 
@@ -187,7 +182,7 @@ class ChangesScreen(ModalScreen[None]):
         Binding("escape,q,d,enter", "leave", show=False)
     ]
 
-    def __init__(self, plan: Mapping[str, object]) -> None:
+    def __init__(self, plan: FileUndoAnswer) -> None:
         super().__init__()
         self._changes = _changes_of(plan)
 
@@ -213,13 +208,12 @@ class ChangesScreen(ModalScreen[None]):
         self.dismiss(None)
 
 
-def _changes_of(plan: Mapping[str, object]) -> Patch:
+def _changes_of(plan: FileUndoAnswer) -> Patch:
     """Return the changes of a plan whose items have their hunks, a file after the other."""
     found: list[Patch] = []
-    for item in rows(plan, "items"):
-        hunks = map(hunk_of_json, rows(item, "hunks"))
-        lines = [line for hunk in hunks for line in hunk.lines]
-        found += [of_hunk(text(item, "path"), lines)] if lines else []
+    for item in plan.items:
+        lines = [line for hunk in item.hunks for line in hunk.lines]
+        found += [of_hunk(item.path, lines)] if lines else []
     return Patch(
         tuple(file for one in found for file in one.files),
         sum(one.left_out for one in found),

@@ -1,10 +1,10 @@
-"""What a key asks for at the cursor: an intent, or the reason why there is none.
+"""What a key asks for at the cursor: an undo, or the reason why there is none.
 
-Invariant: pure; an intent names what is under the cursor and nothing else.
+Invariant: pure; a request names what is under the cursor and nothing else.
 """
 
 from gitshadow.errors import UsageError
-from gitshadow.ui.ports import UndoIntent
+from gitshadow.messages.undo import FileUndoRequest, UndoTarget
 from gitshadow.ui.timeline import (
     Block,
     BlockKind,
@@ -16,7 +16,17 @@ from gitshadow.ui.timeline import (
 _BACK = frozenset({"oops", "undo", "restore"})
 
 
-def undo(line: TimelineLine | None, path: str = "") -> UndoIntent:
+def undo_of(*ids: str, only: tuple[str, ...] = ()) -> FileUndoRequest:
+    """Return the undo of what has these ids, or of a part of its paths."""
+    return FileUndoRequest("undo", tuple(map(UndoTarget, ids)), only)
+
+
+def redo_of(*ops: str) -> FileUndoRequest:
+    """Return the redo of an op, or of the newest one."""
+    return FileUndoRequest("redo", tuple(map(UndoTarget, ops)))
+
+
+def undo(line: TimelineLine | None, path: str = "") -> FileUndoRequest:
     """Return the undo of a block, of one event of it, or of what it did to one file.
 
     Raises:
@@ -28,18 +38,18 @@ def undo(line: TimelineLine | None, path: str = "") -> UndoIntent:
         raise UsageError("a pin cannot be undone: R restores its state")
     only = (path,) if path else ()
     if line.event is not None:
-        return UndoIntent("undo", (str(line.event.seq),), only=only)
+        return undo_of(str(line.event.seq), only=only)
     if block.kind is not BlockKind.LOOSE:
-        return UndoIntent("undo", (block.target,), only=only)
+        return undo_of(block.target, only=only)
     events = [one for one in block.events if one.path and path in ("", one.path)]
     if not events:
         raise UsageError("nothing to undo here: no file was changed")
     if block.head.switched:
         raise UsageError("Git switched these files: R restores an earlier time")
-    return UndoIntent("undo", tuple(str(one.seq) for one in events))
+    return undo_of(*(str(one.seq) for one in events))
 
 
-def undo_turn(line: TimelineLine | None) -> UndoIntent:
+def undo_turn(line: TimelineLine | None) -> FileUndoRequest:
     """Return the undo of the whole turn.
 
     Raises:
@@ -48,10 +58,10 @@ def undo_turn(line: TimelineLine | None) -> UndoIntent:
     turn = next((one.turn for one in _block(line).events if one.turn), "")
     if not turn:
         raise UsageError("this is not part of a turn: u undoes the block")
-    return UndoIntent("undo", (turn,))
+    return undo_of(turn)
 
 
-def undo_session(line: TimelineLine | None) -> UndoIntent:
+def undo_session(line: TimelineLine | None) -> FileUndoRequest:
     """Return the undo of the session, of an agent or a person.
 
     Raises:
@@ -60,26 +70,22 @@ def undo_session(line: TimelineLine | None) -> UndoIntent:
     session = next((one.session for one in _block(line).events if one.session), "")
     if not session:
         raise UsageError("this belongs to no session")
-    return UndoIntent("undo", (session,))
+    return undo_of(session)
 
 
-def redo(line: TimelineLine | None, marks: UndoMarks) -> UndoIntent:
+def redo(line: TimelineLine | None, marks: UndoMarks) -> FileUndoRequest:
     """Return the redo of the op that is selected or undid the block, else of the newest one."""
     block = line.block if line else None
     if block is None:
-        return UndoIntent("redo")
+        return redo_of()
     if block.kind is BlockKind.OP:
         op = marks.ops.get(block.target)
-        return (
-            UndoIntent("redo", (block.target,))
-            if op and op.kind in _BACK
-            else UndoIntent("redo")
-        )
+        return redo_of(block.target) if op and op.kind in _BACK else redo_of()
     undone = marks.of(block)
-    return UndoIntent("redo", (undone.id,) if undone else ())
+    return redo_of(undone.id) if undone else redo_of()
 
 
-def restore(line: TimelineLine | None, path: str = "") -> UndoIntent:
+def restore(line: TimelineLine | None, path: str = "") -> FileUndoRequest:
     """Return the restore of a file, or of all, as they were right after what is selected.
 
     Raises:
@@ -87,10 +93,11 @@ def restore(line: TimelineLine | None, path: str = "") -> UndoIntent:
     """
     block = _block(line)
     assert line is not None
-    paths = (path,) if path else ()
+    paths = (UndoTarget(path, path_only=True),) if path else ()
+    request = FileUndoRequest("restore", paths)
     if block.pin is not None:
-        return UndoIntent("restore", paths=paths, pin=block.pin.name)
-    return UndoIntent("restore", paths=paths, at=moment_named(line))
+        return request._replace(pin=block.pin.name)
+    return request._replace(at=moment_named(line))
 
 
 def _block(line: TimelineLine | None) -> Block:

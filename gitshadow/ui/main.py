@@ -14,6 +14,7 @@ from textual.events import DescendantFocus
 from textual.screen import Screen
 
 from gitshadow.errors import LockedError, UsageError
+from gitshadow.messages.undo import FileUndoRequest
 from gitshadow.ui import intents, keys
 from gitshadow.ui.blame import BlameScreen
 from gitshadow.ui.data_source import Answered, DataSource, Failed, Looked, Waiting, ask
@@ -28,7 +29,6 @@ from gitshadow.ui.pages import ContentScreen, HelpScreen
 from gitshadow.ui.patches import PatchHunk
 from gitshadow.ui.pins_and_ops import OpsScreen, PinsScreen
 from gitshadow.ui.plans import PlanScreen
-from gitshadow.ui.ports import UndoIntent
 
 _SEARCH = "search paths and prompts"
 _FILTER = "filter: agent: session: file: kind: since: until: words"
@@ -276,7 +276,9 @@ class MainScreen(Screen[None]):
         self._finder.ask_moment(self)
 
     def _wish(
-        self, make: Callable[[], UndoIntent], hunk: tuple[str, PatchHunk] | None = None
+        self,
+        make: Callable[[], FileUndoRequest],
+        hunk: tuple[str, PatchHunk] | None = None,
     ) -> None:
         """Show the plan of an intent, unless nothing may be changed now."""
         if self._foot.state.read_only:
@@ -334,7 +336,7 @@ class MainScreen(Screen[None]):
 
     def action_oops(self) -> None:
         """Undo the newest agent burst."""
-        self._wish(lambda: UndoIntent("oops"))
+        self._wish(lambda: FileUndoRequest("oops"))
 
     def action_redo(self) -> None:
         """Redo what was undone."""

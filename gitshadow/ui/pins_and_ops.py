@@ -17,6 +17,7 @@ from textual.widgets import Static
 from gitshadow.errors import ShadowError
 from gitshadow.messages.codec import decode
 from gitshadow.messages.pins import PinsAnswer
+from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest, UndoTarget
 from gitshadow.render.document import inner
 from gitshadow.render.report import report_lines
 from gitshadow.render.style import View, printable
@@ -25,7 +26,7 @@ from gitshadow.ui.dialogs import KeyHint, KeyLine, LineScreen, SureScreen
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.lines import Choices, Prose
 from gitshadow.ui.plans import PlanScreen
-from gitshadow.ui.ports import UiBackend, UndoIntent
+from gitshadow.ui.ports import UiBackend
 from gitshadow.ui.rows import OpRow, ops_in
 
 _LIMIT = 1_000
@@ -127,7 +128,7 @@ class RowsScreen(ModalScreen[bool]):
         at = self.query_one(Choices).cursor
         return self._rows[at].id if at < len(self._rows) else ""
 
-    def plan(self, wish: UndoIntent) -> None:
+    def plan(self, wish: FileUndoRequest) -> None:
         """Show the plan of an intent."""
         self.app.push_screen(PlanScreen(self.engine, wish), self._planned)
 
@@ -190,14 +191,15 @@ class OpsScreen(RowsScreen):
             lambda: inner(self.engine.ask("show", {"id": op}), "report")
         )
         if report is not None:
-            lines = report_lines(report, View(colour=True)) if report else ["no report"]
+            found = decode(FileUndoAnswer, report)
+            lines = report_lines(found, View(colour=True)) if report else ["no report"]
             self.say(*lines)
 
     def action_begin(self, verb: str) -> None:
         """Plan to undo the op, or to redo what it undid."""
         op = self.chosen
         if op:
-            self.plan(UndoIntent(verb, targets=(op,)))
+            self.plan(FileUndoRequest(verb, (UndoTarget(op),)))
 
 
 def _op_line(op: OpRow) -> str:
@@ -275,4 +277,4 @@ class PinsScreen(RowsScreen):
     def action_restore(self) -> None:
         """Plan to restore the state of the pin."""
         if self.chosen:
-            self.plan(UndoIntent("restore", pin=self.chosen))
+            self.plan(FileUndoRequest("restore", pin=self.chosen))

@@ -17,17 +17,19 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gitshadow.errors import LockedError, RefusedError, ShadowError
-from gitshadow.render.document import Document, rows, text, texts
+from gitshadow.messages.codec import decode
+from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest, HunkChoice
 from gitshadow.render.report import plan_lines, report_lines, would_overwrite
 from gitshadow.render.style import View, printable
 from gitshadow.ui.dialogs import KeyHint, KeyLine
 from gitshadow.ui.glyphs import glyphs_of
-from gitshadow.ui.hunks import ChangesScreen, HunkScreen, Taken, taking_back
+from gitshadow.ui.hunks import ChangesScreen, HunkScreen, taking_back
 from gitshadow.ui.lines import Prose
 from gitshadow.ui.patches import PatchHunk
-from gitshadow.ui.ports import UiBackend, UndoIntent
+from gitshadow.ui.ports import UiBackend
 
 _VIEW = View(colour=True)
+_NOTHING_YET = decode(FileUndoAnswer, {})
 _LOW = "i includes them"
 _CONFLICTS = {"skip": "overwrite", "overwrite": "markers", "markers": "skip"}
 _CONFLICT_WORDS = {
@@ -49,7 +51,7 @@ class PlanStage(Enum):
     STUCK = auto()
 
 
-class PlanScreen(ModalScreen[Document | None]):
+class PlanScreen(ModalScreen[FileUndoAnswer | None]):
     """Show a plan, ask, apply, report; the answer is the report if something was changed."""
 
     DEFAULT_CSS = """
@@ -84,7 +86,7 @@ class PlanScreen(ModalScreen[Document | None]):
     def __init__(
         self,
         engine: UiBackend,
-        wish: UndoIntent,
+        wish: FileUndoRequest,
         hunk: tuple[str, PatchHunk] | None = None,
     ) -> None:
         """Begin with an intent.
@@ -96,11 +98,11 @@ class PlanScreen(ModalScreen[Document | None]):
         """
         super().__init__()
         self.stage = PlanStage.ASKING
-        self.document: Document = {}
+        self._shown = _NOTHING_YET
         self._engine = engine
         self._wish = wish
         self._hunk = hunk
-        self._report: Document | None = None
+        self._report: FileUndoAnswer | None = None
 
     def compose(self) -> ComposeResult:
         """Make the warning, the plan or report, and the keys."""
@@ -133,7 +135,7 @@ class PlanScreen(ModalScreen[Document | None]):
         except ShadowError as error:
             self._stop(error)
             return
-        self.document = plan
+        self._shown = plan
         self._enter(PlanStage.PLAN)
 
     def _begin_anew(self, error: RefusedError) -> None:
@@ -150,11 +152,9 @@ class PlanScreen(ModalScreen[Document | None]):
         self._hunk = None
         wish = self._wish._replace(only=(path,), offer=True)
         plan = await asyncio.to_thread(self._engine.plan, wish)
-        taken = taking_back(plan, path, hunk)
-        self._wish = self._wish._replace(only=(path,))
-        if taken is not None:
-            self._wish = self._wish._replace(choice=_choice(plan, taken))
-        else:
+        choice = taking_back(plan, path, hunk)
+        self._wish = self._wish._replace(only=(path,), choice=choice)
+        if choice is None:
             self._warn(
                 "this hunk was edited later: h shows the hunks that can be undone"
             )
@@ -172,7 +172,7 @@ class PlanScreen(ModalScreen[Document | None]):
             self.run_worker(self._offered(wish, self._look), exclusive=True)
 
     async def _offered(
-        self, wish: UndoIntent, then: Callable[[Document], None]
+        self, wish: FileUndoRequest, then: Callable[[FileUndoAnswer], None]
     ) -> None:
         """Ask for a plan with its hunks."""
         try:
@@ -180,27 +180,26 @@ class PlanScreen(ModalScreen[Document | None]):
         except ShadowError as error:
             self._stop(error)
             return
-        if any(rows(item, "hunks") for item in rows(plan, "items")):
+        if any(item.hunks for item in plan.items):
             then(plan)
         else:
             self._warn("there are no lines to show")
 
-    def _look(self, plan: Document) -> None:
-        if text(plan, "token") != text(self.document, "token"):
+    def _look(self, plan: FileUndoAnswer) -> None:
+        if plan.token != self._shown.token:
             self._warn("the files have changed; this is the new plan:")
             self._plan()
         self.app.push_screen(ChangesScreen(plan))
 
-    def _choose(self, plan: Document) -> None:
-        self.app.push_screen(HunkScreen(plan), lambda taken: self._chosen(plan, taken))
+    def _choose(self, plan: FileUndoAnswer) -> None:
+        self.app.push_screen(HunkScreen(plan), self._chosen)
 
-    def _chosen(self, plan: Document, taken: Taken | None) -> None:
-        if taken is None:
+    def _chosen(self, choice: HunkChoice | None) -> None:
+        if choice is None:
             return
-        if not taken:
+        if not choice.taken:
             self._warn("no hunk was selected: this is the whole plan again")
-        choice = _choice(plan, taken) if taken else None
-        self._wish = self._wish._replace(choice=choice)
+        self._wish = self._wish._replace(choice=choice if choice.taken else None)
         self._plan()
 
     def action_conflicts(self) -> None:
@@ -226,13 +225,13 @@ class PlanScreen(ModalScreen[Document | None]):
         return self.stage is PlanStage.PLAN
 
     def _is_nothing(self) -> bool:
-        return self._is_open() and text(self.document, "status") != "planned"
+        return self._is_open() and self._shown.status != "planned"
 
     def _has_conflicts(self) -> bool:
-        return would_overwrite(self.document) or self._wish.on_conflict != "skip"
+        return would_overwrite(self._shown) or self._wish.on_conflict != "skip"
 
     def _has_low(self) -> bool:
-        return bool(texts(self.document, "maybe")) or self._wish.include_low
+        return bool(self._shown.maybe) or self._wish.include_low
 
     def action_apply(self) -> None:
         """Apply the plan on the screen."""
@@ -241,7 +240,7 @@ class PlanScreen(ModalScreen[Document | None]):
             self.run_worker(self._applied(), exclusive=True)
 
     async def _applied(self) -> None:
-        token = text(self.document, "token")
+        token = self._shown.token
         try:
             report = await asyncio.to_thread(self._engine.apply, self._wish, token)
         except RefusedError as error:
@@ -250,8 +249,8 @@ class PlanScreen(ModalScreen[Document | None]):
         except ShadowError as error:
             self._stop(error)
             return
-        self.document = report
-        if text(report, "op_id"):
+        self._shown = report
+        if report.op_id:
             self._report = report
         self._enter(PlanStage.REPORT)
 
@@ -267,7 +266,7 @@ class PlanScreen(ModalScreen[Document | None]):
 
     def _enter(self, stage: PlanStage) -> None:
         self.stage = stage
-        status = text(self.document, "status")
+        status = self._shown.status
         done = stage is PlanStage.REPORT
         self.set_class(done and status in ("reversed", "compensated"), "-done")
         self.set_class(done and status in ("partial", "refused"), "-partial")
@@ -275,9 +274,9 @@ class PlanScreen(ModalScreen[Document | None]):
         if stage in (PlanStage.APPLYING, PlanStage.REPORT):
             self._warn("")
         if stage is PlanStage.PLAN:
-            self._show(plan_lines(self.document, _VIEW, low=_LOW))
+            self._show(plan_lines(self._shown, _VIEW, low=_LOW))
         elif stage is PlanStage.REPORT:
-            self._show(report_lines(self.document, _VIEW))
+            self._show(report_lines(self._shown, _VIEW))
         elif stage is PlanStage.ASKING:
             self._show(["checking the files on disk ..."])
         elif stage is PlanStage.APPLYING:
@@ -310,9 +309,10 @@ class PlanScreen(ModalScreen[Document | None]):
         banner.display = bool(said)
 
     def _title(self, stage: PlanStage) -> None:
-        status = text(self.document, "status")
+        status = self._shown.status
         verb = _VERBS.get(self._wish.verb, "undo")
-        named = " ".join((*self._wish.targets, *self._wish.paths, self._wish.pin or ""))
+        targets = (target.text for target in self._wish.targets)
+        named = " ".join((*targets, self._wish.pin or ""))
         said = {
             PlanStage.REPORT: _DONE.get(status, status.replace("_", " ")),
             PlanStage.STUCK: "failed",
@@ -341,7 +341,3 @@ class PlanScreen(ModalScreen[Document | None]):
             yield KeyHint("Enter", "close", "close")
         elif self.stage is not PlanStage.APPLYING:
             yield KeyHint("n", "leave", "leave")
-
-
-def _choice(plan: Document, taken: Taken) -> Document:
-    return {"of": text(plan, "token"), "taken": dict(taken)}

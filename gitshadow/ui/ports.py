@@ -3,36 +3,17 @@
 Invariant: no call is made on the thread that draws; each may take seconds.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Protocol
 
-from gitshadow.render.document import Document
-
-
-class UndoIntent(NamedTuple):
-    """What to undo, redo or restore; ids and paths as documents spell them.
-
-    `targets` are ids, `paths` are targets that are always paths, `only` limits both. `offer` asks
-    for the hunks of each item of a plan, `choice` is the answer: `of` is the token of the plan that
-    was shown, `taken` the numbers of the parts by the number of their item.
-    """
-
-    verb: str
-    targets: Sequence[str] = ()
-    paths: Sequence[str] = ()
-    only: Sequence[str] = ()
-    at: int | str | None = None
-    pin: str | None = None
-    include_low: bool = False
-    on_conflict: str = "skip"
-    offer: bool = False
-    choice: Mapping[str, object] | None = None
+from gitshadow.messages.codec import A, JsonObject, Q, Verb
+from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
 
 
 class UiBackend(Protocol):
     """Answer the UI: the daemon if one runs, else this process."""
 
-    def ask(self, verb: str, params: Mapping[str, object], /) -> Document:
+    def ask(self, verb: str, params: Mapping[str, object], /) -> JsonObject:
         """Return a verb's document.
 
         Raises:
@@ -40,15 +21,23 @@ class UiBackend(Protocol):
         """
         ...
 
-    def plan(self, wish: UndoIntent, /) -> Document:
-        """Return the plan of an intent, with its token; nothing is changed.
+    def send(self, verb: Verb[Q, A], request: Q, /) -> A:
+        """Return a verb's answer.
+
+        Raises:
+            ShadowError: what the verb raised, with its hint.
+        """
+        ...
+
+    def plan(self, request: FileUndoRequest, /) -> FileUndoAnswer:
+        """Return the plan of an undo, with its token; nothing is changed.
 
         Raises:
             ShadowError: it cannot be planned.
         """
         ...
 
-    def apply(self, wish: UndoIntent, token: str, /) -> Document:
+    def apply(self, request: FileUndoRequest, token: str, /) -> FileUndoAnswer:
         """Apply exactly the plan that was shown, or nothing; return the report.
 
         Raises:

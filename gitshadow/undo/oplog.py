@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
+from gitshadow.messages.codec import decode
+from gitshadow.messages.undo import FileUndoAnswer
 from gitshadow.model import TREE_MODE, Event, FileVersion, Oid, Op, OpStatus, RepoPath
 from gitshadow.store.files import TEMP_PREFIX, WorkFiles
 from gitshadow.store.journal import events, ops
@@ -29,7 +31,7 @@ from gitshadow.undo.apply import (
     unlink_quietly,
 )
 from gitshadow.undo.plan import Plan
-from gitshadow.undo.report import Action, Item, Report, State, from_json
+from gitshadow.undo.report import Action, Item, Report, State
 
 _DIRECTORY = FileVersion(Oid(""), TREE_MODE)
 _SHOWN = 3
@@ -178,21 +180,18 @@ def _remake(directory: RepoPath, tools: Tools) -> None:
         return  # something else stands there now, and it stays
 
 
-def report_of(db: Db, op_id: str) -> Report | None:
+def report_of(db: Db, op_id: str) -> FileUndoAnswer | None:
     """Return the report of an op that is done; None where there is no such op.
 
     One that a crash interrupted after its commit has no report of its own: it is told by its rows.
-
-    Raises:
-        JournalError: its report cannot be read.
     """
     op = ops.get(db, op_id)
     if op is None or op.status is not OpStatus.DONE:
         return None
     if op.report is not None:
-        return from_json(json.loads(op.report))
+        return decode(FileUndoAnswer, json.loads(op.report))
     rows = events.rows(db, EventFilter(op=op_id))
-    return _told_by_rows(op, rows[::-1])
+    return _told_by_rows(op, rows[::-1]).answer()
 
 
 def _told_by_rows(op: Op, rows: list[Event]) -> Report:

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gitshadow.messages.undo import Hunk, HunkChoice
 from gitshadow.model import FileVersion, RepoPath, format_mode, git_mode
 from gitshadow.store.paths import parents, safe_path
 from gitshadow.undo import merge
-from gitshadow.undo.hunk_selection import Choice, Hunk, HunkKind
 from gitshadow.undo.lineage import LineageRecord
 from gitshadow.undo.merge import MergeEdit
 from gitshadow.undo.report import Reason
@@ -174,16 +174,17 @@ def offer(case: Case, blobs: Blobs) -> tuple[Hunk, ...]:
     parts = _parts(case, blobs)
     if parts.whole:
         lines = (*_modes(case), *_all_lines(parts)) if parts.known else ("binary",)
-        return (Hunk(HunkKind.FILE, (0,), lines),)
-    found = [Hunk(HunkKind.MODE, (0,), _modes(case))] if parts.mode else []
+        return (Hunk("file", (0,), lines, ()),)
+    found = [Hunk("mode", (0,), _modes(case), ())] if parts.mode else []
     return (*found, *(_hunk(parts, group) for group in _groups(parts.edits)))
 
 
-def choose(cases: Sequence[Case], choice: Choice, blobs: Blobs) -> None:
+def choose(cases: Sequence[Case], choice: HunkChoice, blobs: Blobs) -> None:
     """Leave what was not chosen of each case; `choice` counts them as they come."""
     for number, case in enumerate(cases):
         if case.moves:
-            _take_parts(case, choice.taken.get(number, frozenset()), blobs)
+            wanted = frozenset(choice.taken.get(str(number), ()))
+            _take_parts(case, wanted, blobs)
 
 
 def _take_parts(case: Case, wanted: frozenset[int], blobs: Blobs) -> None:
@@ -282,7 +283,7 @@ def _hunk(parts: _Parts, group: range) -> Hunk:
     if len(group) > 1:
         split = tuple(_hunk(parts, range(at, at + 1)) for at in group)
     numbers = tuple(at + 1 for at in group)
-    return Hunk(HunkKind.LINES, numbers, tuple(_lines(parts, group)), split)
+    return Hunk("lines", numbers, tuple(_lines(parts, group)), split)
 
 
 def _all_lines(parts: _Parts) -> tuple[str, ...]:

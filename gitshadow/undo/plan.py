@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gitshadow.attribution.ladder import by_time_only
+from gitshadow.messages.undo import HunkChoice
 from gitshadow.model import Event, FileVersion, Oid, RepoPath
 from gitshadow.store.paths import is_within, parents
 from gitshadow.store.refs import display_path
 from gitshadow.undo import merge, path_plans
-from gitshadow.undo.hunk_selection import Choice
 from gitshadow.undo.lineage import (
     EventRun,
     Lineage,
@@ -72,7 +72,7 @@ class PlanRequest:
     is_missing: Callable[[Oid], bool] = lambda _: False
     removable: Callable[[RepoPath], bool] = lambda _: False
     offer: bool = False
-    choice: Choice | None = None
+    choice: HunkChoice | None = None
 
 
 class PlanStep(NamedTuple):

@@ -5,19 +5,18 @@ hands it in.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from gitshadow.messages.undo import FileUndoRequest
 from gitshadow.model import FileState, Oid, Op, OpKind, RepoPath
 from gitshadow.store.clock import EpochClock
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.journal.db import Db
 from gitshadow.store.repo import Repo
 from gitshadow.undo.apply import Applied
-from gitshadow.undo.hunk_selection import Choice
+from gitshadow.undo.plan import PathFilter
 from gitshadow.undo.report import Reason
 from gitshadow.undo.restore_plan import PinSnapshot
-from gitshadow.undo.reverse import OnConflict
 from gitshadow.undo.targets import Target
 
 
@@ -114,28 +113,20 @@ class UndoPort(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileUndoRequest:
-    """Store one call of `oops`, `undo`, `redo` or `restore`.
+class ResolvedUndo(NamedTuple):
+    """A request, and what its words mean in a worktree.
 
-    `targets` are what `undo` takes back and the paths of `restore`. Nothing is changed where
-    `apply` is false. With a `token` only the plan that it stands for is applied. `offer` asks for
-    the hunks of each item, `choice` takes only some of them. `whose` are sessions: where it is
-    given, `undo` takes only what is surely theirs, whatever a target stands for. `op` is the id
-    that the op gets; one that is done already is not carried out again, its report is the answer.
+    `paths` is what its `only` and `except_` select. `whose` are sessions: if it is given, `undo`
+    reverts only what is surely theirs, whatever a target is.
     """
 
-    kind: OpKind
+    asked: FileUndoRequest
     targets: tuple[Target, ...] = ()
-    only: tuple[RepoPath, ...] = ()
-    leave: tuple[RepoPath, ...] = ()
-    on_conflict: OnConflict = OnConflict.SKIP
-    include_low: bool = False
+    paths: PathFilter = PathFilter()
     at_ns: int | None = None
-    pin: str | None = None
-    apply: bool = False
-    token: str | None = None
-    offer: bool = False
-    choice: Choice | None = None
     whose: frozenset[str] | None = None
-    op: str | None = None
+
+    @property
+    def kind(self) -> OpKind:
+        """Return the verb."""
+        return OpKind(self.asked.verb)

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import EnumType, StrEnum
 from types import NoneType
-from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from gitshadow.errors import ExitCode, JournalError
+from gitshadow.errors import ExitCode
+from gitshadow.messages.codec import encode
+from gitshadow.messages.undo import FileItem, FileUndoAnswer, Hunk, Uncovered
 from gitshadow.model import Oid, OpKind
 from gitshadow.undo.about import About
-from gitshadow.undo.hunk_selection import Hunk
 
 _T = TypeVar("_T")
 _WORDS: Mapping[object, str] = {
@@ -143,22 +144,24 @@ class Item(BaseItem):
     domain: str = "files"
     hunks: tuple[Hunk, ...] = ()
 
-    def to_json(self) -> dict[str, object]:
-        """Return the item as a JSON object."""
-        return {
-            "domain": self.domain,
-            "path": self.path,
-            **self.outcome(),
-            "detail": self.detail,
-            **given(
-                old_path=self.old_path,
-                overwrites=self.overwrites,
-                by_timing=self.by_timing,
-                added=self.added,
-                removed=self.removed,
-                hunks=[hunk.to_json() for hunk in self.hunks],
-            ),
-        }
+    def row(self) -> FileItem:
+        """Return the item as verbs answer with it."""
+        return FileItem(
+            domain=self.domain,
+            path=self.path,
+            session=self.session,
+            action=self.action.value,
+            state=self.state.value,
+            reason=self.reason.value if self.reason else None,
+            residue=self.residue,
+            detail=self.detail,
+            old_path=self.old_path,
+            overwrites=self.overwrites,
+            by_timing=self.by_timing,
+            added=self.added,
+            removed=self.removed,
+            hunks=self.hunks,
+        )
 
 
 def given(**facts: object) -> dict[str, object]:
@@ -181,19 +184,6 @@ def overall(states: Set[State], *, planned: bool) -> Status:
     if State.COMPENSATED in states:
         return Status.COMPENSATED
     return Status.REVERSED
-
-
-class Uncovered(NamedTuple):
-    """Name something that the unit did and that no undo of files takes back."""
-
-    what: str
-    why: str
-    path: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return the entry as a JSON object; `path` stands only where it is one."""
-        row: dict[str, object] = {"what": self.what, "why": self.why}
-        return row | {"path": self.path} if self.path is not None else row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +233,7 @@ class BaseReport:
             "items": list(items),
             "counts": dict(self.counts),
             "commit": self.commit,
-            "not_covered": [entry.to_json() for entry in self.not_covered],
+            "not_covered": [encode(entry) for entry in self.not_covered],
             "headline": headline,
             "notes": list(self.notes),
         }
@@ -267,30 +257,24 @@ class Report(BaseReport):
     head_moved: tuple[str, ...] = ()
     about: tuple[About, ...] = field(default=(), compare=False)
 
-    def to_json(self) -> dict[str, object]:
-        """Return the report as one JSON object."""
-        return {
-            **self.summary((item.to_json() for item in self.items), self.headline),
-            "maybe": list(self.maybe),
-            "unclear": list(self.unclear),
-            "head_moved": list(self.head_moved),
-        }
-
-
-def from_json(row: Mapping[str, object]) -> Report:
-    """Return the report that `to_json` gave.
-
-    Raises:
-        JournalError: it is not one.
-    """
-    try:
-        return report_of(Report, row, _item, about=())
-    except (KeyError, TypeError, ValueError) as error:
-        raise JournalError(f"cannot read a stored report: {error}") from error
-
-
-def _item(row: Mapping[str, object]) -> Item:
-    return decoded(Item, row, hunks=())
+    def answer(self) -> FileUndoAnswer:
+        """Return the report as the journal stores it, and as verbs answer with it."""
+        return FileUndoAnswer(
+            op_id=self.op_id,
+            kind=self.kind.value,
+            target=self.target,
+            status=self.status.value,
+            token=self.token,
+            items=tuple(item.row() for item in self.items),
+            counts=self.counts,
+            commit=self.commit,
+            not_covered=self.not_covered,
+            headline=self.headline,
+            notes=self.notes,
+            maybe=self.maybe,
+            unclear=self.unclear,
+            head_moved=self.head_moved,
+        )
 
 
 def report_of(

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from gitshadow.capture.coverage import is_rules
+from gitshadow.messages.undo import FileItem, Uncovered
 from gitshadow.model import Actor, Event, EventKind, FileVersion, RepoPath, Touch
 from gitshadow.recording.index import IndexView
 from gitshadow.store.files import WorkFiles
@@ -21,7 +22,7 @@ from gitshadow.undo.apply import Result
 from gitshadow.undo.choose import Selection, UnitWindow
 from gitshadow.undo.effective import Undone
 from gitshadow.undo.plan import Plan, Unrecorded, newest_seq
-from gitshadow.undo.report import Action, Reason, Report, State, Uncovered
+from gitshadow.undo.report import Action, Reason, State
 from gitshadow.undo.reverse import Read
 from gitshadow.undo.targets import is_undoable
 from gitshadow.undo.worktree_scan import version_at
@@ -305,10 +306,10 @@ def _holds(files: WorkFiles, path: RepoPath, version: FileVersion) -> bool:
         return False
 
 
-def moves_staged(report: Report, index: IndexView) -> Iterator[Uncovered]:
-    """Yield the moves of a report that the index has, in the order of its items."""
-    for item in report.items:
-        if item.old_path is None or item.state is not State.REVERSED:
+def moves_staged(items: Sequence[FileItem], index: IndexView) -> Iterator[Uncovered]:
+    """Yield the moves of a report that the index has, in the order of the items."""
+    for item in items:
+        if item.old_path is None or item.state != State.REVERSED:
             continue
         now, then = (RepoPath(parse_path(p)) for p in (item.path, item.old_path))
         if not _is_staged(index, then, now) or index.head_entry(now) is None:
@@ -321,10 +322,12 @@ def moves_staged(report: Report, index: IndexView) -> Iterator[Uncovered]:
         )
 
 
-def creations_staged(report: Report, index: IndexView) -> Iterator[Uncovered]:
+def creations_staged(
+    items: Sequence[FileItem], index: IndexView
+) -> Iterator[Uncovered]:
     """Yield the files that a report deleted, or would, and that the index has as new files."""
-    for item in report.items:
-        if item.action is not Action.DELETE or item.state is not State.REVERSED:
+    for item in items:
+        if item.action != Action.DELETE or item.state != State.REVERSED:
             continue
         path = RepoPath(parse_path(item.path))
         if path in index.paths() and index.head_entry(path) is None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gitshadow.errors import RefusedError, ShadowError, StoreError, UsageError
+from gitshadow.messages.codec import encode
+from gitshadow.messages.undo import FileUndoAnswer
 from gitshadow.model import Event, Oid, Op, OpKind, OpStatus, RepoPath, micro
 from gitshadow.store.journal import events, ops
 from gitshadow.store.purge import is_purged
@@ -30,7 +32,7 @@ from gitshadow.undo.choose import (
 from gitshadow.undo.effective import add_notes, take_notes, undoings_of
 from gitshadow.undo.path_plans import World
 from gitshadow.undo.plan import PathFilter, Plan, PlanRequest, plan_states, plan_unit
-from gitshadow.undo.port import FileUndoRequest, UndoPort
+from gitshadow.undo.port import ResolvedUndo, UndoPort
 from gitshadow.undo.report import Reason, Report, State, Status
 from gitshadow.undo.reverse import ConflictPolicy, OnConflict
 from gitshadow.undo.worktree_scan import (
@@ -48,7 +50,7 @@ _VERBS: Mapping[OpKind, str] = {OpKind.REDO: "redo", OpKind.RESTORE: "restore"}
 _PASSED = "later changes left nothing to undo"
 
 
-def run(engine: UndoPort, request: FileUndoRequest, hook: StepHook = no_hook) -> Report:
+def run(engine: UndoPort, request: ResolvedUndo, hook: StepHook = no_hook) -> Report:
     """Plan one undo, and apply it where the request says so.
 
     Args:
@@ -62,6 +64,20 @@ def run(engine: UndoPort, request: FileUndoRequest, hook: StepHook = no_hook) ->
         StoreError: it could not be recorded; what was written is rolled back.
     """
     return _Undo(engine, request, hook).run()
+
+
+def earlier_report(
+    engine: UndoPort, op: str, hook: StepHook = no_hook
+) -> FileUndoAnswer | None:
+    """Return the report of an op that is done; None where there is none of that id.
+
+    Who repeats a request under the same id was killed before the answer came.
+
+    Raises:
+        StoreError, JournalError: an interrupted op could not be finished or rolled back.
+    """
+    recover(engine, hook)
+    return oplog.report_of(engine.db, op)
 
 
 def recover(engine: UndoPort, hook: StepHook = no_hook) -> list[oplog.Recovery]:
@@ -100,22 +116,22 @@ class _Draft(NamedTuple):
 @dataclass(slots=True)
 class _Undo:
     engine: UndoPort
-    request: FileUndoRequest
+    request: ResolvedUndo
     hook: StepHook
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def _on_conflict(self) -> OnConflict:
+        return OnConflict(self.request.asked.on_conflict)
 
     def run(self) -> Report:
         """Return the report of the plan or of what was done."""
         recover(self.engine, self.hook)
         self.notes += take_notes(self.engine.db, self.engine.worktree)
-        if self.request.apply and self.request.op is not None:
-            before = oplog.report_of(self.engine.db, self.request.op)
-            if before is not None:
-                return before
         draft = self._settled_draft()
         self._check_token(draft)
         planned = self._report(draft)
-        if not self.request.apply or planned.status is Status.NOTHING_TO_DO:
+        if not self.request.asked.apply or planned.status is Status.NOTHING_TO_DO:
             return planned
         if not draft.plan.steps:
             return replace(planned, planned=False)
@@ -160,7 +176,7 @@ class _Undo:
         if self.request.kind is OpKind.RESTORE:
             return self._draft_moment()
         chooser = Chooser(
-            self.engine.db, self.engine.worktree, self.request.include_low
+            self.engine.db, self.engine.worktree, self.request.asked.include_low
         )
         if self.request.kind is OpKind.OOPS:
             return self._draft_oops(chooser)
@@ -206,9 +222,9 @@ class _Undo:
         wish = PlanRequest(
             seqs=frozenset(event.seq for event in taken),
             manner=ConflictPolicy(
-                on_conflict=self.request.on_conflict, label=self._label(selection)
+                on_conflict=self._on_conflict, label=self._label(selection)
             ),
-            paths=PathFilter(self.request.only, self.request.leave),
+            paths=self.request.paths,
             undoings=undoings_of(engine.db, history),
             is_missing=lambda oid: not engine.repo.has(oid),
             ambiguous=selection.ambiguous,
@@ -216,15 +232,15 @@ class _Undo:
                 engine.db, engine.worktree, selection, engine.files
             ),
             removable=self._owner(taken).owns,
-            offer=self.request.offer,
-            choice=self.request.choice,
+            offer=self.request.asked.offer,
+            choice=self.request.asked.choice,
         )
         plan, world = self._plan(
             _paths_of(history),
             wish,
             lambda wish, world: plan_unit(history, wish, world, self._read),
         )
-        if taken and not plan.seqs and (self.request.only or self.request.leave):
+        if taken and not plan.seqs and self.request.paths != PathFilter():
             raise UsageError(
                 f"cannot undo {selection.target}: none of its paths is selected",
                 hint="check --only and --except",
@@ -232,17 +248,14 @@ class _Undo:
         return _Draft(selection, plan, _paths_of(history)), world
 
     def _draft_moment(self) -> tuple[_Draft, World]:
-        request = self.request
         moment, selection, owner = self._moment()
         wish = PlanRequest(
-            manner=ConflictPolicy(
-                on_conflict=request.on_conflict, label=selection.label
-            ),
-            paths=PathFilter((*request.only, *self._typed_paths()), request.leave),
+            manner=ConflictPolicy(on_conflict=self._on_conflict, label=selection.label),
+            paths=self._restored_paths(),
             is_missing=lambda oid: not self.engine.repo.has(oid),
             removable=owner.owns,
-            offer=request.offer,
-            choice=request.choice,
+            offer=self.request.asked.offer,
+            choice=self.request.asked.choice,
         )
         plan, world = self._plan(
             moment.wanted,
@@ -257,14 +270,15 @@ class _Undo:
         """Return the state to restore, what to call it, and whose directories may go."""
         engine, request = self.engine, self.request
         db, worktree = engine.db, engine.worktree
+        pin_name = request.asked.pin
         words = " ".join(target.text for target in request.targets)
-        chosen = PathFilter((*request.only, *self._typed_paths()), request.leave)
+        chosen = self._restored_paths()
         tree: Oid | None = None
-        if request.pin is not None:
-            pin = engine.snapshot(request.pin)
+        if pin_name is not None:
+            pin = engine.snapshot(pin_name)
             now = (engine.tree(), engine.states())
             found = restore_plan.at_snapshot(db, worktree, engine.repo, pin, now)
-            label, tree, since_ns = f"--pin {request.pin}", pin.tree, pin.ts_ns
+            label, tree, since_ns = f"--pin {pin_name}", pin.tree, pin.ts_ns
         elif request.at_ns is not None:
             found = restore_plan.at_time(db, worktree, request.at_ns, chosen)
             tree = tree_at(engine.repo, db, worktree, request.at_ns)
@@ -289,6 +303,10 @@ class _Undo:
             engine.repo, db, worktree, tree, 0, restore_plan.is_provable
         )
         return found, selection, owner
+
+    def _restored_paths(self) -> PathFilter:
+        only, leave = self.request.paths
+        return PathFilter((*only, *self._typed_paths()), leave)
 
     def _typed_paths(self) -> tuple[RepoPath, ...]:
         found: list[RepoPath] = []
@@ -340,7 +358,7 @@ class _Undo:
 
     def _label(self, selection: Selection) -> str:
         """Return how conflict markers name the unit: by its prompt, where it has just one."""
-        if self.request.on_conflict is not OnConflict.MARKERS:
+        if self._on_conflict is not OnConflict.MARKERS:
             return selection.label
         found = about(self.engine.db, self.engine.worktree, selection.taken)
         if len(found) != 1 or not found[0].prompt:
@@ -362,8 +380,8 @@ class _Undo:
 
     def _check_token(self, draft: _Draft) -> None:
         """Refuse where what somebody has looked at is not what would be done now."""
-        plan, choice = draft.plan, self.request.choice
-        seen = [(self.request.token, plan.token)]
+        plan, choice = draft.plan, self.request.asked.choice
+        seen = [(self.request.asked.token, plan.token)]
         seen.append((choice.of if choice is not None else None, plan.whole))
         for token, now in seen:
             if token is not None and token != now:
@@ -383,7 +401,7 @@ class _Undo:
         for data in plan.made.values():
             engine.repo.write_blob(data)
         op = Op(
-            id=self.request.op or self._fresh_id(),
+            id=self.request.asked.op or self._fresh_id(),
             kind=self.request.kind,
             ts_ns=micro(engine.clock.now_ns()),
             worktree=engine.worktree,
@@ -413,7 +431,7 @@ class _Undo:
         lost = report_context.not_carried(result)
         report = replace(report, not_covered=(*report.not_covered, *lost))
         report = self._ended(draft, report)
-        oplog.finish(engine.db, op.id, commit, json.dumps(report.to_json()))
+        oplog.finish(engine.db, op.id, commit, json.dumps(encode(report.answer())))
         return report
 
     def _give_up(self, op: Op, tools: Tools) -> None:
@@ -436,7 +454,7 @@ class _Undo:
         request = self.request
         if request.kind is OpKind.RESTORE:
             return ()
-        if request.only or request.leave or request.choice is not None:
+        if request.paths != PathFilter() or request.asked.choice is not None:
             return tuple(str(seq) for seq in sorted(draft.plan.taken))
         return draft.selection.undoes
 
@@ -456,8 +474,8 @@ class _Undo:
         if any(item.state is not State.NO_EFFECT for item in items):
             lost = {item.path for item in items if item.overwrites}
             notes = report_context.notes_of(engine.db, engine.worktree, selection, lost)
-        if self.request.leave:
-            left = ", ".join(map(display_path, self.request.leave))
+        if self.request.paths.leave:
+            left = ", ".join(map(display_path, self.request.paths.leave))
             notes = (*notes, f"skipped because of --except: {left}")
         report = Report(
             kind=self.request.kind,
@@ -488,8 +506,7 @@ class _Undo:
         paths = {
             event.path
             for event in rows
-            if event.path is not None
-            and PathFilter(self.request.only, self.request.leave).takes((event.path,))
+            if event.path is not None and self.request.paths.takes((event.path,))
         }
         return tuple(display_path(path) for path in sorted(paths))
 

@@ -4,13 +4,19 @@ A program's turn is told of under its own id, in a session whose native id is th
 Invariant: a turn that another one of that id came before is never taken for it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from gitshadow.adapters.generic import NAME as GENERIC
 from gitshadow.adapters.payload import shortened_id
-from gitshadow.errors import UsageError
+from gitshadow.messages.undo import (
+    FileUndoRequest,
+    HandOver,
+    ProgramCall,
+    ProgramTurn,
+    ProgramUndo,
+)
 from gitshadow.model import Burst, OpKind, OpStatus, RepoPath, Session, Turn
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import bursts, events, ops, saga, sessions, turns
@@ -20,7 +26,7 @@ from gitshadow.store.journal.saga_rows import SagaTurn
 from gitshadow.store.refs import display_path
 from gitshadow.undo import run as undo_run
 from gitshadow.undo.engine import UndoEngine
-from gitshadow.undo.port import FileUndoRequest
+from gitshadow.undo.port import ResolvedUndo
 from gitshadow.undo.report import Report
 from gitshadow.undo.targets import Named, Target, family, is_undoable, resolve
 
@@ -41,34 +47,18 @@ class ProgramTarget(NamedTuple):
     session: str | None = None
 
 
-def wanted(context: RecorderContext, told: object) -> ProgramTarget | None:
-    """Return what a program's request names; None for a request that is not a program's.
-
-    A program names turns, or calls of one, or ops of ours, by its own ids, each with the time at
-    which its turn began: `{session, turns: [{id, agent, since_ns}], calls: [{turn, agent, since_ns,
-    id}], loose_since_ns, ops}`.
-
-    Raises:
-        UsageError: it is not in that form.
-    """
-    if told is None:
-        return None
-    if not isinstance(told, dict):
-        raise UsageError("cannot read which turns to undo")
+def wanted(context: RecorderContext, program: ProgramUndo) -> ProgramTarget:
+    """Return what the recorder knows of a program's turns, calls and ops."""
     context.observer.settle()
-    try:
-        return _Reading(context, told).wanted()
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError("cannot read which turns to undo") from error
+    return _Reading(context, program).wanted()
 
 
 def hand_over(
-    context: RecorderContext, engine: UndoEngine, request: FileUndoRequest
-) -> dict[str, object] | None:
+    context: RecorderContext, engine: UndoEngine, request: ResolvedUndo
+) -> HandOver | None:
     """Return whose an undo or redo is: a program's turn, session or undo; None for all else.
 
-    A program's turn has effects and a state too, which only its own functions can take back. Of a
-    session `before` is its first turn.
+    A program's turn has effects and a state too, which only its own functions can undo.
     """
     db = context.workspace.db
     if not saga.turns(db):
@@ -80,21 +70,22 @@ def hand_over(
         return next((whose for whose in found if whose is not None), None)
     named = saga.op(db, request.targets[0].text) if request.targets else None
     if named is not None and request.kind is OpKind.REDO:
-        return {"session": named.session, "op": named.id}
-    plan = undo_run.run(engine, replace(request, apply=False, token=None, choice=None))
+        return HandOver(named.session, op=named.id)
+    planned = request.asked._replace(yes=False, token=None, choice=None)
+    plan = undo_run.run(engine, request._replace(asked=planned))
     if request.kind is OpKind.REDO:
         op = saga.op(db, plan.target)
-        return None if op is None else {"session": op.session, "op": op.id}
+        return None if op is None else HandOver(op.session, op=op.id)
     burst = bursts.get(db, plan.target)
     return None if burst is None else _program_of(db, burst)
 
 
-def _program_of(db: Db, thing: Named | RepoPath) -> dict[str, object] | None:
-    """Return whose a thing is that stands for a whole turn, or for turns; a write does not."""
+def _program_of(db: Db, thing: Named | RepoPath) -> HandOver | None:
+    """Return whose a thing is that is a whole turn, or several; a single write is nobody's."""
     if isinstance(thing, Session):
         below = family(db, thing.id)
         first = next((turn for turn, row in _told(db) if row.session in below), None)
-        return None if first is None else {"session": first.session, "before": first.id}
+        return None if first is None else HandOver(first.session, before=first.id)
     if isinstance(thing, Turn):
         wanted: tuple[str, str | None] = (thing.session, thing.id)
     elif isinstance(thing, Burst):
@@ -103,7 +94,7 @@ def _program_of(db: Db, thing: Named | RepoPath) -> dict[str, object] | None:
         return None
     fitting = [turn for turn, row in _told(db) if (row.session, row.id) == wanted]
     found = fitting[-1] if fitting else None
-    return None if found is None else {"session": found.session, "turn": found.id}
+    return None if found is None else HandOver(found.session, turn=found.id)
 
 
 def _told(db: Db) -> Iterator[tuple[SagaTurn, Turn]]:
@@ -116,62 +107,61 @@ def _told(db: Db) -> Iterator[tuple[SagaTurn, Turn]]:
 
 def nothing(request: FileUndoRequest) -> Report:
     """Return the report of an undo that found nothing recorded."""
+    kind = OpKind(request.verb)
     return Report(
-        kind=request.kind, target="", items=(), token="none", planned=not request.apply
+        kind=kind, target="", items=(), token="none", planned=not request.apply
     )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Reading:
     context: RecorderContext
-    told: Mapping[str, object]
+    program: ProgramUndo
 
     def wanted(self) -> ProgramTarget:
-        turns_of = [(row, self._turn(row["id"], row)) for row in self._rows("turns")]
-        calls_of = [(row, self._turn(row["turn"], row)) for row in self._rows("calls")]
+        program = self.program
+        turns_of = [(one, self._turn(one.id, one)) for one in program.turns]
+        calls_of = [(one, self._turn(one.turn, one)) for one in program.calls]
         known = [turn for _, turn in (*turns_of, *calls_of) if turn is not None]
         named = [f"{turn.session}:{turn.id}" for _, turn in turns_of if turn]
         named += [
             f"{turn.session}:{call}"
             for row, turn in calls_of
-            if turn and (call := self._call(turn, row)) is not None
+            if turn and (call := self._call(turn, row.id)) is not None
         ]
-        named += [op for op in self._texts("ops") if self._is_done(op)]
-        missing = [str(row["id"]) for row, turn in turns_of if turn is None]
+        named += [op for op in program.ops if self._is_done(op)]
         return ProgramTarget(
             tuple(Target(one) for one in named),
-            tuple(missing),
+            tuple(row.id for row, turn in turns_of if turn is None),
             tuple(self._loose(known[0])) if known and not turns_of else (),
             known[0].session if known else None,
         )
 
-    def _turn(self, turn: object, row: Mapping[str, object]) -> Turn | None:
-        agent = row.get("agent")
+    def _turn(self, turn: str, row: ProgramTurn | ProgramCall) -> Turn | None:
         return recorded_turn(
             self.context.workspace.db,
-            str(self.told["session"]),
-            None if agent is None else str(agent),
-            str(turn),
-            int(str(row["since_ns"])),
+            self.program.session,
+            row.agent,
+            turn,
+            row.since_ns,
         )
 
-    def _call(self, turn: Turn, row: Mapping[str, object]) -> str | None:
+    def _call(self, turn: Turn, id: str) -> str | None:
         """Return a call's id; None for one of that id in another turn."""
-        name = shortened_id(str(row["id"]))
+        name = shortened_id(id)
         call = turns.get_call(self.context.workspace.db, turn.session, name)
         return name if call is not None and call.turn == turn.id else None
 
     def _loose(self, turn: Turn) -> Sequence[str]:
         """Return the paths that a turn wrote outside its calls since a moment."""
-        since = self.told.get("loose_since_ns")
-        if not isinstance(since, int):
+        if self.program.loose_since_ns is None:
             return ()
         ws = self.context.workspace
         asked = EventFilter(
             worktree=ws.layout.worktree,
             sessions=(turn.session,),
             turn=turn.id,
-            since_ns=since,
+            since_ns=self.program.loose_since_ns,
         )
         rows = (row for row in events.rows(ws.db, asked) if is_undoable(row))
         found = {
@@ -184,18 +174,6 @@ class _Reading:
     def _is_done(self, op: str) -> bool:
         known = ops.get(self.context.workspace.db, op)
         return known is not None and known.status is OpStatus.DONE
-
-    def _rows(self, key: str) -> Sequence[Mapping[str, object]]:
-        found = self.told.get(key, [])
-        if not isinstance(found, list) or not all(isinstance(r, dict) for r in found):
-            raise TypeError(key)
-        return found
-
-    def _texts(self, key: str) -> Sequence[str]:
-        found = self.told.get(key, [])
-        if not isinstance(found, list):
-            raise TypeError(key)
-        return [str(one) for one in found]
 
 
 def recorded_turn(

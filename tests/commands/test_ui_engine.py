@@ -9,9 +9,9 @@ from gitshadow.commands.ui_engine import HereEngine
 from gitshadow.errors import RefusedError
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.session import AgentUndo
-from gitshadow.ui.ports import UndoIntent
 from tests.sdk.turns.recorded import Recorded
 from tests.support.repo import Repo
+from tests.support.screens import wish_of
 from tests.support.studio import studio_of
 
 PROGRAM = "cannot undo {} here: it did more than change files"
@@ -53,7 +53,7 @@ def test_a_program_is_not_undone_in_its_files_alone(
     recorded: Recorded, unit: str, named: str, command: str
 ) -> None:
     """Block, turn and session alike: what does it whole is named."""
-    wish = UndoIntent("undo", (str(written(recorded, "new")[unit]),))
+    wish = wish_of("undo", (str(written(recorded, "new")[unit]),))
     with pytest.raises(RefusedError) as refused:
         HereEngine(recorded.layout, print).plan(wish)
     assert refused.value.message == PROGRAM.format(named)
@@ -64,6 +64,6 @@ def test_a_program_is_not_undone_in_its_files_alone(
 def test_another_agent_is_undone_where_programs_are(
     recorded: Recorded, unit: str
 ) -> None:
-    wish = UndoIntent("undo", (str(written(recorded, "other")[unit]),))
+    wish = wish_of("undo", (str(written(recorded, "other")[unit]),))
     plan = HereEngine(recorded.layout, print).plan(wish)
-    assert plan["status"] == "planned"
+    assert plan.status == "planned"

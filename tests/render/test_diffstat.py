@@ -1,16 +1,15 @@
 """Diffstats, from literal rows."""
 
-from collections.abc import Mapping
-
+from gitshadow.messages.states import StatRow
 from gitshadow.render.diffstat import stat_lines
 from gitshadow.render.style import View
 
 
 def test_stat_lines_count_lines_per_path() -> None:
-    stat: list[Mapping[str, object]] = [
-        {"path": "a", "added": 1, "removed": 2},
-        {"path": "long/name", "kind": "modify"},
-        {"path": "new", "old_path": "old", "added": 0, "removed": 0},
+    stat: list[StatRow] = [
+        StatRow("a", kind="modify", added=1, removed=2),
+        StatRow("long/name", kind="modify"),
+        StatRow("new", kind="modify", old_path="old", added=0, removed=0),
     ]
     assert list(stat_lines(stat, View())) == [
         " a          |   3 +--",
@@ -21,9 +20,9 @@ def test_stat_lines_count_lines_per_path() -> None:
 
 
 def test_stat_lines_scale_the_graph_to_the_line() -> None:
-    stat: list[Mapping[str, object]] = [
-        {"path": "a", "added": 900, "removed": 100},
-        {"path": "b", "added": 1, "removed": 0},
+    stat: list[StatRow] = [
+        StatRow("a", kind="modify", added=900, removed=100),
+        StatRow("b", kind="modify", added=1, removed=0),
     ]
     big, small, total = stat_lines(stat, View())
     assert (len(big), big.count("-")) == (80, 7)

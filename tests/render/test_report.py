@@ -1,12 +1,30 @@
 """The text of undo reports, from literal documents."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gitshadow.render.report import counts, headline, report_lines, would_overwrite
+from gitshadow.messages.codec import decode
+from gitshadow.messages.undo import FileUndoAnswer
+from gitshadow.render import report as module
 from gitshadow.render.style import View
+
+
+def report_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+    return module.report_lines(decode(FileUndoAnswer, document), view)
+
+
+def headline(document: Mapping[str, object]) -> str:
+    return module.headline(decode(FileUndoAnswer, document))
+
+
+def counts(document: Mapping[str, object]) -> Mapping[str, int]:
+    return module.counts(decode(FileUndoAnswer, document))
+
+
+def would_overwrite(document: Mapping[str, object]) -> bool:
+    return module.would_overwrite(decode(FileUndoAnswer, document))
 
 
 def item(path: str, state: str, **fields: object) -> dict[str, object]:

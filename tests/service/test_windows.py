@@ -15,6 +15,8 @@ from gitshadow.attribution.process import ProcessId, process_start
 from gitshadow.capture.recorder import Recorder
 from gitshadow.errors import JournalBusyError
 from gitshadow.maintenance import startup_repair
+from gitshadow.messages.codec import decode
+from gitshadow.messages.undo import FileUndoAnswer
 from gitshadow.model import Event, Oid
 from gitshadow.recording.context import RecorderContext
 from gitshadow.render.report import report_lines
@@ -653,6 +655,6 @@ def test_a_plan_marks_what_rests_on_the_time_alone(
         str(item["path"]): item.get("by_timing") for item in listed(plan, "items")
     }
     assert marked == {"a": None, "n": True}
-    shown = "\n".join(report_lines(plan, View()))
+    shown = "\n".join(report_lines(decode(FileUndoAnswer, plan), View()))
     assert "delete    n  (-1, by timing)" in shown
     assert shown.count("by timing") == 1

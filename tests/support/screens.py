@@ -7,7 +7,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from textual.app import App
@@ -18,12 +18,14 @@ from textual.widget import Widget
 
 from gitshadow.commands.client import raise_if_error
 from gitshadow.commands.times import parse_moment
+from gitshadow.messages.codec import A, Q, Verb, decode, encode
+from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest, UndoTarget
 from gitshadow.render.document import Document
 from gitshadow.service import in_process
 from gitshadow.store.layout import Layout
 from gitshadow.ui.app import UiSettings, ViewApp
 from gitshadow.ui.glyphs import Glyphs
-from gitshadow.ui.ports import UiBackend, UndoIntent
+from gitshadow.ui.ports import UiBackend
 from tests.support.repo import Repo
 from tests.support.studio import layout_of
 from tests.support.waiting import HANGS_S
@@ -51,28 +53,39 @@ class Direct:
         raise_if_error(document)
         return document
 
-    def plan(self, wish: UndoIntent, /) -> Document:
-        """Plan."""
-        return self.ask("undo", self._params(wish))
+    def send(self, verb: Verb[Q, A], request: Q, /) -> A:
+        """Run one typed verb."""
+        return decode(verb.answer, self.ask(verb.name, encode(request)))
 
-    def apply(self, wish: UndoIntent, token: str, /) -> Document:
+    def plan(self, wish: FileUndoRequest, /) -> FileUndoAnswer:
+        """Plan."""
+        return self.send(UNDO, wish)
+
+    def apply(self, wish: FileUndoRequest, token: str, /) -> FileUndoAnswer:
         """Apply."""
         if self.held is not None:
             self.entered.set()
             assert self.held.wait(HANGS_S)
-        return self.ask("undo", {**self._params(wish), "yes": True, "token": token})
+        return self.send(UNDO, wish._replace(yes=True, token=token))
 
     def mark(self) -> object:
         """Say how the journal's file stands."""
         found = os.stat(self.layout.journal)
         return found.st_mtime_ns, found.st_size
 
-    def _params(self, wish: UndoIntent) -> dict[str, object]:
-        targets = [{"text": one, "path_only": False} for one in wish.targets]
-        targets += [{"text": one, "path_only": True} for one in wish.paths]
-        names = ("verb", "at", "pin", "include_low", "on_conflict", "offer", "choice")
-        params = {name: getattr(wish, name) for name in names}
-        return {**params, "targets": targets, "only": list(wish.only)}
+
+def wish_of(
+    verb: str,
+    targets: Sequence[str] = (),
+    *,
+    paths: Sequence[str] = (),
+    only: tuple[str, ...] = (),
+    at: str | None = None,
+    pin: str | None = None,
+) -> FileUndoRequest:
+    """Return a request about ids and paths."""
+    named = (*map(UndoTarget, targets), *(UndoTarget(path, True) for path in paths))
+    return FileUndoRequest(verb, named, only, at=at, pin=pin)
 
 
 def direct(repo: Repo) -> Direct:

@@ -6,16 +6,16 @@ from contextlib import contextmanager
 
 import pytest
 
+from gitshadow.messages.undo import FileUndoAnswer
 from gitshadow.store.lock import WriterLock
 from gitshadow.ui.patches import FilePatch, patch_of
 from gitshadow.ui.plans import PlanScreen, PlanStage
-from gitshadow.ui.ports import UndoIntent
 from gitshadow.ui.rows import diffs_in
 from tests.support.repo import Repo, ten_lines
-from tests.support.screens import Direct, Play, direct, play, view
+from tests.support.screens import Direct, Play, direct, play, view, wish_of
 from tests.support.studio import studio_of
 
-OOPS = UndoIntent("oops")
+OOPS = wish_of("oops")
 WRONG = ten_lines("a").replace("a line 2\n", "wrong 2\n")
 
 
@@ -44,8 +44,8 @@ def test_the_plan_is_shown_and_y_applies_it(repo: Repo, wronged: Direct) -> None
     (report,) = play(PlanScreen(wronged, OOPS), steps)
     assert repo.read("a") == ten_lines("a").encode()
     assert not repo.exists("new")
-    assert isinstance(report, dict)
-    assert report["status"] == "reversed"
+    assert isinstance(report, FileUndoAnswer)
+    assert report.status == "reversed"
 
 
 def test_i_takes_the_first_hunk_on_the_line_of_the_file(wronged: Direct) -> None:
@@ -224,7 +224,7 @@ def test_the_hunk_that_one_stands_on_is_taken_back_alone(
         await on.press("y")
         await on.seen("undo this with")
 
-    wish = UndoIntent("undo", targets=(_burst(twice),))
+    wish = wish_of("undo", targets=(_burst(twice),))
     play(PlanScreen(twice, wish, hunk=("a", file.hunks[1])), steps)
     assert repo.read("a") == ten_lines("a").replace("a line 1\n", "one\n").encode()
 
@@ -242,7 +242,7 @@ def test_a_hunk_that_is_there_no_more_is_not_guessed_at(
             "skip      a: the same lines were edited later",
         )
 
-    wish = UndoIntent("undo", targets=(burst,))
+    wish = wish_of("undo", targets=(burst,))
     play(PlanScreen(twice, wish, hunk=("a", file.hunks[0])), steps)
     assert repo.read("a") == TWICE.replace("one\n", "mine\n").encode()
 
@@ -267,7 +267,7 @@ def test_of_hunks_that_read_the_same_the_one_that_one_stands_on_is_taken_back(
         await on.press("y")
         await on.seen("undo this with")
 
-    wish = UndoIntent("undo", targets=(burst,))
+    wish = wish_of("undo", targets=(burst,))
     play(PlanScreen(engine, wish, hunk=("a", file.hunks[1])), steps)
     assert repo.read("a") == after.replace("19\n+", "19\n=").encode()
 
@@ -339,7 +339,7 @@ def test_a_file_is_restored_as_it_was_at_a_moment(repo: Repo) -> None:
         await on.press("y")
         await on.seen("undo this with")
 
-    play(PlanScreen(engine, UndoIntent("restore", paths=("a",), at=str(first))), steps)
+    play(PlanScreen(engine, wish_of("restore", paths=("a",), at=str(first))), steps)
     assert (repo.read("a"), repo.read("b")) == (b"first\n", b"other\n")
 
 
@@ -381,7 +381,7 @@ def test_an_error_is_shown_with_its_hint(wronged: Direct) -> None:
         await on.seen("error: cannot find", "hint: ")
         await on.press("y", "escape")
 
-    wish = UndoIntent("undo", targets=("nothing-like-it",))
+    wish = wish_of("undo", targets=("nothing-like-it",))
     assert play(PlanScreen(wronged, wish), steps) == [None]
 
 

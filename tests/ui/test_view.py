@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 import pytest
 from textual.widget import Widget
 
+from gitshadow.messages.codec import A, Q, Verb, decode, encode
+from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
 from gitshadow.render.document import Document
 from gitshadow.store.lock import WriterLock
 from gitshadow.ui import data_source, page_loader, paging
 from gitshadow.ui.app import UiSettings
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.history import History
-from gitshadow.ui.ports import UndoIntent
 from tests.support.repo import Repo
 from tests.support.screens import Direct, Play, direct, view
 from tests.support.studio import studio_of
@@ -244,11 +245,15 @@ class Slow:
             assert self.let_go.wait(HANGS_S)
         return document
 
-    def plan(self, wish: UndoIntent, /) -> Document:
+    def send(self, verb: Verb[Q, A], request: Q, /) -> A:
+        """Answer a typed verb, as `ask`."""
+        return decode(verb.answer, self.ask(verb.name, encode(request)))
+
+    def plan(self, wish: FileUndoRequest, /) -> FileUndoAnswer:
         """Plan."""
         return self.engine.plan(wish)
 
-    def apply(self, wish: UndoIntent, token: str, /) -> Document:
+    def apply(self, wish: FileUndoRequest, token: str, /) -> FileUndoAnswer:
         """Apply."""
         return self.engine.apply(wish, token)
 

@@ -4,9 +4,9 @@ import pytest
 
 from gitshadow.errors import UsageError
 from gitshadow.ui import intents
-from gitshadow.ui.ports import UndoIntent
 from gitshadow.ui.rows import EventRow, OpRow, PinRow
 from gitshadow.ui.timeline import TimelineLine, UndoMarks, blocks_of, marks_of
+from tests.support.screens import wish_of
 from tests.ui.samples import gap, wrote
 
 
@@ -20,18 +20,18 @@ BURST = line(wrote(8, "b", burst="b1", turn="t1"), wrote(7, burst="b1", turn="t1
 
 
 def test_block_is_undone_by_its_burst_and_a_file_of_it_alone() -> None:
-    assert intents.undo(BURST) == UndoIntent("undo", ("b1",))
-    assert intents.undo(BURST, "a") == UndoIntent("undo", ("b1",), only=("a",))
+    assert intents.undo(BURST) == wish_of("undo", ("b1",))
+    assert intents.undo(BURST, "a") == wish_of("undo", ("b1",), only=("a",))
 
 
 def test_one_write_of_a_block_is_undone_by_its_number() -> None:
     event = BURST._replace(event=wrote(7))
-    assert intents.undo(event) == UndoIntent("undo", ("7",))
+    assert intents.undo(event) == wish_of("undo", ("7",))
 
 
 def test_turn_and_session_are_undone_by_their_ids() -> None:
-    assert intents.undo_turn(BURST) == UndoIntent("undo", ("t1",))
-    assert intents.undo_session(BURST) == UndoIntent("undo", ("S1",))
+    assert intents.undo_turn(BURST) == wish_of("undo", ("t1",))
+    assert intents.undo_session(BURST) == wish_of("undo", ("S1",))
 
 
 @pytest.mark.parametrize(
@@ -53,14 +53,14 @@ def test_where_nothing_can_be_undone_the_reason_is_said(make: object, why: str) 
 
 def test_redo_is_of_the_op_that_took_the_block_back_else_of_the_newest() -> None:
     ops = (OpRow("o1", "undo", "2026-01-03T00:00:00Z", undoes=("b1",), status="done"),)
-    assert intents.redo(BURST, marks_of(ops)) == UndoIntent("redo", ("o1",))
-    assert intents.redo(BURST, UndoMarks()) == UndoIntent("redo")
-    assert intents.redo(line(wrote(9, op="o1")), marks_of(ops)) == UndoIntent(
+    assert intents.redo(BURST, marks_of(ops)) == wish_of("redo", ("o1",))
+    assert intents.redo(BURST, UndoMarks()) == wish_of("redo")
+    assert intents.redo(line(wrote(9, op="o1")), marks_of(ops)) == wish_of(
         "redo", ("o1",)
     )
 
 
 def test_restore_is_of_the_moment_after_what_is_selected() -> None:
-    assert intents.restore(BURST) == UndoIntent("restore", at="8")
-    assert intents.restore(BURST, "a") == UndoIntent("restore", paths=("a",), at="8")
-    assert intents.restore(PIN) == UndoIntent("restore", pin="before")
+    assert intents.restore(BURST) == wish_of("restore", at="8")
+    assert intents.restore(BURST, "a") == wish_of("restore", paths=("a",), at="8")
+    assert intents.restore(PIN) == wish_of("restore", pin="before")

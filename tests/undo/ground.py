@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitshadow.errors import UsageError
+from gitshadow.messages.undo import HunkChoice
 from gitshadow.model import LINK_MODE, Event, FileVersion, OpKind
 from gitshadow.store.journal import events, ops
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.replay import rebuild
-from gitshadow.undo.hunk_selection import Choice
 from gitshadow.undo.report import Report, Status
 from gitshadow.undo.targets import events_of, is_undoable, unit_of_ids
 from tests.support.audit import audit, contradictions, open_journal, stale
@@ -22,6 +22,7 @@ from tests.support.journal_dump import dump_all
 from tests.support.repo import Repo
 from tests.undo.histories import Change, Entry, Tree, base
 from tests.undo.trial import Outcome, Wanted, some_parts
+from tests.undo.words import choice_of
 from tests.undo.yard import Yard
 
 _SHM = Path("/dev/shm")
@@ -214,10 +215,10 @@ class Ground:
         if wanted.verb == "pinned":
             return yard.restore(apply=apply, pin=self.pin_name)
         typed = self._target(wanted)
-        choice: Choice | None = None
+        choice: HunkChoice | None = None
         if wanted.verb == "hunks":
             offer = yard.undo(typed, apply=False, offer=True, on_conflict=manner)
-            choice = Choice(offer.token, some_parts(offer.items, wanted.pick))
+            choice = choice_of(offer.token, some_parts(offer.items, wanted.pick))
         only = [os.fsdecode(wanted.path)] if wanted.verb == "only" else ()
         return yard.undo(
             typed, apply=apply, on_conflict=manner, choice=choice, only=only

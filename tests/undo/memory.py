@@ -22,7 +22,6 @@ from gitshadow.recording.switches import Witness, split_switched
 from gitshadow.store.files import digest
 from gitshadow.store.paths import parents
 from gitshadow.undo import plan as planning
-from gitshadow.undo.hunk_selection import Choice
 from gitshadow.undo.path_plans import Below, World
 from gitshadow.undo.plan import PathFilter, Plan, PlanRequest, plan_states, plan_unit
 from gitshadow.undo.reverse import ConflictPolicy, OnConflict
@@ -31,6 +30,7 @@ from tests.support.blobs import Blobs
 from tests.undo.branches import Branches
 from tests.undo.histories import MAY_COME, MOMENTS, Change, Entry, Tree, base
 from tests.undo.trial import Outcome, Wanted, is_agents_own, some_parts
+from tests.undo.words import choice_of
 
 _ACTORS = {"human": Actor.HUMAN, "unknown": Actor.UNKNOWN, "git": Actor.UNKNOWN}
 
@@ -268,7 +268,7 @@ class Memory:
             offer = replace(wish, offer=True)
             plan = plan_unit(history, offer, world, self.blobs.get)
             items = [planned.item for planned in plan.items]
-            choice = Choice(plan.whole, some_parts(items, wanted.pick))
+            choice = choice_of(plan.whole, some_parts(items, wanted.pick))
             wish = replace(wish, choice=choice)
         return plan_unit(history, wish, world, self.blobs.get)
 

@@ -7,6 +7,8 @@ import shutil
 import pytest
 
 from gitshadow.errors import UsageError
+from gitshadow.messages.codec import decode
+from gitshadow.messages.undo import FileUndoAnswer
 from gitshadow.model import (
     Confidence,
     EventKind,
@@ -16,7 +18,7 @@ from gitshadow.model import (
     Touch,
 )
 from gitshadow.store.journal import ops, prune, state, turns
-from gitshadow.undo.report import Status, from_json
+from gitshadow.undo.report import Status
 from tests.undo.words import call, lines, reasons
 from tests.undo.yard import Yard
 
@@ -372,7 +374,7 @@ def test_report_survives_the_journal(yard: Yard) -> None:
     op = ops.get(yard.db, done.op_id)
     assert op is not None
     assert op.report is not None
-    assert from_json(json.loads(op.report)) == done
+    assert decode(FileUndoAnswer, json.loads(op.report)) == done.answer()
     assert (op.status, op.commit) == (OpStatus.DONE, done.commit)
 
 

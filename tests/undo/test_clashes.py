@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from gitshadow.errors import UsageError
-from gitshadow.model import OpKind, RepoPath
+from gitshadow.messages.undo import FileUndoRequest
+from gitshadow.model import RepoPath
 from gitshadow.store.files import WorkFiles
-from gitshadow.undo.port import FileUndoRequest
+from gitshadow.undo.port import ResolvedUndo
 from gitshadow.undo.run import run
 from gitshadow.undo.targets import Target
 from tests.undo.words import lines, reasons
@@ -210,12 +211,12 @@ def test_what_stands_behind_the_dashes_is_a_path(yard: Yard) -> None:
     yard.write("b", "1\n")
     typed = Target("a", RepoPath(b"a"), path_only=True)
     yard.by("human")
-    run(yard, FileUndoRequest(kind=OpKind.UNDO, targets=(typed,), apply=True))
+    run(yard, ResolvedUndo(FileUndoRequest(yes=True), (typed,)))
     assert (yard.read("a").decode(), yard.read("b")) == (lines("a"), b"1\n")
     for path in (RepoPath(b"never"), None):
         odd = Target("never", path, path_only=True)
         with pytest.raises(UsageError):
-            run(yard, FileUndoRequest(kind=OpKind.UNDO, targets=(odd,)))
+            run(yard, ResolvedUndo(FileUndoRequest(), (odd,)))
 
 
 def test_deletion_comes_back_when_what_took_its_place_went_elsewhere(

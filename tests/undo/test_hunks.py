@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.errors import RefusedError
+from gitshadow.messages.undo import HunkChoice
 from gitshadow.undo import merge
-from gitshadow.undo.hunk_selection import Choice
 from gitshadow.undo.report import Report, Status
+from tests.undo.words import choice_of
 from tests.undo.yard import Yard
 
 _TEXTS = st.lists(st.sampled_from([b"a\n", b"b\n", b"\n", b"a"]), max_size=8).map(
@@ -28,14 +29,14 @@ def text_with(*changed: int) -> str:
 
 def shown(report: Report) -> list[tuple[str, str, tuple[int, ...]]]:
     return [
-        (item.path, hunk.kind.value, hunk.parts)
+        (item.path, hunk.kind, hunk.parts)
         for item in report.items
         for hunk in item.hunks
     ]
 
 
-def chosen(plan: Report, taken: dict[int, set[int]]) -> Choice:
-    return Choice(plan.token, {item: frozenset(of) for item, of in taken.items()})
+def chosen(plan: Report, taken: dict[int, set[int]]) -> HunkChoice:
+    return choice_of(plan.token, taken)
 
 
 @pytest.fixture

@@ -2,18 +2,14 @@
 
 import pytest
 
-from gitshadow.undo.hunk_selection import (
-    Choosing,
-    Hunk,
-    HunkKind,
-    HunkQuestion,
-    hunk_of_json,
-)
+from gitshadow.messages.codec import decode, encode
+from gitshadow.messages.undo import Hunk
+from gitshadow.render.choosing import Choosing, HunkQuestion
 
 
 def lines(*parts: int) -> Hunk:
     split = tuple(lines(part) for part in parts) if len(parts) > 1 else ()
-    return Hunk(HunkKind.LINES, parts, ("@@",), split)
+    return Hunk("lines", parts, ("@@",), split)
 
 
 ASKED = Choosing(
@@ -58,4 +54,4 @@ def test_only_what_falls_into_parts_can_be_split() -> None:
 
 def test_hunk_survives_json() -> None:
     hunk = lines(1, 2, 3)
-    assert hunk_of_json(hunk.to_json()) == hunk
+    assert decode(Hunk, encode(hunk)) == hunk

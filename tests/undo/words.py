@@ -1,5 +1,8 @@
 """Words that several tests of undo share."""
 
+from collections.abc import Collection, Mapping
+
+from gitshadow.messages.undo import HunkChoice
 from gitshadow.model import Call, ToolClass
 from gitshadow.undo.report import Report
 
@@ -14,6 +17,12 @@ def lines(name: str, **changed: str) -> str:
 
 def reasons(report: Report) -> list[tuple[str, str | None]]:
     return [(one.path, one.reason and one.reason.value) for one in report.items]
+
+
+def choice_of(token: str, taken: Mapping[int, Collection[int]]) -> HunkChoice:
+    """Return the choice of parts of a plan, by the number of their item."""
+    parts = {str(item): tuple(sorted(of)) for item, of in taken.items()}
+    return HunkChoice(token, parts)
 
 
 def call(identifier: str, session: str = "s1", turn: str = "t1") -> Call:

@@ -15,6 +15,7 @@ from gitshadow.capture.drafts import BatchTime, Draft, Seen, draft_changes
 from gitshadow.capture.recorder import Recorder
 from gitshadow.capture.states import StateTable
 from gitshadow.errors import UsageError
+from gitshadow.messages.undo import FileUndoRequest, HunkChoice
 from gitshadow.model import (
     Actor,
     Attribution,
@@ -45,11 +46,10 @@ from gitshadow.store.layout import discover
 from gitshadow.store.replay import catch_up
 from gitshadow.store.repo import Repo
 from gitshadow.undo.apply import Applied, StepHook, no_hook
-from gitshadow.undo.hunk_selection import Choice
-from gitshadow.undo.port import FileUndoRequest, UndoPort
+from gitshadow.undo.plan import PathFilter
+from gitshadow.undo.port import ResolvedUndo, UndoPort
 from gitshadow.undo.report import Reason, Report
 from gitshadow.undo.restore_plan import PinSnapshot
-from gitshadow.undo.reverse import OnConflict
 from gitshadow.undo.run import run
 from gitshadow.undo.targets import Target
 from tests.undo.histories import MAY_COME
@@ -69,7 +69,7 @@ class Options(TypedDict, total=False):
     pin: str | None
     token: str | None
     offer: bool
-    choice: Choice | None
+    choice: HunkChoice | None
     hook: StepHook
 
 
@@ -274,19 +274,23 @@ class Yard:
     def ask(self, kind: OpKind, *typed: str, **options: Unpack[Options]) -> Report:
         """Run one of the four verbs as the person at the keyboard."""
         self.by("human")
-        request = FileUndoRequest(
-            kind=kind,
-            targets=tuple(Target(one, _path(one)) for one in typed),
-            only=tuple(_path(one) for one in options.get("only", ())),
-            leave=tuple(_path(one) for one in options.get("leave", ())),
-            on_conflict=OnConflict(options.get("on_conflict", "skip")),
+        only = tuple(map(_path, options.get("only", ())))
+        leave = tuple(map(_path, options.get("leave", ())))
+        asked = FileUndoRequest(
+            verb=kind.value,
+            on_conflict=options.get("on_conflict", "skip"),
             include_low=options.get("include_low", False),
-            at_ns=options.get("at_ns"),
             pin=options.get("pin"),
-            apply=options.get("apply", True),
+            yes=options.get("apply", True),
             token=options.get("token"),
             offer=options.get("offer", False),
             choice=options.get("choice"),
+        )
+        request = ResolvedUndo(
+            asked,
+            targets=tuple(Target(one, _path(one)) for one in typed),
+            paths=PathFilter(only, leave),
+            at_ns=options.get("at_ns"),
         )
         return run(self.port, request, options.get("hook", no_hook))
 

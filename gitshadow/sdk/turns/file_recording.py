@@ -14,13 +14,14 @@ from typing import NamedTuple
 from gitshadow.adapters.generic import NAME as GENERIC
 from gitshadow.errors import ShadowError
 from gitshadow.ipc import hook
+from gitshadow.messages.codec import decode, encode
+from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest
 from gitshadow.model import RepoPath
 from gitshadow.sdk.turns.commands import Tell
 from gitshadow.sdk.turns.values import JsonObject
 from gitshadow.service.client import answer
 from gitshadow.store.layout import Layout
 from gitshadow.store.refs import display_path
-from gitshadow.undo.report import Report, from_json
 
 Payload = dict[str, object]
 
@@ -33,7 +34,7 @@ class FilesTold(NamedTuple):
     `missing` are turns that it does not know, `loose` paths that may or may not be meant.
     """
 
-    report: Report | None = None
+    report: FileUndoAnswer | None = None
     missing: tuple[str, ...] = ()
     loose: tuple[str, ...] = ()
     why: str | None = None
@@ -74,23 +75,15 @@ class FileRecorder:
             self._is_known = not told.hooked
             return None
 
-    def ask(self, verb: str, program: JsonObject, manner: JsonObject) -> FilesTold:
-        """Have the recorder undo files, or plan to; what stops it is a text.
-
-        Args:
-            verb: The engine's name of the verb.
-            program: What is meant, by the program's own ids.
-            manner: The other parameters of the verb.
-        """
-        whole = {
-            **manner,
-            "program": {**program, "session": self.session},
-            "runner": self._runner.session,
-            "by_program": self._runner.is_program,
-            "cwd": _spelled(self.layout.root),
-        }
+    def undo(self, request: FileUndoRequest) -> FilesTold:
+        """Have the recorder undo files, or plan to; what stops it is a text."""
+        whole = request._replace(
+            runner=self._runner.session,
+            by_program=self._runner.is_program,
+            cwd=_spelled(self.layout.root),
+        )
         try:
-            return _told(answer(self.layout, verb, whole))
+            return _told(answer(self.layout, UNDO.name, encode(whole)))
         except (ShadowError, OSError) as error:
             return FilesTold(why=str(error))
 
@@ -144,14 +137,12 @@ class FileRecorder:
 
 
 def _told(document: JsonObject) -> FilesTold:
-    """Read the document of a verb; a daemon gives an error as one."""
+    """Read the document of an undo; a daemon gives an error as one."""
     error = document.get("error")
     if error is not None:
         return FilesTold(why=str(error))
-    missing, loose = document.get("missing", ()), document.get("loose", ())
-    assert isinstance(missing, list)
-    assert isinstance(loose, list)
-    return FilesTold(from_json(document), tuple(missing), tuple(loose))
+    report = decode(FileUndoAnswer, document)
+    return FilesTold(report, report.missing or (), report.loose or ())
 
 
 def _in_process(layout: Layout, body: bytes) -> bytes:

@@ -7,8 +7,16 @@ Invariant: a recorder that cannot be asked makes an item that was not taken back
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
+from gitshadow.messages.undo import (
+    FileUndoAnswer,
+    FileUndoRequest,
+    ProgramCall,
+    ProgramTurn,
+    ProgramUndo,
+    Uncovered,
+)
+from gitshadow.model import Oid
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.commands import (
     UNTOLD,
@@ -21,25 +29,8 @@ from gitshadow.sdk.turns.commands import (
 from gitshadow.sdk.turns.file_recording import FileRecorder, FilesTold
 from gitshadow.sdk.turns.report import Domain, UndoItem, UndoReport
 from gitshadow.sdk.turns.undo_operation import PhaseResult, blank
-from gitshadow.sdk.turns.values import JsonObject
 from gitshadow.store.journal.saga_rows import SagaLogRow, SagaOp, SagaTurn
-from gitshadow.undo.report import Report, Status, Uncovered
-
-
-class Began(NamedTuple):
-    """Name a turn, or a call of one, and when the turn began."""
-
-    id: str
-    since_ns: int
-    agent: str | None = None
-    call: str | None = None
-
-    def row(self) -> JsonObject:
-        """Return it as the recorder reads it."""
-        row = {"since_ns": self.since_ns, "agent": self.agent}
-        if self.call is None:
-            return {**row, "id": self.id}
-        return {**row, "turn": self.id, "id": self.call}
+from gitshadow.undo.report import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +46,8 @@ class FileWork:
     recorder: FileRecorder
     op_id: str
     verb: str = "undo"
-    turns: tuple[Began, ...] = ()
-    calls: tuple[Began, ...] = ()
+    turns: tuple[ProgramTurn, ...] = ()
+    calls: tuple[ProgramCall, ...] = ()
     ops: tuple[str, ...] = ()
     loose_since_ns: int | None = None
     on_conflict: str = "skip"
@@ -82,20 +73,22 @@ class FileWork:
         return PhaseResult(self._part(found))
 
     def _asked(self, *, apply: bool) -> Procedure[FilesTold]:
-        program = {
-            "turns": [one.row() for one in self.turns],
-            "calls": [one.row() for one in self.calls],
-            "loose_since_ns": self.loose_since_ns,
-            "ops": list(self.ops),
-        }
-        manner = {
-            "verb": self.verb,
-            "on_conflict": self.on_conflict,
-            "op": self.op_id,
-            "yes": apply,
-            "dry_run": not apply,
-        }
-        call = Invoke(self.recorder.ask, ("undo", program, manner), blocking=True)
+        program = ProgramUndo(
+            session=self.recorder.session,
+            turns=self.turns,
+            calls=self.calls,
+            loose_since_ns=self.loose_since_ns,
+            ops=self.ops,
+        )
+        request = FileUndoRequest(
+            verb=self.verb,
+            on_conflict=self.on_conflict,
+            op=self.op_id,
+            yes=apply,
+            dry_run=not apply,
+            program=program,
+        )
+        call = Invoke(self.recorder.undo, (request,), blocking=True)
         event = yield from ask(call)
         if isinstance(event, Returned):
             assert isinstance(event.value, FilesTold)
@@ -116,7 +109,7 @@ class FileWork:
         return replace(
             part,
             items=tuple(map(UndoItem.of_file, found.report.items)),
-            commit=found.report.commit,
+            commit=Oid(found.report.commit) if found.report.commit else None,
             token=found.report.token if found.report.items else "",
             not_covered=tuple(told),
             notes=tuple(_notes(found.report)),
@@ -136,15 +129,17 @@ def untold(log: Iterable[SagaLogRow]) -> tuple[Uncovered, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def began(turns: Sequence[SagaTurn]) -> tuple[Began, ...]:
+def began(turns: Sequence[SagaTurn]) -> tuple[ProgramTurn, ...]:
     """Return turns as the recorder is asked for them, newest first."""
-    return tuple(Began(one.id, one.started_ns, one.agent) for one in reversed(turns))
+    return tuple(
+        ProgramTurn(one.id, one.started_ns, one.agent) for one in reversed(turns)
+    )
 
 
-def _notes(report: Report) -> Iterable[str]:
+def _notes(report: FileUndoAnswer) -> Iterable[str]:
     yield from report.notes
     yield from report.head_moved
     if report.maybe:
         yield f"uncertain changes, skipped: {', '.join(report.maybe)}"
-    if report.status is Status.NOTHING_TO_DO and report.headline and report.items:
+    if report.status == Status.NOTHING_TO_DO and report.headline and report.items:
         yield f"files: {report.headline}"

@@ -6,16 +6,16 @@ undo of files with fields added.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from gitshadow.errors import ExitCode, JournalError, ShadowError
+from gitshadow.messages.undo import FileItem
 from gitshadow.sdk.turns.values import JsonObject
 from gitshadow.undo.report import (
     Action,
     BaseItem,
     BaseReport,
-    Item,
     Reason,
     State,
     Status,
@@ -78,12 +78,24 @@ class UndoItem(BaseItem):
     path: str | None = None
 
     @classmethod
-    def of_file(cls, item: Item) -> "UndoItem":
+    def of_file(cls, item: FileItem) -> "UndoItem":
         """Return the item of a file undo as one of a turn's undo."""
-        shared = {one.name: getattr(item, one.name) for one in fields(BaseItem)}
-        domain = Domain.FILES
         return cls(
-            call_id="", tool="", klass="", domain=domain, path=item.path, **shared
+            call_id="",
+            tool="",
+            klass="",
+            domain=Domain.FILES,
+            path=item.path,
+            session=item.session,
+            action=Action(item.action),
+            state=State(item.state),
+            reason=Reason(item.reason) if item.reason else None,
+            detail=item.detail,
+            residue=item.residue,
+            old_path=item.old_path,
+            overwrites=item.overwrites,
+            added=item.added,
+            removed=item.removed,
         )
 
     def to_json(self) -> dict[str, object]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gitshadow.errors import RefusedError, UsageError
+from gitshadow.messages.undo import ProgramCall, Uncovered
 from gitshadow.sdk.turns import (
     events,
     evidence,
@@ -21,7 +22,7 @@ from gitshadow.sdk.turns import (
     undo_request,
 )
 from gitshadow.sdk.turns.file_recording import FileRecorder
-from gitshadow.sdk.turns.file_undo import Began, FileWork
+from gitshadow.sdk.turns.file_undo import FileWork
 from gitshadow.sdk.turns.protocols import SessionStore
 from gitshadow.sdk.turns.report import UndoKind, from_json
 from gitshadow.sdk.turns.rewind import RewindTarget
@@ -39,7 +40,6 @@ from gitshadow.sdk.turns.undo_operation import UndoPhase, Whole, begun, ended_ph
 from gitshadow.sdk.turns.undo_request import WITHOUT_EFFECTS, UndoRequest
 from gitshadow.sdk.turns.values import EVERYTHING, Reversibility, Scope
 from gitshadow.store.journal.saga_rows import MARKER, SagaCall, SagaOp, SagaTurn
-from gitshadow.undo.report import Uncovered
 
 _SCOPES = {
     UndoKind.ROLLBACK: EVERYTHING - {Scope.EVENTS},
@@ -388,7 +388,9 @@ def _of_calls(
     since = json_values.parse(work.op.request).get("since_ns")
     return replace(
         work,
-        calls=tuple(Began(row.id, row.started_ns, row.agent, one.id) for one in chosen),
+        calls=tuple(
+            ProgramCall(one.id, row.id, row.started_ns, row.agent) for one in chosen
+        ),
         loose_since_ns=since if isinstance(since, int) else None,
     )
 

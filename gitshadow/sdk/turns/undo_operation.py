@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gitshadow.errors import RefusedError, ShadowError
+from gitshadow.messages.undo import Uncovered
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.commands import Part, Procedure, Save, now
 from gitshadow.sdk.turns.report import UndoItem, UndoKind, UndoReport, from_json
@@ -22,7 +23,7 @@ from gitshadow.store.journal.saga_rows import (
     SagaOp,
     SagaRow,
 )
-from gitshadow.undo.report import Action, Reason, State, Uncovered
+from gitshadow.undo.report import Action, Reason, State
 
 PHASE = "undo_phase"
 """The kind of note that says how far an op got."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+from gitshadow.messages.undo import Uncovered
 from gitshadow.sdk.turns import reversibility
 from gitshadow.sdk.turns.commands import Procedure
 from gitshadow.sdk.turns.file_undo import FileWork
@@ -16,7 +17,7 @@ from gitshadow.sdk.turns.state_rollback import Taking
 from gitshadow.sdk.turns.undo_operation import PhaseResult, UndoPhase, blank, joined
 from gitshadow.sdk.turns.values import Reversibility
 from gitshadow.store.journal.saga_rows import SagaCall, SagaOp
-from gitshadow.undo.report import Reason, Uncovered
+from gitshadow.undo.report import Reason
 
 FILES = "files"
 FILES_AGAIN = "files_again"
