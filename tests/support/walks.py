@@ -8,8 +8,8 @@ makes it shorter. Of the thread that does the work, every entry into a function 
 counts as a call, also into a lambda or a property. These are no calls: the bodies of modules and
 classes, what runs while a module is imported, comprehensions, generated methods (of a dataclass
 or a `NamedTuple`), and a generator that goes on: it counts when it starts. A change is a
-call into another module than the call before it. A statement is one use of the journal's
-connection, so a batch counts once; `BEGIN` and `COMMIT` count.
+call into another module than the call before it. `BEGIN` and `COMMIT` are statements; a batch is
+one statement for many rows.
 """
 
 import json
@@ -64,6 +64,7 @@ class Walk:
     calls: int = 0
     functions: int = 0
     statements: int = 0
+    batches: int = 0
     edges: dict[str, int] = field(default_factory=dict)
 
 
@@ -117,27 +118,29 @@ def _module(path: str) -> str:
 def traced() -> Iterator[Walk]:
     """Trace a block on this thread."""
     tracer = Tracer()
-    before = _Connection.statements
+    before = _Connection.statements, _Connection.batches
     sys.setprofile(tracer)
     try:
         yield tracer.walk
     finally:
         sys.setprofile(None)
-        tracer.walk.statements = _Connection.statements - before
+        tracer.walk.statements = _Connection.statements - before[0]
+        tracer.walk.batches = _Connection.batches - before[1]
 
 
 class _Connection(sqlite3.Connection):
     """Count the statements of all connections."""
 
-    statements = 0
+    statements = batches = 0
 
     def execute(self, *args: Any) -> sqlite3.Cursor:
         _Connection.statements += 1
         return super().execute(*args)
 
-    def executemany(self, *args: Any) -> sqlite3.Cursor:
-        _Connection.statements += 1
-        return super().executemany(*args)
+    def executemany(self, sql: str, rows: Any, /) -> sqlite3.Cursor:
+        rows = list(rows)
+        _Connection.batches += bool(rows)
+        return super().executemany(sql, rows)
 
 
 class _Silent:
@@ -355,7 +358,7 @@ def _print_numbers() -> None:
         print(
             f"{name}: {len(walk.modules)} modules, {walk.changes} changes,"
             f" {walk.calls} calls of {walk.functions} functions,"
-            f" {walk.statements} SQL statements"
+            f" {walk.statements} SQL statements and {walk.batches} batches"
         )
         often = sorted(walk.edges.items(), key=lambda edge: -edge[1])[:_SHOWN]
         for edge, times in often:

@@ -3,7 +3,7 @@
 A window is `[opened_ns, closed_ns)` in the file system's clock.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gitshadow.model import Call, RepoPath, Turn
@@ -13,9 +13,13 @@ from gitshadow.store.journal.table import Table, rows_by_prefix
 _CHECKPOINT_KEPT_NS = 3_600_000_000_000
 _TURNS = Table("turns", Turn, micro_ns="started_ns")
 _CALLS = Table("calls", Call, without=("paths", "began_ns"), micro_ns="opened_ns")
+# With its paths a call is one row: a hook reads the same call three times, and a statement for the
+# paths of each would double that. SQLite joins only text, so the bytes of a path come as hex.
 _CALL = (
     f"SELECT {', '.join(_CALLS.columns)}, (SELECT began_ns FROM call_runs AS run"
-    " WHERE run.session = calls.session AND run.call = calls.id) FROM calls"
+    " WHERE run.session = calls.session AND run.call = calls.id),"
+    " (SELECT group_concat(hex(path)) FROM call_paths AS named"
+    " WHERE named.session = calls.session AND named.call = calls.id) FROM calls"
 )
 
 
@@ -95,7 +99,7 @@ def open_call(db: Db, call: Call) -> None:
 def get_call(db: Db, session: str, call: str) -> Call | None:
     """Return a call with its paths, or None."""
     row = db.row(f"{_CALL} WHERE session = ? AND id = ?", (session, call))
-    return None if row is None else _call(db, row)
+    return None if row is None else _call(row)
 
 
 def close_call(
@@ -115,7 +119,7 @@ def open_calls(db: Db, session: str) -> list[Call]:
         f"{_CALL} WHERE session = ? AND closed_ns IS NULL ORDER BY opened_ns",
         (session,),
     )
-    return [_call(db, row) for row in rows]
+    return [_call(row) for row in rows]
 
 
 def list_calls(db: Db, session: str, turn: str | None = None) -> list[Call]:
@@ -124,7 +128,7 @@ def list_calls(db: Db, session: str, turn: str | None = None) -> list[Call]:
         f"{_CALL} WHERE session = ?1 AND (?2 IS NULL OR turn = ?2) ORDER BY opened_ns",
         (session, turn),
     )
-    return [_call(db, row) for row in rows]
+    return [_call(row) for row in rows]
 
 
 def tool_counts(db: Db, session: str) -> list[tuple[str, str, int]]:
@@ -143,12 +147,13 @@ def windows_between(
     """Return every call whose window meets a closed interval, with its paths, oldest first."""
     # Widened on both sides by the clock's tolerance, so that no window is missed whose stamp was
     # rounded. The ladder compares each one exactly, with the tolerance of this file system.
-    begin, end = begin_ns - slack_ns, end_ns + slack_ns
+    # In this form both halves of the OR use the index on `closed_ns`; COALESCE would scan.
     rows = db.rows(
-        f"{_CALL} WHERE closed_ns IS NULL AND opened_ns <= ?", (end,)
-    ) + db.rows(f"{_CALL} WHERE closed_ns >= ? AND opened_ns <= ?", (begin, end))
-    calls = [_call(db, row) for row in rows]
-    return sorted(calls, key=lambda call: (call.opened_ns, call.id))
+        f"{_CALL} WHERE (closed_ns IS NULL OR closed_ns >= ?) AND opened_ns <= ?"
+        " ORDER BY opened_ns, id",
+        (begin_ns - slack_ns, end_ns + slack_ns),
+    )
+    return [_call(row) for row in rows]
 
 
 def put_checkpoint(
@@ -176,16 +181,11 @@ def checkpoint_before(
 def calls_by_prefix(db: Db, prefix: str) -> list[Call]:
     """Return the calls whose id begins so; an exact id stands alone."""
     rows = rows_by_prefix(db, _CALL, prefix, "ORDER BY opened_ns")
-    return [_call(db, row) for row in rows]
+    return [_call(row) for row in rows]
 
 
-def _paths(db: Db, session: str, call: str) -> Iterable[RepoPath]:
-    sql = "SELECT path FROM call_paths WHERE session = ? AND call = ? ORDER BY path"
-    return (RepoPath(row[0]) for row in db.rows(sql, (session, call)))
-
-
-def _call(db: Db, row: Row) -> Call:
-    *cells, began_ns = row
+def _call(row: Row) -> Call:
+    *cells, began_ns, joined = row
+    paths = sorted(bytes.fromhex(one) for one in (joined or "").split(",") if one)
     call = _CALLS.load(cells)
-    paths = tuple(_paths(db, call.session, call.id))
-    return replace(call, began_ns=began_ns, paths=paths)
+    return replace(call, began_ns=began_ns, paths=tuple(map(RepoPath, paths)))
