@@ -75,7 +75,10 @@ _LOOK_S = 0.3
 
 
 class Claimant:
-    """Ask the ladder about the drafts of one worktree."""
+    """Find the authors of drafts in one worktree.
+
+    `alive` is when the process of each agent was last seen.
+    """
 
     def __init__(
         self,
@@ -98,6 +101,7 @@ class Claimant:
         self._stillness = Stillness()
         self._looked_s = 0.0
         self._personal: dict[Actor, Session] = {}
+        self.alive: dict[ProcessId, int] = {}
 
     def forget(self) -> None:
         """Forget the personal sessions in use: they may have been dropped."""
@@ -147,6 +151,10 @@ class Claimant:
         ends = (draft.end_ns for draft in drafts)
         close_written(self._db, zip(ends, claims, strict=True))
         return claims
+
+    def close_gone(self, now_ns: int) -> None:
+        """End the sessions of agents whose processes are gone, as far as each was seen alive."""
+        lifecycle.close_gone(self._db, now_ns, self.alive)
 
     def watch(self, session_id: str) -> None:
         """Look from now on whether an agent with an open shell call runs anything."""

@@ -25,6 +25,7 @@ from gitshadow.model import (
     RepoPath,
     git_mode,
 )
+from gitshadow.recording.workspace import Workspace
 from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry
 
@@ -477,3 +478,53 @@ def candidates(
         if entry != new and leaf is not None and leaf[0] != GITLINK_MODE:
             found.add(path)
     return found
+
+
+class HeadFollower:
+    """Read how HEAD of one worktree moves on from where it was recorded."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._ws = workspace
+        self._compared: tuple[Sequence[HeadMove], Sequence[HeadStep]] | None = None
+
+    def moves(self) -> Sequence[HeadMove]:
+        """Return how HEAD moved since it was recorded, oldest first."""
+        row, git_dir = self._ws.recorder.row, self._ws.layout.git_dir
+        # Git writes the log before it moves HEAD: a log that is read after HEAD could have the
+        # entry of a move that HEAD did not show yet, and the mark would skip it.
+        grown = reflog_size(git_dir) != mark_read_to(row.head_mark)
+        mark = reflog_mark(git_dir, row.head) if grown else ""
+        known = HeadPosition(row.head_ref, row.head, row.head_mark)
+        moves = read_moves(self._ws.repo, git_dir, known)
+        if mark and not moves:
+            self._ws.recorder.note_mark(mark)
+        return moves
+
+    def steps(self, moves: Sequence[HeadMove]) -> Sequence[HeadStep]:
+        """Return what moves changed; the trees are compared once, until `forget`.
+
+        Raises:
+            StoreError: the newest commit cannot be read.
+        """
+        if self._compared is None or self._compared[0] != moves:
+            self._compared = moves, steps_of(self._ws.repo, moves)
+        return self._compared[1]
+
+    def forget(self) -> None:
+        """Forget the compared trees: those of a checkout name each file that differs."""
+        self._compared = None
+
+    def switched(self, moves: Sequence[HeadMove]) -> set[RepoPath]:
+        """Return what moves of HEAD may have switched and is not recorded yet."""
+        if not moves:
+            return set()
+        states = self._ws.states
+
+        def version(path: RepoPath) -> FileVersion | None:
+            known = states.get(path)
+            return known.version if known is not None else None
+
+        try:
+            return candidates(self.steps(moves), version)
+        except StoreError:  # the move itself cannot be recorded, which says why
+            return set()

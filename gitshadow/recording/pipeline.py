@@ -9,9 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gitshadow.adapters.base import FileEdit
-from gitshadow.attribution import lifecycle
 from gitshadow.attribution.intake import Doubt
-from gitshadow.attribution.process import ProcessId
 from gitshadow.capture.commit_plan import (
     INEXACT,
     MOVED_IN,
@@ -40,18 +38,7 @@ from gitshadow.model import (
 from gitshadow.recording.attributor import Claimant
 from gitshadow.recording.catch_up import adopt
 from gitshadow.recording.commit_window import CommitWindow
-from gitshadow.recording.head import (
-    HeadMove,
-    HeadPosition,
-    HeadStep,
-    candidates,
-    carry,
-    mark_read_to,
-    read_moves,
-    reflog_mark,
-    reflog_size,
-    steps_of,
-)
+from gitshadow.recording.head import HeadFollower, HeadMove, HeadStep, carry
 from gitshadow.recording.index import ExcludedIndex
 from gitshadow.recording.related_files import Kin
 from gitshadow.recording.switches import SwitchStage, Witness, split_switched
@@ -83,8 +70,7 @@ class Pipeline:
 
     `missed` are the paths whose changes could not be stored: every barrier looks at them again.
     `before_claims` is called when writes were seen and nobody was asked yet who wrote them: a
-    window that was reported before a write is to be known by then. `alive` is when the agents'
-    processes were last seen.
+    window that was reported before a write is to be known by then.
     """
 
     def __init__(
@@ -98,9 +84,8 @@ class Pipeline:
         self._kin = Kin(workspace)
         self.settled_ns = workspace.recorder.row.walked_ns
         self.missed: dict[RepoPath, StoreError] = {}
-        self._compared: tuple[Sequence[HeadMove], Sequence[HeadStep]] | None = None
+        self._head = HeadFollower(workspace)
         self.before_claims: Callable[[], None] = lambda: None
-        self.alive: dict[ProcessId, int] = {}
 
     def capture(
         self, paths: Collection[RepoPath], *, offline: bool = False
@@ -283,41 +268,16 @@ class Pipeline:
         A path that came later than the move's row would be somebody's ordinary write.
         """
         # A storm is a checkout more often than not: asked first, it is looked at once.
-        moves = self._head_moves() if len(wanted) > STORM_PATHS else ()
+        moves = self._head.moves() if len(wanted) > STORM_PATHS else ()
         while True:
-            more = self._switched(moves).difference(wanted)
+            more = self._head.switched(moves).difference(wanted)
             found = self._look(more.union(wanted), noticed_ns)
-            moved = self._head_moves()
+            moved = self._head.moves()
             if moved == moves:
                 break
             moves = moved
         found.excluded = [one for one in found.excluded if one[0] not in more]
         return found, moves
-
-    def _head_moves(self) -> Sequence[HeadMove]:
-        row, git_dir = self._ws.recorder.row, self._ws.layout.git_dir
-        grown = reflog_size(git_dir) != mark_read_to(row.head_mark)
-        mark = reflog_mark(git_dir, row.head) if grown else ""
-        known = HeadPosition(row.head_ref, row.head, row.head_mark)
-        moves = read_moves(self._ws.repo, git_dir, known)
-        if mark and not moves:
-            self._ws.recorder.note_mark(mark)
-        return moves
-
-    def _steps(self, moves: Sequence[HeadMove]) -> Sequence[HeadStep]:
-        """Return what moves changed; the trees are compared once."""
-        if self._compared is None or self._compared[0] != moves:
-            self._compared = moves, steps_of(self._ws.repo, moves)
-        return self._compared[1]
-
-    def _switched(self, moves: Sequence[HeadMove]) -> set[RepoPath]:
-        """Return what moves of HEAD may have switched and is not recorded yet."""
-        if not moves:
-            return set()
-        try:
-            return candidates(self._steps(moves), self._version_of)
-        except StoreError:  # the move itself cannot be recorded, which says why
-            return set()
 
     def _look(self, paths: Collection[RepoPath], noticed_ns: int) -> ObservedChanges:
         """Look at paths, and at the other names of the files there, old ones and hard links."""
@@ -328,10 +288,6 @@ class Pipeline:
         if others:
             found.extend(observe(ws.files, ws.coverage, ws.states, others, noticed_ns))
         return found
-
-    def _version_of(self, path: RepoPath) -> FileVersion | None:
-        known = self._ws.states.get(path)
-        return known.version if known is not None else None
 
     def _record(
         self,
@@ -344,13 +300,13 @@ class Pipeline:
         """Draft, claim and publish what was seen, the moves of HEAD in their order first."""
         if seen or moves:
             self.before_claims()
-        lifecycle.close_gone(self._ws.db, noticed_ns, self.alive)
+        self._claimant.close_gone(noticed_ns)
         moment = BatchTime(self.settled_ns, noticed_ns, self._ctime_of)
         recorded, rest = list[Event](), seen
         try:
             if moves:
-                steps = self._steps(moves)
-                self._compared = None
+                steps = self._head.steps(moves)
+                self._head.forget()
                 stages, rest = split_switched(seen, steps, moment, self._witness())
                 for stage, step in zip(stages, steps, strict=True):
                     recorded += self._record_writes(stage.written, offline)
@@ -508,7 +464,7 @@ class Pipeline:
         if not paths:
             return
         at_ns = self._ws.clock.now_ns() if now_ns is None else now_ns
-        lifecycle.close_gone(self._ws.db, at_ns, self.alive)
+        self._claimant.close_gone(at_ns)
         touches = self._claimant.touches(paths, at_ns)
         with self._ws.db.write():
             state.put_touches(self._ws.db, touches)

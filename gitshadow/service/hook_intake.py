@@ -9,7 +9,7 @@ import os
 
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import END_PHASES, BadPayload, HookEvent, HookPhase
-from gitshadow.attribution import intake, lifecycle
+from gitshadow.attribution import intake
 from gitshadow.attribution.delivery import (
     HookDelivery,
     Reach,
@@ -170,7 +170,7 @@ def take(
         with ws.db.write():
             turns.put_checkpoint(ws.db, ws.layout.worktree, around.paths, at_ns)
         return None
-    lifecycle.close_gone(ws.db, at_ns, context.pipeline.alive)
+    context.claimant.close_gone(at_ns)
     done = _note_window(context, delivery, timed(event), at_ns)
     if ws.config.prompts is PromptPolicy.OFF:
         _forget_prompt(context, done)

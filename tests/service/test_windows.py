@@ -201,7 +201,7 @@ def test_a_write_right_before_a_kill_is_the_programs_when_it_was_watched(
     (session,) = sessions.by_prefix(ws.db, "prog")
     with ws.db.write():
         ws.db.run("UPDATE sessions SET pid = ?, pid_started = ?", dead)
-    context.pipeline.alive[dead] = ws.clock.now_ns()
+    context.claimant.alive[dead] = ws.clock.now_ns()
     seen(context, repo, "a", "x\n")
     assert told(rows(context, "a")[-1]) == ("certain", "c1")
     call = turns.get_call(ws.db, session.id, "c1")
