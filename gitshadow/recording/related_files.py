@@ -40,11 +40,13 @@ class Kin:
         self._ws = workspace
         self._born: dict[RepoPath, int | None] = {}
         self._names: dict[RepoPath, set[RepoPath]] = {}
+        self._calls: dict[tuple[str, str], Call | None] = {}
 
     def begin(self) -> None:
         """Forget the batch before."""
         self._born.clear()
         self._names.clear()
+        self._calls.clear()
 
     def others(self, changes: Iterable[Change], noticed_ns: int) -> set[RepoPath]:
         """Return the other recorded names of changed files, gone or not: to be looked at too."""
@@ -77,17 +79,10 @@ class Kin:
 
         What the same call was just recorded to delete is a move in two rows.
         """
-        calls: dict[tuple[str, str], Call | None] = {}
         gone: dict[tuple[str, str | None], set[Oid]] = {}
         found: list[bool] = []
         for draft, claim in zip(drafts, claims, strict=True):
-            call: Call | None = None
-            if claim.call is not None:
-                key = claim.session, claim.call
-                if key not in calls:
-                    calls[key] = turns.get_call(self._ws.db, *key)
-                call = calls[key]
-            is_old = self._is_older_than_its_call(draft, call)
+            is_old = self._is_older_than_its_call(draft, claim)
             if is_old and draft.after is not None:
                 whose = claim.session, claim.call
                 if whose not in gone:
@@ -96,7 +91,7 @@ class Kin:
             found.append(is_old)
         return found
 
-    def _is_older_than_its_call(self, draft: Draft, call: Call | None) -> bool:
+    def _is_older_than_its_call(self, draft: Draft, claim: Attribution) -> bool:
         """Whether a path got a file that is older than the call that brought it.
 
         Without a call it is one that was there when all was recorded last, but not here.
@@ -110,11 +105,21 @@ class Kin:
         replaced = draft.kind in (EventKind.MODIFY, EventKind.TYPE)
         if draft.kind is not EventKind.CREATE and not (replaced and draft.born_ns):
             return False
-        if not after.stat.inode:
+        if not after.stat.inode or not after.stat.size:
             return False
+        call = self._call_of(claim)
         since_ns = call.opened_ns if call is not None else draft.begin_ns
         there_ns = after.stat.mtime_ns if draft.born_ns is None else draft.born_ns
-        return after.stat.size > 0 and there_ns < since_ns - self._ws.clock.tolerance_ns
+        return there_ns < since_ns - self._ws.clock.tolerance_ns
+
+    def _call_of(self, claim: Attribution) -> Call | None:
+        if claim.call is None:
+            return None
+        # A call that unpacks an archive creates thousands of files, and is one row.
+        key = claim.session, claim.call
+        if key not in self._calls:
+            self._calls[key] = turns.get_call(self._ws.db, *key)
+        return self._calls[key]
 
     def _deleted_by(self, claim: Attribution, since_ns: int) -> set[Oid]:
         """Return what a call was recorded to delete since a moment."""
