@@ -16,9 +16,8 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from gitshadow.capture.fs_events import Hints, WatchPort
+from gitshadow.capture.fs_events import Hints
 from gitshadow.capture.watcher import Watcher
 from gitshadow.daemon.listener import Jobs, SocketListener, SocketRequest
 from gitshadow.errors import LockedError, MovedError, ShadowError, shortage_behind
@@ -75,50 +74,6 @@ def _append(path: str, text: str) -> None:
         stream.write(text)
 
 
-class WorktreeService(Protocol):
-    """Do the work of one worktree; every method is called by one thread."""
-
-    def start(self, port: WatchPort) -> None:
-        """Walk for the first time and give the watcher its directories."""
-        ...
-
-    def hints(self, hints: Hints) -> None:
-        """Record what was hinted."""
-        ...
-
-    def due(self) -> float | None:
-        """Return the monotonic time of the next deferred work, None where there is none."""
-        ...
-
-    def tick(self) -> None:
-        """Do deferred work that is due."""
-        ...
-
-    def run(self, verb: str, params: Mapping[str, object]) -> Mapping[str, object]:
-        """Run one verb; errors as the verb's."""
-        ...
-
-    def hook(self, body: bytes) -> bytes:
-        """Take one hook delivery; return what the agent is to read."""
-        ...
-
-    def told(self, body: bytes) -> bytes:
-        """Return what the agent is to read at a delivery that came through the spool."""
-        ...
-
-    def prompt(self) -> bytes:
-        """Return what a shell's prompt says, as `ipc.prompt` reads it."""
-        ...
-
-    def alive(self) -> bool:
-        """Return whether the worktree still is there and still is this repository."""
-        ...
-
-    def in_place(self) -> bool:
-        """Return whether the worktree's paths lead to what was opened; called by any thread."""
-        ...
-
-
 def run(layout: Layout, foreground: bool) -> int:
     """Serve one worktree until it is told to stop; return the exit code.
 
@@ -169,16 +124,16 @@ class _Wake:
 
 
 class Server:
-    """Serve one worktree, whose writer lock the engine holds.
+    """Serve one worktree, whose writer lock the service holds.
 
     With `lasting` it does not end after a day without work.
     """
 
     def __init__(
-        self, layout: Layout, engine: WorktreeService, *, lasting: bool = False
+        self, layout: Layout, service: Service, *, lasting: bool = False
     ) -> None:
         self._layout = layout
-        self._engine = engine
+        self._service = service
         self._lasting = lasting
         self._jobs: Jobs = queue.SimpleQueue()
         self._wake = _Wake(self._jobs)
@@ -199,9 +154,9 @@ class Server:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, lambda *_: self.stop())
             signal.signal(signal.SIGCONT, lambda *_: self._watcher.resumed())
-        listener = SocketListener(self._layout, self._jobs, self._engine.in_place)
+        listener = SocketListener(self._layout, self._jobs, self._service.in_place)
         try:
-            self._engine.start(self._watcher)
+            self._service.start(self._watcher)
             listener.ready = True
             while not self._stopping.is_set():
                 self._turn(listener)
@@ -221,7 +176,7 @@ class Server:
             job = self._jobs.get(timeout=self._patience())
         except queue.Empty:
             job = None
-        if not self._engine.in_place():
+        if not self._service.in_place():
             self._leave(job)
             return
         self._guarded(self._take_hints)
@@ -245,7 +200,7 @@ class Server:
             job.finish(wire.ENDING, b"{}")
 
     def _patience(self) -> float:
-        due = self._engine.due()
+        due = self._service.due()
         if due is None:
             return _TICK_S
         return min(_TICK_S, max(0.0, due - time.monotonic()))
@@ -257,20 +212,20 @@ class Server:
         hints = self._watcher.take()
         if hints != Hints():
             self._busy_at = time.monotonic()
-            self._engine.hints(hints)
+            self._service.hints(hints)
 
     def _tick(self) -> None:
         if self._relook_at is not None and time.monotonic() >= self._relook_at:
             self._relook()
-        self._engine.tick()
+        self._service.tick()
         self._watcher.tidy()
         if self._owed is not None:
-            self._engine.run("journal_gap", self._owed)
+            self._service.run("journal_gap", self._owed)
             self._owed = None
 
     def _relook(self) -> None:
         """Look for what an earlier failure lost, before anybody is told that all is well."""
-        self._engine.hints(Hints(lost=True))
+        self._service.hints(Hints(lost=True))
         self._relook_at, self._relook_s = None, _RELOOK_S
 
     def _end_when_done(self, listener: SocketListener) -> None:
@@ -280,7 +235,7 @@ class Server:
             self._stopping.set()
         if now - self._alive_at > _ALIVE_S:
             self._alive_at = now
-            if not self._engine.alive() or not listener.reachable():
+            if not self._service.alive() or not listener.reachable():
                 self._stopping.set()
 
     def _guarded(self, work: Callable[[], None]) -> None:
@@ -288,7 +243,7 @@ class Server:
         try:
             work()
         except Exception as error:  # noqa: BLE001 - the loop goes on
-            if not self._engine.in_place():
+            if not self._service.in_place():
                 self._leave(None)
                 return
             self._look_later()
@@ -305,7 +260,7 @@ class Server:
             return
         why = {"why": f"the daemon failed: {error}"}
         try:
-            self._engine.run("journal_gap", why)
+            self._service.run("journal_gap", why)
         except Exception as second:  # noqa: BLE001 - a full disk takes no gap row either
             self._owed = why
             self._troubles.note(second)
@@ -319,7 +274,7 @@ class Server:
         except ShadowError as error:
             status, body = self._refusal(job, error)
         except Exception as error:  # noqa: BLE001 - the loop goes on
-            if not self._engine.in_place():
+            if not self._service.in_place():
                 self._leave(job)
                 return
             status, body = self._failure(job, error)
@@ -349,11 +304,11 @@ class Server:
                 self.stop()
             return wire.OTHER_VERSION, b"{}"
         if job.verb == b"hook":
-            return wire.OK, self._engine.hook(job.body)
+            return wire.OK, self._service.hook(job.body)
         if job.verb == b"told":
-            return wire.OK, self._engine.told(job.body)
+            return wire.OK, self._service.told(job.body)
         if job.verb == b"prompt":
-            return wire.OK, self._engine.prompt()
+            return wire.OK, self._service.prompt()
         verb = job.verb.decode("ascii", "replace")
         if verb == "stop":
             self.stop()
@@ -364,7 +319,7 @@ class Server:
             raise ShadowError("cannot read the request") from error
         if not isinstance(params, dict):
             raise ShadowError("cannot read the request")
-        return wire.OK, json.dumps(dict(self._engine.run(verb, params))).encode()
+        return wire.OK, json.dumps(dict(self._service.run(verb, params))).encode()
 
 
 def _error_body(error: ShadowError) -> bytes:

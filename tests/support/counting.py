@@ -13,13 +13,14 @@ from gitshadow.errors import ShadowError
 from gitshadow.ipc import wire
 from gitshadow.model import RepoPath
 from gitshadow.recording.workspace import make_state_dirs
+from gitshadow.service.daemon_service import Service
 from gitshadow.store.layout import Layout, discover
 from tests.support.repo import Repo
 from tests.support.waiting import HANGS_S
 
 
 @dataclass(slots=True)
-class CountingEngine:
+class CountingEngine(Service):
     """Keep what the server asked for, in order; fail where the test wants it to."""
 
     asked: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
@@ -53,7 +54,7 @@ class CountingEngine:
     def tick(self) -> None:
         self.ticks += 1
 
-    def run(self, verb: str, params: Mapping[str, object]) -> Mapping[str, object]:
+    def run(self, verb: str, params: Mapping[str, object]) -> dict[str, object]:
         self.threads.add(threading.get_ident())
         self.asked.append((verb, params))
         if verb == "wait":
