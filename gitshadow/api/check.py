@@ -14,6 +14,7 @@ from gitshadow.messages.check import (
     FindingRow,
     ReviewRequest,
 )
+from gitshadow.messages.record import GitHookRequest
 from gitshadow.model import Level, RepoPath
 from gitshadow.recording.context import RecorderContext
 from gitshadow.review.changes import (
@@ -48,8 +49,8 @@ def check(context: RecorderContext, request: CheckRequest) -> CheckAnswer:
     ws = context.workspace
     if request.managed and not request.borrowed:
         # What the manager has taken away by now, and will bring back, is nobody's writing.
-        manager = request.parent
-        git_hook(context, {"event": "pre-commit", "managed": True, "pid": manager})
+        call = GitHookRequest("pre-commit", request.parent, managed=True)
+        git_hook(context, call)
     elif not request.borrowed:
         context.observer.settle()
     change = change_named(context, request)

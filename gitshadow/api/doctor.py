@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 
-from gitshadow.api import Document, Params
 from gitshadow.errors import JournalError, LockedError, ShadowError, StoreError
 from gitshadow.maintenance.diagnostics import (
     FIX,
@@ -18,7 +17,7 @@ from gitshadow.maintenance.diagnostics import (
     missing,
 )
 from gitshadow.maintenance.startup_repair import finish_undo, outwait, ref_locks, repair
-from gitshadow.query import params as read
+from gitshadow.messages.status import CheckRow, DoctorAnswer, DoctorRequest
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import events
 from gitshadow.words import counted
@@ -26,16 +25,15 @@ from gitshadow.words import counted
 _PATIENCE_S = 2.0
 
 
-def doctor(context: RecorderContext, params: Params) -> Document:
+def doctor(context: RecorderContext, request: DoctorRequest) -> DoctorAnswer:
     """Examine everything; with `fix` mend first what can be mended."""
     stuck: list[Check] = []
-    mended = _mend(context, stuck) if read.flag(params, "fix") else []
+    mended = _mend(context, stuck) if request.fix else []
     _tried(context.observer.settle, RECORDING, stuck)
-    rows = [
-        {"name": c.name, "ok": c.ok, "message": c.message, "remedy": c.remedy}
-        for c in examine(context, stuck)
-    ]
-    return {"checks": rows, "mended": mended}
+    checks = tuple(
+        CheckRow(c.name, c.ok, c.message, c.remedy) for c in examine(context, stuck)
+    )
+    return DoctorAnswer(checks, tuple(mended))
 
 
 def _tried(work: Callable[[], object], name: str, stuck: list[Check]) -> None:

@@ -5,9 +5,8 @@ Source: githooks(5), git 2.56; pre-commit 4.7.
 
 import os
 
-from gitshadow.api import Document, Params
 from gitshadow.attribution.process import ProcessId, ancestors, command_line
-from gitshadow.query import params as read
+from gitshadow.messages.record import GitHookRequest, NothingAnswer
 from gitshadow.recording.commit_window import started_ns
 from gitshadow.recording.context import RecorderContext
 
@@ -19,7 +18,7 @@ _DONE = "hooks-done"
 _REFS = "reference-transaction"
 
 
-def git_hook(context: RecorderContext, params: Params) -> Document:
+def git_hook(context: RecorderContext, request: GitHookRequest) -> NothingAnswer:
     """Take the call of a git hook, everything written before it recorded first.
 
     A window opens where other hooks run after ours. Where we stand around them it is theirs
@@ -27,15 +26,15 @@ def git_hook(context: RecorderContext, params: Params) -> Document:
     commit's (`beside`), but for the time in which a person writes the message. A reference
     transaction comes in the middle of a git command: nothing waits for that command here.
     """
-    event, commits = read.text(params, "event"), context.commits
+    event, commits = request.event, context.commits
     if event == _REFS:
         context.observer.settle_soon()
-        return {}
-    above = _above(params)
+        return NothingAnswer()
+    above = _above(request)
     ours = bool(above) and commits.belongs_to(above[0])
     over = commits.gone() or event in _ENDS or (event == _DONE and ours)
-    process = _runner(params, event, above)
-    if process is not None and read.flag(params, "managed"):
+    process = _runner(request, event, above)
+    if process is not None and request.managed:
         # A manager has taken changes away before it calls the first of its hooks.
         commits.begin(
             process, min(context.workspace.clock.now_ns(), started_ns(process))
@@ -45,22 +44,23 @@ def git_hook(context: RecorderContext, params: Params) -> Document:
         commits.end()
     if process is not None:
         commits.begin(process, context.workspace.clock.now_ns())
-    _write_trailers(context, params, above)
-    return {}
+    _write_trailers(context, request, above)
+    return NothingAnswer()
 
 
 def _write_trailers(
-    context: RecorderContext, params: Params, above: tuple[ProcessId, ...]
+    context: RecorderContext, request: GitHookRequest, above: tuple[ProcessId, ...]
 ) -> None:
     """Have the message of a commit that a person makes name whose lines it commits."""
-    message = read.text(params, "message")
+    message = request.message
     if message is None:
         return
     from gitshadow.interchange import commit_trailers  # it takes blame along
 
-    source, index = read.text(params, "source") or "", read.text(params, "index")
-    asked = commit_trailers.MessageContext(message, source, index)
-    if read.text(params, "event") == _WRITTEN:
+    asked = commit_trailers.MessageContext(
+        message, request.source or "", request.index_
+    )
+    if request.event == _WRITTEN:
         commit_trailers.finish(context, asked)
     elif _git_verb(above) not in _REPLAYS:
         commit_trailers.prepare(context, asked)
@@ -82,20 +82,19 @@ def _git_verb(above: tuple[ProcessId, ...]) -> bytes | None:
     return None
 
 
-def _above(params: Params) -> tuple[ProcessId, ...]:
-    pid = read.number(params, "pid")
-    return ancestors(pid) if pid is not None else ()
+def _above(request: GitHookRequest) -> tuple[ProcessId, ...]:
+    return ancestors(request.pid) if request.pid is not None else ()
 
 
 def _runner(
-    params: Params, event: str | None, above: tuple[ProcessId, ...]
+    request: GitHookRequest, event: str | None, above: tuple[ProcessId, ...]
 ) -> ProcessId | None:
     """Return the process that runs other hooks after ours and ends with them, if any."""
     if event == _DONE:
         return None
-    if read.flag(params, "chained") or read.flag(params, "managed"):
+    if request.chained or request.managed:
         return above[0] if above else None
-    beside = read.flag(params, "beside") and event in _BEGINNINGS
+    beside = request.beside and event in _BEGINNINGS
     for process in above if beside else ():
         words = command_line(process.pid)
         if words and os.path.basename(words[0]) == b"git":

@@ -4,14 +4,30 @@ import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gitshadow.api import Document, Params
 from gitshadow.attribution import lifecycle
 from gitshadow.attribution.lifecycle import Who
 from gitshadow.attribution.process import ProcessId, ProcessScan, process_start
 from gitshadow.config import PromptPolicy
 from gitshadow.errors import StoreError, UsageError
+from gitshadow.messages.record import (
+    AlreadyRow,
+    ExecBeginAnswer,
+    ExecBeginRequest,
+    ExecEndAnswer,
+    ExecEndRequest,
+    FlushAnswer,
+    FlushRequest,
+    GapRequest,
+    NothingAnswer,
+    RecordAnswer,
+    RecordRequest,
+    SessionEndAnswer,
+    SessionEndRequest,
+    SessionStartAnswer,
+    SessionStartRequest,
+)
 from gitshadow.model import Actor, Call, RepoPath, Session, ToolClass, micro
-from gitshadow.query import params as read
+from gitshadow.query.params import typed_paths
 from gitshadow.query.resolve import session_of
 from gitshadow.query.rows import credited
 from gitshadow.recording.attributor import BY_HAND_NATIVE, EXEC_NATIVE, MANUAL_NATIVE
@@ -23,48 +39,45 @@ from gitshadow.store.refs import display_path
 _EXEC_TOOL = "exec"
 
 
-def flush(context: RecorderContext, params: Params) -> Document:
+def flush(context: RecorderContext, request: FlushRequest) -> FlushAnswer:
     """Return when everything written before the call is in the journal.
 
     Raises:
         StoreError: some of it could not be stored; the next barrier tries again.
     """
-    del params
     context.observer.settle()
     for path, error in context.pipeline.missed.items():
         shown = display_path(path)
         raise StoreError(f"could not record {shown}: {error}", hint=error.hint)
-    return {"seq": events.last_seq(context.workspace.db)}
+    return FlushAnswer(events.last_seq(context.workspace.db))
 
 
-def record(context: RecorderContext, params: Params) -> Document:
+def record(context: RecorderContext, request: RecordRequest) -> RecordAnswer:
     """Record paths now, as written by a session where one is named."""
     ws = context.workspace
-    paths = read.repo_paths(ws.layout, params, "paths")
+    paths = typed_paths(ws.layout, request.cwd, request.paths)
     before = events.last_seq(ws.db)
-    wanted, agent = read.text(params, "session"), read.text(params, "agent")
+    wanted, agent = request.session, request.agent
+    already: tuple[AlreadyRow, ...] = ()
     if wanted is None and agent is None:
         context.observer.store(paths)
     else:
         session = (
             session_of(ws.db, wanted) if wanted else _by_hand(context, agent or "")
         )
-        tool = _Tool(name="record", kind=ToolClass.WRITE, paths=tuple(paths))
+        tool = _Tool(name="record", kind=ToolClass.WRITE, paths=paths)
         call = _open_call(context, session, tool, context.pipeline.settled_ns)
         try:
             context.observer.store(paths)
         finally:  # an open window would claim what others write there later
             _close_call(context, session.id, call.id, "ok")
-        already = list(_recorded_before(context, paths, before, session.id))
-        if already:
-            recorded = events.last_seq(ws.db) - before
-            return {"recorded": recorded, "already": already}
-    return {"recorded": events.last_seq(ws.db) - before}
+        already = tuple(_recorded_before(context, paths, before, session.id))
+    return RecordAnswer(events.last_seq(ws.db) - before, already)
 
 
 def _recorded_before(
     context: RecorderContext, paths: Sequence[RepoPath], before: int, session: str
-) -> Iterator[Document]:
+) -> Iterator[AlreadyRow]:
     """Yield the rows of paths that were recorded already, as somebody else's.
 
     Who wrote them was decided then; a row is never changed.
@@ -78,13 +91,13 @@ def _recorded_before(
                 continue
             if who.session != session:
                 shown = credited(who)
-                yield {
-                    "path": display_path(path),
-                    "seq": row.seq,
-                    "actor": shown.actor.value,
-                    "agent": shown.agent,
-                    "session": who.session,
-                }
+                yield AlreadyRow(
+                    path=display_path(path),
+                    seq=row.seq,
+                    actor=shown.actor.value,
+                    agent=shown.agent,
+                    session=who.session,
+                )
 
 
 def _by_hand(context: RecorderContext, agent: str) -> Session:
@@ -95,14 +108,15 @@ def _by_hand(context: RecorderContext, agent: str) -> Session:
         return lifecycle.see_session(ws.db, who, ws.clock.now_ns(), may_open=True)
 
 
-def session_start(context: RecorderContext, params: Params) -> Document:
+def session_start(
+    context: RecorderContext, request: SessionStartRequest
+) -> SessionStartAnswer:
     """Open a session by hand: an agent's, or with `human` a person's."""
     ws = context.workspace
     context.observer.settle()
     now_ns = ws.clock.now_ns()
-    human = read.flag(params, "human")
-    native = read.text(params, "native") or f"{MANUAL_NATIVE}{secrets.token_hex(8)}"
-    agent = None if human else read.text(params, "agent") or "generic"
+    native = request.native or f"{MANUAL_NATIVE}{secrets.token_hex(8)}"
+    agent = None if request.human else request.agent or "generic"
     with ws.db.write():
         if agent is not None:
             session = lifecycle.see_session(
@@ -119,41 +133,42 @@ def session_start(context: RecorderContext, params: Params) -> Document:
                 last_seen_ns=now_ns,
             )
             sessions.put(ws.db, session)
-    return {"id": session.id, "session": session.id, "native_id": native}
+    return SessionStartAnswer(session.id, session.id, native)
 
 
-def session_end(context: RecorderContext, params: Params) -> Document:
+def session_end(
+    context: RecorderContext, request: SessionEndRequest
+) -> SessionEndAnswer:
     """End a session that was opened by hand; without an id the newest one."""
     ws = context.workspace
     context.observer.settle()
-    wanted = read.text(params, "id")
+    wanted = request.id
     session = session_of(ws.db, wanted) if wanted else _newest_manual(context)
     with ws.db.write():
         lifecycle.end_session(ws.db, session, ws.clock.now_ns(), "ended by hand")
-    return {"id": session.id, "session": session.id}
+    return SessionEndAnswer(session.id, session.id)
 
 
-def exec_begin(context: RecorderContext, params: Params) -> Document:
+def exec_begin(context: RecorderContext, request: ExecBeginRequest) -> ExecBeginAnswer:
     """Open a session around a command: everything it writes is the session's.
 
     Inside another session its turn is a part of that one's, so that undoing that includes it.
     """
     ws = context.workspace
     if not ws.config.enabled:
-        return {"session": None, "call": None}
+        return ExecBeginAnswer(None, None)
     context.observer.settle()
     now_ns = ws.clock.now_ns()
     native = f"{EXEC_NATIVE}{secrets.token_hex(8)}"
-    pid = read.number(params, "pid")
-    parent = _session_around(context, pid, read.text(params, "session"))
+    parent = _session_around(context, request.pid, request.session)
     who = Who(
-        agent=read.text(params, "agent") or _EXEC_TOOL,
+        agent=request.agent or _EXEC_TOOL,
         native_id=native,
         parent=parent,
-        process=_process(pid),
+        process=_process(request.pid),
     )
     kept = ws.config.prompts is not PromptPolicy.OFF
-    prompt = " ".join(read.strings(params, "argv")) if kept else None
+    prompt = " ".join(request.argv) if kept else None
     with ws.db.write():
         session = lifecycle.see_session(ws.db, who, now_ns, may_open=True)
         above = None
@@ -163,7 +178,7 @@ def exec_begin(context: RecorderContext, params: Params) -> Document:
         turn = lifecycle.begin_turn(ws.db, session.id, wanted, now_ns, prompt)
     tool = _Tool(name=_EXEC_TOOL, kind=ToolClass.SHELL, turn=turn.id)
     call = _open_call(context, session, tool, now_ns)
-    return {"session": session.id, "call": call.id}
+    return ExecBeginAnswer(session.id, call.id)
 
 
 def _session_around(
@@ -178,29 +193,28 @@ def _session_around(
     return found
 
 
-def exec_end(context: RecorderContext, params: Params) -> Document:
+def exec_end(context: RecorderContext, request: ExecEndRequest) -> ExecEndAnswer:
     """End the session of a command, its last writes recorded.
 
     What the command has left running keeps the session open, as its process: it ends with that.
     """
     ws = context.workspace
-    name = read.needed(params, "session")
+    name = request.session
     now_ns = ws.clock.now_ns()
-    _close_call(context, name, read.needed(params, "call"), "ok", now_ns)
+    _close_call(context, name, request.call, "ok", now_ns)
     context.observer.settle()
     session = sessions.get(ws.db, name)
     if session is None:
-        return {"session": name}
+        return ExecEndAnswer(name)
     left = _left_running(session)
     with ws.db.write():
         if left is None:
-            status = read.number(params, "exit")
-            lifecycle.end_session(ws.db, session, now_ns, f"exit {status}")
+            lifecycle.end_session(ws.db, session, now_ns, f"exit {request.exit}")
         else:
             lifecycle.end_turn(ws.db, session.id, now_ns)
             pid, started = left.pid, left.started
             sessions.put(ws.db, replace(session, pid=pid, pid_started=started))
-    return {"session": name}
+    return ExecEndAnswer(name)
 
 
 def _left_running(session: Session) -> ProcessId | None:
@@ -210,10 +224,10 @@ def _left_running(session: Session) -> ProcessId | None:
     return None if oldest is None else oldest.id
 
 
-def journal_gap(context: RecorderContext, params: Params) -> Document:
+def journal_gap(context: RecorderContext, request: GapRequest) -> NothingAnswer:
     """Journal a gap that the daemon itself noticed."""
-    context.pipeline.gap(read.text(params, "why") or "the daemon failed")
-    return {}
+    context.pipeline.gap(request.why or "the daemon failed")
+    return NothingAnswer()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,19 @@
 import os
 from collections.abc import Sequence
 
-from gitshadow.api import Document, Params
 from gitshadow.attribution.lifecycle import SILENCE_NS
 from gitshadow.config import DaemonMode
-from gitshadow.messages.codec import encode
+from gitshadow.messages.status import (
+    ClosingRow,
+    Coverage,
+    CurrentSession,
+    DaemonState,
+    ExcludedRow,
+    StatusAnswer,
+    StatusRequest,
+)
 from gitshadow.model import Actor, Excluded, RepoPath, Session
-from gitshadow.query import params as read
-from gitshadow.query.rows import Row, closing_row, rfc3339
+from gitshadow.query.rows import closing_row, rfc3339
 from gitshadow.recording.attributor import WITHOUT_HOOKS
 from gitshadow.recording.context import RecorderContext
 from gitshadow.sharing import remotes
@@ -18,50 +24,47 @@ from gitshadow.store.journal import events, saga, sessions
 from gitshadow.store.refs import display_path
 
 
-def status(context: RecorderContext, params: Params) -> Document:
+def status(context: RecorderContext, request: StatusRequest) -> StatusAnswer:
     """Return what `status` promises, after a walk of the whole worktree.
 
     With `brief` nothing is walked or recorded first, and no excluded path is named.
     """
-    brief = read.flag(params, "brief")
     ws = context.workspace
-    if ws.config.enabled and not brief:
+    if ws.config.enabled and not request.brief:
         context.observer.settle()
     known = sessions.all_sessions(ws.db)
     now_ns, heard = ws.clock.now_ns(), _heard(known)
     live = [one for one in known if one.ended_ns is None and one.actor is Actor.AGENT]
-    return {
-        "root": display_path(RepoPath(os.fsencode(ws.layout.root))),
-        "worktree": ws.layout.worktree,
-        "enabled": ws.config.enabled,
-        "daemon": {
-            "running": context.observer.watching,
-            "pid": context.observer.pid,
-            "allowed": ws.config.daemon is DaemonMode.AUTO,
-            "started": rfc3339(context.observer.started_ns),
-        },
-        "degraded": context.observer.degraded,
-        "events": events.count(ws.db),
-        "sessions": len(known),
-        "open_sessions": len(live),
-        "current": [
-            {"id": one.id, "agent": one.agent, "started": rfc3339(one.started_ns)}
-            for one in live
-        ],
-        "heard": {name: rfc3339(heard[name]) for name in heard},
-        "heard_lately": [
+    return StatusAnswer(
+        root=display_path(RepoPath(os.fsencode(ws.layout.root))),
+        worktree=ws.layout.worktree,
+        enabled=ws.config.enabled,
+        daemon=DaemonState(
+            running=context.observer.watching,
+            pid=context.observer.pid,
+            allowed=ws.config.daemon is DaemonMode.AUTO,
+            started=rfc3339(context.observer.started_ns),
+        ),
+        degraded=context.observer.degraded,
+        events=events.count(ws.db),
+        sessions=len(known),
+        open_sessions=len(live),
+        current=tuple(
+            CurrentSession(one.id, one.agent, rfc3339(one.started_ns)) for one in live
+        ),
+        heard={name: rfc3339(heard[name]) for name in heard},
+        heard_lately=tuple(
             name for name, at_ns in heard.items() if now_ns - at_ns <= SILENCE_NS
-        ],
-        "gaps": events.count_gaps(ws.db),
-        "last_gap": rfc3339(events.last_gap_ns(ws.db, ws.layout.worktree)),
-        "coverage": {
-            "tracked": len(ws.states.all()),
-            "excluded": [] if brief else excluded_rows(context),
-        },
-        "disk": encode(disk(ws.layout.state_dir, ws.layout.common_dir)),
-        "undo_window": _window(context),
-        "hints": _hints(context),
-    }
+        ),
+        gaps=events.count_gaps(ws.db),
+        last_gap=rfc3339(events.last_gap_ns(ws.db, ws.layout.worktree)),
+        coverage=Coverage(
+            len(ws.states.all()), () if request.brief else excluded_rows(context)
+        ),
+        disk=disk(ws.layout.state_dir, ws.layout.common_dir),
+        undo_window=_window(context),
+        hints=tuple(_hints(context)),
+    )
 
 
 def _heard(known: Sequence[Session]) -> dict[str, int]:
@@ -79,27 +82,27 @@ def _heard(known: Sequence[Session]) -> dict[str, int]:
     return dict(sorted(heard.items(), key=lambda item: -item[1]))
 
 
-def _window(context: RecorderContext) -> Row | None:
+def _window(context: RecorderContext) -> ClosingRow | None:
     """Return the effect of an agent program that will be the next to be past undoing."""
     ws = context.workspace
     found = saga.next_to_close(ws.db, ws.clock.now_ns())
     return None if found is None else closing_row(found)
 
 
-def excluded_rows(context: RecorderContext) -> list[Row]:
+def excluded_rows(context: RecorderContext) -> tuple[ExcludedRow, ...]:
     """Return what is not recorded here, topmost paths, each with the reason and the rule."""
     found: tuple[Excluded, ...] = context.walker.excluded_now()
     ignored = [one.path for one in found if one.reason == "ignored" and not one.rule]
     rules = context.workspace.git.ignore_rules(ignored)
-    return [
-        {
-            "path": display_path(one.path),
-            "reason": one.reason,
-            "rule": one.rule or rules.get(one.path),
-            "count": one.count,
-        }
+    return tuple(
+        ExcludedRow(
+            path=display_path(one.path),
+            reason=one.reason,
+            rule=one.rule or rules.get(one.path),
+            count_=one.count,
+        )
         for one in found
-    ]
+    )
 
 
 def _hints(context: RecorderContext) -> list[str]:

@@ -1,17 +1,18 @@
 """start, stop, watch: the daemon of a worktree."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
 
-from gitshadow.commands.client import ask, find_layout
+from gitshadow.commands.client import find_layout, made_here, send
 from gitshadow.commands.options import json_option, yes_option
-from gitshadow.commands.output import print_document
+from gitshadow.commands.output import print_answer
 from gitshadow.errors import ExitCode, NotInitialisedError
-from gitshadow.messages.codec import encode
+from gitshadow.messages.codec import UNSET, Unset, encode
+from gitshadow.messages.hooks import InstallReport
+from gitshadow.messages.status import STATUS, StartAnswer, StatusRequest, StopAnswer
 from gitshadow.render import json
-from gitshadow.render.document import Document, flag, inner, number, text
 from gitshadow.render.style import View
 from gitshadow.store.layout import recorded
 
@@ -42,23 +43,23 @@ def start_command(at_login: bool, yes: bool, as_json: bool) -> int:
     agree, written below ~/.config/systemd/user; `stop --at-login` and `uninstall` remove
     exactly these.
     """
-    code, login = int(ExitCode.DONE), None
+    login: InstallReport | Unset = UNSET
+    code = int(ExitCode.DONE)
     if at_login:
         code, login = _at_login(yes, as_json)
-    document = _started()
-    if login is not None:
-        document["at_login"] = login
-    print_document(document, _lines, as_json=as_json)
+    answer = _started()._replace(at_login=login)
+    print_answer(made_here(answer), _lines, as_json=as_json)
     return code
 
 
-def _at_login(yes: bool, as_json: bool) -> tuple[int, Document]:
+def _at_login(yes: bool, as_json: bool) -> tuple[int, InstallReport]:
     from gitshadow.commands import hooks_install, hooks_plan
     from gitshadow.commands.hooks_plan import find_surroundings
     from gitshadow.hookfiles import login
 
     hooks_plan.refuse_without_systemd()
-    ask("status", {"brief": True})  # nothing is to start where nothing is recorded
+    # A worktree that is not recorded raises here: there is nothing to start at login.
+    send(STATUS, StatusRequest(brief=True))
     around, _ = find_surroundings()
     work = hooks_plan.login_work(login.plan(find_layout().root, around), around)
     manner = hooks_install.InstallOptions(yes, False, as_json)
@@ -67,28 +68,27 @@ def _at_login(yes: bool, as_json: bool) -> tuple[int, Document]:
         noted = done.report._replace(notes=(hooks_plan.NOTE,))
         done = done._replace(report=noted)
     hooks_install.report(done, as_text=not as_json)
-    return done.exit_code, encode(done.report)
+    return done.exit_code, done.report
 
 
-def _lines(document: Mapping[str, object], _: View) -> Iterator[str]:
-    if not flag(document, "running"):
-        yield text(document, "reason")
+def _lines(answer: StartAnswer, _: View) -> Iterator[str]:
+    if not answer.running:
+        yield answer.reason or ""
         return
-    since = "already" if flag(document, "already") else "from now on"
-    yield f"daemon {number(document, 'pid')} records this worktree {since}"
+    since = "already" if answer.already else "from now on"
+    yield f"daemon {answer.pid} records this worktree {since}"
 
 
-def _started() -> Document:
-    status = ask("status", {"brief": True})
-    if status.get("enabled") is False:
+def _started() -> StartAnswer:
+    status = send(STATUS, StatusRequest(brief=True)).answer
+    if not status.enabled:
         reason = "recording is off: agent-undo.enabled is false"
-        return {"running": False, "pid": None, "already": False, "reason": reason}
-    daemon = inner(status, "daemon")
-    if flag(daemon, "running"):
-        return {"running": True, "pid": number(daemon, "pid"), "already": True}
+        return StartAnswer(False, None, False, reason)
+    if status.daemon.running:
+        return StartAnswer(True, status.daemon.pid, True)
     from gitshadow.ipc import launch
 
-    return {"running": True, "pid": launch.start(find_layout()), "already": False}
+    return StartAnswer(True, launch.start(find_layout()), False)
 
 
 @click.command("stop")
@@ -99,18 +99,19 @@ def stop_command(at_login: bool, yes: bool, as_json: bool) -> int:
     """Stop the daemon of this worktree; hooks and commands still record."""
     from gitshadow.ipc import launch
 
-    code, document = int(ExitCode.DONE), Document()
+    login: InstallReport | Unset = UNSET
+    code = int(ExitCode.DONE)
     if at_login:
-        code, document["at_login"] = _not_at_login(yes, as_json)
-    document["stopped"] = stopped = launch.stop(find_layout())
+        code, login = _not_at_login(yes, as_json)
+    stopped = launch.stop(find_layout())
     if as_json:
-        json.show(document)
+        json.show(encode(StopAnswer(login, stopped)))
     else:
         click.echo("stopped" if stopped else "no daemon was running")
     return code
 
 
-def _not_at_login(yes: bool, as_json: bool) -> tuple[int, Document]:
+def _not_at_login(yes: bool, as_json: bool) -> tuple[int, InstallReport]:
     from gitshadow.commands import hooks_install, hooks_plan
     from gitshadow.commands.hooks_plan import find_surroundings
     from gitshadow.hookfiles import login
@@ -123,7 +124,7 @@ def _not_at_login(yes: bool, as_json: bool) -> tuple[int, Document]:
         [work], [], hooks_install.InstallOptions(yes, False, as_json)
     )
     hooks_install.report(done, as_text=not as_json)
-    return done.exit_code, encode(done.report)
+    return done.exit_code, done.report
 
 
 @click.command("watch")

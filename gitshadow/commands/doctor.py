@@ -1,17 +1,17 @@
 """`git agent-undo doctor`: check the installation."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import click
 
-from gitshadow.commands.client import ask, find_layout
+from gitshadow.commands.client import Reply, find_layout, made_here, send
 from gitshadow.commands.daemon import standstill
 from gitshadow.commands.health import UNLESS_HEARD
 from gitshadow.commands.hooks_plan import find_surroundings
 from gitshadow.commands.options import colour_option, json_option
-from gitshadow.commands.output import print_document
+from gitshadow.commands.output import print_answer
 from gitshadow.errors import ExitCode, ShadowError
 from gitshadow.hookfiles import health, install
 from gitshadow.hookfiles.catalog import AGENTS
@@ -19,7 +19,17 @@ from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.health import Health, HealthState
 from gitshadow.hookfiles.placement import InstallScope
 from gitshadow.hookfiles.steps import FileAction
-from gitshadow.render.document import Document, flag, inner, number, rows, texts
+from gitshadow.messages.codec import encode
+from gitshadow.messages.status import (
+    DOCTOR,
+    STATUS,
+    CheckRow,
+    DoctorAnswer,
+    DoctorRequest,
+    StatusAnswer,
+    StatusRequest,
+)
+from gitshadow.messages.storage import REINDEX, ReindexRequest
 from gitshadow.render.status import doctor_lines
 
 _REBUILT = ("rows", "journal")
@@ -40,54 +50,60 @@ def command(fix: bool, as_json: bool) -> int:
     daemon; and updates outdated hooks.
     """
     killed = _was_killed()
-    document = _engine(fix=fix)
-    if flag(document, "unreadable"):
+    reply = _engine(fix=fix)
+    answer = reply.answer
+    if answer.unreadable:
         outside = [*_hooks([], fix=fix)]
     else:
-        status = ask("status", {"brief": True})
+        status = send(STATUS, StatusRequest(brief=True)).answer
         outside = [_daemon(status, killed=killed, fix=fix)]
-        outside += _hooks(texts(status, "heard_lately"), fix=fix)
-    document["checks"] = [*rows(document, "checks"), *(one.check for one in outside)]
+        outside += _hooks(status.heard_lately, fix=fix)
     mended = [one.mended for one in outside if one.mended is not None]
-    document["mended"] = [*texts(document, "mended"), *mended]
-    print_document(document, doctor_lines, as_json=as_json)
-    fine = all(flag(check, "ok") for check in rows(document, "checks"))
+    answer = answer._replace(
+        checks=(*answer.checks, *(one.check for one in outside)),
+        mended=(*answer.mended, *mended),
+    )
+    print_answer(_with(reply, answer), doctor_lines, as_json=as_json)
+    fine = all(check.ok for check in answer.checks)
     return int(ExitCode.DONE if fine else ExitCode.ERROR)
 
 
 class _Outside(NamedTuple):
     """Hold a finding about what surrounds the journal, and what was done about it."""
 
-    check: Mapping[str, object]
+    check: CheckRow
     mended: str | None = None
 
 
-def _engine(*, fix: bool) -> Document:
+def _with(reply: Reply[DoctorAnswer], answer: DoctorAnswer) -> Reply[DoctorAnswer]:
+    """Return a reply that answers more; the document keeps what any verb may add to it."""
+    return Reply(DoctorAnswer, {**reply.document, **encode(answer)})
+
+
+def _engine(*, fix: bool) -> Reply[DoctorAnswer]:
     """Ask the engine; build the journal anew where it, or only that, helps."""
+    reply: Reply[DoctorAnswer] | None = None
     try:
-        document = ask("doctor", {"fix": fix})
+        reply = send(DOCTOR, DoctorRequest(fix))
     except ShadowError as error:
         if not (error.hint and "reindex" in error.hint):
             raise
         if not fix:
             remedy = "git agent-undo doctor --fix"
-            return {
-                "checks": [_check("journal", error.message, remedy)],
-                "mended": [],
-                "unreadable": True,
-            }
-        document = {}
-    lost = any(
-        check.get("name") in _REBUILT and not flag(check, "ok")
-        for check in rows(document, "checks")
-    )
-    if document and not (fix and lost):
-        return document
+            check = _check("journal", error.message, remedy)
+            return made_here(DoctorAnswer((check,), (), unreadable=True))
+    mended: tuple[str, ...] = ()
+    if reply is not None:
+        checks = reply.answer.checks
+        lost = any(check.name in _REBUILT and not check.ok for check in checks)
+        if not (fix and lost):
+            return reply
+        mended = reply.answer.mended
     with standstill():
-        ask("reindex", {})
-    again = ask("doctor", {"fix": fix})
-    said = [*texts(document, "mended"), "rebuilt the journal from the refs"]
-    return {**again, "mended": [*said, *texts(again, "mended")]}
+        send(REINDEX, ReindexRequest())
+    again = send(DOCTOR, DoctorRequest(fix))
+    said = (*mended, "rebuilt the journal from the refs", *again.answer.mended)
+    return _with(again, again.answer._replace(mended=said))
 
 
 def _was_killed() -> bool:
@@ -100,11 +116,11 @@ def _was_killed() -> bool:
     return client.ping(layout) is None
 
 
-def _daemon(status: Document, *, killed: bool, fix: bool) -> _Outside:
-    running = inner(status, "daemon")
-    if flag(running, "running"):
-        return _Outside(_check("daemon", f"running, {number(running, 'pid')}"))
-    if not flag(status, "enabled") or not flag(running, "allowed"):
+def _daemon(status: StatusAnswer, *, killed: bool, fix: bool) -> _Outside:
+    daemon = status.daemon
+    if daemon.running:
+        return _Outside(_check("daemon", f"running, {daemon.pid or 0}"))
+    if not status.enabled or not daemon.allowed:
         return _Outside(_check("daemon", "off by your settings"))
     if not killed:
         return _Outside(_check("daemon", "not running; the next hook starts it"))
@@ -140,7 +156,7 @@ def _hooks(lately: Sequence[str], *, fix: bool) -> Iterator[_Outside]:
             yield _Outside(_hook_check(state, is_heard=state.agent in lately))
     if not found:
         said = "no agent hooks are installed: authorship is a guess"
-        yield _Outside({**_check("hooks", said), "ok": True})
+        yield _Outside(_check("hooks", said))
 
 
 def _written_anew(state: Health, around: InstallEnvironment) -> bool:
@@ -149,7 +165,7 @@ def _written_anew(state: Health, around: InstallEnvironment) -> bool:
     return all(step.action is not FileAction.FAIL for step in done)
 
 
-def _hook_check(state: Health, *, is_heard: bool) -> Mapping[str, object]:
+def _hook_check(state: Health, *, is_heard: bool) -> CheckRow:
     name = f"hooks of {state.agent}"
     if not state.findings:
         return _check(name, f"installed in {state.path}")
@@ -159,6 +175,6 @@ def _hook_check(state: Health, *, is_heard: bool) -> Mapping[str, object]:
     return _check(name, worst.problem, worst.fix)
 
 
-def _check(name: str, message: str, remedy: str | None = None) -> Document:
+def _check(name: str, message: str, remedy: str | None = None) -> CheckRow:
     """Return a finding as the engine's are; one with a remedy is not ok."""
-    return {"name": name, "ok": remedy is None, "message": message, "remedy": remedy}
+    return CheckRow(name, remedy is None, message, remedy)

@@ -15,10 +15,15 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from gitshadow.commands.client import ask
+from gitshadow.commands.client import send
 from gitshadow.commands.error_handler import contain
 from gitshadow.errors import ShadowError
-from gitshadow.render.document import Document, text
+from gitshadow.messages.record import (
+    EXEC_BEGIN,
+    EXEC_END,
+    ExecBeginRequest,
+    ExecEndRequest,
+)
 from gitshadow.render.style import printable
 
 SESSION_VARIABLE = "GITSHADOW_SESSION"
@@ -50,37 +55,35 @@ def command(agent: str, argv: tuple[str, ...]) -> int:
     opened = _begin(agent, argv)
     added = {}
     if opened is not None:
-        added = {SESSION_VARIABLE: text(opened, "session"), AGENT_VARIABLE: agent}
+        added = {SESSION_VARIABLE: opened.session, AGENT_VARIABLE: agent}
     code = run_child(argv, {**os.environ, **added})
     if opened is not None:
         _end(opened, code)
     return code
 
 
-def _begin(agent: str, argv: Sequence[str]) -> Document | None:
-    """Open a session; None where recording is off or, with one line that says so, fails."""
-    params = {
-        "agent": agent,
-        "argv": [word.encode("utf-8", "replace").decode() for word in argv],
-        "pid": os.getpid(),
-        "session": os.environ.get(SESSION_VARIABLE),
-    }
+def _begin(agent: str, argv: Sequence[str]) -> ExecEndRequest | None:
+    """Open a session and return what will end it.
+
+    None if recording is off or, after one line that says so, if that failed.
+    """
+    request = ExecBeginRequest(
+        agent=agent,
+        argv=tuple(word.encode("utf-8", "replace").decode() for word in argv),
+        pid=os.getpid(),
+        session=os.environ.get(SESSION_VARIABLE),
+    )
     try:
-        opened = contain(lambda: ask("exec_begin", params))
+        opened = contain(lambda: send(EXEC_BEGIN, request)).answer
     except ShadowError as error:
         _complain("not recorded", error)
         return None
-    return opened if text(opened, "session") else None
+    return ExecEndRequest(opened.session, opened.call or "") if opened.session else None
 
 
-def _end(opened: Document, code: int) -> None:
-    params = {
-        "session": opened.get("session"),
-        "call": opened.get("call"),
-        "exit": code,
-    }
+def _end(opened: ExecEndRequest, code: int) -> None:
     try:
-        contain(lambda: ask("exec_end", params))
+        contain(lambda: send(EXEC_END, opened._replace(exit=code)))
     except KeyboardInterrupt:  # the command is over; its session ends with our process
         return
     except ShadowError as error:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gitshadow.errors import ShadowError
-from gitshadow.render.document import Document, flag, inner, text, texts
+from gitshadow.messages.status import HookRow, Protection, StatusAnswer
 
 _PROTECTED, _PARTLY, _NOT = "protected", "partly", "not"
 _COMES = "installed"
@@ -24,13 +24,13 @@ class _Lack(NamedTuple):
     fix: str
 
 
-def nothing_recorded(root: str) -> Document:
+def nothing_recorded(root: str) -> Protection:
     """Return the verdict on a repository in which `init` was not run."""
     why = f"nothing is recorded in {root}"
     return _verdict(_NOT, why, "git agent-undo init")
 
 
-def not_recorded(error: ShadowError) -> Document:
+def not_recorded(error: ShadowError) -> Protection:
     """Return the verdict where an error keeps us from recording."""
     cause = error.__cause__
     why = cause.strerror if isinstance(cause, OSError) else None
@@ -39,77 +39,70 @@ def not_recorded(error: ShadowError) -> Document:
 
 
 def judge(
-    status: Mapping[str, object],
-    hooks: Sequence[Document],
+    status: StatusAnswer,
+    hooks: Sequence[HookRow],
     unhooked: Sequence[str],
     environ: Mapping[str, str],
-) -> Document:
-    """Return `state`, `since`, `by`, `why`, `fix`, `hooks` and `unhooked` of a worktree.
+) -> Protection:
+    """Return whether a worktree is protected.
 
     Args:
-        status: The engine's document.
-        hooks: One row per installation: `agent`, `scope`, `state`, `path`, `problem`, `fix`.
+        status: What the engine knows.
+        hooks: One row per installation, not yet with what was heard of it.
         unhooked: Agents that are found on this machine and have no hooks at all.
         environ: Settings in it count before those of Git.
     """
-    lately = texts(status, "heard_lately")
-    rows = [_with_heard(row, inner(status, "heard"), lately) for row in hooks]
+    lately = status.heard_lately
+    rows = tuple(_with_heard(row, status) for row in hooks)
     come = dict.fromkeys(
-        text(row, "agent")
-        for row in rows
-        if text(row, "state") == _COMES or text(row, "agent") in lately
+        row.agent for row in rows if row.state == _COMES or row.agent in lately
     )
-    daemon = inner(status, "daemon")
-    running = flag(daemon, "running")
-    if status.get("enabled") is False:
+    running = status.daemon.running
+    if not status.enabled:
         off = "recording is off (agent-undo.enabled is false)"
         verdict = _verdict(_NOT, off, _allow("enabled", "true", environ))
     else:
         allow = _allow("daemon", "auto", environ)
         lack = next(_lacking(status, rows, list(come), unhooked, allow), None)
-        verdict = _verdict(_PARTLY if lack else _PROTECTED, *(lack or ()))
-        verdict["since"] = _since(status) if running else None
-        verdict["by"] = [*(["daemon"] if running else []), *come]
-    return {**verdict, "hooks": rows, "unhooked": list(unhooked)}
+        verdict = _verdict(_PARTLY if lack else _PROTECTED, *(lack or ()))._replace(
+            since=_since(status) if running else None,
+            by=(*(["daemon"] if running else []), *come),
+        )
+    return verdict._replace(hooks=rows, unhooked=tuple(unhooked))
 
 
-def _with_heard(
-    row: Document, heard: Mapping[str, object], lately: Sequence[str]
-) -> Document:
-    agent = text(row, "agent")
-    if agent in lately and text(row, "state") in UNLESS_HEARD:
-        row = {**row, "problem": None, "fix": None}
-    return {**row, "heard": heard.get(agent)}
+def _with_heard(row: HookRow, status: StatusAnswer) -> HookRow:
+    if row.agent in status.heard_lately and row.state in UNLESS_HEARD:
+        row = row._replace(problem=None, fix=None)
+    return row._replace(heard=status.heard.get(row.agent))
 
 
-def _verdict(state: str, why: str | None = None, fix: str | None = None) -> Document:
-    return {"state": state, "since": None, "by": [], "why": why, "fix": fix}
+def _verdict(state: str, why: str | None = None, fix: str | None = None) -> Protection:
+    return Protection(state, None, (), why, fix)
 
 
 def _lacking(
-    status: Mapping[str, object],
-    hooks: Sequence[Document],
+    status: StatusAnswer,
+    hooks: Sequence[HookRow],
     come: Sequence[str],
     unhooked: Sequence[str],
     allow: str,
 ) -> Iterator[_Lack]:
     """Yield what is not as it should be, the worst first."""
-    degraded = text(status, "degraded")
-    if degraded:
-        why, _, fix = degraded.partition(": ")
+    if status.degraded:
+        why, _, fix = status.degraded.partition(": ")
         said = f"{why}, so changes are detected late (by scanning)"
         yield _Lack(said, fix or "git agent-undo doctor")
-    daemon = inner(status, "daemon")
-    if not flag(daemon, "running"):
+    if not status.daemon.running:
         at = "changes are recorded only at hooks and commands"
-        if flag(daemon, "allowed"):
+        if status.daemon.allowed:
             yield _Lack(f"no daemon runs, so {at}", _START)
         else:
             yield _Lack(f"the daemon is switched off, so {at}", allow)
     for row in hooks:
-        if text(row, "state") != _COMES and text(row, "agent") not in come:
-            said = f"{text(row, 'agent')} is not running its hooks"
-            yield _Lack(said, text(row, "fix") or f"{_INSTALL} {text(row, 'agent')}")
+        if row.state != _COMES and row.agent not in come:
+            said = f"{row.agent} is not running its hooks"
+            yield _Lack(said, row.fix or f"{_INSTALL} {row.agent}")
     if unhooked and not hooks:
         which = ", ".join(unhooked)
         yield _Lack(f"no hooks for {which}, so authorship is a guess", _INSTALL)
@@ -123,10 +116,9 @@ def _allow(key: str, value: str, environ: Mapping[str, str]) -> str:
     return f"git config agent-undo.{key} {value}"
 
 
-def _since(status: Mapping[str, object]) -> str | None:
+def _since(status: StatusAnswer) -> str | None:
     """Return since when nothing was missed: the daemon's start, or the last gap after it.
 
     Both are RFC 3339 in UTC, so the later one is the greater text.
     """
-    started = text(inner(status, "daemon"), "started")
-    return max(started, text(status, "last_gap")) or None
+    return max(status.daemon.started or "", status.last_gap or "") or None

@@ -5,16 +5,22 @@ from typing import NamedTuple
 
 import click
 
-from gitshadow.commands.client import ask, find_layout
+from gitshadow.commands.client import find_layout, send
 from gitshadow.commands.hooks_install import InstallOptions, attempt, report
 from gitshadow.commands.hooks_plan import InstallWork, agent_work, find_surroundings
 from gitshadow.commands.options import is_interactive, json_option, yes_option
-from gitshadow.commands.output import print_document
+from gitshadow.commands.terminal import screen
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.hookfiles import advice, detect, health, install, presence
 from gitshadow.hookfiles.steps import FileAction
-from gitshadow.messages.codec import encode
-from gitshadow.render.document import Document, flag
+from gitshadow.messages.codec import JsonObject, encode
+from gitshadow.messages.status import (
+    INIT,
+    InitProtection,
+    InitRequest,
+    WaitingHooks,
+)
+from gitshadow.render import json, output
 from gitshadow.render.status import init_end_lines, init_lines
 
 
@@ -49,17 +55,25 @@ def command(force: bool, hooks: bool | None, yes: bool, as_json: bool) -> int:
     if hooks and not yes and not _can_ask(as_json):
         hint = "add --yes to write them, or omit --hooks"
         raise UsageError("cannot ask about hooks: no terminal", hint=hint)
-    document = ask("init", {"force": force})
-    if document.get("daemon_allowed") is True:
+    reply = send(INIT, InitRequest(force))
+    answer = reply.answer
+    if answer.daemon_allowed:
         from gitshadow.ipc import launch
 
         launch.start(find_layout())
-        document["daemon"] = True
+        answer = answer._replace(daemon=True)
     if not as_json:
-        print_document(document, init_lines, as_json=False)
-    code = _offer(document, InstallOptions(yes, False, as_json)) if offered else 0
-    document |= _protection(flag(document, "daemon"))
-    print_document(document, init_end_lines, as_json=as_json)
+        output.show(init_lines(answer, screen().view))
+    document = {**reply.document, **encode(answer)}
+    code = int(ExitCode.DONE)
+    if offered:
+        code, installed = _offer(InstallOptions(yes, False, as_json))
+        document |= installed
+    protection = _protection(answer.daemon)
+    if as_json:
+        json.show({**document, **encode(protection)})
+    else:
+        output.show(init_end_lines(protection, screen().view))
     return code if hooks or yes else int(ExitCode.DONE)
 
 
@@ -67,11 +81,15 @@ def _can_ask(as_json: bool) -> bool:
     return is_interactive() and not as_json
 
 
-def _offer(document: Document, manner: InstallOptions) -> int:
-    """Show the hooks of all agents found here and ask; return the exit code of that."""
+def _offer(manner: InstallOptions) -> tuple[int, JsonObject]:
+    """Show the hooks of all agents found here and ask.
+
+    Returns:
+        The exit code of that, and its document as `hooks`, if there was anything to install.
+    """
     plan = _plan()
     if not plan.works:
-        return int(ExitCode.DONE)
+        return int(ExitCode.DONE), {}
     if not manner.as_json:
         names = ", ".join(plan.agents)
         click.echo(
@@ -79,8 +97,7 @@ def _offer(document: Document, manner: InstallOptions) -> int:
         )
     done = attempt(plan.works, plan.notes, manner)
     report(done, as_text=not manner.as_json)
-    document["hooks"] = encode(done.report)
-    return done.exit_code
+    return done.exit_code, {"hooks": encode(done.report)}
 
 
 def _plan() -> _Plan:
@@ -98,7 +115,7 @@ def _plan() -> _Plan:
     return _Plan(works, agents, advice.notes(steps, around, recorded=True))
 
 
-def _protection(daemon: bool) -> Document:
+def _protection(daemon: bool) -> InitProtection:
     """Return who reports writes from now on, which agents' hooks do not run, and who has none."""
     around, _ = find_surroundings()
     found = [
@@ -111,13 +128,13 @@ def _protection(daemon: bool) -> Document:
             one.agent for one in found if one.state is health.HealthState.INSTALLED
         )
     )
-    waiting = [
-        {"agent": one.agent, "problem": finding.problem, "fix": finding.fix}
+    waiting = tuple(
+        WaitingHooks(one.agent, finding.problem, finding.fix)
         for one in found
         if one.agent not in told
         for finding in one.findings[:1]
-    ]
+    )
     named = {one.agent for one in found}
-    mute = [name for name in detect.detected(around) if name not in named]
-    by = [*(["daemon"] if daemon else []), *told]
-    return {"by": by, "unhooked": mute, "waiting": waiting}
+    mute = tuple(name for name in detect.detected(around) if name not in named)
+    by = (*(["daemon"] if daemon else []), *told)
+    return InitProtection(by, mute, waiting)

@@ -1,15 +1,25 @@
 """record, flush, session: record by hand."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import click
 
-from gitshadow.commands.client import ask
+from gitshadow.commands.client import send
 from gitshadow.commands.options import json_option, spelled_paths
-from gitshadow.commands.output import print_document
+from gitshadow.commands.output import print_answer
 from gitshadow.commands.usage_errors import VerbGroup
+from gitshadow.messages.record import (
+    FLUSH,
+    RECORD,
+    SESSION_END,
+    SESSION_START,
+    FlushRequest,
+    RecordAnswer,
+    RecordRequest,
+    SessionEndRequest,
+    SessionStartRequest,
+)
 from gitshadow.render import json
-from gitshadow.render.document import number, rows, text
 from gitshadow.render.style import printable
 from gitshadow.words import counted
 
@@ -25,30 +35,29 @@ def record_command(
     session: str | None, agent: str | None, as_json: bool, paths: tuple[str, ...]
 ) -> None:
     """Record the current content of PATHS."""
-    params = {"paths": spelled_paths(paths), "session": session, "agent": agent}
-    document = ask("record", params)
-    print_document(document, lambda doc, _: _lines(doc), as_json=as_json)
+    request = RecordRequest(tuple(spelled_paths(paths)), session, agent)
+    print_answer(send(RECORD, request), lambda done, _: _lines(done), as_json=as_json)
 
 
-def _lines(document: Mapping[str, object]) -> Iterator[str]:
-    count = number(document, "recorded")
-    if count or not rows(document, "already"):
+def _lines(answer: RecordAnswer) -> Iterator[str]:
+    count = answer.recorded
+    if count or not answer.already:
         yield (
             f"{counted(count, 'event')} recorded" if count else "nothing new to record"
         )
-    for row in rows(document, "already"):
-        who = text(row, "agent") or text(row, "actor")
-        path, seq = printable(text(row, "path")), row.get("seq")
-        yield f"already recorded: {path}, written by {printable(who)} (event {seq})"
+    for row in answer.already:
+        who = printable(row.agent or row.actor)
+        path = printable(row.path)
+        yield f"already recorded: {path}, written by {who} (event {row.seq})"
 
 
 @click.command("flush")
 @json_option
 def flush_command(as_json: bool) -> None:
     """Wait for pending changes to be recorded. Prints nothing."""
-    document = ask("flush", {})
+    reply = send(FLUSH, FlushRequest())
     if as_json:
-        json.show(document)
+        json.show(reply.document)
 
 
 @click.group("session", cls=VerbGroup)
@@ -63,12 +72,11 @@ def session_command() -> None:
 @json_option
 def start(agent: str | None, human: bool, native: str | None, as_json: bool) -> None:
     """Open a session and print its id."""
-    params = {"agent": agent, "human": human, "native": native}
-    document = ask("session_start", params)
+    reply = send(SESSION_START, SessionStartRequest(agent, human, native))
     if as_json:
-        json.show(document)
+        json.show(reply.document)
     else:
-        click.echo(printable(text(document, "id")))
+        click.echo(printable(reply.answer.id))
 
 
 @session_command.command("end")
@@ -76,6 +84,6 @@ def start(agent: str | None, human: bool, native: str | None, as_json: bool) -> 
 @click.argument("id", required=False)
 def end(id: str | None, as_json: bool) -> None:
     """Close the session ID; by default the newest one that was opened by hand."""
-    document = ask("session_end", {"id": id})
+    reply = send(SESSION_END, SessionEndRequest(id))
     if as_json:
-        json.show(document)
+        json.show(reply.document)

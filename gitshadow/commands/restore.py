@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import click
 
-from gitshadow.commands.client import ask, send
+from gitshadow.commands.client import send
 from gitshadow.commands.daemon import standstill
 from gitshadow.commands.options import SeparatingCommand, separated, spelled_paths
 from gitshadow.commands.terminal import screen
@@ -16,8 +16,12 @@ from gitshadow.commands.undo_flow import (
     manner_options,
 )
 from gitshadow.errors import ExitCode, UsageError
-from gitshadow.messages.codec import decode
-from gitshadow.messages.sharing import CAME_BACK, BringBackAnswer, CameBackRequest
+from gitshadow.messages.sharing import (
+    BRING_BACK,
+    CAME_BACK,
+    BringBackRequest,
+    CameBackRequest,
+)
 from gitshadow.messages.undo import FileUndoRequest, UndoTarget
 from gitshadow.render import output
 from gitshadow.render.sharing import returned_lines
@@ -74,9 +78,9 @@ def _restore_of(paths: Sequence[str], manner: UndoFlags) -> FileUndoRequest:
 
 def _from_mirror(mirror: str, paths: Sequence[str], manner: UndoFlags) -> int:
     """Bring the history back, then restore the newest moment in it."""
-    named = {"mirror": os.path.abspath(mirror)} if mirror else {}
+    named = BringBackRequest(os.path.abspath(mirror) if mirror else None)
     with standstill():
-        answer = decode(BringBackAnswer, ask("bring_back", named))
+        answer = send(BRING_BACK, named).answer
     if not manner.as_json:
         output.show(returned_lines(answer, screen().view))
     request = _restore_of(paths, manner)._replace(at=answer.at or 0)

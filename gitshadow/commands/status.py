@@ -1,21 +1,29 @@
 """`git agent-undo status`: is this protected right now, by what, and what is not covered."""
 
-import functools
 import os
+from typing import NamedTuple
 
 import click
 
-from gitshadow.commands.client import ask, find_layout
+from gitshadow.commands.client import find_layout, send
 from gitshadow.commands.error_handler import error_document
 from gitshadow.commands.health import judge, not_recorded, nothing_recorded
 from gitshadow.commands.hooks_plan import find_surroundings
 from gitshadow.commands.options import colour_option, json_option
-from gitshadow.commands.output import print_document
+from gitshadow.commands.terminal import screen
 from gitshadow.errors import ExitCode, NotInitialisedError, StoreError
 from gitshadow.hookfiles import detect, presence
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.detect import InstallEnvironment
-from gitshadow.render.document import Document
+from gitshadow.messages.codec import JsonObject, encode
+from gitshadow.messages.status import (
+    STATUS,
+    HookRow,
+    Protection,
+    StatusAnswer,
+    StatusRequest,
+)
+from gitshadow.render import json, output
 from gitshadow.render.status import status_lines
 
 
@@ -31,28 +39,40 @@ def command(whole: bool, as_json: bool) -> int:
     The first line answers, the last one shows what to type next. Exits 1 if nothing is
     recorded here.
     """
-    document = _document()
-    lines = functools.partial(status_lines, whole=whole)
-    print_document(document, lines, as_json=as_json)
-    return int(ExitCode.DONE if "events" in document else ExitCode.ERROR)
+    found = _found()
+    if as_json:
+        json.show({**found.document, "protected": encode(found.verdict)})
+    else:
+        view = screen().view
+        output.show(status_lines(found.status, found.verdict, view, whole=whole))
+    return int(ExitCode.DONE if found.status is not None else ExitCode.ERROR)
 
 
-def _document() -> Document:
+class _Found(NamedTuple):
+    """The document of the engine, or of its error, with the verdict."""
+
+    document: JsonObject
+    status: StatusAnswer | None
+    verdict: Protection
+
+
+def _found() -> _Found:
     try:
-        status = ask("status", {})
+        reply = send(STATUS, StatusRequest())
     except NotInitialisedError as error:
         verdict = nothing_recorded(find_layout().root)
-        return {**error_document(error), "protected": verdict}
+        return _Found(error_document(error), None, verdict)
     except StoreError as error:
-        return {**error_document(error), "protected": not_recorded(error)}
+        return _Found(error_document(error), None, not_recorded(error))
     around, _ = find_surroundings()
     hooks = _hooks(around)
-    served = {str(row["agent"]) for row in hooks}
+    served = {row.agent for row in hooks}
     unhooked = [name for name in detect.detected(around) if name not in served]
-    return {**status, "protected": judge(status, hooks, unhooked, os.environ)}
+    verdict = judge(reply.answer, hooks, unhooked, os.environ)
+    return _Found(reply.document, reply.answer, verdict)
 
 
-def _hooks(around: InstallEnvironment) -> list[Document]:
+def _hooks(around: InstallEnvironment) -> list[HookRow]:
     """Return one row per installation; what that takes is loaded only where there is one."""
     there = list(presence.present(around))
     if not there:
@@ -60,19 +80,20 @@ def _hooks(around: InstallEnvironment) -> list[Document]:
     from gitshadow.hookfiles import health
 
     found = (health.look(AGENTS[agent.name], scope, around) for agent, scope in there)
-    rows: list[Document] = []
+    rows: list[HookRow] = []
     for state in found:
         if state is None or state.state is health.HealthState.ABSENT:
             continue
         worst = next((one for one in state.findings if one.state is state.state), None)
         rows.append(
-            {
-                "agent": state.agent,
-                "scope": state.scope.value,
-                "state": state.state.value,
-                "path": state.path,
-                "problem": worst.problem if worst else None,
-                "fix": worst.fix if worst else None,
-            }
+            HookRow(
+                agent=state.agent,
+                scope=state.scope.value,
+                state=state.state.value,
+                path=state.path,
+                problem=worst.problem if worst else None,
+                fix=worst.fix if worst else None,
+                heard=None,
+            )
         )
     return rows

@@ -2,7 +2,7 @@
 
 import click
 
-from gitshadow.commands.client import Reply, ask, find_layout, made_here, send
+from gitshadow.commands.client import find_layout, made_here, send
 from gitshadow.commands.daemon import standstill
 from gitshadow.commands.options import (
     ask_yes,
@@ -14,7 +14,8 @@ from gitshadow.commands.output import print_answer
 from gitshadow.commands.times import parse_length
 from gitshadow.config import parse_size
 from gitshadow.errors import ExitCode, RefusedError, UsageError
-from gitshadow.messages.storage import PRUNE, PruneRequest, ReindexAnswer
+from gitshadow.messages.record import FLUSH, FlushRequest
+from gitshadow.messages.storage import PRUNE, REINDEX, PruneRequest, ReindexRequest
 from gitshadow.render.keep import du_lines, pack_lines, prune_lines, reindex_lines
 
 
@@ -26,7 +27,7 @@ def du_command(as_json: bool) -> None:
     Only objects count that the history's refs reach and your branches do not. Objects shared
     by two sessions count for both, and once in the total.
     """
-    ask("flush", {})
+    send(FLUSH, FlushRequest())
     from gitshadow.service import in_process
 
     print_answer(made_here(in_process.du(find_layout())), du_lines, as_json=as_json)
@@ -39,7 +40,7 @@ def pack_command(as_json: bool) -> None:
 
     The daemon does so by itself, and so do commands where no daemon runs.
     """
-    ask("flush", {})
+    send(FLUSH, FlushRequest())
     from gitshadow.service import in_process
 
     print_answer(made_here(in_process.pack(find_layout())), pack_lines, as_json=as_json)
@@ -127,5 +128,5 @@ def _size(words: str | None) -> int | None:
 def reindex_command(as_json: bool) -> None:
     """Rebuild the journal from the refs; the old one is set aside, never overwritten."""
     with standstill():
-        document = ask("reindex", {})
-    print_answer(Reply(ReindexAnswer, document), reindex_lines, as_json=as_json)
+        reply = send(REINDEX, ReindexRequest())
+    print_answer(reply, reindex_lines, as_json=as_json)

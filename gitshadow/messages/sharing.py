@@ -80,6 +80,12 @@ class CameBackAnswer(NamedTuple):
     """Nothing."""
 
 
+class BringBackRequest(NamedTuple):
+    """Bring the history back from a mirror: the one named, or the one that is set."""
+
+    mirror: str | None = None
+
+
 class BringBackAnswer(NamedTuple):
     """What a mirror gave back: a number of refs, and your branches as refs of a remote.
 
@@ -121,6 +127,7 @@ class UnexposeAnswer(NamedTuple):
 PUSH = Verb("push", PushRequest, PushAnswer)
 FETCH = Verb("fetch", FetchRequest, FetchAnswer)
 MIRROR = Verb("mirror", MirrorRequest, MirrorAnswer)
+BRING_BACK = Verb("bring_back", BringBackRequest, BringBackAnswer)
 CAME_BACK = Verb("came_back", CameBackRequest, CameBackAnswer)
 EXPOSE = Verb("expose", ExposeRequest, ExposeAnswer)
 UNEXPOSE = Verb("unexpose", UnexposeRequest, UnexposeAnswer)

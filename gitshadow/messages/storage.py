@@ -67,6 +67,10 @@ class PackAnswer(NamedTuple):
     bytes: int
 
 
+class ReindexRequest(NamedTuple):
+    """Build the journal anew from the refs."""
+
+
 class ReindexAnswer(NamedTuple):
     """What the refs gave back, and what could not be read.
 
@@ -182,5 +186,6 @@ class PurgeAnswer(NamedTuple):
     remains: Remaining
 
 
+REINDEX = Verb("reindex", ReindexRequest, ReindexAnswer)
 PRUNE = Verb("prune", PruneRequest, PruneAnswer)
 PURGE = Verb("purge", PurgeRequest, PurgeAnswer)

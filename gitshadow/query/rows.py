@@ -14,6 +14,7 @@ from gitshadow.messages.rows import (
     TurnRow,
     VersionRow,
 )
+from gitshadow.messages.status import ClosingRow
 from gitshadow.model import (
     Actor,
     Attribution,
@@ -147,15 +148,15 @@ def program_turn_row(turn: SagaTurn) -> TurnRow:
     )
 
 
-def closing_row(call: SagaCall) -> Row:
-    """Format a call of an agent program that can be taken back until some time."""
-    return {
-        "closes": rfc3339(call.expires_ns),
-        "session": call.session,
-        "turn": call.turn,
-        "call": call.id,
-        "tool": call.tool,
-    }
+def closing_row(call: SagaCall) -> ClosingRow:
+    """Return the row of a call of an agent program that can be undone until some time."""
+    return ClosingRow(
+        closes=rfc3339(call.expires_ns),
+        session=call.session,
+        turn=call.turn,
+        call=call.id,
+        tool=call.tool,
+    )
 
 
 def call_row(call: Call) -> CallRow:

@@ -3,9 +3,17 @@
 Invariant: nothing reads as healthy beside a warning.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from gitshadow.render.document import flag, inner, number, rows, text, texts
+from gitshadow.messages.status import (
+    Coverage,
+    DoctorAnswer,
+    ExcludedRow,
+    InitAnswer,
+    InitProtection,
+    Protection,
+    StatusAnswer,
+)
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 from gitshadow.words import counted
@@ -28,41 +36,38 @@ def size(count_bytes: int) -> str:
 
 
 def status_lines(
-    document: Mapping[str, object], view: View, *, whole: bool = False
+    status: StatusAnswer | None, verdict: Protection, view: View, *, whole: bool = False
 ) -> Iterator[str]:
     """Yield whether this is protected, by what, at what cost, and what is not covered.
 
     The first line answers; the last one says what to type next.
 
     Args:
-        document: The engine's document, with the verdict as `protected`.
+        status: What the engine knows; None if nothing is recorded.
+        verdict: Whether this is protected.
         view: How to show it.
         whole: Name each path that is not covered.
     """
-    verdict = inner(document, "protected")
-    style = "good" if text(verdict, "state") == "protected" else "warn"
+    style = "good" if verdict.state == "protected" else "warn"
     for line in view.fold(_answer(verdict), 2):
         yield view.paint(line, style)
-    if "events" in document:
-        for label, said in _facts(document, verdict):
+    if status is not None:
+        for label, said in _facts(status, verdict):
             yield from view.fold(f"{label:<{_LABEL}}{said}", _LABEL)
-        coverage = inner(document, "coverage")
+        coverage = status.coverage
         yield from _each(coverage, view) if whole else _grouped(coverage, view)
-    yield from _hints(document, view)
-    fix = printable(text(verdict, "fix"))
+        yield from _hints(status.hints)
+    fix = printable(verdict.fix or "")
     yield f"next: {fix}" if fix else _NEXT
 
 
-def _answer(verdict: Mapping[str, object]) -> str:
-    state, why = text(verdict, "state"), printable(text(verdict, "why"))
-    by = _by(texts(verdict, "by"))
-    since = local_time(text(verdict, "since"))
-    if state == "protected":
+def _answer(verdict: Protection) -> str:
+    why, by = printable(verdict.why or ""), _by(verdict.by)
+    since = local_time(verdict.since or "")
+    if verdict.state == "protected":
         return f"protected: since {since}, by {by}"
-    if state == "partly":
-        recorded = (
-            f" (recorded since {since} by {by})" if text(verdict, "since") else ""
-        )
+    if verdict.state == "partly":
+        recorded = f" (recorded since {since} by {by})" if verdict.since else ""
         return f"partly protected: {why}{recorded}"
     return f"not protected: {why}"
 
@@ -73,71 +78,67 @@ def _by(names: Sequence[str]) -> str:
     return " and ".join([*parts, *([f"the hooks of {agents}"] if agents else [])])
 
 
-def _facts(
-    document: Mapping[str, object], verdict: Mapping[str, object]
-) -> Iterator[tuple[str, str]]:
+def _facts(status: StatusAnswer, verdict: Protection) -> Iterator[tuple[str, str]]:
     """Yield label and text of what there is to know, in the order in which it matters."""
-    yield "worktree", printable(text(document, "root"))
+    yield "worktree", printable(status.root)
     label = "hooks"
     for said in _hook_texts(verdict):
         yield label, said
         label = ""
-    yield "history", _history(document)
-    for session in rows(document, "current"):
-        since = local_time(text(session, "started"))
-        yield "active", f"{printable(text(session, 'id'))} since {since}"
-    window = inner(document, "undo_window")
-    if window:
-        named = f"{text(window, 'tool')} {text(window, 'call')}"
-        until = local_time(text(window, "closes"))
-        whose = f"{named} of session {text(window, 'session')}"
+    yield "history", _history(status)
+    for session in status.current:
+        since = local_time(session.started or "")
+        yield "active", f"{printable(session.id)} since {since}"
+    window = status.undo_window
+    if window is not None:
+        until = local_time(window.closes or "")
+        whose = f"{window.tool} {window.call} of session {window.session}"
         yield "effects", printable(f"can be undone until {until}: {whose}")
-    disk = inner(document, "disk")
+    disk = status.disk
     yield (
         "disk",
-        f"{size(number(disk, 'bytes'))} used by gitshadow; the repository has"
-        f" {counted(number(disk, 'loose'), 'loose object')}"
-        f" and {counted(number(disk, 'packed'), 'pack')}",
+        f"{size(disk.bytes)} used by gitshadow; the repository has"
+        f" {counted(disk.loose, 'loose object')}"
+        f" and {counted(disk.packed, 'pack')}",
     )
-    tracked = number(inner(document, "coverage"), "tracked")
-    yield "recorded", counted(tracked, "file")
+    yield "recorded", counted(status.coverage.tracked, "file")
 
 
-def _history(document: Mapping[str, object]) -> str:
-    gaps = number(document, "gaps")
+def _history(status: StatusAnswer) -> str:
+    gaps = status.gaps
     more = f", {counted(gaps, 'gap')} (git agent-undo log --kind gap)" if gaps else ""
     return (
-        f"{counted(number(document, 'events'), 'event')} in"
-        f" {counted(number(document, 'sessions'), 'session')}{more}"
+        f"{counted(status.events, 'event')} in"
+        f" {counted(status.sessions, 'session')}{more}"
     )
 
 
-def _hook_texts(verdict: Mapping[str, object]) -> Iterator[str]:
-    found = rows(verdict, "hooks")
-    for row in found:
-        heard = text(row, "heard")
-        last = f"last event {local_time(heard)}" if heard else "no event received yet"
-        said = f"{text(row, 'agent')} ({text(row, 'scope')}): "
-        problem = text(row, "problem")
-        yield printable(said + (problem or f"installed, {last}"))
-    unhooked = texts(verdict, "unhooked")
-    if unhooked:
-        names = " ".join(printable(name) for name in unhooked)
+def _hook_texts(verdict: Protection) -> Iterator[str]:
+    for row in verdict.hooks or ():
+        last = (
+            f"last event {local_time(row.heard)}"
+            if row.heard
+            else "no event received yet"
+        )
+        said = f"{row.agent} ({row.scope}): "
+        yield printable(said + (row.problem or f"installed, {last}"))
+    if verdict.unhooked:
+        names = " ".join(printable(name) for name in verdict.unhooked)
         yield f"none for {names}: git agent-undo hooks install {names}"
-    elif not found:
+    elif not verdict.hooks:
         yield "none; no agent was found here"
 
 
-def _grouped(coverage: Mapping[str, object], view: View) -> Iterator[str]:
+def _grouped(coverage: Coverage, view: View) -> Iterator[str]:
     """Yield what is not covered, a line per reason with a few names."""
-    groups: dict[str, list[Mapping[str, object]]] = {}
-    for entry in rows(coverage, "excluded"):
-        groups.setdefault(text(entry, "reason"), []).append(entry)
+    groups: dict[str, list[ExcludedRow]] = {}
+    for entry in coverage.excluded:
+        groups.setdefault(entry.reason, []).append(entry)
     largest = sorted(groups, key=lambda reason: -len(groups[reason]))
     label = "not recorded"
     for reason in largest[:_GROUPS_SHOWN]:
         entries = groups[reason]
-        names = [view.path(text(one, "path")) for one in entries[:_NAMED]]
+        names = [view.path(one.path) for one in entries[:_NAMED]]
         rest = len(entries) - len(names)
         more = f" and {rest} more" if rest else ""
         said = f"{len(entries)} {printable(reason)}: {', '.join(names)}{more}"
@@ -147,76 +148,68 @@ def _grouped(coverage: Mapping[str, object], view: View) -> Iterator[str]:
         yield f"{'':<{_LABEL}}for the rules: git agent-undo status --all"
 
 
-def _each(coverage: Mapping[str, object], view: View) -> Iterator[str]:
-    for entry in rows(coverage, "excluded"):
-        rule = printable(text(entry, "rule"))
+def _each(coverage: Coverage, view: View) -> Iterator[str]:
+    for entry in coverage.excluded:
+        rule = printable(entry.rule or "")
         because = f" ({rule})" if rule else ""
-        count = number(entry, "count")
+        count = entry.count_
         many = f", {counted(count, 'entry', 'entries')}" if count > 1 else ""
-        path = view.path(text(entry, "path"))
-        yield f"not recorded: {path}: {printable(text(entry, 'reason'))}{because}{many}"
+        path = view.path(entry.path)
+        yield f"not recorded: {path}: {printable(entry.reason)}{because}{many}"
 
 
-def _hints(document: Mapping[str, object], view: View) -> Iterator[str]:
-    for warning in texts(document, "warnings"):
-        yield f"{view.paint('warning:', 'warn')} {printable(warning)}"
-    for hint in texts(document, "hints"):
+def _hints(hints: Sequence[str]) -> Iterator[str]:
+    for hint in hints:
         yield f"hint: {printable(hint)}"
 
 
-def init_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+def init_lines(answer: InitAnswer, view: View) -> Iterator[str]:
     """Yield what `init` did."""
-    files = number(document, "files")
-    root = printable(text(document, "root"))
-    if flag(document, "already"):
+    files, root = answer.files, printable(answer.root)
+    if answer.already:
         yield f"already recording {root} (rescanned {counted(files, 'file')})"
     else:
         yield f"recording {root}: {counted(files, 'file')}"
-    left_out = number(document, "excluded")
+    left_out = answer.excluded
     if left_out:
         yield f"not recorded: {counted(left_out, 'path')} (to list them: git agent-undo status)"
-    if not flag(document, "daemon"):
+    if not answer.daemon:
         yield (
             "no daemon: changes are recorded only at hooks and commands"
             " (to start it: git agent-undo start)"
         )
-    yield from _hints(document, view)
+    for warning in answer.warnings:
+        yield f"{view.paint('warning:', 'warn')} {printable(warning)}"
+    yield from _hints(answer.hints)
 
 
-def init_end_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+def init_end_lines(protection: InitProtection, view: View) -> Iterator[str]:
     """Yield what protects from now on, whom it is worth to tell of us, and what to type next."""
-    by = _by(texts(document, "by"))
+    by = _by(protection.by)
     if by:
         yield view.paint(f"protected by {by}", "good")
-    for row in rows(document, "waiting"):
-        agent, problem, fix = (
-            printable(text(row, key)) for key in ("agent", "problem", "fix")
-        )
+    for row in protection.waiting:
+        agent, problem, fix = map(printable, (row.agent, row.problem, row.fix or ""))
         yield view.paint(
             f"the hooks of {agent} do not run yet: {problem}: {fix}", "warn"
         )
-    names = ", ".join(printable(name) for name in texts(document, "unhooked"))
+    names = ", ".join(printable(name) for name in protection.unhooked)
     if names:
         yield f"no hooks for {names}, so authorship is a guess: git agent-undo hooks install"
     yield _NEXT
 
 
-def doctor_lines(document: Mapping[str, object], view: View) -> Iterator[str]:
+def doctor_lines(answer: DoctorAnswer, view: View) -> Iterator[str]:
     """Yield what was mended, then one line per check, with its remedy where it failed."""
-    yield from (f"fixed: {printable(said)}" for said in texts(document, "mended"))
-    checks = rows(document, "checks")
+    yield from (f"fixed: {printable(said)}" for said in answer.mended)
     failed = 0
-    for check in checks:
-        fine = flag(check, "ok")
-        failed += not fine
-        mark = view.paint("ok  ", "good") if fine else view.paint("warn", "warn")
-        name, message = (
-            printable(text(check, "name")),
-            printable(text(check, "message")),
-        )
+    for check in answer.checks:
+        failed += not check.ok
+        mark = view.paint("ok  ", "good") if check.ok else view.paint("warn", "warn")
+        name, message = printable(check.name), printable(check.message)
         said = f"{mark}  {name}: {message}" if message else f"{mark}  {name}"
         yield from view.fold(said, 6)
-        remedy = printable(text(check, "remedy"))
-        if remedy and not fine:
-            yield f"      hint: {remedy}"
+        if check.remedy and not check.ok:
+            yield f"      hint: {printable(check.remedy)}"
+    checks = answer.checks
     yield f"{failed} of {counted(len(checks), 'check')} failed" if failed else "healthy"

@@ -11,8 +11,9 @@ from gitshadow.api import run as run_verb
 from gitshadow.api.init import describe
 from gitshadow.maintenance import setup
 from gitshadow.maintenance.startup_repair import mend
-from gitshadow.messages.codec import encode
-from gitshadow.messages.sharing import BringBackAnswer
+from gitshadow.messages.codec import encode, parse
+from gitshadow.messages.sharing import BringBackAnswer, BringBackRequest
+from gitshadow.messages.status import InitRequest
 from gitshadow.messages.storage import DuAnswer, PackAnswer, ReindexAnswer
 from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.service import hook_intake, settings
@@ -173,8 +174,7 @@ def _bring_back(layout: Layout, params: Params) -> Document:
     """Bring the history back from a mirror, then look at everything."""
     from gitshadow.maintenance.reindex import bring_back
 
-    named = params.get("mirror")
-    done = bring_back(layout, os.environ, named if isinstance(named, str) else None)
+    done = bring_back(layout, os.environ, parse(BringBackRequest, params).mirror)
     context = _open(layout, LOCK_S)
     try:
         setup.forget_carried(context.workspace)
@@ -188,5 +188,6 @@ def _bring_back(layout: Layout, params: Params) -> Document:
 
 
 def _init(layout: Layout, params: Params) -> Document:
-    force = params.get("force") is True
-    return describe(layout, setup.initialise(layout, os.environ, force=force))
+    force = parse(InitRequest, params).force
+    done = setup.initialise(layout, os.environ, force=force)
+    return encode(describe(layout, done))

@@ -1,11 +1,13 @@
 """The verdict of `status`, from literal facts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from gitshadow.cli import main
-from gitshadow.commands.health import judge
+from gitshadow.commands import health
+from gitshadow.messages.codec import decode, encode
+from gitshadow.messages.status import HookRow, StatusAnswer
 from tests.support.shadow import Shadow
 
 STATUS: dict[str, object] = {
@@ -19,12 +21,31 @@ STATUS: dict[str, object] = {
     "last_gap": None,
     "heard": {"claude-code": "2026-11-21T08:00:00.000000Z"},
 }
-CLAUDE: dict[str, object] = {"agent": "claude-code", "state": "installed"}
+CLAUDE: dict[str, object] = {
+    "agent": "claude-code",
+    "scope": "user",
+    "state": "installed",
+    "path": "/p",
+    "problem": None,
+    "fix": None,
+}
 CODEX: dict[str, object] = {
+    **CLAUDE,
     "agent": "codex",
     "state": "untrusted",
     "fix": "approve them",
 }
+
+
+def judge(
+    status: Mapping[str, object],
+    hooks: Sequence[Mapping[str, object]],
+    unhooked: Sequence[str],
+    environ: Mapping[str, str],
+) -> dict[str, object]:
+    rows = [decode(HookRow, row) for row in hooks]
+    known = decode(StatusAnswer, status)
+    return encode(health.judge(known, rows, unhooked, environ))
 
 
 def said(

@@ -10,9 +10,15 @@ import pytest
 
 from gitshadow import commands
 from gitshadow.cli import group
-from gitshadow.messages.codec import decode
+from gitshadow.messages.codec import JsonObject, decode
 from gitshadow.messages.rows import SessionRow, TurnRow
 from gitshadow.messages.sharing import BringBackAnswer, PushAnswer
+from gitshadow.messages.status import (
+    DoctorAnswer,
+    InitAnswer,
+    Protection,
+    StatusAnswer,
+)
 from gitshadow.messages.storage import (
     DuAnswer,
     PackAnswer,
@@ -21,7 +27,6 @@ from gitshadow.messages.storage import (
     ReindexAnswer,
 )
 from gitshadow.render import effects, keep, purge, sharing, text
-from gitshadow.render.document import Document
 from gitshadow.render.status import doctor_lines, init_lines, status_lines
 from gitshadow.render.style import View
 
@@ -113,7 +118,7 @@ def lines_of_one() -> Iterator[str]:
     counts = dict.fromkeys(
         ("events", "sessions", "turns", "files", "gaps", "entries", "refs", "packs"), 1
     )
-    many: Document = {
+    many: JsonObject = {
         **one,
         **counts,
         "coverage": {"tracked": 1, "excluded": [{"path": "a", "count": 1}]},
@@ -134,8 +139,10 @@ def lines_of_one() -> Iterator[str]:
         "sessions": 1,
     }
     view = View()
-    for lines in (status_lines, init_lines, doctor_lines):
-        yield from lines(many, view)
+    verdict = decode(Protection, many)
+    yield from status_lines(decode(StatusAnswer, many), verdict, view)
+    yield from init_lines(decode(InitAnswer, many), view)
+    yield from doctor_lines(decode(DoctorAnswer, many), view)
     yield from keep.pack_lines(decode(PackAnswer, many), view)
     yield from keep.prune_lines(decode(PruneAnswer, many), view)
     yield from purge.purge_lines(decode(PurgeAnswer, many), view)

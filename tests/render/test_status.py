@@ -1,12 +1,17 @@
 """The state of things as text, from literal documents."""
 
-from gitshadow.render.status import (
-    doctor_lines,
-    init_end_lines,
-    init_lines,
-    size,
-    status_lines,
+from collections.abc import Mapping
+
+from gitshadow.messages.codec import decode
+from gitshadow.messages.status import (
+    DoctorAnswer,
+    InitAnswer,
+    InitProtection,
+    Protection,
+    StatusAnswer,
 )
+from gitshadow.render import status
+from gitshadow.render.status import size
 from gitshadow.render.style import View
 
 VERDICT: dict[str, object] = {
@@ -40,9 +45,31 @@ STATUS: dict[str, object] = {
 }
 
 
+def status_lines(
+    document: Mapping[str, object], view: View, *, whole: bool = False
+) -> list[str]:
+    known = decode(StatusAnswer, document) if "events" in document else None
+    protected = document["protected"]
+    assert isinstance(protected, dict)
+    verdict = decode(Protection, protected)
+    return list(status.status_lines(known, verdict, view, whole=whole))
+
+
+def init_lines(document: Mapping[str, object]) -> list[str]:
+    return list(status.init_lines(decode(InitAnswer, document), View()))
+
+
+def init_end_lines(document: Mapping[str, object]) -> list[str]:
+    return list(status.init_end_lines(decode(InitProtection, document), View()))
+
+
+def doctor_lines(document: Mapping[str, object]) -> list[str]:
+    return list(status.doctor_lines(decode(DoctorAnswer, document), View()))
+
+
 def test_status_answers_first_and_ends_with_what_to_type() -> None:
     """UX-05: protected right now, since when, by which hooks, what is not covered."""
-    assert list(status_lines(STATUS, View())) == [
+    assert status_lines(STATUS, View()) == [
         "protected: since 2026-11-21 07:00:00,"
         " by the daemon and the hooks of claude-code, codex",
         "worktree     /r",
@@ -59,7 +86,7 @@ def test_status_answers_first_and_ends_with_what_to_type() -> None:
 
 
 def test_status_names_each_uncovered_path_where_asked() -> None:
-    lines = list(status_lines(STATUS, View(), whole=True))
+    lines = status_lines(STATUS, View(), whole=True)
     assert lines[-2] == "not recorded: big: ignored (.gitignore:1:big), 4 entries"
 
 
@@ -67,7 +94,7 @@ def test_status_counts_what_is_not_covered_by_reason() -> None:
     left = [{"path": f"i{n}", "reason": "ignored"} for n in range(6)]
     left.insert(3, {"path": "big.bin", "reason": "too large"})
     coverage = {"tracked": 1, "excluded": left}
-    lines = list(status_lines({**STATUS, "coverage": coverage}, View()))
+    lines = status_lines({**STATUS, "coverage": coverage}, View())
     assert lines[-4:-2] == [
         "not recorded 6 ignored: i0, i1, i2, i3 and 2 more",
         "             1 too large: big.bin",
@@ -84,7 +111,7 @@ def test_status_fits_a_screen_whatever_there_is() -> None:
         "gaps": 2,
         "coverage": {"tracked": 1, "excluded": left},
     }
-    lines = list(status_lines(document, View(terminal=True, width=60)))
+    lines = status_lines(document, View(terminal=True, width=60))
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 60
 
@@ -98,7 +125,7 @@ def test_status_says_what_is_missing_before_what_is_there() -> None:
         "by": ["daemon"],
         "fix": "sudo sysctl x=1",
     }
-    lines = list(status_lines({**STATUS, "protected": verdict}, View()))
+    lines = status_lines({**STATUS, "protected": verdict}, View())
     assert lines[0] == (
         "partly protected: inotify has no watches left, so changes are detected late"
         " (by scanning) (recorded since 2026-11-21 07:00:00 by the daemon)"
@@ -108,7 +135,7 @@ def test_status_says_what_is_missing_before_what_is_there() -> None:
 
 def test_status_of_what_is_not_recorded_is_two_lines() -> None:
     verdict = {"state": "not", "why": "nothing is recorded in /r", "fix": "git x init"}
-    assert list(status_lines({"protected": verdict}, View())) == [
+    assert status_lines({"protected": verdict}, View()) == [
         "not protected: nothing is recorded in /r",
         "next: git x init",
     ]
@@ -122,7 +149,7 @@ def test_init_lines_warn_and_say_what_to_type_next() -> None:
         "daemon": True,
         "warnings": ["a mirror remote sends everything"],
     }
-    assert list(init_lines(document, View())) == [
+    assert init_lines(document) == [
         "recording /r: 3 files",
         "not recorded: 2 paths (to list them: git agent-undo status)",
         "warning: a mirror remote sends everything",
@@ -131,12 +158,12 @@ def test_init_lines_warn_and_say_what_to_type_next() -> None:
 
 def test_init_ends_with_what_protects_and_what_to_type_next() -> None:
     document = {"by": ["daemon", "claude-code"], "unhooked": ["codex", "gemini"]}
-    assert list(init_end_lines(document, View())) == [
+    assert init_end_lines(document) == [
         "protected by the daemon and the hooks of claude-code",
         "no hooks for codex, gemini, so authorship is a guess: git agent-undo hooks install",
         "if an agent goes wrong: git agent-undo oops",
     ]
-    assert list(init_end_lines({"by": [], "unhooked": []}, View())) == [
+    assert init_end_lines({"by": [], "unhooked": []}) == [
         "if an agent goes wrong: git agent-undo oops",
     ]
 
@@ -144,7 +171,7 @@ def test_init_ends_with_what_protects_and_what_to_type_next() -> None:
 def test_init_lines_of_a_second_run() -> None:
     """UX-08: the second run says that it only looked again."""
     document = {"root": "/r", "files": 3, "already": True, "daemon": True}
-    first = next(init_lines(document, View()))
+    first = init_lines(document)[0]
     assert first == "already recording /r (rescanned 3 files)"
 
 
@@ -154,7 +181,7 @@ def test_doctor_lines_never_say_healthy_beside_a_warning() -> None:
         {"name": "journal", "ok": True, "message": "version 1"},
         {"name": "daemon", "ok": False, "message": "gone", "remedy": "start it"},
     ]
-    assert list(doctor_lines({"checks": checks}, View())) == [
+    assert doctor_lines({"checks": checks}) == [
         "ok    journal: version 1",
         "warn  daemon: gone",
         "      hint: start it",
@@ -164,7 +191,7 @@ def test_doctor_lines_never_say_healthy_beside_a_warning() -> None:
 
 def test_doctor_lines_say_healthy_when_every_check_passes() -> None:
     checks = [{"name": "journal", "ok": True}]
-    assert list(doctor_lines({"checks": checks}, View())) == [
+    assert doctor_lines({"checks": checks}) == [
         "ok    journal",
         "healthy",
     ]
@@ -191,5 +218,5 @@ def test_status_lines_say_until_when_the_next_effect_can_be_undone() -> None:
     assert (
         "effects      can be undone until 2026-11-21 08:00:00:"
         " card.charge t-1.2 of session s-42"
-        in list(status_lines({**STATUS, "undo_window": window}, View()))
+        in status_lines({**STATUS, "undo_window": window}, View())
     )

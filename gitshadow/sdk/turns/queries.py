@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 
 from gitshadow.errors import UsageError
+from gitshadow.messages.codec import encode
 from gitshadow.query.rows import closing_row, rfc3339
 from gitshadow.sdk.turns import (
     call_outcome,
@@ -197,8 +198,8 @@ def attention_rows(
     closing = None if now_ns is None else saga.next_to_close(db, now_ns, session)
     if closing is not None:
         row = closing_row(closing)
-        said = f"can be undone until {row['closes']}"
-        yield {"what": "window", "state": "closes", "text": said, **row}
+        said = f"can be undone until {row.closes}"
+        yield {"what": "window", "state": "closes", "text": said, **encode(row)}
 
 
 def held_row(db: Db, held: Held, now_ns: int | None = None) -> Row:
