@@ -36,7 +36,6 @@ NOT_RECORDED = "not recorded"
 FOREIGN = frozenset((OTHER_REPOSITORY, SUBMODULE))
 _GIT = b".git"
 _GITIGNORE = b".gitignore"
-_TOP = RepoPath(b"")
 _KINDS = {0o140000: "socket", 0o010000: "fifo", 0o020000: "device", 0o060000: "device"}
 _KIND_MASK = 0o170000
 

@@ -288,11 +288,6 @@ class Watcher:
                 instance.stopping.set()
 
     @property
-    def watches(self) -> int:
-        """Return how many covered directories are watched."""
-        return len(_union(self._living()))
-
-    @property
     def instances(self) -> int:
         """Return how many instances are open, those that are about to end included."""
         return len(self._instances)

@@ -3,7 +3,7 @@
 Invariant: what is selected stays selected when rows come in above or below it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from rich.segment import Segment
@@ -94,11 +94,6 @@ class History(Listing):
     def block(self) -> Block | None:
         """Return the block under the cursor."""
         return self.line.block if self.line else None
-
-    @property
-    def blocks(self) -> Sequence[Block]:
-        """Return the loaded blocks, newest first."""
-        return [one.block for one in self._lines if one.block and not one.event]
 
     def select(self, key: str) -> bool:
         """Put the cursor on the line with a key; return whether there is one."""

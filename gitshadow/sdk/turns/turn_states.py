@@ -52,8 +52,3 @@ def advance(status: TurnStatus, event: TurnEvent) -> TurnStatus:
     if after is None:
         raise TurnClosed(f"could not {event} a turn that is {status}")
     return after
-
-
-def is_over(status: TurnStatus) -> bool:
-    """Tell whether nothing more happens to a turn by itself."""
-    return status not in (TurnStatus.OPEN, TurnStatus.ROLLING_BACK)
