@@ -13,10 +13,10 @@ from gitshadow.model import (
     Attribution,
     Burst,
     Confidence,
-    Event,
     EventKind,
     FileVersion,
     Oid,
+    PathChange,
     RepoPath,
     Session,
 )
@@ -90,9 +90,9 @@ def _session(number: int) -> Session:
     )
 
 
-def _event(number: int, tip: Oid, burst: int) -> Event:
+def _event(number: int, tip: Oid, burst: int) -> PathChange:
     session = _session(number // burst % 20)
-    return Event(
+    return PathChange(
         seq=number,
         ts_ns=1_700_000_000_000_000_000 + number * 1_000_000,
         worktree="main",

@@ -17,7 +17,7 @@ from gitshadow.messages.blame import (
     OwnerRow,
     RemovedLine,
 )
-from gitshadow.model import Event
+from gitshadow.model import PathChange
 from gitshadow.query.moments import moment_of, version_at
 from gitshadow.query.params import typed_path
 from gitshadow.query.rows import rfc3339
@@ -79,10 +79,9 @@ def _wish(context: RecorderContext, request: BlameRequest) -> BlameQuery:
 def _foreign(one: Removal) -> bool:
     """Tell a recorded line that somebody else took away."""
     theirs, ours = one.origin.owner.event, one.event.attribution
-    if theirs is None or theirs.attribution is None or ours is None:
+    if theirs is None or one.origin.owner.source is not OriginSource.EVENT:
         return False
-    recorded = one.origin.owner.source is OriginSource.EVENT
-    return recorded and theirs.attribution.session != ours.session
+    return theirs.attribution.session != ours.session
 
 
 class _Owners:
@@ -157,18 +156,18 @@ class _Owners:
         found = turns.get_turn(db, credit.session, credit.turn)
         return found.prompt if found is not None else None
 
-    def _shadow(self, row: OwnerRow, event: Event) -> OwnerRow:
+    def _shadow(self, row: OwnerRow, event: PathChange) -> OwnerRow:
         """Add the commit of an event and, if asked, what Git's porcelain prints of it."""
         row = row._replace(commit=event.commit)
-        if event.commit is None or not self._facts:
+        if not self._facts:
             return row
         try:
             info = self._ws.repo.commit(event.commit)
         except StoreError:
             return row
         row = row._replace(git=_facts(info))
-        if info.parents and event.before is not None and event.path is not None:
-            old = display_path(event.old_path or event.path)
+        if info.parents and event.before is not None:
+            old = display_path(event.path_before)
             row = row._replace(previous=(info.parents[0], old))
         return row
 

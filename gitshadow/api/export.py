@@ -17,7 +17,7 @@ from gitshadow.messages.exchange import (
     ExportTracesAnswer,
     LeftOut,
 )
-from gitshadow.model import Oid, RepoPath, Session
+from gitshadow.model import CommitEvent, Gap, Oid, RepoPath, Session
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store import machine
 from gitshadow.store.journal import events, sessions, turns
@@ -47,8 +47,8 @@ def export_events(
         lines.append(event_lines.header(machine.current(db)))
         lines += _context(db, _sessions(db, wanted.sessions, seqs))
     for event in page:
-        who = event.attribution
-        mine = not wanted.sessions or (who and who.session in wanted.sessions)
+        session = None if isinstance(event, Gap) else event.attribution.session
+        mine = not wanted.sessions or session in wanted.sessions
         if mine and (seqs is None or event.seq in seqs):
             lines.append(event_lines.event_line(event))
     more = page[-1].seq if len(page) == _PAGE else None
@@ -61,7 +61,9 @@ def _sessions(
     found = sessions.all_sessions(db)[::-1]
     if seqs is not None:
         rows = (events.get(db, seq) for seq in seqs)
-        wrote = {row.attribution.session for row in rows if row and row.attribution}
+        wrote = {
+            one.attribution.session for one in rows if isinstance(one, CommitEvent)
+        }
         found = [one for one in found if one.id in wrote]
     return [one for one in found if not wanted or one.id in wanted]
 

@@ -14,7 +14,7 @@ from gitshadow.messages.lists import (
     TurnsRequest,
 )
 from gitshadow.messages.rows import EventRow, SessionRow, TurnRow
-from gitshadow.model import Chain, Event, EventKind
+from gitshadow.model import Chain, Event, EventKind, Gap
 from gitshadow.query.params import typed_paths
 from gitshadow.query.resolve import session_of
 from gitshadow.query.rows import (
@@ -72,10 +72,9 @@ def _with_prompts(
     known: dict[tuple[str, str], str | None] = {}
 
     def prompt_of(event: Event) -> str | None:
-        who = event.attribution
-        if who is None or who.turn is None:
+        if isinstance(event, Gap) or event.attribution.turn is None:
             return None
-        key = (who.session, who.turn)
+        key = (event.attribution.session, event.attribution.turn)
         if key not in known:
             turn = turn_journal.get_turn(db, *key)
             known[key] = _beginning(turn.prompt) if turn and turn.prompt else None

@@ -5,7 +5,7 @@ from gitshadow.attribution.process import ProcessId
 from gitshadow.errors import UsageError
 from gitshadow.messages.codec import encode
 from gitshadow.messages.undo import FileUndoRequest
-from gitshadow.model import EventKind, OpKind
+from gitshadow.model import EventKind, OpKind, PathChange
 from gitshadow.query import params as read
 from gitshadow.query.resolve import Own, own_of, own_thing, sessions_above
 from gitshadow.query.rows import event_row, rfc3339
@@ -62,7 +62,8 @@ def own_changes(context: RecorderContext, params: Params) -> Document:
     undone = Undone(ws.db, ws.layout.worktree)
     rows: list[Document] = []
     for event in events.rows(ws.db, wanted):
-        op, full = undone.by(event), encode(event_row(event))
+        op = undone.by(event) if isinstance(event, PathChange) else None
+        full = encode(event_row(event))
         told = {name: full[name] for name in _TOLD if name in full}
         rows.append({**told, "undone_by": op.id if op is not None else None})
     return {"session": own.session.id, "rows": rows, "limit": limit}

@@ -85,9 +85,9 @@ def _recorded_before(
     ws = context.workspace
     for path in paths:
         chosen = EventFilter(limit=1, paths=(path,), worktree=ws.layout.worktree)
-        for row in events.rows(ws.db, chosen):
+        for row in events.changes(ws.db, chosen):
             who = row.attribution
-            if row.path != path or row.seq > before or who is None:
+            if row.path != path or row.seq > before:
                 continue
             if who.session != session:
                 shown = credited(who)

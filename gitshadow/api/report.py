@@ -14,7 +14,17 @@ from gitshadow.api import Document, Params
 from gitshadow.api.status import excluded_rows
 from gitshadow.errors import UsageError
 from gitshadow.messages.codec import encode
-from gitshadow.model import Actor, Confidence, Event, EventKind, Op, RepoPath, Session
+from gitshadow.model import (
+    Actor,
+    Confidence,
+    Event,
+    Gap,
+    HeadChange,
+    Op,
+    PathChange,
+    RepoPath,
+    Session,
+)
 from gitshadow.query import params as read
 from gitshadow.query.resolve import session_of
 from gitshadow.query.rows import Row, event_row, op_row, rfc3339, session_row
@@ -50,7 +60,7 @@ def report(context: RecorderContext, params: Params) -> Document:
     others = [e for e in around if is_write(e) and not _is_of(story, e)]
     taken = _ops(context, story)
     in_steps, in_files = Patchwork(ws.repo), Patchwork(ws.repo)
-    rare = [e for e in around if e.kind in (EventKind.GAP, EventKind.HEAD)]
+    rare = [e for e in around if isinstance(e, Gap | HeadChange)]
     undone_by = standing(ws.db).undone_by
     document: Document = {
         "version": 1,
@@ -140,9 +150,8 @@ def _around(context: RecorderContext, story: Story, lanes: Lanes) -> list[Event]
     return events.rows(context.workspace.db, chosen)[::-1]
 
 
-def _is_of(story: Story, event: Event) -> bool:
-    who = event.attribution
-    return who is not None and who.session in story.members
+def _is_of(story: Story, event: PathChange) -> bool:
+    return event.attribution.session in story.members
 
 
 def _ops(context: RecorderContext, story: Story) -> list[Op]:
@@ -185,23 +194,26 @@ def _steps(context: RecorderContext, story: Story, op: Op) -> list[int]:
     return story.places(event for event in story.events if unit.holds(event))
 
 
-def _unsure(story: Story, others: Sequence[Event]) -> list[Row]:
+def _unsure(story: Story, others: Sequence[PathChange]) -> list[Row]:
     """Return writes that may be somebody else's, and those of others that may be its own."""
     mine = [
         {**encode(event_row(event)), "whose": "recorded as its own"}
         for event in story.events
-        if event.attribution and event.attribution.confidence in _UNSURE
+        if event.attribution.confidence in _UNSURE
     ]
     theirs = [
         {**encode(event_row(event)), "whose": "recorded as another author's"}
         for event in others
-        if event.attribution and set(event.attribution.candidates) & set(story.members)
+        if set(event.attribution.candidates) & set(story.members)
     ]
     return [*mine, *theirs][:LISTED]
 
 
 def _not_covered(
-    context: RecorderContext, story: Story, lanes: Lanes, rare: Sequence[Event]
+    context: RecorderContext,
+    story: Story,
+    lanes: Lanes,
+    rare: Sequence[Gap | HeadChange],
 ) -> Row:
     ws = context.workspace
     touched = Counter(
@@ -213,9 +225,9 @@ def _not_covered(
     )
     excluded = excluded_rows(context)
     return {
-        "gaps": [
-            encode(event_row(event)) for event in rare if event.kind is EventKind.GAP
-        ][:LISTED],
+        "gaps": [encode(event_row(event)) for event in rare if isinstance(event, Gap)][
+            :LISTED
+        ],
         "touched": [
             {"path": path, "why": why, "count": count}
             for (path, why), count in sorted(touched.items())[:LISTED]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gitshadow.messages.rows import EventRow
 from gitshadow.messages.show import CommitRow, ShowAnswer, ShowRequest, Thing
-from gitshadow.model import Burst, Call, Event, Op, Session, Turn
+from gitshadow.model import Burst, Call, Event, Gap, Op, Session, Turn
 from gitshadow.query.params import typed_paths
 from gitshadow.query.resolve import (
     Recorded,
@@ -91,10 +91,10 @@ def _show_commit(context: RecorderContext, commit: Recorded) -> ShowAnswer:
 
 def _prompt(context: RecorderContext, event: Event) -> str | None:
     """Return what the agent had been told when it wrote, where that is known."""
-    who = event.attribution
-    if who is None or who.turn is None:
+    if isinstance(event, Gap) or event.attribution.turn is None:
         return None
-    turn = turns.get_turn(context.workspace.db, who.session, who.turn)
+    session, turn_id = event.attribution.session, event.attribution.turn
+    turn = turns.get_turn(context.workspace.db, session, turn_id)
     return None if turn is None else turn.prompt
 
 
@@ -137,7 +137,7 @@ def _with_patch(
     answer: ShowAnswer,
     request: ShowRequest,
 ) -> ShowAnswer:
-    changed = [row for row in found if row.path is not None and row.commit is not None]
+    changed = events.path_changes(found)
     if not changed:
         return answer._replace(diff=None)
     deltas = net_deltas(changed)

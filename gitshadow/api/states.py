@@ -77,7 +77,7 @@ def _deltas(context: RecorderContext, request: DiffRequest) -> list[Delta]:
     unit = _unit_named(context, request.of)
     if request.session is not None:
         session = session_of(ws.db, request.session)
-        rows = events.rows(ws.db, EventFilter(sessions=(session.id,)))
+        rows = events.changes(ws.db, EventFilter(sessions=(session.id,)))
         return net_deltas(rows[::-1])
     if unit is not None:
         mine = events_of(ws.db, ws.layout.worktree, unit_of(ws.db, unit))

@@ -19,7 +19,7 @@ from gitshadow.messages.stats import (
     StatsRequest,
     UnknownShare,
 )
-from gitshadow.model import Actor, Event
+from gitshadow.model import Actor, PathChange
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import sessions, turns
 from gitshadow.store.journal.db import Db
@@ -62,9 +62,8 @@ def stats(context: RecorderContext, request: StatsRequest) -> StatsAnswer:
     )
 
 
-def _model(db: Db, event: Event) -> str | None:
-    who = event.attribution
-    return None if who is None else sessions.model_at(db, who.session, event.ts_ns)
+def _model(db: Db, event: PathChange) -> str | None:
+    return sessions.model_at(db, event.attribution.session, event.ts_ns)
 
 
 def _part(lines: int, shares: Shares) -> tuple[int, float]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from gitshadow.attribution.process import ProcessId, Relation, command_line, relations
-from gitshadow.model import Event
+from gitshadow.model import PathChange
 
 _TRAILER = re.compile(rb"^co-authored-by:([^\n]*)$", re.IGNORECASE | re.MULTILINE)
 _MAIL = re.compile(rb"<([^<>]*)>\s*$")
@@ -74,10 +74,9 @@ def _agent(person: bytes) -> str | None:
     return next((who for end, who in _NAMES.items() if name.endswith(end)), None)
 
 
-def is_by_hooks(event: Event) -> bool:
+def is_by_hooks(event: PathChange) -> bool:
     """Return whether an event was put down to the hooks of a commit."""
-    who = event.attribution
-    return who is not None and who.reason in _HOOK_REASONS
+    return event.attribution.reason in _HOOK_REASONS
 
 
 def hooks_at(root: str, proc: str = "/proc") -> ProcessId | None:

@@ -129,7 +129,7 @@ def begin_at_writes(db: Db, session: str, call_id: str) -> Doubt | None:
     wanted = events.EventFilter(
         sessions=(session,), call=call_id, paths=call.paths, worktree=call.worktree
     )
-    newest = {row.path: row.ts_ns for row in reversed(events.rows(db, wanted))}
+    newest = {row.path: row.ts_ns for row in reversed(events.changes(db, wanted))}
     began_ns = min(newest.values(), default=0) - EARLY_NS
     if began_ns <= call.opened_ns:
         return None

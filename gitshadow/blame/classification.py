@@ -13,7 +13,7 @@ from gitshadow.attribution.commits import agent_named
 from gitshadow.blame.file_blame import BlameQuery, Blaming
 from gitshadow.blame.owners import Origin, OriginSource, Owner
 from gitshadow.errors import StoreError, UsageError
-from gitshadow.model import Actor, Confidence, Event, Oid, RepoPath
+from gitshadow.model import Actor, Confidence, Oid, PathChange, RepoPath
 from gitshadow.recording.context import Others
 from gitshadow.store.journal import blame
 from gitshadow.store.journal.blame import WHOLE_COMMIT, ClaimRow
@@ -34,18 +34,18 @@ class Foreign:
     def __init__(self, others: Others) -> None:
         self._others = others
         self._lines: dict[tuple[str, Oid, RepoPath], Mapping[int, Origin]] = {}
-        self._machines: dict[int, tuple[Event, str]] = {}
+        self._machines: dict[int, tuple[PathChange, str]] = {}
 
-    def event(self, origin: Origin) -> Event | None:
+    def event(self, origin: Origin) -> PathChange | None:
         """Return the recorded write that brought a line of a commit; None for none known."""
         return self._asked(origin, frozenset())
 
-    def machine(self, event: Event) -> str | None:
+    def machine(self, event: PathChange) -> str | None:
         """Return where a write was recorded; None for here."""
         found = self._machines.get(id(event))
         return None if found is None else found[1]
 
-    def _asked(self, origin: Origin, asked: frozenset[str]) -> Event | None:
+    def _asked(self, origin: Origin, asked: frozenset[str]) -> PathChange | None:
         """Ask each machine once; what one has of another, as a commit too, is asked there."""
         owner = origin.owner
         if owner.source is not OriginSource.COMMIT or owner.commit is None:
@@ -104,7 +104,7 @@ class Credit:
     call: str | None = None
     tool: str | None = None
     candidates: tuple[str, ...] = ()
-    event: Event | None = None
+    event: PathChange | None = None
     commit: Oid | None = None
     claim: ClaimRow | None = None
     machine: str | None = None
@@ -154,7 +154,7 @@ class Crediting:
             return self._by_commit(owner.commit)
         return _unknown(owner.note or "", owner.commit)
 
-    def _by_fetched(self, event: Event) -> Credit:
+    def _by_fetched(self, event: PathChange) -> Credit:
         """Return who is credited with a write that another machine recorded."""
         if id(event) not in self._fetched:
             where = self._elsewhere.machine(event)
@@ -227,16 +227,9 @@ def _by_claim(claim: ClaimRow, commit: Oid | None) -> Credit:
     )
 
 
-def by_event(event: Event) -> Credit:
+def by_event(event: PathChange) -> Credit:
     """Return who is credited with a recorded write."""
     claim = event.attribution
-    if claim is None:
-        return Credit(
-            actor=Actor.UNKNOWN,
-            confidence=Confidence.UNKNOWN,
-            reason=event.note or "",
-            event=event,
-        )
     if claim.is_maybe:  # a gap is acceptable, a wrong author is not
         return Credit(
             actor=Actor.UNKNOWN,

@@ -35,7 +35,7 @@ from gitshadow.blame.replay_cache import Resuming
 from gitshadow.blame.rewrites import Rewrites
 from gitshadow.blame.snapshots import DoubtError
 from gitshadow.errors import UsageError
-from gitshadow.model import Event, FileVersion, Oid, RepoPath
+from gitshadow.model import FileVersion, Oid, PathChange, RepoPath
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import events
 from gitshadow.store.refs import display_path
@@ -73,12 +73,12 @@ def laid_over(
 class CopySource(NamedTuple):
     """Store a state to look in for lines that an event added; `is_own`: of the file itself."""
 
-    event: Event
+    event: PathChange
     state: BlamedContent
     is_own: bool
 
 
-Places = Callable[[Sequence[Event]], Iterable[CopySource]]
+Places = Callable[[Sequence[PathChange]], Iterable[CopySource]]
 """Give the states to look in for what some events added; of one event its own file's first."""
 
 
@@ -88,7 +88,7 @@ def traced(data: bytes, vector: Vector, places: Places) -> Vector:
     weights = (len(line.translate(None, _NOT_ALNUM)) for line in lines)
     sums, left = list(accumulate(weights, initial=0)), _MOST_STEPS
     runs: dict[int, list[tuple[int, int]]] = {}
-    asked: dict[int, Event] = {}
+    asked: dict[int, PathChange] = {}
     for start, end in _runs(vector):
         event = vector[start].owner.event
         if event is not None and sums[end] - sums[start] >= _LEAST_IN_OWN:
@@ -238,7 +238,7 @@ class Blaming:
         """Tell a wish whose replay is everybody's, so that snapshots serve it."""
         return not (self._wish.removed or self._wish.ignore_space)
 
-    def _answered(self, replay: Replay, first: Event | None) -> Blamed:
+    def _answered(self, replay: Replay, first: PathChange | None) -> Blamed:
         ground = GitOrigins(self._past, replay.read, self._diff, replay.rewrites, first)
         data, vector = self._content(replay)
         vector = ground.settle(vector)
@@ -246,12 +246,12 @@ class Blaming:
             vector = ground.settle(traced(data, vector, self._places))
         return Blamed(data, vector, ground, replay.removals or [])
 
-    def _history(self, path: RepoPath) -> list[Event]:
+    def _history(self, path: RepoPath) -> list[PathChange]:
         rows = events.history(self._ws.db, None, (path,), 0)
         seq = self._wish.seq
         return [row for row in rows if seq is None or row.seq <= seq]
 
-    def _taken_back(self, history: list[Event]) -> dict[str, frozenset[int]]:
+    def _taken_back(self, history: list[PathChange]) -> dict[str, frozenset[int]]:
         return {
             op: frozenset(row.seq for row in history if unit.holds(row))
             for op, unit in undoings_of(self._ws.db, history).items()
@@ -338,36 +338,39 @@ class Blaming:
         return FileVersion(blob, 0o100644)
 
     def _untouched(
-        self, replay: Replay, version: FileVersion | None, row: Event | None = None
+        self, replay: Replay, version: FileVersion | None, row: PathChange | None = None
     ) -> BlamedContent | None:
         """Return a state that nothing recorded made, as far as the replay knows."""
         if version is None:
             return None
-        path = self._wish.path if row is None else _name_before(row)
+        path = self._wish.path if row is None else row.path_before
         owner = Owner(
             source=OriginSource.GROUND, path=path, event=row, content=version.oid
         )
         return replay.state_of(version, owner)
 
-    def _places(self, asked: Sequence[Event]) -> Iterator[CopySource]:
+    def _places(self, asked: Sequence[PathChange]) -> Iterator[CopySource]:
         """Yield what the files of each event's burst held right before it, its own first."""
-        own: dict[RepoPath, list[tuple[Event, Event]]] = {}
+        own: dict[RepoPath, list[tuple[PathChange, PathChange]]] = {}
         for event in asked:
-            own.setdefault(_name_before(event), []).append((event, event))
+            own.setdefault(event.path_before, []).append((event, event))
         yield from self._states_before(own, is_own=True)
-        others: dict[RepoPath, list[tuple[Event, Event]]] = {}
-        bursts: dict[tuple[str, str | None], list[Event]] = {}
+        others: dict[RepoPath, list[tuple[PathChange, PathChange]]] = {}
+        bursts: dict[tuple[str, str | None], list[PathChange]] = {}
         for event in asked:
             key = event.worktree, event.burst
             if key not in bursts:
                 bursts[key] = self._firsts(event)
             for row in bursts[key]:
-                if _name_before(row) != _name_before(event):
-                    others.setdefault(_name_before(row), []).append((row, event))
+                if row.path_before != event.path_before:
+                    others.setdefault(row.path_before, []).append((row, event))
         yield from self._states_before(others, is_own=False)
 
     def _states_before(
-        self, wanted: Mapping[RepoPath, list[tuple[Event, Event]]], *, is_own: bool
+        self,
+        wanted: Mapping[RepoPath, list[tuple[PathChange, PathChange]]],
+        *,
+        is_own: bool,
     ) -> Iterator[CopySource]:
         """Replay each file once; yield its state before a row, and before the event."""
         for path, pairs in wanted.items():
@@ -383,27 +386,20 @@ class Blaming:
                 if state is not None:
                     yield CopySource(event, state, is_own)
 
-    def _firsts(self, event: Event) -> list[Event]:
+    def _firsts(self, event: PathChange) -> list[PathChange]:
         """Return the first event of each file in an event's burst, as many as are looked at."""
         if event.burst is None:
             return []
         wanted = events.EventFilter(worktree=event.worktree, burst=event.burst)
-        first: dict[RepoPath, Event] = {}
-        for row in sorted(events.rows(self._ws.db, wanted), key=_seq):
-            if row.path is not None:
-                first.setdefault(_name_before(row), row)
+        first: dict[RepoPath, PathChange] = {}
+        for row in sorted(events.changes(self._ws.db, wanted), key=_seq):
+            first.setdefault(row.path_before, row)
         return list(first.values())[:_MOST_SOURCES]
 
 
-def _seq(event: Event) -> int:
+def _seq(event: PathChange) -> int:
     return event.seq
 
 
-def _first_seq(pair: tuple[Event, Event]) -> int:
+def _first_seq(pair: tuple[PathChange, PathChange]) -> int:
     return min(pair[0].seq, pair[1].seq)
-
-
-def _name_before(event: Event) -> RepoPath:
-    name = event.old_path or event.path
-    assert name is not None
-    return name

@@ -26,7 +26,7 @@ from gitshadow.blame.owners import (
 )
 from gitshadow.blame.rewrites import HeadHistory, Rewrites, change_of
 from gitshadow.errors import StoreError
-from gitshadow.model import Actor, Confidence, Event, Oid, RepoPath
+from gitshadow.model import Actor, Confidence, Oid, PathChange, RepoPath
 
 GONE = "Git wrote it, but its commit cannot be found"
 BEFORE = "it was already there, uncommitted, when recording began"
@@ -38,7 +38,7 @@ SILENT = "git blame gave no author"
 class CommitHistory(HeadHistory, Protocol):
     """Look up commits and their lines in Git, besides what `HeadHistory` does."""
 
-    def began(self, event: Event | None) -> Oid | None:
+    def began(self, event: PathChange | None) -> Oid | None:
         """Return the commit on which the session of an event began; HEAD's for None."""
         ...
 
@@ -86,7 +86,7 @@ class GitOrigins:
     read: Callable[[Oid], bytes]
     diff: Diff
     rewrites: Rewrites
-    first: Event | None = None
+    first: PathChange | None = None
     _answers: dict[int, tuple[Owner, Vector]] = field(default_factory=dict)
     _owners: dict[tuple[Oid, RepoPath], Owner] = field(default_factory=dict)
     _asking: set[int] = field(default_factory=set)
@@ -273,7 +273,7 @@ def _nobody(owner: Owner, why: str) -> Owner:
     )
 
 
-def _is_agents(event: Event | None) -> bool:
+def _is_agents(event: PathChange | None) -> bool:
     """Return whether HEAD moved inside the only open window of an agent's tool."""
     who = event.attribution if event is not None else None
     return who is not None and (who.actor, who.confidence) == (

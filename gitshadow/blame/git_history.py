@@ -13,7 +13,15 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
-from gitshadow.model import GITLINK_MODE, TREE_MODE, Event, EventKind, Oid, RepoPath
+from gitshadow.model import (
+    GITLINK_MODE,
+    TREE_MODE,
+    Baseline,
+    EventKind,
+    Oid,
+    PathChange,
+    RepoPath,
+)
 from gitshadow.store.git import Git
 from gitshadow.store.journal import events
 from gitshadow.store.journal.db import Db
@@ -173,9 +181,9 @@ class GitPast:
             self._blobs[commit, path] = self._entry(commit, path)
         return self._blobs[commit, path]
 
-    def began(self, event: Event | None) -> Oid | None:
+    def began(self, event: PathChange | None) -> Oid | None:
         """Return the commit on which the session of an event began; HEAD's for None."""
-        if event is None or event.attribution is None:
+        if event is None:
             return self.repo.head()[1]
         wanted = EventFilter(
             sessions=(event.attribution.session,),
@@ -184,7 +192,7 @@ class GitPast:
             limit=1,
         )
         for row in events.rows(self.db, wanted):
-            if row.commit is not None:
+            if isinstance(row, Baseline):
                 return self._parent(row.commit)
         return None
 

@@ -14,7 +14,7 @@ from gitshadow.blame.classification import Credit
 from gitshadow.blame.line_owners import FileOwners, Owning
 from gitshadow.blame.owners import count_lines, whole
 from gitshadow.errors import StoreError
-from gitshadow.model import GITLINK_MODE, LINK_MODE, Actor, Event, Oid, RepoPath
+from gitshadow.model import GITLINK_MODE, LINK_MODE, Actor, Oid, PathChange, RepoPath
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.git import TreeDelta
 from gitshadow.store.line_diff import is_binary
@@ -27,7 +27,7 @@ BINARY = "binary"
 LONG = "it has a line of more than 64 KiB"
 MISSING = "its content is missing from the object store"
 _LONGEST_LINE = 65_536
-ModelOf = Callable[[Event], str | None]
+ModelOf = Callable[[PathChange], str | None]
 """Return the model that an event's session named last before it."""
 
 

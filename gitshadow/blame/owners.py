@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from gitshadow.model import Event, Oid, RepoPath
+from gitshadow.model import Oid, PathChange, RepoPath
 from gitshadow.store.line_diff import Hunk
 
 Diff = Callable[[bytes, bytes], Sequence[Hunk]]
@@ -44,7 +44,7 @@ class Owner:
 
     source: OriginSource
     path: RepoPath
-    event: Event | None = None
+    event: PathChange | None = None
     commit: Oid | None = None
     content: Oid | None = None
     switched: bool = False

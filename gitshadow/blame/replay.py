@@ -26,7 +26,14 @@ from gitshadow.blame.owners import (
 from gitshadow.blame.rewrites import Rewrites
 from gitshadow.blame.snapshots import BlameSnapshot, Place, Read
 from gitshadow.errors import StoreError
-from gitshadow.model import Confidence, Event, EventKind, FileVersion, Oid, RepoPath
+from gitshadow.model import (
+    Confidence,
+    EventKind,
+    FileVersion,
+    Oid,
+    PathChange,
+    RepoPath,
+)
 from gitshadow.store.line_diff import Hunk
 
 MISSED = "an earlier change of this file was not recorded"
@@ -40,7 +47,7 @@ BROUGHT = "an undo wrote it, and its earlier author is unknown"
 class Removal:
     """Store a line that one event took away from the state before it."""
 
-    event: Event
+    event: PathChange
     origin: Origin
     text: bytes
 
@@ -82,11 +89,10 @@ class Replay:
         before = self.rewrites.marked(self._contents)
         return BlameSnapshot(at=dict(self._at), newest=newest, before=before)
 
-    def feed(self, events: Sequence[Event]) -> None:
+    def feed(self, events: Sequence[PathChange]) -> None:
         """Take events, in ascending order."""
         for event in events:
-            if event.path is not None and event.kind is not EventKind.GAP:
-                self._take(event, event.path)
+            self._take(event)
 
     def state_of(self, version: FileVersion, owner: Owner) -> BlamedContent | None:
         """Return a content whose lines one owner brought; None where it is missing."""
@@ -96,8 +102,8 @@ class Replay:
             return None
         return BlamedContent(version.oid, data, fresh(owner, count_lines(data)))
 
-    def _take(self, event: Event, path: RepoPath) -> None:
-        source = (event.worktree, event.old_path or path)
+    def _take(self, event: PathChange) -> None:
+        source = (event.worktree, event.path_before)
         sides = (event.before, event.after)
         self._contents.update(side.oid for side in sides if side is not None)
         if event.kind is EventKind.COVERAGE:
@@ -113,9 +119,9 @@ class Replay:
                 self._left[source] = prior
             self._note(event, prior, None, None)
             return
-        made = self._made(event, path, prior)
+        made = self._made(event, event.after.oid, prior)
         if made is not None:
-            self._at[(event.worktree, path)] = made
+            self._at[(event.worktree, event.path)] = made
             self.rewrites.seen(event, made)
 
     def _wanted(self) -> frozenset[int]:
@@ -123,7 +129,7 @@ class Replay:
             self._saved = frozenset().union(*self.taken_back.values())
         return self._saved
 
-    def _found(self, event: Event, source: Place) -> BlamedContent | None:
+    def _found(self, event: PathChange, source: Place) -> BlamedContent | None:
         """Return what the event found, with its owners."""
         state = self._at.get(source)
         if event.before is None:
@@ -153,102 +159,112 @@ class Replay:
         )
 
     def _made(
-        self, event: Event, path: RepoPath, prior: BlamedContent | None
+        self, event: PathChange, oid: Oid, prior: BlamedContent | None
     ) -> BlamedContent | None:
-        after = event.after
-        assert after is not None
-        if prior is not None and prior.oid == after.oid:
+        """Return the content that an event left, with its owners; None if it is missing."""
+        if prior is not None and prior.oid == oid:
             return prior
         try:
-            data = self.read(after.oid)
+            data = self.read(oid)
         except StoreError:
             return None
         if event.before is not None and prior is None:
-            lost = Owner(source=OriginSource.UNKNOWN, path=path, event=event, note=LOST)
-            return BlamedContent(after.oid, data, fresh(lost, count_lines(data)))
+            lost = Owner(
+                source=OriginSource.UNKNOWN, path=event.path, event=event, note=LOST
+            )
+            return BlamedContent(oid, data, fresh(lost, count_lines(data)))
         if event.kind is EventKind.COVERAGE:
-            return self._entered(event, path, data)
+            return self._entered(event, oid, data)
         if event.kind is EventKind.RESTORE and event.op is not None:
-            return self._restored(event, path, prior, data)
+            sources = self._sources(event, event.op)
+            return self._restored(event, oid, prior, data, sources)
         if event.switched:
-            return self._switched(event, path, prior, data)
-        return self._written(event, path, prior, data)
+            return self._switched(event, oid, prior, data)
+        return self._written(event, oid, prior, data)
 
     def _written(
-        self, event: Event, path: RepoPath, prior: BlamedContent | None, data: bytes
+        self,
+        event: PathChange,
+        oid: Oid,
+        prior: BlamedContent | None,
+        data: bytes,
     ) -> BlamedContent:
-        assert event.after is not None
         may_be_git = not _is_certain(event)
         if may_be_git:
-            known = self.rewrites.returned(event, path, prior, data)
+            known = self.rewrites.returned(event, prior, data)
             if known is not None:
                 self._note(event, prior, known.data, None)
                 return known
         old = prior.data if prior is not None else b""
         hunks = self._hunks(old, data)
-        owner = Owner(source=OriginSource.EVENT, path=path, event=event)
+        owner = Owner(source=OriginSource.EVENT, path=event.path, event=event)
         vector = carried(prior.vector if prior is not None else [], hunks, owner)
         if may_be_git and prior is not None:
-            self.rewrites.bring_back(path, prior, data, (hunks, vector))
-            _open_conflicts(event, path, data, vector)
+            self.rewrites.bring_back(event.path, prior, data, (hunks, vector))
+            _open_conflicts(event, data, vector)
         self.rewrites.wrote(_added(owner, vector, data, hunks))
         self._note(event, prior, data, hunks)
-        return BlamedContent(event.after.oid, data, vector)
+        return BlamedContent(oid, data, vector)
 
     def _switched(
-        self, event: Event, path: RepoPath, prior: BlamedContent | None, data: bytes
+        self,
+        event: PathChange,
+        oid: Oid,
+        prior: BlamedContent | None,
+        data: bytes,
     ) -> BlamedContent:
-        assert event.after is not None
-        known = self.rewrites.known(event.after.oid)
+        known = self.rewrites.known(oid)
         if known is not None:
             return known
         if prior is not None and whole(prior.data) == whole(data):
-            return BlamedContent(event.after.oid, data, prior.vector)
+            return BlamedContent(oid, data, prior.vector)
         owner = Owner(
             source=OriginSource.GROUND,
-            path=path,
+            path=event.path,
             event=event,
-            content=event.after.oid,
+            content=oid,
             switched=True,
         )
-        made = BlamedContent(event.after.oid, data, fresh(owner, count_lines(data)))
+        made = BlamedContent(oid, data, fresh(owner, count_lines(data)))
         self.rewrites.ground(made)
         return made
 
-    def _entered(self, event: Event, path: RepoPath, data: bytes) -> BlamedContent:
+    def _entered(self, event: PathChange, oid: Oid, data: bytes) -> BlamedContent:
         """Take a path that comes under recording: what is new in it came unseen."""
-        assert event.after is not None
-        left = self._left.pop((event.worktree, path), None)
+        left = self._left.pop((event.worktree, event.path), None)
         if left is None:
             owner = Owner(
                 source=OriginSource.GROUND,
-                path=path,
+                path=event.path,
                 event=event,
-                content=event.after.oid,
+                content=oid,
             )
-            made = BlamedContent(event.after.oid, data, fresh(owner, count_lines(data)))
+            made = BlamedContent(oid, data, fresh(owner, count_lines(data)))
             self.rewrites.ground(made)
             return made
         owner = Owner(
-            source=OriginSource.UNKNOWN, path=path, event=event, note=UNCOVERED
+            source=OriginSource.UNKNOWN, path=event.path, event=event, note=UNCOVERED
         )
         hunks = self._hunks(left.data, data)
-        return BlamedContent(event.after.oid, data, carried(left.vector, hunks, owner))
+        return BlamedContent(oid, data, carried(left.vector, hunks, owner))
 
     def _restored(
-        self, event: Event, path: RepoPath, prior: BlamedContent | None, data: bytes
+        self,
+        event: PathChange,
+        oid: Oid,
+        prior: BlamedContent | None,
+        data: bytes,
+        sources: Sequence[BlamedContent],
     ) -> BlamedContent:
         """Give every line that an op brought back the origin that it had."""
-        assert event.after is not None
-        sources = self._sources(event, path)
         for source in sources:
-            if source.oid == event.after.oid:
+            if source.oid == oid:
                 return source
-        known = self.rewrites.known(event.after.oid)
+        known = self.rewrites.known(oid)
         if known is not None:
             return known
         nobody = Owner(
-            source=OriginSource.UNKNOWN, path=path, event=event, note=BROUGHT
+            source=OriginSource.UNKNOWN, path=event.path, event=event, note=BROUGHT
         )
         hunks = self._hunks(prior.data if prior is not None else b"", data)
         vector = carried(prior.vector if prior is not None else [], hunks, nobody)
@@ -257,16 +273,15 @@ class Replay:
             if not missing:
                 break
             fill(vector, missing, source, self._hunks(source.data, data))
-        return BlamedContent(event.after.oid, data, vector)
+        return BlamedContent(oid, data, vector)
 
-    def _sources(self, event: Event, path: RepoPath) -> list[BlamedContent]:
+    def _sources(self, event: PathChange, op: str) -> list[BlamedContent]:
         """Return the states before what an op took back: those of this path first."""
-        assert event.op is not None
-        if event.op not in self.taken_back:
+        if op not in self.taken_back:
             self.rewrites.before.all_there()
-        seqs = sorted(self.taken_back.get(event.op, ()))
+        seqs = sorted(self.taken_back.get(op, ()))
         found = [self._before[seq] for seq in seqs if seq in self._before]
-        here = (event.worktree, path)
+        here = (event.worktree, event.path)
         ordered = [state for place, state in found if place == here]
         ordered += [state for place, state in found if place != here]
         return list({state.oid: state for state in reversed(ordered)}.values())[::-1]
@@ -276,7 +291,7 @@ class Replay:
 
     def _note(
         self,
-        event: Event,
+        event: PathChange,
         prior: BlamedContent | None,
         data: bytes | None,
         hunks: Sequence[Hunk] | None,
@@ -291,10 +306,9 @@ class Replay:
             self.removals.append(Removal(event, origin, lines[number - 1]))
 
 
-def _is_certain(event: Event) -> bool:
+def _is_certain(event: PathChange) -> bool:
     """Tell a write that a tool named beforehand: it is no work of Git."""
-    who = event.attribution
-    return who is not None and who.confidence is Confidence.CERTAIN
+    return event.attribution.confidence is Confidence.CERTAIN
 
 
 def _added(
@@ -308,12 +322,14 @@ def _added(
                 yield lines[at]
 
 
-def _open_conflicts(event: Event, path: RepoPath, data: bytes, vector: Vector) -> None:
+def _open_conflicts(event: PathChange, data: bytes, vector: Vector) -> None:
     """Leave what stands inside new conflict markers to nobody: who resolves it is not seen."""
     if b"<<<<<<< " not in data:
         return
     lines = split_lines(data)
-    nobody = Owner(source=OriginSource.UNKNOWN, path=path, event=event, note=CONFLICT)
+    nobody = Owner(
+        source=OriginSource.UNKNOWN, path=event.path, event=event, note=CONFLICT
+    )
     start: int | None = None
     for at, line in enumerate(lines):
         if line.startswith(b"<<<<<<< ") and vector[at].owner.event is event:

@@ -16,7 +16,7 @@ from gitshadow.blame.git_history import GitPast
 from gitshadow.blame.replay import Replay
 from gitshadow.blame.snapshots import DoubtError, FingerprintSet, mark_of_oid
 from gitshadow.errors import JournalError
-from gitshadow.model import Event, RepoPath
+from gitshadow.model import PathChange, RepoPath
 from gitshadow.store.journal import blame, bursts, events, ops
 from gitshadow.store.journal.blame import BlameState
 from gitshadow.store.journal.db import Db
@@ -39,7 +39,7 @@ class Resuming:
         self._worktree = worktree
         self._path = path
 
-    def resume(self, replay: Replay, until: int | None) -> Event | None:
+    def resume(self, replay: Replay, until: int | None) -> PathChange | None:
         """Begin a replay at the newest snapshot that holds, and feed it the events since.
 
         Args:
@@ -66,11 +66,11 @@ class Resuming:
             return events.first(self._db, row.names)
         return None
 
-    def feed(self, replay: Replay, history: Sequence[Event]) -> None:
+    def feed(self, replay: Replay, history: Sequence[PathChange]) -> None:
         """Feed a replay all events of the file, oldest first, and keep what it comes to."""
         self._feed(replay, history, 0, _names_of(history) | {self._path})
 
-    def _tail(self, row: BlameState) -> list[Event] | None:
+    def _tail(self, row: BlameState) -> list[PathChange] | None:
         """Return the events since a snapshot; None where those up to it are others now."""
         if row.made_by != _MADE_BY:
             return None
@@ -97,7 +97,7 @@ class Resuming:
         return True
 
     def _taken_back(
-        self, tail: Sequence[Event], after: int
+        self, tail: Sequence[PathChange], after: int
     ) -> Mapping[str, frozenset[int]]:
         """Return what each op among some events took back, but for ops that reach further."""
         found: dict[str, frozenset[int]] = {}
@@ -129,7 +129,7 @@ class Resuming:
     def _feed(
         self,
         replay: Replay,
-        events_since: Sequence[Event],
+        events_since: Sequence[PathChange],
         fed: int,
         names: frozenset[RepoPath],
     ) -> None:
@@ -187,6 +187,6 @@ class Resuming:
             blame.trim_states(self._db, _MOST_BYTES)
 
 
-def _names_of(rows: Iterable[Event]) -> frozenset[RepoPath]:
+def _names_of(rows: Iterable[PathChange]) -> frozenset[RepoPath]:
     ends = (end for row in rows for end in (row.path, row.old_path))
     return frozenset(end for end in ends if end is not None)

@@ -28,7 +28,7 @@ from gitshadow.blame.snapshots import (
     mark_of_change,
     mark_of_oid,
 )
-from gitshadow.model import Event, Oid, RepoPath
+from gitshadow.model import Oid, PathChange, RepoPath
 from gitshadow.store.line_diff import Hunk
 from gitshadow.store.objects import blob_oid
 
@@ -92,19 +92,19 @@ class Rewrites:
         self._keep(state)
         self._commit(state, state.vector[0].owner.path if state.vector else None)
 
-    def seen(self, event: Event, state: BlamedContent) -> None:
+    def seen(self, event: PathChange, state: BlamedContent) -> None:
         """Take the state that an event left."""
         if self._known.get(state.oid) is not state:
             self._keep(state)
             self._commit(state, event.path)
 
-    def leaves(self, event: Event, prior: BlamedContent) -> None:
+    def leaves(self, event: PathChange, prior: BlamedContent) -> None:
         """Look at an event that is about to replace a state: did Git take it away?
 
         Git takes uncommitted content away for committed content (stash, checkout of a path,
         reset), and committed content for other committed content.
         """
-        if event.op is not None or event.path is None:
+        if event.op is not None:
             return
         after = event.after.oid if event.after is not None else None
         if after == prior.oid:
@@ -167,7 +167,7 @@ class Rewrites:
         return found
 
     def returned(
-        self, event: Event, path: RepoPath, prior: BlamedContent | None, data: bytes
+        self, event: PathChange, prior: BlamedContent | None, data: bytes
     ) -> BlamedContent | None:
         """Return the state that Git brought back by an ordinary write, None if it did not.
 
@@ -179,7 +179,7 @@ class Rewrites:
         known = self.known(after.oid) if after is not None else None
         if known is None or is_by_hooks(event):
             return known
-        committed = self.past.committed(path)
+        committed = self.past.committed(event.path)
         if known.oid in committed:
             return known
         if known.oid not in self._parted and not self.before.has_parted(known.oid):

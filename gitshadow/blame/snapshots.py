@@ -25,7 +25,7 @@ from gitshadow.blame.owners import (
     count_lines,
 )
 from gitshadow.errors import StoreError
-from gitshadow.model import Event, Oid, RepoPath
+from gitshadow.model import Oid, PathChange, RepoPath
 
 BYTES = 8
 Change = tuple[tuple[bytes, ...], tuple[bytes, ...]]
@@ -34,7 +34,7 @@ VERSION = 2
 """Counted up whenever a replay comes to answer otherwise, or the form changes."""
 Place = tuple[str, RepoPath]
 Read = Callable[[Oid], bytes]
-Fetch = Callable[[Collection[int]], Mapping[int, Event]]
+Fetch = Callable[[Collection[int]], Mapping[int, PathChange]]
 """Return events by their numbers; those that are gone are missing."""
 _SOURCES = tuple(OriginSource)
 _OwnerRow = tuple[OriginSource, bytes, int, bytes, bytes, bool, bytes]

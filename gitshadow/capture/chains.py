@@ -12,13 +12,17 @@ from typing import NamedTuple
 from gitshadow.errors import StaleTipError, StoreError
 from gitshadow.model import (
     Actor,
+    Attribution,
+    Baseline,
     Chain,
+    Confidence,
     Oid,
     RepoPath,
     Session,
     micro,
 )
 from gitshadow.store import refs
+from gitshadow.store.commit_rows import BASELINE_REASON
 from gitshadow.store.objects import OUR_EMAIL, OUR_NAME, NewCommit
 from gitshadow.store.refs import PathNote, ShadowCommit
 from gitshadow.store.repo import Repo
@@ -45,14 +49,7 @@ class Published(NamedTuple):
 
     chain: Chain
     commits: tuple[Oid, ...]
-    baseline: "Baseline | None"
-
-
-class Baseline(NamedTuple):
-    """Store the root commit of a new chain and its sequence number."""
-
-    commit: Oid
-    seq: int
+    baseline: Baseline | None
 
 
 class ChainRoot(NamedTuple):
@@ -161,7 +158,15 @@ class ChainWriter:
         if chain is None:
             seq = reserve()
             commit = self._baseline(session, ground, seq, date)
-            baseline = Baseline(commit, seq)
+            who = Attribution(
+                actor=session.actor,
+                session=session.id,
+                agent=session.agent,
+                confidence=Confidence.CERTAIN,
+                reason=BASELINE_REASON,
+            )
+            at_ns = micro(session.started_ns)
+            baseline = Baseline(seq, at_ns, self._worktree, who, commit)
             ref = refs.chain_ref(session.id, self._worktree)
             tip, tree, tip_seq = commit, ground.tree, seq
         else:

@@ -15,9 +15,12 @@ from gitshadow.model import (
     Attribution,
     Burst,
     Call,
-    Event,
+    CommitEvent,
     EventKind,
+    HeadChange,
+    Oid,
     Op,
+    PathChange,
     RepoPath,
     Turn,
     git_mode,
@@ -56,14 +59,6 @@ class Group(NamedTuple):
         return len(self.drafts) + (self.kind == "head")
 
 
-class CommitStep(NamedTuple):
-    """Store one link with the rows and states that it stands for."""
-
-    link: ChainLink
-    rows: tuple[Event, ...]
-    drafts: tuple[Draft, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
     """Store what a group's commit and rows say besides its drafts.
@@ -80,6 +75,44 @@ class Frame:
     prompt: str | None = None
     call: Call | None = None
     head_ns: int | None = None
+
+
+class CommitStep(NamedTuple):
+    """Store one link, and the group and frame of which it has the rows and states."""
+
+    link: ChainLink
+    group: Group
+    frame: Frame
+
+    def rows(self, commit: Oid) -> list[CommitEvent]:
+        """Return the rows that the commit stands for, in order of seq."""
+        group, frame, ts_ns = self.group, self.frame, self.link.message.time_ns
+        rows: list[CommitEvent] = []
+        if group.kind == "head":
+            at = frame.seq, ts_ns, frame.worktree
+            rows.append(HeadChange(*at, group.attribution, commit, group.note))
+        for seq, draft in enumerate(group.drafts, frame.seq + len(rows)):
+            before, after = draft.versions
+            change = PathChange(
+                seq=seq,
+                ts_ns=ts_ns,
+                worktree=frame.worktree,
+                kind=_KINDS.get(group.kind, draft.kind),
+                path=draft.path,
+                attribution=group.attribution,
+                commit=commit,
+                old_path=draft.old_path,
+                before=before,
+                after=after,
+                burst=frame.burst.id if frame.burst else None,
+                op=group.op.id if group.op else None,
+                offline=OFFLINE in group.flags,
+                switched=group.kind == "head",
+                moved_in=MOVED_IN in group.flags,
+                inexact=INEXACT in group.flags,
+            )
+            rows.append(change)
+        return rows
 
 
 def group_of(kind: str, claimed: Sequence[AttributedDraft]) -> Group:
@@ -118,36 +151,31 @@ def step_of(group: Group, frame: Frame) -> CommitStep:
     """Turn a group into the commit to append and the rows it stands for."""
     ends = [draft.end_ns for draft in group.drafts]
     ts_ns = micro(max(ends + ([frame.head_ns] if frame.head_ns else [])))
-    is_head = group.kind == "head"
-    rows = [
-        _row(draft, group, frame, number, ts_ns)
-        for number, draft in enumerate(group.drafts, frame.seq + is_head)
-    ]
-    if is_head:
-        rows.insert(0, _head_row(group, frame, ts_ns))
     changes: dict[RepoPath, Entry | None] = {}
     for draft in group.drafts:
         if draft.old_path is not None:
             changes.setdefault(draft.old_path, None)
         after = draft.versions[1]
         changes[draft.path] = (git_mode(after.mode), after.oid) if after else None
-    message = _message(group, frame, ts_ns, rows)
-    return CommitStep(ChainLink(message, changes), tuple(rows), group.drafts)
+    message = _message(group, frame, ts_ns)
+    return CommitStep(ChainLink(message, changes), group, frame)
 
 
-def correction_of(who: Attribution, rows: Sequence[Event], frame: Frame) -> CommitStep:
+def correction_of(
+    who: Attribution, rows: Sequence[PathChange], frame: Frame
+) -> CommitStep:
     """Return the commit without a change that corrects the author of some rows of a chain."""
     group = Group("correction", who, (), ())
     count = f"{len(rows)} write{'' if len(rows) == 1 else 's'}"
     message = replace(
-        _message(group, frame, micro(frame.head_ns or 0), ()),
+        _message(group, frame, micro(frame.head_ns or 0)),
         subject=f"Correct who made {count}",
         seqs=(frame.seq, frame.seq),
         actor=who.actor,
         owner=who.session,
         corrects=refs.format_rows(row.seq for row in rows),
     )
-    return CommitStep(ChainLink(message, {}), (), ())
+    return CommitStep(ChainLink(message, {}), group, frame)
 
 
 def is_odd(mode: int, modes: tuple[int, int]) -> bool:
@@ -156,45 +184,11 @@ def is_odd(mode: int, modes: tuple[int, int]) -> bool:
     return mode != LINK_MODE and mode != 0o100000 | plain
 
 
-def _row(draft: Draft, group: Group, frame: Frame, seq: int, ts_ns: int) -> Event:
-    before, after = draft.versions
-    return Event(
-        seq=seq,
-        ts_ns=ts_ns,
-        worktree=frame.worktree,
-        kind=_KINDS.get(group.kind, draft.kind),
-        path=draft.path,
-        old_path=draft.old_path,
-        before=before,
-        after=after,
-        attribution=group.attribution,
-        burst=frame.burst.id if frame.burst else None,
-        op=group.op.id if group.op else None,
-        offline=OFFLINE in group.flags,
-        switched=group.kind == "head",
-        moved_in=MOVED_IN in group.flags,
-        inexact=INEXACT in group.flags,
-    )
-
-
-def _head_row(group: Group, frame: Frame, ts_ns: int) -> Event:
-    return Event(
-        seq=frame.seq,
-        ts_ns=ts_ns,
-        worktree=frame.worktree,
-        kind=EventKind.HEAD,
-        attribution=group.attribution,
-        note=group.note,
-    )
-
-
-def _message(
-    group: Group, frame: Frame, ts_ns: int, rows: Sequence[Event]
-) -> ShadowCommit:
+def _message(group: Group, frame: Frame, ts_ns: int) -> ShadowCommit:
     who, op, turn, call = group.attribution, group.op, frame.turn, frame.call
     flags = (*group.flags, *(("switched",) * (group.kind == "head")))
     return ShadowCommit(
-        subject=refs.subject_for(group.kind, rows, op.kind if op else None),
+        subject=refs.subject_for(group.kind, group.drafts, op.kind if op else None),
         kind=group.kind,
         time_ns=ts_ns,
         seqs=(frame.seq, frame.seq + group.rows - 1),

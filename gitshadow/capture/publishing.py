@@ -9,7 +9,7 @@ written, except for chains whose ref is gone.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -26,18 +26,14 @@ from gitshadow.capture.states import Modes, StateTable
 from gitshadow.errors import StoreError
 from gitshadow.model import (
     GITLINK_MODE,
-    Attribution,
     Burst,
     Chain,
-    Confidence,
-    Event,
-    EventKind,
+    CommitEvent,
     FileState,
     Oid,
     RepoPath,
     Session,
     git_mode,
-    micro,
 )
 from gitshadow.store import machine
 from gitshadow.store.files import WorkFiles
@@ -132,7 +128,7 @@ class Batch:
 
     tree: Oid
     row: WorktreeRow
-    rows: list[Event] = field(default_factory=list)
+    rows: list[CommitEvent] = field(default_factory=list)
     chains: dict[str, Chain] = field(default_factory=dict)
     bursts: dict[tuple[str, str | None], Burst] = field(default_factory=dict)
     ended: list[Burst] = field(default_factory=list)
@@ -187,12 +183,12 @@ class Publisher:
             self._prove(batch)
             published = self._publish_links(session, None, links, batch)
         if published.baseline is not None:
-            batch.rows.append(_baseline_row(session, published, batch))
+            batch.rows.append(published.baseline)
         batch.chains[session.id] = published.chain
         batch.tree = published.chain.tree
         for step, commit in zip(steps, published.commits, strict=True):
-            batch.rows += [replace(row, commit=commit) for row in step.rows]
-            self._collect_states(step.drafts, batch)
+            batch.rows += step.rows(commit)
+            self._collect_states(step.group.drafts, batch)
         return published.chain
 
     def pin(self, name: str, ref: str, batch: Batch, now_ns: int) -> Oid:
@@ -233,9 +229,7 @@ class Publisher:
         if known is None or known.tree == batch.tree:
             return ()
         names = set(events.writers_since(self._db, batch.row.id, known.tip_seq))
-        names.update(
-            row.attribution.session for row in batch.rows if row.attribution is not None
-        )
+        names.update(row.attribution.session for row in batch.rows)
         names.discard(session.id)
         found = (sessions.get(self._db, name) for name in sorted(names))
         return tuple(one for one in found if one is not None)
@@ -285,22 +279,3 @@ class Publisher:
             batch.put[draft.path] = draft.after
             batch.drop.discard(draft.path)
             self._modes.note(draft.path, draft.after.version.mode)
-
-
-def _baseline_row(session: Session, published: Published, batch: Batch) -> Event:
-    baseline = published.baseline
-    assert baseline is not None
-    return Event(
-        seq=baseline.seq,
-        ts_ns=micro(session.started_ns),
-        worktree=batch.row.id,
-        kind=EventKind.BASELINE,
-        attribution=Attribution(
-            actor=session.actor,
-            session=session.id,
-            agent=session.agent,
-            confidence=Confidence.CERTAIN,
-            reason="first snapshot of the session",
-        ),
-        commit=baseline.commit,
-    )

@@ -28,11 +28,12 @@ from gitshadow.model import (
     Attribution,
     Burst,
     Chain,
-    Event,
-    EventKind,
+    CommitEvent,
     FileState,
+    Gap,
     Oid,
     Op,
+    PathChange,
     RepoPath,
     Session,
     Turn,
@@ -97,7 +98,7 @@ class Recorder:
         """Return the permissions that 100644 and 100755 stand for here."""
         return self._modes.plain
 
-    def record(self, claimed: Sequence[AttributedDraft]) -> list[Event]:
+    def record(self, claimed: Sequence[AttributedDraft]) -> list[CommitEvent]:
         """Publish ordinary writes; return their rows in order of seq.
 
         Raises:
@@ -116,7 +117,7 @@ class Recorder:
         switched: Sequence[Draft],
         now_ns: int,
         row: WorktreeRow | None = None,
-    ) -> list[Event]:
+    ) -> list[CommitEvent]:
         """Publish one move of HEAD with the paths that Git itself switched.
 
         Args:
@@ -132,19 +133,19 @@ class Recorder:
 
     def record_coverage(
         self, note: str, attribution: Attribution, drafts: Sequence[Draft]
-    ) -> list[Event]:
+    ) -> list[CommitEvent]:
         """Publish paths that enter or leave because coverage itself changed."""
         ordered = tuple(sorted(drafts, key=lambda draft: draft.path))
         return self._publish([Group("coverage", attribution, (), ordered, note)])
 
     def record_restore(
         self, op: Op, attribution: Attribution, drafts: Sequence[Draft]
-    ) -> list[Event]:
+    ) -> list[CommitEvent]:
         """Publish a restore as one commit on the chain of whoever ran it."""
         ordered = tuple(sorted(drafts, key=lambda draft: draft.path))
         return self._publish([Group("restore", attribution, (), ordered, None, op)])
 
-    def correct(self, found: Mapping[Event, Attribution], now_ns: int) -> None:
+    def correct(self, found: Mapping[PathChange, Attribution], now_ns: int) -> None:
         """Publish the corrected authors of some rows, on the chains that hold them.
 
         Args:
@@ -155,10 +156,9 @@ class Recorder:
             StoreError: nothing of it was published.
             JournalError: commits may stand that the journal does not know; catch-up adds them.
         """
-        parts: dict[tuple[str, Attribution, str | None], list[Event]] = {}
+        parts: dict[tuple[str, Attribution, str | None], list[PathChange]] = {}
         for row in sorted(found, key=lambda row: row.seq):
             known, who = row.attribution, found[row]
-            assert known is not None
             same = (known.session, known.turn) == (who.session, who.turn)
             chain = corrections.holder(self._db, row.seq, known.session)
             parts.setdefault((chain, who, row.burst if same else None), []).append(row)
@@ -176,7 +176,7 @@ class Recorder:
         chain: str,
         who: Attribution,
         kept: str | None,
-        rows: Sequence[Event],
+        rows: Sequence[PathChange],
         batch: Batch,
         now_ns: int,
     ) -> None:
@@ -216,17 +216,10 @@ class Recorder:
         """
         return self._publisher.pin(name, ref, Batch(self.tree, self._row), now_ns)
 
-    def gap(self, note: str, now_ns: int, path: RepoPath | None = None) -> Event:
+    def gap(self, note: str, now_ns: int, path: RepoPath | None = None) -> Gap:
         """Journal that capture is known to be incomplete."""
         seq = events.reserve(self._db, 1)
-        row = Event(
-            seq=seq,
-            ts_ns=micro(now_ns),
-            worktree=self._row.id,
-            kind=EventKind.GAP,
-            path=path,
-            note=note,
-        )
+        row = Gap(seq, micro(now_ns), self._row.id, note, path)
         with self._db.write():
             events.insert(self._db, [row])
         return row
@@ -286,7 +279,7 @@ class Recorder:
         groups: Sequence[Group],
         head_ns: int | None = None,
         row: WorktreeRow | None = None,
-    ) -> list[Event]:
+    ) -> list[CommitEvent]:
         if not groups:
             return []
         row = row or self._row

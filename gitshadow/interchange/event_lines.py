@@ -21,8 +21,10 @@ from gitshadow.messages.codec import JsonObject, encode
 from gitshadow.model import (
     Actor,
     Call,
+    CommitEvent,
     Event,
     EventKind,
+    Gap,
     JsonValue,
     RepoPath,
     Session,
@@ -63,7 +65,7 @@ class EventLine(NamedTuple):
 
     seq: int
     commit: str | None
-    gap: Event | None
+    gap: Gap | None
 
 
 Line = Session | ModelLine | Turn | Call | EventLine
@@ -219,14 +221,8 @@ def _event(row: Payload) -> EventLine | None:
     if row.value("kind") != EventKind.GAP.value or ts_ns is None or worktree is None:
         return None
     named = _paths([row.value("path")])
-    gap = Event(
-        seq=seq,
-        ts_ns=ts_ns,
-        worktree=worktree,
-        kind=EventKind.GAP,
-        path=named[0] if named else None,
-        note=_text(row, "note", 10_000),
-    )
+    note = _text(row, "note", 10_000)
+    gap = Gap(seq, ts_ns, worktree, note, named[0] if named else None)
     return EventLine(seq, None, gap)
 
 
@@ -380,14 +376,15 @@ class Importer:
     def _event(self, told: EventLine) -> None:
         db = self.workspace.db
         known = events.get(db, told.seq)
+        commit = known.commit if isinstance(known, CommitEvent) else None
         if told.gap is not None and known is None:
             self._gap(told.gap)
-        elif known is None or known.commit != told.commit:
+        elif known is None or commit != told.commit:
             self.done.elsewhere += 1
         else:
             self._count(changed=False)
 
-    def _gap(self, gap: Event) -> None:
+    def _gap(self, gap: Gap) -> None:
         db = self.workspace.db
         if gap.seq > events.last_seq(db) + _MOST_AHEAD:
             self.done.elsewhere += 1

@@ -20,7 +20,7 @@ from gitshadow.attribution.process_evidence import OpenFiles
 from gitshadow.errors import ShadowError
 from gitshadow.maintenance.object_check import make_whole
 from gitshadow.maintenance.setup import root_worktree
-from gitshadow.model import EventKind
+from gitshadow.model import EventKind, Gap
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal import (
@@ -279,7 +279,8 @@ def _catch_up(context: RecorderContext, told: Collection[str]) -> None:
 def _say_once(context: RecorderContext, notes: Sequence[str]) -> None:
     """Journal gaps that stay as they are until somebody mends the refs by hand."""
     gaps = EventFilter(kinds=[EventKind.GAP], limit=_GAPS)
-    said = {row.note for row in events.rows(context.workspace.db, gaps)}
+    rows = events.rows(context.workspace.db, gaps)
+    said = {row.note for row in rows if isinstance(row, Gap)}
     for note in notes:
         if note not in said:
             context.pipeline.gap(note)

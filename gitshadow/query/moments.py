@@ -8,7 +8,7 @@ Invariant: a moment before the first snapshot is a UsageError, never an empty tr
 from typing import NamedTuple
 
 from gitshadow.errors import UsageError
-from gitshadow.model import Event, FileVersion, Oid, RepoPath
+from gitshadow.model import Event, FileVersion, Gap, Oid, RepoPath
 from gitshadow.query.resolve import (
     Recorded,
     events_of_commit,
@@ -123,15 +123,13 @@ def _of_commit(context: RecorderContext, commit: Recorded) -> Moment:
 
 def _of_events(context: RecorderContext, wanted: EventFilter, what: str) -> Moment:
     ws = context.workspace
-    found = [row for row in events.rows(ws.db, wanted) if row.commit is not None]
+    found = [row for row in events.rows(ws.db, wanted) if not isinstance(row, Gap)]
     if not found:
         raise UsageError(
             f"cannot go to {what}: the history begins later",
             hint="git agent-undo log",
         )
-    commit = found[0].commit
-    assert commit is not None
-    return Moment(ws.repo.commit(commit).tree, found[0].seq)
+    return Moment(ws.repo.commit(found[0].commit).tree, found[0].seq)
 
 
 def version_at(
@@ -146,7 +144,7 @@ def version_at(
     wanted = EventFilter(
         limit=1, paths=(path,), before_seq=before, worktree=ws.layout.worktree
     )
-    for event in events.rows(ws.db, wanted):
+    for event in events.changes(ws.db, wanted):
         if event.path == path and event.after and event.after.oid == entry[1]:
             return event.after
     state = ws.states.get(path)

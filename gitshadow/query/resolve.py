@@ -17,7 +17,17 @@ from typing import NamedTuple, TypeVar
 from gitshadow.attribution.process import ProcessId, is_alive
 from gitshadow.attribution.process_evidence import is_guessed
 from gitshadow.errors import RefusedError, StoreError, UnknownIdError, UsageError
-from gitshadow.model import Actor, Burst, Call, Event, Oid, Op, Session, Turn
+from gitshadow.model import (
+    Actor,
+    Burst,
+    Call,
+    CommitEvent,
+    Event,
+    Oid,
+    Op,
+    Session,
+    Turn,
+)
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal import bursts, events, ops, sessions, turns
@@ -235,10 +245,8 @@ def _is_own(found: ResolvedId, own: Own) -> bool:
         return thing.id in own.whose
     if isinstance(thing, Turn | Call | Burst):
         return thing.session in own.whose
-    if isinstance(thing, Event):
-        who = thing.attribution
-        return who is not None and who.session in own.whose
-    assert isinstance(thing, Op)
+    if isinstance(thing, CommitEvent):
+        return thing.attribution.session in own.whose
     return False
 
 

@@ -23,7 +23,10 @@ from gitshadow.model import (
     Chain,
     Event,
     FileVersion,
+    Gap,
+    HeadChange,
     Op,
+    PathChange,
     Session,
     Turn,
     format_mode,
@@ -54,12 +57,14 @@ def version_row(version: FileVersion | None) -> VersionRow | None:
 
 def event_row(event: Event) -> EventRow:
     """Return the row of one event."""
-    who = event.attribution
+    who = None if isinstance(event, Gap) else event.attribution
     shown = None if who is None else credited(who)
-    return EventRow(
+    path = event.path if isinstance(event, PathChange | Gap) else None
+    note = event.note if isinstance(event, HeadChange | Gap) else None
+    row = EventRow(
         seq=event.seq,
         ts=rfc3339(event.ts_ns),
-        path=None if event.path is None else display_path(event.path),
+        path=None if path is None else display_path(path),
         kind=event.kind.value,
         actor=shown.actor.value if shown else None,
         agent=shown.agent if shown else None,
@@ -68,16 +73,24 @@ def event_row(event: Event) -> EventRow:
         call=who.call if who else None,
         tool=who.tool if who else None,
         confidence=who.confidence.value if who else None,
-        reason=who.reason if who else event.note,
+        reason=who.reason if who else note,
+        burst=None,
+        commit=None if isinstance(event, Gap) else event.commit,
+        before=None,
+        after=None,
+        op=None,
+        worktree=event.worktree,
+        candidates=tuple(shown.candidates) if shown is not None else (),
+        note=note,
+    )
+    if not isinstance(event, PathChange):
+        return row
+    return row._replace(
         burst=event.burst,
-        commit=event.commit,
         before=version_row(event.before),
         after=version_row(event.after),
         op=event.op,
-        worktree=event.worktree,
         old_path=None if event.old_path is None else display_path(event.old_path),
-        candidates=tuple(shown.candidates) if shown is not None else (),
-        note=event.note,
         offline=event.offline,
         switched=event.switched,
         moved_in=event.moved_in,

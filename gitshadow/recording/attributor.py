@@ -46,8 +46,8 @@ from gitshadow.model import (
     Attribution,
     Call,
     Confidence,
-    Event,
     EventKind,
+    PathChange,
     RepoPath,
     Session,
     ToolClass,
@@ -198,7 +198,7 @@ class Claimant:
             if self._stillness.was_still(process, call.opened_ns, at_ns)
         )
 
-    def judge_again(self, doubt: Doubt) -> dict[Event, Attribution]:
+    def judge_again(self, doubt: Doubt) -> dict[PathChange, Attribution]:
         """Return the new authors of rows that were judged before a window changed.
 
         Only claims that rest on windows are judged again: what else was known of a write is not
@@ -212,7 +212,7 @@ class Claimant:
         begin_ns = min(one.begin_ns for one in known.values())
         windows = self._windows(begin_ns, max(one.end_ns for one in known.values()))
         live = sessions.live(self._db)
-        judged: dict[Event, Attribution] = {}
+        judged: dict[PathChange, Attribution] = {}
         for row, evidence in known.items():
             scene = self._scene(windows, live, row.ts_ns)
             who = self._attribution(attribute(evidence, scene))
@@ -220,9 +220,8 @@ class Claimant:
                 judged[row] = who
         return judged
 
-    def _is_restored(self, row: Event) -> bool:
+    def _is_restored(self, row: PathChange) -> bool:
         """Return whether an undo wrote the path later: it took the row as it was then."""
-        assert row.path is not None
         wanted = EventFilter(
             worktree=self._worktree,
             paths=(row.path,),
@@ -230,12 +229,12 @@ class Claimant:
             after_seq=row.seq,
             limit=1,
         )
-        return bool(events.rows(self._db, wanted))
+        return bool(events.changes(self._db, wanted))
 
-    def _is_in_doubt(self, row: Event, doubt: Doubt) -> bool:
+    def _is_in_doubt(self, row: PathChange, doubt: Doubt) -> bool:
         """Return whether a row's claim may be another one after a window changed."""
         who, call = row.attribution, doubt.call
-        if who is None or row.path is None or row.op is not None or row.switched:
+        if row.op is not None or row.switched:
             return False
         if row.burst is None or row.ts_ns > doubt.end_ns + self._clock.tolerance_ns:
             return False
@@ -248,13 +247,12 @@ class Claimant:
         fits = in_time and could_write(call, self._evidence_of(row))
         return fits or call.session in who.candidates
 
-    def _evidence_of(self, row: Event) -> Evidence:
+    def _evidence_of(self, row: PathChange) -> Evidence:
         """Return what is still known of a recorded write.
 
         When its path was looked at before is not stored; the row before it is the safe answer
         where the time is not exact, as that of a deletion.
         """
-        assert row.path is not None
         exact = row.kind is not EventKind.DELETE and not row.inexact
         begin_ns = row.ts_ns
         if not exact:

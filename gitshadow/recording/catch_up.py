@@ -6,12 +6,13 @@ Invariant: afterwards every commit of this worktree's chains has its rows; tree 
 
 from collections.abc import Sequence
 
-from gitshadow.model import Event, EventKind, FileState, Oid, RepoPath, StatKey
+from gitshadow.model import CommitEvent, FileState, HeadChange, Oid, RepoPath, StatKey
 from gitshadow.recording.head import HeadPosition, read_moves
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import machine
 from gitshadow.store.agreement import NOTHING, CatchUp, agree
 from gitshadow.store.files import digest
+from gitshadow.store.journal.events import path_changes
 
 
 def adopt(ws: Workspace) -> CatchUp:
@@ -38,16 +39,16 @@ def adopt(ws: Workspace) -> CatchUp:
     return done
 
 
-def _take_over(ws: Workspace, rows: Sequence[Event], tree: Oid) -> None:
+def _take_over(ws: Workspace, rows: Sequence[CommitEvent], tree: Oid) -> None:
     """Store tree, states and HEAD as these rows leave them."""
     put: dict[RepoPath, FileState] = {}
     gone: set[RepoPath] = set()
-    for row in rows:
+    for row in path_changes(rows):
         for path in (row.old_path, row.path if row.after is None else None):
             if path is not None:
                 put.pop(path, None)
                 gone.add(path)
-        if row.path is not None and row.after is not None:
+        if row.after is not None:
             data = ws.repo.read_blob(row.after.oid)
             stat = StatKey(len(data), 0, 0, 0)
             put[row.path] = FileState(row.after, digest(data), stat, row.ts_ns, True)
@@ -58,12 +59,12 @@ def _take_over(ws: Workspace, rows: Sequence[Event], tree: Oid) -> None:
 
 
 def _head_after(
-    ws: Workspace, rows: Sequence[Event]
+    ws: Workspace, rows: Sequence[CommitEvent]
 ) -> tuple[Oid | None, str | None, str]:
     """Return HEAD as these rows leave it: a move that has its row is not to get another."""
     row = ws.recorder.row
     at = HeadPosition(row.head_ref, row.head, row.head_mark)
-    heads = [row.note for row in rows if row.kind is EventKind.HEAD]
+    heads = [row.note for row in rows if isinstance(row, HeadChange)]
     for move in read_moves(ws.repo, ws.layout.git_dir, at):
         if not heads or heads[0] != move.describe():
             break

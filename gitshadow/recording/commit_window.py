@@ -18,7 +18,7 @@ from gitshadow.attribution.commits import AT_WORK, BROUGHT_BACK, hooks_at, is_by
 from gitshadow.attribution.process import ProcessId, boot_ns, is_alive
 from gitshadow.capture.drafts import Draft
 from gitshadow.errors import StoreError
-from gitshadow.model import Actor, Attribution, Confidence, Event, RepoPath
+from gitshadow.model import Actor, Attribution, Confidence, Event, PathChange, RepoPath
 from gitshadow.store.layout import Layout
 from gitshadow.store.safe_files import replacing
 
@@ -162,9 +162,9 @@ def started_ns(process: ProcessId) -> int:
 
 def brings_back(draft: Draft, last: Event | None) -> bool:
     """Tell a write that takes back exactly what hooks of a commit wrote last at its path."""
-    if last is None or last.path != draft.path or not is_by_hooks(last):
+    if not isinstance(last, PathChange) or last.path != draft.path:
         return False
-    return (last.after, last.before) == draft.versions
+    return is_by_hooks(last) and (last.after, last.before) == draft.versions
 
 
 def _weakened(claim: Attribution, nobody: Attribution) -> Attribution:

@@ -27,6 +27,7 @@ from gitshadow.recording.index import lock_exists, lock_is_held
 from gitshadow.recording.pipeline import Pipeline
 from gitshadow.recording.walker import Walker, Watched
 from gitshadow.recording.workspace import Workspace
+from gitshadow.store.journal.events import path_changes
 
 BARRIER_S = 1.0
 _HOLD_LIMIT_S = 30.0
@@ -456,8 +457,8 @@ class Observer:
 
     def _miss_files(self, paths: Collection[RepoPath]) -> None:
         """Record changes that no hint came for, and say so for each that there was."""
-        recorded = (event.path for event in self._pipeline.capture(paths).events)
-        missed = sorted({path for path in recorded if path is not None} & set(paths))
+        recorded = path_changes(self._pipeline.capture(paths).events)
+        missed = sorted({event.path for event in recorded} & set(paths))
         for path in missed[:STORM_PATHS]:
             self._pipeline.gap(_UNHEARD, path)
         if len(missed) > STORM_PATHS:

@@ -26,12 +26,15 @@ from gitshadow.model import (
     TREE_MODE,
     Attribution,
     Call,
+    CommitEvent,
     Confidence,
     Event,
     EventKind,
     Excluded,
     FileState,
     FileVersion,
+    Gap,
+    PathChange,
     RepoPath,
     StatKey,
 )
@@ -60,7 +63,7 @@ class Captured:
     `unreadable` are files that stand there and were never read, with their stat.
     """
 
-    events: list[Event] = field(default_factory=list)
+    events: list[CommitEvent] = field(default_factory=list)
     rules_changed: bool = False
     unreadable: dict[RepoPath, StatKey] = field(default_factory=dict)
 
@@ -296,13 +299,13 @@ class Pipeline:
         moves: Sequence[HeadMove],
         *,
         offline: bool,
-    ) -> list[Event]:
+    ) -> list[CommitEvent]:
         """Draft, claim and publish what was seen, the moves of HEAD in their order first."""
         if seen or moves:
             self.before_claims()
         self._claimant.close_gone(noticed_ns)
         moment = BatchTime(self.settled_ns, noticed_ns, self._ctime_of)
-        recorded, rest = list[Event](), seen
+        recorded, rest = list[CommitEvent](), seen
         try:
             if moves:
                 steps = self._head.steps(moves)
@@ -319,7 +322,9 @@ class Pipeline:
             self.missed |= dict.fromkeys((one.path for one in seen), error)
             return recorded
 
-    def _record_writes(self, drafts: Sequence[Draft], offline: bool) -> list[Event]:
+    def _record_writes(
+        self, drafts: Sequence[Draft], offline: bool
+    ) -> list[CommitEvent]:
         claims = self._claim(drafts, offline)
         claimed = self._claimed(drafts, claims, offline=offline)
         return self._ws.recorder.record(claimed)
@@ -338,7 +343,7 @@ class Pipeline:
     def _is_gits(self, path: RepoPath) -> bool:
         """Return whether nobody has written a path since Git last did, as far as is known."""
         newest = self._newest_at(path)
-        return newest is None or newest.switched
+        return newest is None or (isinstance(newest, PathChange) and newest.switched)
 
     def _claimed(
         self, drafts: Sequence[Draft], claims: Sequence[Attribution], *, offline: bool
@@ -358,7 +363,7 @@ class Pipeline:
         seen = [Seen(path, states.get(path), None) for path in paths]
         self.record_coverage("coverage shrank", seen)
 
-    def record_coverage(self, note: str, seen: Sequence[Seen]) -> list[Event]:
+    def record_coverage(self, note: str, seen: Sequence[Seen]) -> list[CommitEvent]:
         """Record paths that enter or leave because coverage itself changed."""
         if not seen:
             return []
@@ -455,7 +460,10 @@ class Pipeline:
             since_ns=look.stat.ctime_ns if look is not None else None,
         )
         rows = events.rows(self._ws.db, wanted) if look is not None else []
-        return any(row.path == path and row.note == why for row in rows)
+        return any(
+            isinstance(row, Gap) and row.path == path and row.note == why
+            for row in rows
+        )
 
     def touched(
         self, paths: Sequence[tuple[RepoPath, str]], now_ns: int | None = None
@@ -506,7 +514,7 @@ class Pipeline:
 
     def _record_head(
         self, stage: SwitchStage, step: HeadStep, noticed_ns: int, *, newest: bool
-    ) -> list[Event]:
+    ) -> list[CommitEvent]:
         ws, move = self._ws, stage.move
         at_s = None if newest else move.at_s
         claim = self._claimant.head(noticed_ns, at_s, self.settled_ns)

@@ -130,7 +130,7 @@ class Kin:
             call=claim.call,
             since_ns=since_ns,
         )
-        rows = events.rows(self._ws.db, wanted)
+        rows = events.changes(self._ws.db, wanted)
         return {row.before.oid for row in rows if row.before is not None}
 
     def _looks_moved(self, change: Change, noticed_ns: int) -> bool:

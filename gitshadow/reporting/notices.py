@@ -134,15 +134,10 @@ def paths_of(db: Db, op: Op, whose: Collection[str] | None = None) -> list[str]:
             if path is not None
         ]
     # A crash ended it after its commit, before its report.
-    rows = events.rows(db, EventFilter(op=op.id))
-    found = {row.path for row in rows if row.path}
+    found = {row.path for row in events.changes(db, EventFilter(op=op.id))}
     if whose is not None:
         taken = events_of(db, op.worktree, unit_of_ids(db, op.undoes))
-        found &= {
-            one.path
-            for one in taken
-            if one.path and one.attribution and one.attribution.session in whose
-        }
+        found &= {one.path for one in taken if one.attribution.session in whose}
     return [display_path(path) for path in sorted(found)]
 
 

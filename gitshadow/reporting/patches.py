@@ -14,9 +14,9 @@ from gitshadow.errors import StoreError
 from gitshadow.messages.codec import UNSET, Unset
 from gitshadow.messages.states import FileDiff
 from gitshadow.model import (
-    Event,
     FileVersion,
     Oid,
+    PathChange,
     RepoPath,
     format_mode,
     git_mode,
@@ -44,13 +44,11 @@ class Delta:
     after: FileVersion | None
 
 
-def net_deltas(rows: Sequence[Event]) -> list[Delta]:
+def net_deltas(rows: Sequence[PathChange]) -> list[Delta]:
     """Fold events, oldest first, into one delta per path."""
     found: dict[RepoPath, Delta] = {}
     for row in rows:
-        if row.path is None:
-            continue
-        source = row.old_path or row.path
+        source = row.path_before
         first = found.pop(source, None)
         old_path = first.old_path if first else source
         before = first.before if first else row.before
@@ -170,7 +168,7 @@ class Patchwork:
         self._left = lines
         self.cut = 0
 
-    def rows(self, events: Sequence[Event]) -> list[tuple[RepoPath, Row]]:
+    def rows(self, events: Sequence[PathChange]) -> list[tuple[RepoPath, Row]]:
         """Return the net changes of some events, oldest first, by path."""
         return [(delta.path, self._row(delta)) for delta in net_deltas(events)]
 

@@ -64,8 +64,7 @@ def _burst(ws: Workspace) -> str:
     if not chosen.taken:
         return "\n\n"
     newest = chosen.taken[-1]
-    who = newest.attribution
-    agent = plain(who.agent or "") if who is not None else ""
+    agent = plain(newest.attribution.agent or "")
     files = len({event.path for event in chosen.taken})
     return f"{agent}\n{files}\n{newest.burst or ''}"
 
@@ -78,9 +77,9 @@ def _about(ws: Workspace, recent: Sequence[Burst]) -> str:
     undone = Undone(ws.db, ws.layout.worktree)
     for burst in recent:
         wanted = EventFilter(burst=burst.id, limit=_SAMPLE)
-        last = [one for one in events.rows(ws.db, wanted) if is_agents(one)]
+        last = [one for one in events.changes(ws.db, wanted) if is_agents(one)]
         if last and undone.all(last) is None:
-            agent = last[0].attribution and last[0].attribution.agent
+            agent = last[0].attribution.agent
             files = events.files_of_burst(ws.db, burst.id)
             return f"{plain(agent or '')}\n{files}\n{burst.id}"
     return "\n\n"

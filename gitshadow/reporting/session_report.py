@@ -9,13 +9,17 @@ interval; what came later is at its end and is marked as later.
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from gitshadow.model import (
     Burst,
     Confidence,
     Event,
     EventKind,
+    Gap,
+    HeadChange,
     Op,
+    PathChange,
     RepoPath,
     Session,
     Turn,
@@ -40,13 +44,6 @@ _SURE = (
     Confidence.AMBIGUOUS,
     Confidence.UNKNOWN,
 )
-_WRITES = frozenset(EventKind) - {
-    EventKind.BASELINE,
-    EventKind.HEAD,
-    EventKind.GAP,
-    EventKind.COVERAGE,
-    EventKind.RESTORE,
-}
 BURSTS = 2_000
 OTHERS = 5
 MARKS = 200
@@ -64,7 +61,7 @@ class ReportStep:
     turn: Turn | None
     began_ns: int
     ended_ns: int
-    events: list[Event] = field(default_factory=list)
+    events: list[PathChange] = field(default_factory=list)
     tools: Counter[str] = field(default_factory=Counter)
 
 
@@ -106,12 +103,12 @@ class Story:
         seen = self.session.ended_ns or self.session.last_seen_ns or last
         return max(self.began_ns, last, seen)
 
-    def undone(self, found: Sequence[Event]) -> str | None:
+    def undone(self, found: Sequence[PathChange]) -> str | None:
         """Return `whole` or `partly` where events are taken back, None where none is."""
         count = sum(event.seq in self._undone for event in found)
         return None if not count else "whole" if count == len(found) else "partly"
 
-    def places(self, found: Iterable[Event]) -> list[int]:
+    def places(self, found: Iterable[PathChange]) -> list[int]:
         """Return the places, from 1, of the shown steps that some events belong to."""
         return sorted({self._places[e.seq] for e in found if e.seq in self._places})
 
@@ -119,7 +116,7 @@ class Story:
         """Return the steps in order, at most `STEPS`."""
         return [self._step_row(step, patches) for step in self.steps[:STEPS]]
 
-    def file_rows(self, patches: Patchwork, others: Sequence[Event]) -> list[Row]:
+    def file_rows(self, patches: Patchwork, others: Sequence[PathChange]) -> list[Row]:
         """Return what is left of it all per file, by path, at most `FILES`.
 
         Args:
@@ -143,9 +140,7 @@ class Story:
 
     def confidence_rows(self) -> list[Row]:
         """Return how many writes are how sure, surest first."""
-        counts = Counter(
-            event.attribution.confidence for event in self.events if event.attribution
-        )
+        counts = Counter(event.attribution.confidence for event in self.events)
         return [
             {"confidence": one.value, "events": counts[one]}
             for one in _SURE
@@ -171,13 +166,12 @@ class Story:
             step.ended_ns = max(step.ended_ns, event.ts_ns)
         return sorted(found.values(), key=lambda step: (step.began_ns, step.id))
 
-    def _step_of(self, event: Event, found: dict[str, ReportStep]) -> ReportStep:
+    def _step_of(self, event: PathChange, found: dict[str, ReportStep]) -> ReportStep:
         who = event.attribution
-        turn = _top(who.turn, found) if who else ""
+        turn = _top(who.turn, found)
         key = turn or event.burst or f"{event.seq}"
         if key not in found:
-            session = who.session if who else self.session.id
-            found[key] = ReportStep(key, session, None, event.ts_ns, event.ts_ns)
+            found[key] = ReportStep(key, who.session, None, event.ts_ns, event.ts_ns)
         return found[key]
 
     def _step_row(self, step: ReportStep, patches: Patchwork) -> Row:
@@ -209,7 +203,7 @@ class Story:
             "files": [row for _, row in files],
         }
 
-    def _now(self, path: RepoPath, own: Sequence[Event]) -> str | None:
+    def _now(self, path: RepoPath, own: Sequence[PathChange]) -> str | None:
         """Return how a path stands beside what was left there; None where it is not known."""
         if not own or self.worktree != self._ws.layout.worktree:
             return None
@@ -222,16 +216,17 @@ class Story:
         return "deleted since" if present is None else "changed since"
 
 
-def weakest(found: Iterable[Event]) -> str | None:
+def weakest(found: Iterable[PathChange]) -> str | None:
     """Return the least sure confidence of some events, None for none."""
-    levels = [_SURE.index(e.attribution.confidence) for e in found if e.attribution]
+    levels = [_SURE.index(event.attribution.confidence) for event in found]
     return _SURE[max(levels)].value if levels else None
 
 
-def is_write(event: Event) -> bool:
-    """Leave out what an undo wrote, and what Git switched."""
-    plain = event.op is None and not event.switched
-    return plain and event.path is not None and event.kind in _WRITES
+def is_write(event: Event) -> TypeGuard[PathChange]:
+    """Return whether somebody wrote a path: no undo, no switch by Git, no change of coverage."""
+    if not isinstance(event, PathChange) or event.op is not None or event.switched:
+        return False
+    return event.kind not in (EventKind.COVERAGE, EventKind.RESTORE)
 
 
 def _top(name: str | None, found: Collection[str]) -> str:
@@ -243,12 +238,10 @@ def _top(name: str | None, found: Collection[str]) -> str:
     return ""
 
 
-def _by_path(found: Iterable[Event]) -> dict[RepoPath, list[Event]]:
+def _by_path(found: Iterable[PathChange]) -> dict[RepoPath, list[PathChange]]:
     """Return the events by the path at which their file stood in the end."""
-    by_path: dict[RepoPath, list[Event]] = {}
+    by_path: dict[RepoPath, list[PathChange]] = {}
     for event in found:
-        if event.path is None:
-            continue
         moved = by_path.pop(event.old_path, []) if event.old_path else []
         by_path.setdefault(event.path, []).extend([*moved, event])
     return by_path
@@ -266,7 +259,10 @@ class Lanes:
         self.end_ns = story.ended_ns + margin_ns
 
     def document(
-        self, ops: Sequence[Op], rare: Sequence[Event], others: Sequence[Event]
+        self,
+        ops: Sequence[Op],
+        rare: Sequence[Gap | HeadChange],
+        others: Sequence[PathChange],
     ) -> Row:
         """Return the lanes and marks.
 
@@ -324,12 +320,12 @@ class Lanes:
             rows.append({"kind": "agent", "label": label, "spans": self._spans(rest)})
         return rows
 
-    def _people(self, others: Sequence[Event]) -> list[Row]:
+    def _people(self, others: Sequence[PathChange]) -> list[Row]:
         """Return one lane for all writes of no agent; what is near is one stretch."""
         near_ns = (self.end_ns - self.begin_ns) // _STRETCHES
         stretches: list[tuple[int, int]] = []
         for event in others:
-            if event.attribution is None or event.attribution.agent is not None:
+            if event.attribution.agent is not None:
                 continue
             if stretches and event.ts_ns - stretches[-1][1] <= near_ns:
                 begin_ns, end_ns = stretches[-1]
@@ -355,7 +351,7 @@ class Lanes:
     def _op_mark(self, op: Op) -> Row:
         return self._mark(op.kind.value, op.ts_ns, op.id)
 
-    def _event_mark(self, event: Event) -> Row:
+    def _event_mark(self, event: Gap | HeadChange) -> Row:
         return self._mark(event.kind.value, event.ts_ns, event.note or "")
 
     def _mark(self, kind: str, ts_ns: int, label: str) -> Row:

@@ -16,7 +16,14 @@ from gitshadow.blame.line_owners import FileOwners, Owning
 from gitshadow.blame.owners import split_lines, whole
 from gitshadow.blame.rewrites import is_telling
 from gitshadow.errors import StoreError, UsageError
-from gitshadow.model import GITLINK_MODE, Event, EventKind, FileVersion, Oid, RepoPath
+from gitshadow.model import (
+    GITLINK_MODE,
+    EventKind,
+    FileVersion,
+    Oid,
+    PathChange,
+    RepoPath,
+)
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import line_diff
@@ -188,7 +195,7 @@ class Additions:
     def _is_large(self, blob: Oid) -> bool:
         return self._sizes.get(blob, 0) > self._ws.config.max_file_size_bytes
 
-    def taken_back(self, history: Sequence[Event], added: Added) -> dict[int, str]:
+    def taken_back(self, history: Sequence[PathChange], added: Added) -> dict[int, str]:
         """Return which new lines an undo took away that is in effect, with its op.
 
         Neighbouring lines count that say enough together to be known again.
@@ -204,7 +211,7 @@ class Additions:
                 }
         return found
 
-    def _lines_taken(self, history: Sequence[Event]) -> dict[bytes, str]:
+    def _lines_taken(self, history: Sequence[PathChange]) -> dict[bytes, str]:
         gone: dict[bytes, str] = {}
         for row in history:
             if row.op is None or row.op not in self._undoings:
@@ -213,7 +220,7 @@ class Additions:
                 gone |= dict.fromkeys(self._lines_lost(row), row.op)
         return gone
 
-    def _lines_lost(self, row: Event) -> Iterator[bytes]:
+    def _lines_lost(self, row: PathChange) -> Iterator[bytes]:
         before, after = self._content(row.before), self._content(row.after)
         lines = split_lines(whole(before))
         for start, count, _, _ in line_hunks(whole(before), whole(after)):

@@ -16,10 +16,11 @@ from gitshadow.blame.classification import Credit, by_event
 from gitshadow.model import (
     GITLINK_MODE,
     Actor,
-    Event,
     EventKind,
     FileVersion,
+    Gap,
     Oid,
+    PathChange,
     RepoPath,
     Session,
     Turn,
@@ -45,13 +46,13 @@ _NO_LINES = (0, 0)
 
 
 def led_here(
-    history: Sequence[Event],
+    history: Sequence[PathChange],
     names: Collection[RepoPath],
     old: Oid | None,
     new: Oid | None,
     *,
     whole: bool,
-) -> list[Event]:
+) -> list[PathChange]:
     """Return the writes between two contents of a file, in order.
 
     Args:
@@ -143,7 +144,7 @@ class Inspection:
         )
 
     def _runs(
-        self, one: TreeDelta, added: Added | None, history: Sequence[Event]
+        self, one: TreeDelta, added: Added | None, history: Sequence[PathChange]
     ) -> Iterator[LineRun]:
         if added is None:
             if one.new is not None:
@@ -158,7 +159,7 @@ class Inspection:
             yield from self._runs_of(one, added, history)
 
     def _runs_of(
-        self, one: TreeDelta, added: Added, history: Sequence[Event]
+        self, one: TreeDelta, added: Added, history: Sequence[PathChange]
     ) -> Iterator[LineRun]:
         taken = self._additions.taken_back(history, added)
         for numbers in added.stretches(added.numbers):
@@ -174,25 +175,25 @@ class Inspection:
         key = line_key(credit, one.path, added.lines[at - 1])
         return self.writer(credit), key in self._reviewed
 
-    def _history(self, one: TreeDelta) -> list[Event]:
+    def _history(self, one: TreeDelta) -> list[PathChange]:
         here = None if self._change.tip is not None else self._ws.layout.worktree
         return events.history(self._ws.db, here, (one.path, one.old_path), 0)
 
-    def _led(self, one: TreeDelta, history: Sequence[Event]) -> list[Event]:
-        by_worktree: dict[str, list[Event]] = defaultdict(list)
+    def _led(self, one: TreeDelta, history: Sequence[PathChange]) -> list[PathChange]:
+        by_worktree: dict[str, list[PathChange]] = defaultdict(list)
         for row in history:
             by_worktree[row.worktree].append(row)
         old = None if one.old is None else one.old[1]
         new = None if one.new is None else one.new[1]
         names = {one.path, one.old_path}
         staged = self._change.kind is ChangeKind.STAGED
-        found: list[Event] = []
+        found: list[PathChange] = []
         for rows in by_worktree.values():
             found += led_here(rows, names, old, new, whole=staged)
         return found
 
     def _touched(
-        self, led: Sequence[Event], runs: Sequence[LineRun]
+        self, led: Sequence[PathChange], runs: Sequence[LineRun]
     ) -> tuple[LineWriter, ...]:
         writers = [self.writer(by_event(row)) for row in led]
         writers += [run.writer for run in runs]
@@ -235,7 +236,7 @@ class Inspection:
             paths=tuple(names),
             worktree=here,
         )
-        rows = events.rows(self._ws.db, wanted)
+        rows = events.changes(self._ws.db, wanted)
         return any(
             (row.path in names or row.old_path in names)
             and row.kind is not EventKind.RESTORE
@@ -260,9 +261,10 @@ class Inspection:
                         yield RecordingGap(row.seq, row.note or "not recorded", who)
 
     @cached_property
-    def _gap_rows(self) -> list[Event]:
+    def _gap_rows(self) -> list[Gap]:
         wanted = EventFilter(kinds=(EventKind.GAP,), since_ns=self._change.base_ns)
-        return events.rows(self._ws.db, wanted)
+        rows = events.rows(self._ws.db, wanted)
+        return [row for row in rows if isinstance(row, Gap)]
 
     def _ran_at(self, session_id: str, moment_ns: int) -> bool:
         session = sessions.get(self._ws.db, session_id)
@@ -305,10 +307,9 @@ class Inspection:
 def line_key(credit: Credit, path: RepoPath, text: bytes) -> bytes:
     """Return the digest under which a line is marked as reviewed."""
     event = credit.event
-    who = event.attribution if event is not None else None
-    if event is None or who is None:
+    if event is None:
         return line_digest(None, path, text)
-    return line_digest((who.session, event.seq), path, text)
+    return line_digest((event.attribution.session, event.seq), path, text)
 
 
 def _newest(credit: Credit) -> int:

@@ -7,7 +7,7 @@ replayed.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gitshadow.model import Chain, Event, Oid
+from gitshadow.model import Chain, CommitEvent, Oid
 from gitshadow.store import refs
 from gitshadow.store.journal import pins, sessions
 from gitshadow.store.journal.db import Db
@@ -28,7 +28,7 @@ class CatchUp(NamedTuple):
     `foreign` are the refs of chains that another machine recorded: they are none of ours.
     """
 
-    rows: tuple[Event, ...]
+    rows: tuple[CommitEvent, ...]
     lost: tuple[Lost, ...]
     broken: tuple[tuple[str, str], ...]
     trees: dict[str, Oid]

@@ -4,7 +4,7 @@ Invariant: equal commits give equal rows; every row is paid for by the diff or b
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
@@ -12,11 +12,14 @@ from gitshadow.model import (
     GITLINK_MODE,
     Actor,
     Attribution,
+    Baseline,
+    CommitEvent,
     Confidence,
-    Event,
     EventKind,
     FileVersion,
+    HeadChange,
     Oid,
+    PathChange,
     RepoPath,
     git_mode,
     micro,
@@ -104,7 +107,7 @@ class _Change(NamedTuple):
     after: FileVersion | None
 
 
-def rows_of(message: ShadowCommit, scene: CommitContext) -> list[Event]:
+def rows_of(message: ShadowCommit, scene: CommitContext) -> list[CommitEvent]:
     """Return the rows that a commit stands for, in order of seq.
 
     Raises:
@@ -117,13 +120,31 @@ def rows_of(message: ShadowCommit, scene: CommitContext) -> list[Event]:
         return [_baseline(message, scene, first)]
     if message.kind not in ROW_KINDS:
         return []
-    rows: list[Event] = []
+    rows: list[CommitEvent] = []
+    who = author_of(message, scene.actor)
     if message.kind == "head":
-        rows.append(_event(message, scene, first, EventKind.HEAD))
+        where = (first, message.time_ns, message.worktree)
+        rows.append(HeadChange(*where, who, scene.commit, message.note))
     for seq, one in enumerate(_changes(message, scene), first + len(rows)):
-        row = _event(message, scene, seq, _kind(message, one))
-        change = {"path": one.path, "before": one.before, "after": one.after}
-        rows.append(replace(row, old_path=one.old_path, **change))  # type: ignore[arg-type]
+        change = PathChange(
+            seq=seq,
+            ts_ns=message.time_ns,
+            worktree=message.worktree,
+            kind=_kind(message, one),
+            path=one.path,
+            attribution=who,
+            commit=scene.commit,
+            old_path=one.old_path,
+            before=one.before,
+            after=one.after,
+            burst=message.burst,
+            op=message.op,
+            offline="offline" in message.flags,
+            switched="switched" in message.flags,
+            moved_in="moved_in" in message.flags,
+            inexact="inexact" in message.flags,
+        )
+        rows.append(change)
     if len(rows) != last - first + 1:
         raise StoreError(
             f"cannot replay commit {scene.commit}:"
@@ -196,38 +217,14 @@ def _kind(message: ShadowCommit, one: _Change) -> EventKind:
     return EventKind.MODE if same else EventKind.MODIFY
 
 
-def _baseline(message: ShadowCommit, scene: CommitContext, seq: int) -> Event:
-    return Event(
-        seq=seq,
-        ts_ns=micro(message.time_ns),
-        worktree=message.worktree,
-        kind=EventKind.BASELINE,
-        attribution=Attribution(
-            actor=scene.actor,
-            session=message.session or "",
-            agent=message.agent,
-            confidence=Confidence.CERTAIN,
-            reason=BASELINE_REASON,
-        ),
-        commit=scene.commit,
+def _baseline(message: ShadowCommit, scene: CommitContext, seq: int) -> Baseline:
+    who = Attribution(
+        actor=scene.actor,
+        session=message.session or "",
+        agent=message.agent,
+        confidence=Confidence.CERTAIN,
+        reason=BASELINE_REASON,
     )
-
-
-def _event(
-    message: ShadowCommit, scene: CommitContext, seq: int, kind: EventKind
-) -> Event:
-    return Event(
-        seq=seq,
-        ts_ns=message.time_ns,
-        worktree=message.worktree,
-        kind=kind,
-        attribution=author_of(message, scene.actor),
-        burst=message.burst,
-        commit=scene.commit,
-        op=message.op,
-        offline="offline" in message.flags,
-        switched="switched" in message.flags and kind is not EventKind.HEAD,
-        moved_in="moved_in" in message.flags,
-        inexact="inexact" in message.flags,
-        note=message.note if kind is EventKind.HEAD else None,
+    return Baseline(
+        seq, micro(message.time_ns), message.worktree, who, commit=scene.commit
     )

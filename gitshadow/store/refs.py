@@ -9,14 +9,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gitshadow.errors import StoreError
 from gitshadow.model import (
     LINK_MODE,
     Actor,
     Confidence,
-    Event,
     EventKind,
     OpKind,
     RepoPath,
@@ -215,16 +214,35 @@ _VERBS = {
 _MANY = {"write": "Write", "head": "Switch", "coverage": "Cover", "restore": "Restore"}
 
 
-def subject_for(kind: str, rows: Sequence[Event], op_kind: OpKind | None = None) -> str:
-    """Return the subject of a commit with these rows; never with a control character."""
-    changed = [row for row in rows if row.path is not None]
+class Changed(Protocol):
+    """A change of a path as a subject names it: `capture.drafts.Draft`, or a row."""
+
+    @property
+    def kind(self) -> EventKind:
+        """Return what happened."""
+        ...
+
+    @property
+    def path(self) -> RepoPath:
+        """Return the path, of a rename the new one."""
+        ...
+
+    @property
+    def old_path(self) -> RepoPath | None:
+        """Return the old path of a rename."""
+        ...
+
+
+def subject_for(
+    kind: str, changed: Sequence[Changed], op_kind: OpKind | None = None
+) -> str:
+    """Return the subject of a commit of these changes; never with a control character."""
     count = f"{len(changed)} file{'' if len(changed) == 1 else 's'}"
     if kind == "restore":
         return f"Restore {count} ({op_kind.value if op_kind else 'restore'})"
     if kind != "write" or len(changed) != 1:
         return f"{_MANY.get(kind, 'Write')} {count}"
     row = changed[0]
-    assert row.path is not None
     name = _shown(row.path)
     if row.old_path is not None:
         name = f"{_shown(row.old_path)} → {name}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from gitshadow.errors import StoreError
-from gitshadow.model import Chain, Event, Oid, RepoPath
+from gitshadow.model import Chain, CommitEvent, Oid, RepoPath
 from gitshadow.store import refs
 from gitshadow.store.agreement import CatchUp, Lost
 from gitshadow.store.commit_rows import (
@@ -84,7 +84,7 @@ class Replayed:
     `fresh` are the rows that a resumed journal did not have.
     """
 
-    fresh: list[Event] = field(default_factory=list)
+    fresh: list[CommitEvent] = field(default_factory=list)
     broken: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -169,7 +169,9 @@ class Fold:
             tail.tip_seq = self._people.correct(message)
         self.trees[tail.worktree] = info.tree
 
-    def _store(self, tail: Tail, message: ShadowCommit, rows: list[Event]) -> None:
+    def _store(
+        self, tail: Tail, message: ShadowCommit, rows: Sequence[CommitEvent]
+    ) -> None:
         if not rows:
             return
         tail.tip_seq = rows[-1].seq

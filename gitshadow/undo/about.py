@@ -6,7 +6,7 @@ Invariant: only reads the journal; what an op undid counts as what it is about i
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from gitshadow.model import Actor, Event, OpKind, RepoPath
+from gitshadow.model import Actor, OpKind, PathChange, RepoPath
 from gitshadow.store.journal import ops, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.undo.targets import events_of, root_of, unit_of_ids
@@ -34,14 +34,12 @@ class About(NamedTuple):
     kind: OpKind | None = None
 
 
-def about(db: Db, worktree: str, rows: Iterable[Event]) -> tuple[About, ...]:
+def about(db: Db, worktree: str, rows: Iterable[PathChange]) -> tuple[About, ...]:
     """Return what some events are about, the newest first."""
     roots: dict[str, str] = {}
-    groups: dict[tuple[str, str | None, OpKind | None], list[Event]] = {}
+    groups: dict[tuple[str, str | None, OpKind | None], list[PathChange]] = {}
     for row, kind in _written(db, worktree, list(rows), _NESTED):
         who = row.attribution
-        if who is None or who.session is None:
-            continue
         if who.session not in roots:
             roots[who.session] = root_of(db, who.session)
         root = roots[who.session]
@@ -54,10 +52,10 @@ def about(db: Db, worktree: str, rows: Iterable[Event]) -> tuple[About, ...]:
 
 
 def _written(
-    db: Db, worktree: str, rows: Sequence[Event], depth: int
-) -> list[tuple[Event, OpKind | None]]:
+    db: Db, worktree: str, rows: Sequence[PathChange], depth: int
+) -> list[tuple[PathChange, OpKind | None]]:
     """Return events with the ops among them replaced by what these undid."""
-    found: list[tuple[Event, OpKind | None]]
+    found: list[tuple[PathChange, OpKind | None]]
     found = [(row, None) for row in rows if row.op is None]
     for op_id in dict.fromkeys(row.op for row in rows if row.op is not None):
         op = ops.get(db, op_id)
@@ -75,7 +73,11 @@ def _written(
 
 
 def _about(
-    db: Db, session: str, turn: str | None, kind: OpKind | None, rows: Sequence[Event]
+    db: Db,
+    session: str,
+    turn: str | None,
+    kind: OpKind | None,
+    rows: Sequence[PathChange],
 ) -> About:
     known = sessions.get(db, session)
     of_turn = turns.get_turn(db, session, turn) if turn is not None else None

@@ -21,6 +21,7 @@ from gitshadow.model import (
     Event,
     Op,
     OpKind,
+    PathChange,
     RepoPath,
     Session,
     Turn,
@@ -53,12 +54,14 @@ _SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH})
 NOBODY = "no agent reported these changes"
 
 
-def begun_as_temporaries(db: Db, worktree: str, taken: Iterable[Event]) -> list[Event]:
+def begun_as_temporaries(
+    db: Db, worktree: str, taken: Iterable[PathChange]
+) -> list[PathChange]:
     """Return the unclaimed writes of files that calls of a unit then renamed."""
-    found: list[Event] = []
+    found: list[PathChange] = []
     for event in taken:
         who = event.attribution
-        if event.old_path is None or who is None or who.call is None:
+        if event.old_path is None or who.call is None:
             continue
         call = turns.get_call(db, who.session, who.call)
         if call is None:
@@ -73,7 +76,7 @@ def begun_as_temporaries(db: Db, worktree: str, taken: Iterable[Event]) -> list[
     return found
 
 
-def lasting(rows: Sequence[Event]) -> list[Event]:
+def lasting(rows: Sequence[PathChange]) -> list[PathChange]:
     """Leave out the writes of files that came and went: nobody needs to choose about them."""
     return sorted(
         (
@@ -87,11 +90,13 @@ def lasting(rows: Sequence[Event]) -> list[Event]:
     )
 
 
-def _from_creation(newest_first: Sequence[Event], renamed: Event) -> list[Event]:
+def _from_creation(
+    newest_first: Sequence[Event], renamed: PathChange
+) -> list[PathChange]:
     """Return the writes of a file from its creation to its rename; none if one is another's."""
-    found: list[Event] = []
+    found: list[PathChange] = []
     for row in newest_first:
-        if row.path != renamed.old_path or not _may_be(row, renamed):
+        if not isinstance(row, PathChange) or not _may_be(row, renamed):
             return []
         found.append(row)
         if row.before is None:
@@ -99,10 +104,10 @@ def _from_creation(newest_first: Sequence[Event], renamed: Event) -> list[Event]
     return []
 
 
-def _may_be(row: Event, renamed: Event) -> bool:
+def _may_be(row: PathChange, renamed: PathChange) -> bool:
     """Return whether nobody else is known to have made a write than who renamed the file."""
     who, whose = row.attribution, renamed.attribution
-    if who is None or whose is None or row.switched or row.op is not None:
+    if row.path != renamed.old_path or row.switched or row.op is not None:
         return False
     if who.actor is Actor.AGENT and who.session != whose.session:
         return False
@@ -133,10 +138,10 @@ class Selection:
     kind: OpKind
     target: str
     label: str
-    taken: tuple[Event, ...] = ()
+    taken: tuple[PathChange, ...] = ()
     undoes: tuple[str, ...] = ()
-    maybe: tuple[Event, ...] = ()
-    ambiguous: tuple[Event, ...] = ()
+    maybe: tuple[PathChange, ...] = ()
+    ambiguous: tuple[PathChange, ...] = ()
     windows: tuple[UnitWindow, ...] = ()
     headline: str = ""
     notes: tuple[str, ...] = ()
@@ -180,7 +185,7 @@ class Chooser:
         return self._nothing(found)
 
     def _in_effect(
-        self, burst: Burst, counts: Callable[[Event], bool] = lambda _: True
+        self, burst: Burst, counts: Callable[[PathChange], bool] = lambda _: True
     ) -> bool:
         rows = [
             one
@@ -189,12 +194,10 @@ class Chooser:
         ]
         return bool(rows) and self._undone.all(rows) is None
 
-    def _is_sure(self, event: Event) -> bool:
+    def _is_sure(self, event: PathChange) -> bool:
         if is_agents(event):
             return True
-        who = event.attribution
-        named = who is not None and who.actor is Actor.AGENT
-        return self.include_low and named and _confidence(event) is Confidence.LOW
+        return self.include_low and event.attribution.is_maybe
 
     def _family_burst(self, burst: Burst) -> Selection:
         """Return a burst with those of the parent and child sessions in the same turn."""
@@ -224,7 +227,7 @@ class Chooser:
         last = found[0] if found else None
         headline = "nothing to undo: no agent has changed anything here"
         windows: tuple[UnitWindow, ...] = ()
-        maybe: list[Event] = []
+        maybe: list[PathChange] = []
         if last is not None:
             rows = events_of(self.db, self.worktree, unit_of(self.db, last))
             maybe = [
@@ -312,7 +315,7 @@ class Chooser:
         """Return what the newest burst in effect did to a file, or below a directory."""
         history = events.history(self.db, self.worktree, self._recorded(path), 0)
         undoings = undoings_of(self.db, history)
-        live: list[Event] = []
+        live: list[PathChange] = []
         for lineage in trace(history):
             if not any(is_within(one, path) for one in lineage.paths):
                 continue
@@ -344,7 +347,9 @@ class Chooser:
         )
 
     def _recorded(self, path: RepoPath) -> set[RepoPath]:
-        rows = events.rows(self.db, EventFilter(worktree=self.worktree, paths=(path,)))
+        rows = events.changes(
+            self.db, EventFilter(worktree=self.worktree, paths=(path,))
+        )
         ends = {end for row in rows for end in (row.path, row.old_path)}
         return {end for end in ends if end is not None and is_within(end, path)}
 
@@ -381,18 +386,18 @@ class Chooser:
             headline="" if taken else self._why_empty(kind, words, rows),
         )
 
-    def _why_empty(self, kind: OpKind, words: str, rows: Sequence[Event]) -> str:
+    def _why_empty(self, kind: OpKind, words: str, rows: Sequence[PathChange]) -> str:
         verb = "redo" if kind is OpKind.REDO else "undo"
         if rows:
             return f"nothing to {verb}: no change is certain to be by {words}"
         return f"nothing to {verb}: {words} changed nothing here"
 
-    def _is_low(self, event: Event) -> bool:
-        return not self.include_low and _confidence(event) is Confidence.LOW
+    def _is_low(self, event: PathChange) -> bool:
+        return not self.include_low and event.attribution.confidence is Confidence.LOW
 
-    def _ambiguous(self, windows: Sequence[UnitWindow]) -> list[Event]:
+    def _ambiguous(self, windows: Sequence[UnitWindow]) -> list[PathChange]:
         """Return the events that may be of these windows' sessions."""
-        found: dict[int, Event] = {}
+        found: dict[int, PathChange] = {}
         for window in windows:
             wanted = EventFilter(
                 worktree=self.worktree,
@@ -400,9 +405,8 @@ class Chooser:
                 until_ns=window.end_ns,
             )
             whose = window.sessions or frozenset()
-            for row in events.rows(self.db, wanted) if whose else ():
-                who = row.attribution
-                if is_undoable(row) and who and whose & set(who.candidates):
+            for row in events.changes(self.db, wanted) if whose else ():
+                if is_undoable(row) and whose & set(row.attribution.candidates):
                     found[row.seq] = row
         return [found[seq] for seq in sorted(found)]
 
@@ -417,8 +421,6 @@ class Chooser:
             return UnitWindow(whose, thing.opened_ns, thing.closed_ns, thing.id)
         if isinstance(thing, Burst):
             return self._burst_window(thing)
-        if isinstance(thing, Event):
-            return UnitWindow(frozenset(), thing.ts_ns, thing.ts_ns)
         return UnitWindow(frozenset(), thing.ts_ns, thing.ts_ns)
 
     def _turn_window(self, turn: Turn) -> UnitWindow:
@@ -461,13 +463,9 @@ def _joined(one: Selection, two: Selection) -> Selection:
     )
 
 
-def is_ambiguous(event: Event) -> bool:
+def is_ambiguous(event: PathChange) -> bool:
     """Return whether a write may be that of several, none of which is named."""
-    return _confidence(event) is Confidence.AMBIGUOUS
-
-
-def _confidence(event: Event) -> Confidence | None:
-    return event.attribution.confidence if event.attribution else None
+    return event.attribution.confidence is Confidence.AMBIGUOUS
 
 
 def only_by(selection: Selection, whose: frozenset[str]) -> Selection:
@@ -489,6 +487,6 @@ def only_by(selection: Selection, whose: frozenset[str]) -> Selection:
     )
 
 
-def _is_theirs(event: Event, whose: frozenset[str]) -> bool:
+def _is_theirs(event: PathChange, whose: frozenset[str]) -> bool:
     who = event.attribution
-    return who is not None and who.session in whose and who.confidence in _SURE
+    return who.session in whose and who.confidence in _SURE

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gitshadow.model import Confidence, Event, Op, OpKind, RepoPath
+from gitshadow.model import Confidence, Op, OpKind, PathChange, RepoPath
 from gitshadow.store.journal import events, meta, ops
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
@@ -52,7 +52,7 @@ def newest_backward(db: Db, worktree: str) -> Op | None:
     return None
 
 
-def undoings_of(db: Db, history: Iterable[Event]) -> Undoings:
+def undoings_of(db: Db, history: Iterable[PathChange]) -> Undoings:
     """Return what each op that left rows in a history took back."""
     found: dict[str, Unit] = {}
     for op_id in {event.op for event in history if event.op is not None}:
@@ -80,7 +80,7 @@ class Undone:
             _Back(op, unit_of_ids(db, op.undoes)) for op in found if op.undoes
         ]
 
-    def by(self, event: Event) -> Op | None:
+    def by(self, event: PathChange) -> Op | None:
         """Return the op that took an event back, None where it is in effect.
 
         What an op left alone for a conflict counts as taken back, so that the next `oops` goes
@@ -93,7 +93,7 @@ class Undone:
                 return back.op
         return None
 
-    def all(self, found: Collection[Event]) -> Op | None:
+    def all(self, found: Collection[PathChange]) -> Op | None:
         """Return the newest op that took events back if all of them are, else None."""
         newest: Op | None = None
         for event in found:
@@ -107,21 +107,20 @@ class Undone:
     def _last_seq(self, back: _Back) -> int:
         """Return an op's newest row: what came after it is not taken back, by any clock."""
         if back.last_seq is None:
-            rows = events.rows(self._db, EventFilter(op=back.op.id, limit=1))
+            rows = events.changes(self._db, EventFilter(op=back.op.id, limit=1))
             back.last_seq = rows[0].seq if rows else 0
         return back.last_seq
 
     def _paths(self, back: _Back) -> frozenset[RepoPath]:
         if back.paths is None:
-            rows = events.rows(self._db, EventFilter(op=back.op.id))
+            rows = events.changes(self._db, EventFilter(op=back.op.id))
             ends = {end for row in rows for end in (row.path, row.old_path)}
             back.paths = frozenset(end for end in ends if end is not None)
         return back.paths
 
 
-def _is_low(event: Event) -> bool:
-    who = event.attribution
-    return who is not None and who.confidence is Confidence.LOW
+def _is_low(event: PathChange) -> bool:
+    return event.attribution.confidence is Confidence.LOW
 
 
 def add_notes(db: Db, worktree: str, sentences: Sequence[str]) -> None:

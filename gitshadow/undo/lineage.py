@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gitshadow.model import (
-    Event,
     EventKind,
     FileVersion,
     Oid,
+    PathChange,
     RepoPath,
     git_mode,
 )
@@ -81,24 +81,22 @@ class Lineage:
     """
 
     path: RepoPath
-    events: list[Event] = field(default_factory=list)
+    events: list[PathChange] = field(default_factory=list)
     displaced: bool = False
 
     @property
     def paths(self) -> frozenset[RepoPath]:
         """Return every path that the file ever had here."""
         olds = {event.old_path for event in self.events if event.old_path is not None}
-        return frozenset(olds | {event.path for event in self.events if event.path})
+        return frozenset(olds | {event.path for event in self.events})
 
 
-def trace(events: Sequence[Event]) -> list[Lineage]:
+def trace(events: Sequence[PathChange]) -> list[Lineage]:
     """Follow every file through its renames, in order of their first events."""
     found: list[Lineage] = []
     at: dict[RepoPath, Lineage] = {}
     for event in events:
-        if event.path is None:
-            continue
-        lineage = at.pop(event.old_path or event.path, None)
+        lineage = at.pop(event.path_before, None)
         if lineage is None:
             lineage = Lineage(event.path)
             found.append(lineage)
@@ -110,20 +108,18 @@ def trace(events: Sequence[Event]) -> list[Lineage]:
     return found
 
 
-def before_of(event: Event) -> LineageRecord:
+def before_of(event: PathChange) -> LineageRecord:
     """Return what stood before an event, at the old path where it is a rename."""
-    assert event.path is not None
-    return LineageRecord(event.old_path or event.path, event.before)
+    return LineageRecord(event.path_before, event.before)
 
 
-def after_of(event: Event) -> LineageRecord:
+def after_of(event: PathChange) -> LineageRecord:
     """Return what an event left."""
-    assert event.path is not None
     return LineageRecord(event.path, event.after)
 
 
 def course_of(
-    events: Sequence[Event], undoings: Undoings, seqs: frozenset[int] = frozenset()
+    events: Sequence[PathChange], undoings: Undoings, seqs: frozenset[int] = frozenset()
 ) -> Course:
     """Return which events of one lineage are undone at present, and which are on detours.
 
@@ -133,7 +129,7 @@ def course_of(
         seqs: The unit: a restore that is part of it makes no detour, it is to be undone.
     """
     undone = _undone_by(events, undoings)
-    kept: list[Event] = []
+    kept: list[PathChange] = []
     away: set[int] = set()
     detours: set[int] = set()
     for event in events:
@@ -152,7 +148,7 @@ def course_of(
     return Course(undone, frozenset(away), frozenset(detours))
 
 
-def _began(kept: Sequence[Event], event: Event) -> int | None:
+def _began(kept: Sequence[PathChange], event: PathChange) -> int | None:
     """Return where a detour began that an event ends: before it, the file was the same.
 
     Only Git's own switch begins a detour that Git ends: what it did not take away it did not
@@ -174,12 +170,12 @@ def _committed(record: LineageRecord) -> tuple[RepoPath, tuple[Oid, int] | None]
     return path, None if version is None else (version.oid, git_mode(version.mode))
 
 
-def _is_moment(event: Event, undoings: Undoings) -> bool:
+def _is_moment(event: PathChange, undoings: Undoings) -> bool:
     """Whether an op restored a moment, which undoes everything since, and no unit."""
     return event.op is not None and undoings.get(event.op, Unit()) == Unit()
 
 
-def _undone_by(events: Sequence[Event], undoings: Undoings) -> dict[int, str]:
+def _undone_by(events: Sequence[PathChange], undoings: Undoings) -> dict[int, str]:
     """Return which events of one lineage ops undid that count at present.
 
     An op counts unless an op that counts undid it; only what it did on this lineage matters,
@@ -200,7 +196,7 @@ def _undone_by(events: Sequence[Event], undoings: Undoings) -> dict[int, str]:
 
 
 def runs_of(
-    lineage: Lineage, course: Course, belongs: Callable[[Event], bool]
+    lineage: Lineage, course: Course, belongs: Callable[[PathChange], bool]
 ) -> list[EventRun]:
     """Return the unit's runs on a lineage, oldest first, those of Git's detours last.
 
@@ -222,10 +218,10 @@ def runs_of(
 
 
 def _stretches(
-    events: Sequence[Event], belongs: Callable[[Event], bool]
-) -> list[list[Event]]:
-    found: list[list[Event]] = []
-    last: Event | None = None
+    events: Sequence[PathChange], belongs: Callable[[PathChange], bool]
+) -> list[list[PathChange]]:
+    found: list[list[PathChange]] = []
+    last: PathChange | None = None
     for event in events:
         if belongs(event):
             follows = last is not None and after_of(last) == before_of(event)
@@ -238,7 +234,7 @@ def _stretches(
     return found
 
 
-def _run(events: Sequence[Event], switched_to: LineageRecord | None) -> EventRun:
+def _run(events: Sequence[PathChange], switched_to: LineageRecord | None) -> EventRun:
     first, after = events[0], after_of(events[-1])
     before, moved_in, replaced = before_of(first), False, False
     came = next((one for one in reversed(events) if one.moved_in), None)
@@ -258,6 +254,6 @@ def _run(events: Sequence[Event], switched_to: LineageRecord | None) -> EventRun
     )
 
 
-def _switch_after(switches: Sequence[Event], seq: int) -> LineageRecord | None:
+def _switch_after(switches: Sequence[PathChange], seq: int) -> LineageRecord | None:
     later = [one for one in switches if one.seq > seq]
     return after_of(later[-1]) if later else None

@@ -14,7 +14,15 @@ from typing import NamedTuple
 from gitshadow.errors import StoreError
 from gitshadow.messages.codec import decode
 from gitshadow.messages.undo import FileUndoAnswer
-from gitshadow.model import TREE_MODE, Event, FileVersion, Oid, Op, OpStatus, RepoPath
+from gitshadow.model import (
+    TREE_MODE,
+    FileVersion,
+    Oid,
+    Op,
+    OpStatus,
+    PathChange,
+    RepoPath,
+)
 from gitshadow.store.files import TEMP_PREFIX, WorkFiles
 from gitshadow.store.journal import events, ops
 from gitshadow.store.journal.db import Db
@@ -91,7 +99,7 @@ def recover(db: Db, worktree: str, tools: Tools) -> list[Recovery]:
 
 def settle(db: Db, op: str, tools: Tools) -> Recovery:
     """Finish an op whose commit is recorded, roll any other back; the journal knows the refs."""
-    rows = events.rows(db, EventFilter(op=op, limit=1))
+    rows = events.changes(db, EventFilter(op=op, limit=1))
     if not rows:
         return roll_back(db, op, tools)
     drop_temps(ops.steps(db, op), tools.files)
@@ -190,30 +198,28 @@ def report_of(db: Db, op_id: str) -> FileUndoAnswer | None:
         return None
     if op.report is not None:
         return decode(FileUndoAnswer, json.loads(op.report))
-    rows = events.rows(db, EventFilter(op=op_id))
+    rows = events.changes(db, EventFilter(op=op_id))
     return _told_by_rows(op, rows[::-1]).answer()
 
 
-def _told_by_rows(op: Op, rows: list[Event]) -> Report:
+def _told_by_rows(op: Op, rows: list[PathChange]) -> Report:
     return Report(
         kind=op.kind,
         target=op.target,
-        items=tuple(
-            _item_of_rows(row, row.path) for row in rows if row.path is not None
-        ),
+        items=tuple(_item_of_row(row) for row in rows),
         token=op.token,
         op_id=op.id,
         commit=op.commit,
     )
 
 
-def _item_of_rows(row: Event, path: RepoPath) -> Item:
+def _item_of_row(row: PathChange) -> Item:
     if row.after is None:
         action = Action.DELETE
     else:
         action = Action.CREATE if row.before is None else Action.WRITE
     return Item(
-        path=display_path(path),
+        path=display_path(row.path),
         session=None,
         action=action,
         state=State.REVERSED,

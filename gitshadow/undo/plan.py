@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gitshadow.attribution.ladder import by_time_only
 from gitshadow.messages.undo import HunkChoice
-from gitshadow.model import Event, FileVersion, Oid, RepoPath
+from gitshadow.model import FileVersion, Oid, PathChange, RepoPath
 from gitshadow.store.paths import is_within, parents
 from gitshadow.store.refs import display_path
 from gitshadow.undo import merge, path_plans
@@ -67,7 +67,7 @@ class PlanRequest:
     manner: ConflictPolicy = field(default_factory=ConflictPolicy)
     paths: PathFilter = field(default_factory=PathFilter)
     undoings: Undoings = field(default_factory=dict)
-    ambiguous: tuple[Event, ...] = ()
+    ambiguous: tuple[PathChange, ...] = ()
     unrecorded: tuple[Unrecorded, ...] = ()
     is_missing: Callable[[Oid], bool] = lambda _: False
     removable: Callable[[RepoPath], bool] = lambda _: False
@@ -129,7 +129,7 @@ class WantedState(NamedTuple):
 
 
 def plan_unit(
-    events: Sequence[Event], wish: PlanRequest, world: World, read: Read
+    events: Sequence[PathChange], wish: PlanRequest, world: World, read: Read
 ) -> Plan:
     """Plan to take a unit of events back.
 
@@ -193,7 +193,7 @@ def _case(
     case = Case(
         start=start,
         turned=Turned(target=start),
-        session=mine[-1].attribution.session if mine[-1].attribution else None,
+        session=mine[-1].attribution.session,
         paths=lineage.paths,
         displaced=lineage.displaced,
         fleeting=there is None and bool(runs) and all(map(_is_fleeting, runs)),
@@ -212,9 +212,8 @@ def _case(
     return case
 
 
-def _is_by_timing(event: Event) -> bool:
-    who = event.attribution
-    return who is not None and by_time_only(who.reason)
+def _is_by_timing(event: PathChange) -> bool:
+    return by_time_only(event.attribution.reason)
 
 
 def _is_fleeting(run: EventRun) -> bool:
@@ -361,12 +360,8 @@ def _named_items(cases: Sequence[Case], wish: PlanRequest) -> Iterator[PlannedIt
     planned = {path for case in cases for path in case.paths}
     named: dict[RepoPath, tuple[Reason, str]] = {}
     for event in wish.ambiguous:
-        if event.path is not None:
-            candidates = event.attribution.candidates if event.attribution else ()
-            named[event.path] = (
-                Reason.AMBIGUOUS,
-                "could be from " + " or ".join(candidates),
-            )
+        said = "could be from " + " or ".join(event.attribution.candidates)
+        named[event.path] = Reason.AMBIGUOUS, said
     for one in wish.unrecorded:
         named[one.path] = one.reason, one.why
     for path, (reason, detail) in sorted(named.items()):

@@ -11,7 +11,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from gitshadow.capture.coverage import is_rules
 from gitshadow.messages.undo import FileItem, Uncovered
-from gitshadow.model import Actor, Event, EventKind, FileVersion, RepoPath, Touch
+from gitshadow.model import (
+    Actor,
+    EventKind,
+    FileVersion,
+    Gap,
+    HeadChange,
+    PathChange,
+    RepoPath,
+    Touch,
+)
 from gitshadow.recording.index import IndexView
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.journal import events, state
@@ -83,8 +92,12 @@ def not_carried(result: Result) -> tuple[Uncovered, ...]:
 def head_moves(db: Db, worktree: str, since_seq: int) -> tuple[str, ...]:
     """Return how HEAD moved since an event, oldest first, the newest moves only."""
     wanted = EventFilter(worktree=worktree, kinds=(EventKind.HEAD,), limit=_MOVES_SHOWN)
-    rows = [row for row in events.rows(db, wanted) if row.seq > since_seq]
-    return tuple(row.note or "HEAD moved" for row in reversed(rows))
+    notes = [
+        row.note or "HEAD moved"
+        for row in events.rows(db, wanted)
+        if isinstance(row, HeadChange) and row.seq > since_seq
+    ]
+    return tuple(reversed(notes))
 
 
 def notes_of(
@@ -105,15 +118,15 @@ def notes_of(
     wanted = EventFilter(worktree=worktree, since_ns=last.ts_ns)
     later = [
         row
-        for row in events.rows(db, wanted)
+        for row in events.changes(db, wanted)
         if row.seq > last.seq
         and row.seq not in taken
         and is_undoable(row)
         and row.op is None
-        and _actor(row) is not Actor.AGENT
+        and row.attribution.actor is not Actor.AGENT
     ]
     notes = list(selection.notes)
-    paths = {display_path(row.path) for row in later if row.path is not None}
+    paths = {display_path(row.path) for row in later}
     count = len(paths.difference(overwritten))
     if count:
         notes.append(f"your later edits to {counted(count, 'file')} are kept")
@@ -138,12 +151,10 @@ def moved_since(db: Db, worktree: str, token: str, paths: Collection[RepoPath]) 
     if since is None:
         return "no plan has this token"
     wanted = EventFilter(worktree=worktree, limit=_ROWS_READ)
-    rows = [row for row in events.rows(db, wanted) if row.seq > since]
+    rows = [row for row in events.changes(db, wanted) if row.seq > since]
     moved = [row for row in rows if is_undoable(row) or row.switched]
     near = [row for row in moved if {row.path, row.old_path} & set(paths)] or moved
-    names = dict.fromkeys(
-        display_path(row.path) for row in near if row.path is not None
-    )
+    names = dict.fromkeys(display_path(row.path) for row in near)
     if not names:
         return "the plan is different now"
     shown = ", ".join(list(names)[:_PATHS_SHOWN])
@@ -179,8 +190,9 @@ def _gaps(db: Db, worktree: str, window: UnitWindow) -> Iterable[Uncovered]:
         worktree=worktree, kinds=(EventKind.GAP,), since_ns=window.begin_ns
     )
     for row in reversed(events.rows(db, wanted)):
-        shown = display_path(row.path) if row.path is not None else None
-        yield Uncovered(shown or "a gap in the recording", row.note or "gap", shown)
+        if isinstance(row, Gap):
+            shown = display_path(row.path) if row.path is not None else None
+            yield Uncovered(shown or "a gap in the recording", row.note or "gap", shown)
 
 
 def _commits(db: Db, worktree: str, window: UnitWindow) -> Iterable[Uncovered]:
@@ -194,7 +206,9 @@ def _commits(db: Db, worktree: str, window: UnitWindow) -> Iterable[Uncovered]:
         until_ns=window.end_ns,
     )
     for row in reversed(events.rows(db, wanted)):
-        if window.call is None or _call(row) == window.call:
+        if not isinstance(row, HeadChange):
+            continue
+        if window.call is None or row.attribution.call == window.call:
             said = row.note or "HEAD moved"
             is_commit = said.startswith("commit ")
             yield Uncovered(said if is_commit else f"commit: {said}", _COMMITS)
@@ -207,10 +221,10 @@ def _elsewhere(db: Db, worktree: str, window: UnitWindow) -> Iterable[Uncovered]
     wanted = EventFilter(
         sessions=window.sessions, since_ns=window.begin_ns, until_ns=window.end_ns
     )
-    found: dict[str, list[Event]] = {}
-    for row in events.rows(db, wanted):
+    found: dict[str, list[PathChange]] = {}
+    for row in events.changes(db, wanted):
         is_other = row.worktree != worktree and row.op is None and is_undoable(row)
-        if is_other and window.call in (None, _call(row)):
+        if is_other and window.call in (None, row.attribution.call):
             found.setdefault(row.worktree, []).append(row)
     for other, rows in sorted(found.items()):
         undone = Undone(db, other)
@@ -220,8 +234,8 @@ def _elsewhere(db: Db, worktree: str, window: UnitWindow) -> Iterable[Uncovered]
             yield _in_worktree(display_path(RepoPath(known.path)), left)
 
 
-def _in_worktree(root: str, rows: Sequence[Event]) -> Uncovered:
-    paths = dict.fromkeys(row.path for row in rows if row.path is not None)
+def _in_worktree(root: str, rows: Sequence[PathChange]) -> Uncovered:
+    paths = dict.fromkeys(row.path for row in rows)
     names = [display_path(path) for path in paths]
     rest = len(names) - _PATHS_SHOWN
     shown = ", ".join(names[:_PATHS_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
@@ -230,14 +244,6 @@ def _in_worktree(root: str, rows: Sequence[Event]) -> Uncovered:
         f"{shown} in {root}",
         f"another worktree; to undo it: git -C {shlex.quote(root)} agent-undo undo {bursts}",
     )
-
-
-def _actor(row: Event) -> Actor | None:
-    return row.attribution.actor if row.attribution else None
-
-
-def _call(row: Event) -> str | None:
-    return row.attribution.call if row.attribution else None
 
 
 def restored_by(plan_under: Callable[[Rules], Plan], read: Read) -> Rules:
@@ -264,7 +270,7 @@ def unrecorded(
     They left or entered coverage, and were touched, in the time of a unit that wrote a rule file.
     Their rows may come before that of the rule file: a watcher reports both, in any order.
     """
-    if not any(row.path and is_rules(row.path) for row in selection.taken):
+    if not any(is_rules(row.path) for row in selection.taken):
         return ()
     wanted = EventFilter(
         worktree=worktree,
@@ -277,8 +283,8 @@ def unrecorded(
         for touch in touches_of(db, worktree, window)
     }
     found: dict[RepoPath, Unrecorded] = {}
-    for row in sorted(events.rows(db, wanted), key=lambda row: row.seq):
-        if row.path is None or row.path in found or row.path not in touched:
+    for row in sorted(events.changes(db, wanted), key=lambda row: row.seq):
+        if row.path in found or row.path not in touched:
             continue
         if row.before is None:
             why = "changed before it was first recorded"

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from gitshadow.errors import UsageError
 from gitshadow.model import (
     GITLINK_MODE,
-    Event,
     EventKind,
     FileState,
     FileVersion,
     Oid,
+    PathChange,
     RepoPath,
 )
 from gitshadow.store.journal import events
@@ -49,10 +49,9 @@ class RestorePoint(NamedTuple):
 
 def at_time(db: Db, worktree: str, moment_ns: int, paths: PathFilter) -> RestorePoint:
     """Return the state at a moment of every path that was written since."""
-    rows = events.rows(db, EventFilter(worktree=worktree, since_ns=moment_ns + 1))
-    since = [row for row in reversed(rows) if row.path is not None and _moves(row)]
+    rows = events.changes(db, EventFilter(worktree=worktree, since_ns=moment_ns + 1))
     wanted: dict[RepoPath, WantedState] = {}
-    for path, history in _by_path(since).items():
+    for path, history in _by_path(reversed(rows)).items():
         if not paths.takes((path,)):
             continue
         first = history[0]
@@ -63,7 +62,7 @@ def at_time(db: Db, worktree: str, moment_ns: int, paths: PathFilter) -> Restore
         wanted[path] = WantedState(
             _before(first, path), _is_agents(history, path), _whose(history)
         )
-    newest = max((row.seq for row in since), default=0)
+    newest = max((row.seq for row in rows), default=0)
     return RestorePoint(wanted, newest)
 
 
@@ -113,14 +112,14 @@ def before_agent(
 
 
 def _want_last(
-    history: Sequence[Event], path: RepoPath, wanted: dict[RepoPath, WantedState]
+    history: Sequence[PathChange], path: RepoPath, wanted: dict[RepoPath, WantedState]
 ) -> int:
     """Want what was deleted last at a path; return the newest event, 0 where there is none.
 
     Of a directory these are the files that went with the last one: others were deleted before.
     """
-    gone: dict[RepoPath, Event] = {}
-    for row in filter(_moves, history):
+    gone: dict[RepoPath, PathChange] = {}
+    for row in history:
         for end in (row.old_path, row.path):
             if end is not None and PathFilter((path,)).takes((end,)):
                 gone.pop(end, None)
@@ -192,13 +191,9 @@ def _differs(pin: PinSnapshot, path: RepoPath, state: FileState) -> bool:
     return not state.version.is_link and mode & 0o7777 not in pin.plain
 
 
-def _moves(row: Event) -> bool:
-    return row.kind not in (EventKind.GAP, EventKind.HEAD, EventKind.BASELINE)
-
-
-def _by_path(rows: Iterable[Event]) -> dict[RepoPath, list[Event]]:
+def _by_path(rows: Iterable[PathChange]) -> dict[RepoPath, list[PathChange]]:
     """Return the events of each path, at either end of a rename, in their order."""
-    found: dict[RepoPath, list[Event]] = {}
+    found: dict[RepoPath, list[PathChange]] = {}
     for row in rows:
         for path in (row.old_path, row.path):
             if path is not None:
@@ -206,24 +201,24 @@ def _by_path(rows: Iterable[Event]) -> dict[RepoPath, list[Event]]:
     return found
 
 
-def _before(row: Event, path: RepoPath) -> FileVersion | None:
+def _before(row: PathChange, path: RepoPath) -> FileVersion | None:
     """Return what stood at a path before an event that has it at one of its ends."""
     if row.old_path is not None and row.path == path:
         return None
     return row.before
 
 
-def is_provable(row: Event) -> bool:
+def is_provable(row: PathChange) -> bool:
     """Tell a write that an agent surely made, or an op of ours."""
     return _is_sure(row) or row.op is not None
 
 
-def _has_made(row: Event) -> bool:
+def _has_made(row: PathChange) -> bool:
     """Return whether an agent, or an op of ours, made what a write left."""
     return is_provable(row) and not row.moved_in
 
 
-def _is_agents(history: Sequence[Event], path: RepoPath) -> bool:
+def _is_agents(history: Sequence[PathChange], path: RepoPath) -> bool:
     """Return whether a path came by an agent and only agents, or ops of ours, wrote it since."""
     came = 0
     for number, row in enumerate(history):
@@ -234,27 +229,26 @@ def _is_agents(history: Sequence[Event], path: RepoPath) -> bool:
     return bool(mine) and all(_has_made(row) for row in mine)
 
 
-def _is_sure(row: Event) -> bool:
+def _is_sure(row: PathChange) -> bool:
     moved = row.switched or row.kind is EventKind.COVERAGE
     return is_agents(row) and not moved
 
 
-def _whose(history: Sequence[Event]) -> str | None:
-    who = history[-1].attribution
-    return who.session if who is not None else None
+def _whose(history: Sequence[PathChange]) -> str:
+    return history[-1].attribution.session
 
 
-def _newest_of_agent(lineage: Lineage) -> Event | None:
+def _newest_of_agent(lineage: Lineage) -> PathChange | None:
     mine = [row for row in lineage.events if row.op is None and _is_sure(row)]
     return mine[-1] if mine else None
 
 
 def _want_before(
-    event: Event, lineage: Lineage, wanted: dict[RepoPath, WantedState]
+    event: PathChange, lineage: Lineage, wanted: dict[RepoPath, WantedState]
 ) -> None:
     """Want what stood before an event; where the file was moved since, it goes back too."""
     was = before_of(event)
-    whose = event.attribution.session if event.attribution else None
+    whose = event.attribution.session
     later = [row for row in lineage.events if row.seq >= event.seq]
     mine = all(_has_made(row) for row in later)
     if was.path != lineage.path:
@@ -263,7 +257,7 @@ def _want_before(
 
 
 def _recorded(db: Db, worktree: str, path: RepoPath) -> set[RepoPath]:
-    rows = events.rows(db, EventFilter(worktree=worktree, paths=(path,)))
+    rows = events.changes(db, EventFilter(worktree=worktree, paths=(path,)))
     ends = {end for row in rows for end in (row.path, row.old_path)}
     return {
         end for end in ends if end is not None and PathFilter((path,)).takes((end,))

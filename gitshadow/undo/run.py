@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gitshadow.errors import RefusedError, ShadowError, StoreError, UsageError
 from gitshadow.messages.codec import encode
 from gitshadow.messages.undo import FileUndoAnswer
-from gitshadow.model import Event, Oid, Op, OpKind, OpStatus, RepoPath, micro
+from gitshadow.model import Oid, Op, OpKind, OpStatus, PathChange, RepoPath, micro
 from gitshadow.store.journal import events, ops
 from gitshadow.store.purge import is_purged
 from gitshadow.store.refs import display_path
@@ -319,7 +319,7 @@ class _Undo:
     def _is_missing(self, path: RepoPath) -> bool:
         return self.engine.files.glance(path) is None
 
-    def _history(self, taken: Collection[Event]) -> list[Event]:
+    def _history(self, taken: Collection[PathChange]) -> list[PathChange]:
         if not taken:
             return []
         since = min(event.seq for event in taken)
@@ -327,7 +327,7 @@ class _Undo:
             self.engine.db, self.engine.worktree, _paths_of(taken), since
         )
 
-    def _owner(self, taken: tuple[Event, ...]) -> DirectoryOwner:
+    def _owner(self, taken: tuple[PathChange, ...]) -> DirectoryOwner:
         engine = self.engine
         mine = {event.seq for event in taken}
         tree = tree_before(engine.repo, taken[0]) if taken else None
@@ -502,11 +502,9 @@ class _Undo:
         )
         return replace(report, headline=self._headline(selection, report))
 
-    def _paths(self, rows: Iterable[Event]) -> tuple[str, ...]:
+    def _paths(self, rows: Iterable[PathChange]) -> tuple[str, ...]:
         paths = {
-            event.path
-            for event in rows
-            if event.path is not None and self.request.paths.takes((event.path,))
+            event.path for event in rows if self.request.paths.takes((event.path,))
         }
         return tuple(display_path(path) for path in sorted(paths))
 
@@ -548,6 +546,6 @@ def _counted(report: Report) -> str:
     return ", ".join(words)
 
 
-def _paths_of(found: Iterable[Event]) -> frozenset[RepoPath]:
+def _paths_of(found: Iterable[PathChange]) -> frozenset[RepoPath]:
     ends = {end for event in found for end in (event.path, event.old_path)}
     return frozenset(end for end in ends if end is not None)

@@ -163,12 +163,8 @@ class _Reading:
             turn=turn.id,
             since_ns=self.program.loose_since_ns,
         )
-        rows = (row for row in events.rows(ws.db, asked) if is_undoable(row))
-        found = {
-            display_path(row.path)
-            for row in rows
-            if row.path and row.attribution and row.attribution.call is None
-        }
+        rows = (row for row in events.changes(ws.db, asked) if is_undoable(row))
+        found = {display_path(row.path) for row in rows if row.attribution.call is None}
         return sorted(found)
 
     def _is_done(self, op: str) -> bool:

@@ -6,7 +6,7 @@ after `--` is always a path. What Git switched and changes of coverage belong to
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from gitshadow.errors import UnknownIdError, UsageError
 from gitshadow.model import (
@@ -17,6 +17,7 @@ from gitshadow.model import (
     Event,
     EventKind,
     Op,
+    PathChange,
     RepoPath,
     Session,
     Turn,
@@ -26,33 +27,23 @@ from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.prune import tombstones
 
-_UNDOABLE = frozenset(
-    {
-        EventKind.CREATE,
-        EventKind.MODIFY,
-        EventKind.DELETE,
-        EventKind.RENAME,
-        EventKind.MODE,
-        EventKind.TYPE,
-        EventKind.RESTORE,
-    }
-)
-
 _SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH, Confidence.MEDIUM})
 _SHOWN = 8
 _LEAST_PREFIX = 4  # as in Git: core.abbrev, git-config(1)
 Named = Session | Turn | Call | Burst | Op | Event
 
 
-def is_undoable(event: Event) -> bool:
+def is_undoable(event: Event) -> TypeGuard[PathChange]:
     """Tell a change of a path by somebody from rows that no undo takes back."""
-    return event.kind in _UNDOABLE and event.path is not None and not event.switched
+    if not isinstance(event, PathChange) or event.switched:
+        return False
+    return event.kind is not EventKind.COVERAGE
 
 
-def is_agents(event: Event) -> bool:
+def is_agents(event: PathChange) -> bool:
     """Return whether an agent wrote it, for all that is known: at `medium` or better."""
     who = event.attribution
-    return who is not None and who.actor is Actor.AGENT and who.confidence in _SURE
+    return who.actor is Actor.AGENT and who.confidence in _SURE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +60,7 @@ class Unit:
     ops: frozenset[str] = frozenset()
     seqs: frozenset[int] = frozenset()
 
-    def holds(self, event: Event) -> bool:
+    def holds(self, event: PathChange) -> bool:
         """Return whether an event belongs to the unit."""
         if not is_undoable(event):
             return False
@@ -78,7 +69,7 @@ class Unit:
         if event.op is not None:
             return event.op in self.ops
         who = event.attribution
-        return who is not None and (
+        return (
             who.session in self.sessions
             or (who.session, who.turn) in self.turns
             or (who.session, who.call) in self.calls
@@ -186,7 +177,7 @@ def unit_of_ids(db: Db, undoes: Sequence[str]) -> Unit:
     return unit
 
 
-def events_of(db: Db, worktree: str, unit: Unit) -> list[Event]:
+def events_of(db: Db, worktree: str, unit: Unit) -> list[PathChange]:
     """Return the undoable events of a unit in one worktree, oldest first."""
     wanted = [EventFilter(worktree=worktree, burst=one) for one in unit.bursts]
     wanted += [EventFilter(worktree=worktree, op=one) for one in unit.ops]
@@ -196,11 +187,9 @@ def events_of(db: Db, worktree: str, unit: Unit) -> list[Event]:
         wanted.append(EventFilter(worktree=worktree, sessions=(session,), turn=turn))
     for session, call in unit.calls:
         wanted.append(EventFilter(worktree=worktree, sessions=(session,), call=call))
-    found = {row.seq: row for each in wanted for row in events.rows(db, each)}
-    for seq in unit.seqs:
-        row = events.get(db, seq)
-        if row is not None and row.worktree == worktree:
-            found[seq] = row
+    found = {row.seq: row for each in wanted for row in events.changes(db, each)}
+    single = events.by_seqs(db, unit.seqs).values()
+    found |= {row.seq: row for row in single if row.worktree == worktree}
     return [found[seq] for seq in sorted(found) if unit.holds(found[seq])]
 
 

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
-from gitshadow.model import TREE_MODE, Event, FileState, FileVersion, Oid, RepoPath
+from gitshadow.model import (
+    TREE_MODE,
+    FileState,
+    FileVersion,
+    Gap,
+    Oid,
+    PathChange,
+    RepoPath,
+)
 from gitshadow.store.files import Look, WorkFiles
 from gitshadow.store.journal import events, state
 from gitshadow.store.journal.db import Db
@@ -149,12 +157,16 @@ class DirectoryOwner(NamedTuple):
     worktree: str
     tree: Oid | None
     since: int
-    mine: Callable[[Event], bool]
+    mine: Callable[[PathChange], bool]
 
     def owns(self, directory: RepoPath) -> bool:
         """Return whether a directory came with the unit and only the unit wrote in it."""
         inside = EventFilter(worktree=self.worktree, paths=(directory,))
-        rows = [row for row in events.rows(self.db, inside) if row.seq >= self.since]
+        found = [row for row in events.rows(self.db, inside) if row.seq >= self.since]
+        rows = events.path_changes(found)
+        # A gap there hides writes of anybody, so the directory may have somebody else's files.
+        if len(rows) < len(found):
+            return False
         if any(row.op is None and not self.mine(row) for row in rows):
             return False
         try:
@@ -182,10 +194,8 @@ class DirectoryOwner(NamedTuple):
         return [RepoPath(directory + b"/" + name) for name in inside]
 
 
-def tree_before(repo: Repo, event: Event) -> Oid | None:
+def tree_before(repo: Repo, event: PathChange) -> Oid | None:
     """Return the working tree's tree just before an event, None where it cannot be read."""
-    if event.commit is None:
-        return None
     try:
         above = repo.commit(event.commit).parents
         return repo.commit(above[0]).tree if above else None
@@ -197,7 +207,7 @@ def tree_at(repo: Repo, db: Db, worktree: str, moment_ns: int) -> Oid | None:
     """Return the working tree's tree at a moment, None where it was not recorded."""
     wanted = EventFilter(worktree=worktree, until_ns=moment_ns, limit=1)
     for row in events.rows(db, wanted):
-        if row.commit is not None:
+        if not isinstance(row, Gap):
             try:
                 return repo.commit(row.commit).tree
             except StoreError:

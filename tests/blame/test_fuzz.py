@@ -10,7 +10,7 @@ from gitshadow.blame.git_blame import GitOrigins
 from gitshadow.blame.owners import Origin, OriginSource
 from gitshadow.blame.replay import Replay
 from gitshadow.blame.rewrites import Rewrites
-from gitshadow.model import Actor, Event, Oid, RepoPath
+from gitshadow.model import Actor, Oid, PathChange, RepoPath
 from gitshadow.store.repo import line_hunks
 from tests.blame.world import BASE, HAND, MemoryGit, Tokens
 from tests.conftest import FULL
@@ -27,7 +27,7 @@ def played(seed: int) -> Tokens:
     return world
 
 
-def closure(events: list[Event], path: RepoPath) -> list[Event]:
+def closure(events: list[PathChange], path: RepoPath) -> list[PathChange]:
     """Return the events of a path and of its other names, as the journal does."""
     names = {path}
     while True:

@@ -13,7 +13,7 @@ from gitshadow.blame.replay import Replay
 from gitshadow.blame.replay_cache import Resuming
 from gitshadow.blame.snapshots import DoubtError
 from gitshadow.errors import UsageError
-from gitshadow.model import Event, RepoPath
+from gitshadow.model import PathChange, RepoPath
 from gitshadow.store.journal import blame
 from tests.blame.test_snapshots import Answer, described
 from tests.conftest import FULL
@@ -42,7 +42,9 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counts: Counter[str] = Counter()
     real = Resuming.resume
 
-    def counting(self: Resuming, replay: Replay, until: int | None) -> Event | None:
+    def counting(
+        self: Resuming, replay: Replay, until: int | None
+    ) -> PathChange | None:
         try:
             found = real(self, replay, until)
         except DoubtError:

@@ -11,7 +11,7 @@ from gitshadow.blame.owners import Vector
 from gitshadow.blame.replay import Replay
 from gitshadow.blame.rewrites import Rewrites
 from gitshadow.blame.snapshots import DoubtError, FingerprintSet, mark_of, pack, unpack
-from gitshadow.model import Event, RepoPath
+from gitshadow.model import PathChange, RepoPath
 from gitshadow.store.repo import line_hunks
 from tests.blame.test_fuzz import closure, played
 from tests.blame.world import MemoryGit, Tokens
@@ -22,7 +22,7 @@ HISTORIES = 20_000 if FULL else 1_500
 Answer = list[tuple[object, ...]]
 
 
-def replay_of(world: Tokens, events: Collection[Event], since: int = 0) -> Replay:
+def replay_of(world: Tokens, events: Collection[PathChange], since: int = 0) -> Replay:
     """Return a replay; what an op took back before `since` is not told, as the journal cannot."""
     taken = {
         op: {event.seq for event in events if unit.holds(event)}
@@ -33,7 +33,7 @@ def replay_of(world: Tokens, events: Collection[Event], since: int = 0) -> Repla
     return Replay(world.blobs.__getitem__, line_hunks, rewrites, told)
 
 
-def answer(world: Tokens, path: RepoPath, replay: Replay, first: Event) -> Answer:
+def answer(world: Tokens, path: RepoPath, replay: Replay, first: PathChange) -> Answer:
     state = replay.at("main", path)
     assert state is not None
     read = world.blobs.__getitem__
@@ -49,11 +49,13 @@ def described(vector: Vector) -> Answer:
     return found
 
 
-def resumed(world: Tokens, path: RepoPath, events: list[Event], cut: int) -> Answer:
+def resumed(
+    world: Tokens, path: RepoPath, events: list[PathChange], cut: int
+) -> Answer:
     """Answer from snapshots alone: one after `cut` events, and another on top of it."""
     by_seq = {event.seq: event for event in events}
 
-    def fetch(seqs: Collection[int]) -> Mapping[int, Event]:
+    def fetch(seqs: Collection[int]) -> Mapping[int, PathChange]:
         return {seq: by_seq[seq] for seq in seqs}
 
     begin = replay_of(world, events)
@@ -88,7 +90,7 @@ def test_snapshot_gives_the_answer_of_a_whole_replay_or_a_doubt() -> None:
     assert counts["equal"] > HISTORIES / 4, counts
 
 
-def packed_one() -> tuple[Tokens, bytes, list[Event]]:
+def packed_one() -> tuple[Tokens, bytes, list[PathChange]]:
     world = Tokens(rng=random.Random(5))
     while len(world.events) < 9:
         world.do_edit()

@@ -7,17 +7,17 @@ model that blame is compared with, and never reads what blame reads.
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from gitshadow.blame.git_history import Facts, GitLine
 from gitshadow.model import (
     Actor,
     Attribution,
     Confidence,
-    Event,
     EventKind,
     FileVersion,
     Oid,
+    PathChange,
     RepoPath,
 )
 from gitshadow.undo.merge import merge
@@ -62,7 +62,7 @@ class Tokens:
 
     files: dict[RepoPath, FileVersion] = field(default_factory=dict)
     blobs: Blobs = field(default_factory=Blobs)
-    events: list[Event] = field(default_factory=list)
+    events: list[PathChange] = field(default_factory=list)
     lines: int = 0
     rng: random.Random = field(default_factory=random.Random)
     author: dict[bytes, str] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class Tokens:
     ) -> None:
         seq = len(self.events) + 1
         self.events.append(
-            Event(
+            PathChange(
                 seq=seq,
                 ts_ns=seq,
                 worktree="main",
@@ -165,6 +165,7 @@ class Tokens:
                 before=versions[0],
                 after=versions[1],
                 attribution=self.claim(who),
+                commit=Oid("c" * 40),
             )
         )
 
@@ -174,7 +175,6 @@ class Tokens:
         rows = [event for event in self.events if is_undoable(event)]
         if rows:
             chosen = self.rng.choice(rows)
-            assert chosen.attribution is not None
             session = chosen.attribution.session
             whole = self.rng.random() < 0.3 and chosen.op is None
             self.take_back(
@@ -182,9 +182,8 @@ class Tokens:
                 or [chosen.seq]
             )
 
-    def is_by(self, event: Event, session: str) -> bool:
-        who = event.attribution
-        return event.op is None and who is not None and who.session == session
+    def is_by(self, event: PathChange, session: str) -> bool:
+        return event.op is None and event.attribution.session == session
 
     def do_redo(self) -> None:
         ops = [event.op for event in self.events if event.op is not None]
@@ -205,7 +204,7 @@ class Tokens:
                 self.files[path] = step.after
             versions = step.before, step.after
             self._row("person", path, EventKind.RESTORE, versions)
-            self.events[-1] = replace(self.events[-1], op=op)
+            self.events[-1] = self.events[-1]._replace(op=op)
         self.undoings[op] = Unit(seqs=frozenset(seqs))
 
     # -- Git ---------------------------------------------------------------------------------
@@ -247,7 +246,7 @@ class Tokens:
             kind = EventKind.MODIFY if before and after else EventKind.CREATE
             kind = kind if after else EventKind.DELETE
             self._row(who, path, kind, (before, after))
-            self.events[-1] = replace(self.events[-1], switched=switched)
+            self.events[-1] = self.events[-1]._replace(switched=switched)
 
     def do_commit(self) -> None:
         if self.tree() != self.head.tree:
@@ -413,7 +412,7 @@ class MemoryGit:
     def recorded_since(self) -> Oid | None:
         return self.world.heads[0].oid
 
-    def began(self, event: Event | None) -> Oid | None:
+    def began(self, event: PathChange | None) -> Oid | None:
         return self.world.head.oid if event is None else self.world.heads[0].oid
 
     def holding(self, path: RepoPath, blob: Oid) -> Oid | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.errors import ShadowError, UsageError
-from gitshadow.model import EventKind
+from gitshadow.model import EventKind, Gap, PathChange
 from gitshadow.store.journal import events
 from gitshadow.store.journal.events import EventFilter
 from tests.support.repo import Repo
@@ -144,7 +144,7 @@ def test_fetched_session_is_never_live_here(
     taken(other, file)
     other.hand("a", "one\nby hand here\n")
     newest = events.rows(other.context.workspace.db, EventFilter(limit=1))[0]
-    assert newest.attribution is not None
+    assert isinstance(newest, PathChange)
     assert newest.attribution.agent is None
 
 
@@ -157,7 +157,7 @@ def test_events_without_their_refs_stay_out(
     _, _, elsewhere = taken(other, file)
     assert elsewhere
     rows = events.rows(theirs(other).context.workspace.db, EventFilter())
-    kinds = {row.kind for row in rows if row.commit is None}
+    kinds = {row.kind for row in rows if isinstance(row, Gap)}
     assert kinds <= {EventKind.GAP}
 
 

@@ -111,7 +111,7 @@ def test_what_was_corrected_or_measured_of_a_session_goes_with_it(repo: Repo) ->
         with ws.db.write():
             turns.open_call(ws.db, replace(call, began_ns=call.opened_ns))
         wanted = EventFilter(sessions=(session,), kinds=(EventKind.MODIFY,))
-        row = events.rows(ws.db, wanted)[0]
+        row = events.changes(ws.db, wanted)[0]
         nobody = studio.context.claimant.nobody("judged again")
         ws.recorder.correct({row: nobody}, ws.clock.now_ns())
         left = rows_left(repo)

@@ -252,8 +252,9 @@ def test_what_is_only_thought_to_be_ones_own_is_named_and_left(studio: Studio) -
     studio.write("S1", "x", "1\n")
     runs_in(studio, "S1", ME[0])
     db = studio.context.workspace.db
-    (event,) = events.rows(db, EventFilter(sessions=(studio.session("S1"),), limit=1))
-    assert event.attribution is not None
+    (event,) = events.changes(
+        db, EventFilter(sessions=(studio.session("S1"),), limit=1)
+    )
     with db.write():
         db.run(
             "UPDATE events SET confidence = ? WHERE seq = ?",

@@ -30,7 +30,7 @@ def test_files_that_git_switched_are_no_renames(repo: Repo) -> None:
     with desk_of(repo) as context:
         repo.git("checkout", "-q", "old")
         context.observer.settle()
-        rows = events.rows(context.workspace.db, EventFilter())
+        rows = events.changes(context.workspace.db, EventFilter())
         found = {(row.path, row.kind) for row in rows if row.switched}
     assert found == {
         (b"p/empty", EventKind.CREATE),
@@ -74,6 +74,8 @@ def test_file_from_elsewhere_is_marked_where_no_birth_is_known_too(
         repo.write("new", "new\n")
         repo.write("empty", "")
         context.observer.settle()
-        rows = events.rows(context.workspace.db, EventFilter(kinds=(EventKind.CREATE,)))
+        rows = events.changes(
+            context.workspace.db, EventFilter(kinds=(EventKind.CREATE,))
+        )
         marks = {row.path: row.moved_in for row in rows}
     assert marks == {b"old": True, b"new": False, b"empty": False}

@@ -9,7 +9,7 @@ from gitshadow.attribution import lifecycle
 from gitshadow.attribution.process import ProcessId
 from gitshadow.capture.fs_events import Hints
 from gitshadow.maintenance import setup
-from gitshadow.model import EventKind, RepoPath
+from gitshadow.model import EventKind, HeadChange, RepoPath
 from gitshadow.recording import observer
 from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.store.journal import events, sessions
@@ -76,4 +76,5 @@ def test_move_of_head_that_no_hint_tells_of_is_noticed(
     idle.observer.tick()
     (row,) = events.rows(idle.workspace.db, EventFilter(kinds=(EventKind.HEAD,)))
     head = repo.git("rev-parse", "--short=8", "HEAD").strip()
+    assert isinstance(row, HeadChange)
     assert row.note == f'commit {head} "second"'

@@ -9,7 +9,7 @@ import pytest
 
 from gitshadow.capture.fs_events import Hints
 from gitshadow.maintenance import setup
-from gitshadow.model import EventKind, RepoPath
+from gitshadow.model import EventKind, Gap, RepoPath
 from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.recording.observer import Observer
 from gitshadow.store.journal import events
@@ -91,10 +91,10 @@ def rows_after(
             del due
             context.observer.tick()
     found = events.rows(context.workspace.db, EventFilter())
+    assert not any(isinstance(row, Gap) and row.path for row in found)
     return [
-        (row.kind, bytes(row.path or b""), bytes(row.old_path or b""))
-        for row in reversed(found)
-        if row.path is not None
+        (row.kind, bytes(row.path), bytes(row.old_path or b""))
+        for row in events.path_changes(reversed(found))
     ]
 
 
@@ -164,7 +164,9 @@ def test_file_that_was_split_from_its_old_name_is_not_one_moved_in(
     assert rows_after(context, hints(b"p/q/f")) == [(EventKind.DELETE, b"p/q/f", b"")]
     os.rename(repo.root.parent / "kept", repo.path("new/er/f"))
     rows_after(context, hints(b"new"))
-    (row,) = events.rows(context.workspace.db, EventFilter(kinds=(EventKind.CREATE,)))
+    (row,) = events.changes(
+        context.workspace.db, EventFilter(kinds=(EventKind.CREATE,))
+    )
     assert not row.moved_in
 
 

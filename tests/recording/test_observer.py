@@ -16,7 +16,16 @@ from gitshadow.capture import watcher as watching
 from gitshadow.capture.fs_events import Hints
 from gitshadow.capture.inotify import directory_inode
 from gitshadow.capture.watcher import Watcher
-from gitshadow.model import Confidence, Event, EventKind, RepoPath
+from gitshadow.model import (
+    Baseline,
+    Confidence,
+    Event,
+    EventKind,
+    Gap,
+    HeadChange,
+    PathChange,
+    RepoPath,
+)
 from gitshadow.recording import observer as observing
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import events
@@ -90,6 +99,11 @@ def rows(context: RecorderContext) -> list[Event]:
     return list(reversed(list(events.rows(context.workspace.db, EventFilter()))))
 
 
+def _old_path(row: Event) -> str | None:
+    found = row.old_path if isinstance(row, PathChange) else None
+    return os.fsdecode(found) if found else None
+
+
 def told(
     context: RecorderContext, *kinds: EventKind
 ) -> list[tuple[str, str, str | None]]:
@@ -97,11 +111,11 @@ def told(
     found = [
         (
             row.kind.value,
-            os.fsdecode(row.path or b""),
-            os.fsdecode(row.old_path) if row.old_path else None,
+            "" if isinstance(row, HeadChange) else os.fsdecode(row.path or b""),
+            _old_path(row),
         )
         for row in rows(context)
-        if row.kind is not EventKind.BASELINE and (not kinds or row.kind in kinds)
+        if not isinstance(row, Baseline) and (not kinds or row.kind in kinds)
     ]
     return sorted(found, key=lambda row: row[1])
 
@@ -339,8 +353,9 @@ def test_deletions_of_a_call_are_recorded_before_its_end_is_answered(
     context.observer.settle()
     found = [
         (row.kind, row.path, row.attribution.confidence)
-        for row in sorted(rows(context), key=lambda row: (row.kind, row.path or b""))
-        if row.attribution is not None and row.path is not None
+        for row in sorted(
+            events.path_changes(rows(context)), key=lambda row: (row.kind, row.path)
+        )
     ]
     assert found == [
         (EventKind.CREATE, b"b", Confidence.LOW),
@@ -367,7 +382,7 @@ def swap_unheard(repo: Repo, watcher: Watcher) -> None:
 
 
 def gaps(context: RecorderContext) -> list[tuple[bytes | None, str | None]]:
-    return [(row.path, row.note) for row in rows(context) if row.kind is EventKind.GAP]
+    return [(row.path, row.note) for row in rows(context) if isinstance(row, Gap)]
 
 
 def test_end_of_a_call_looks_only_at_the_directories_that_were_touched(

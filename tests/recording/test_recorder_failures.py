@@ -15,7 +15,17 @@ from gitshadow.capture.fs_events import Hints
 from gitshadow.errors import JournalError
 from gitshadow.maintenance import reindex, setup
 from gitshadow.maintenance.startup_repair import mend
-from gitshadow.model import Call, Event, EventKind, Oid, RepoPath, ToolClass
+from gitshadow.model import (
+    Call,
+    CommitEvent,
+    Event,
+    EventKind,
+    Gap,
+    Oid,
+    PathChange,
+    RepoPath,
+    ToolClass,
+)
 from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.service import hook_intake
 from gitshadow.store.journal import events, meta, turns
@@ -76,9 +86,17 @@ def kinds(context: RecorderContext, *paths: str) -> list[str]:
     return [row.kind.value for row in rows(context, *paths)]
 
 
-def changes(context: RecorderContext, *paths: str) -> list[Event]:
+def changes(context: RecorderContext, *paths: str) -> list[PathChange]:
     """Return the rows of paths but gaps, oldest first."""
-    return [row for row in rows(context, *paths) if row.kind is not EventKind.GAP]
+    found = [row for row in rows(context, *paths) if not isinstance(row, Gap)]
+    assert all(isinstance(row, PathChange) for row in found)
+    return events.path_changes(found)
+
+
+def switched(context: RecorderContext, *paths: str) -> list[bool]:
+    """Return of each row of paths whether Git switched it."""
+    found = rows(context, *paths)
+    return [isinstance(row, PathChange) and row.switched for row in found]
 
 
 def rebuilt(repo: Repo) -> list[tuple[object, ...]]:
@@ -88,18 +106,22 @@ def rebuilt(repo: Repo) -> list[tuple[object, ...]]:
     db = Db.open(layout_of(repo).journal, create=False)
     try:
         return [
-            _gist(row) for row in events.rows(db, EventFilter())[::-1] if row.commit
+            _gist(row)
+            for row in events.rows(db, EventFilter())[::-1]
+            if not isinstance(row, Gap)
         ]
     finally:
         db.close()
 
 
-def _gist(row: Event) -> tuple[object, ...]:
-    return row.seq, row.kind, row.path, row.before, row.after, row.commit
+def _gist(row: CommitEvent) -> tuple[object, ...]:
+    if isinstance(row, PathChange):
+        return row.seq, row.kind, row.path, row.before, row.after, row.commit
+    return row.seq, row.kind, row.commit
 
 
 def gists(context: RecorderContext) -> list[tuple[object, ...]]:
-    return [_gist(row) for row in rows(context) if row.commit]
+    return [_gist(row) for row in rows(context) if not isinstance(row, Gap)]
 
 
 def check_rebuilt(repo: Repo, context: RecorderContext) -> None:
@@ -180,7 +202,7 @@ def test_odd_modes_follow_the_journal_when_rows_failed(
     context.workspace.db.run(_HEAL)
     os.chmod(repo.path("a"), 0o644)
     context.observer.settle()
-    assert rows(context, "a")[-1].after is not None
+    assert changes(context, "a")[-1].after is not None
     check_rebuilt(repo, context)
 
 
@@ -247,7 +269,7 @@ def test_a_switch_is_gits_doing_also_when_its_rows_failed_at_first(
         context.observer.settle()
     context = open_it(repo)
     context.observer.settle()
-    assert [row.switched for row in rows(context, "a")] == [True]
+    assert switched(context, "a") == [True]
     assert kinds(context).count("head") == 1
 
 
@@ -321,7 +343,7 @@ def test_switched_paths_are_gits_doing_when_another_path_is_recorded_first(
     context.observer.store([RepoPath(b"b")])
     context.observer.hints(Hints(frozenset({RepoPath(b"a")})))
     context.observer.settle()
-    assert [row.switched for row in rows(context, "a")] == [True]
+    assert switched(context, "a") == [True]
 
 
 def test_lost_events_wait_for_the_git_command_that_rewrites_the_tree(
@@ -342,7 +364,7 @@ def test_lost_events_wait_for_the_git_command_that_rewrites_the_tree(
         repo.git("symbolic-ref", "HEAD", "refs/heads/other")
     while context.observer.due() is not None:
         context.observer.tick()
-    assert [row.switched for row in rows(context, "a")] == [True]
+    assert switched(context, "a") == [True]
 
 
 def test_a_write_that_could_not_be_recorded_keeps_its_own_time(
@@ -386,7 +408,7 @@ def test_a_ref_goes_back_below_every_lost_object_not_only_that_of_its_tip(
     context.observer.settle()
     repo.write("b", "not lost\n")
     context.observer.settle()
-    after = rows(context, "a")[-1].after
+    after = changes(context, "a")[-1].after
     assert after is not None
     repo.write("a", "written meanwhile\n")
     _lose(repo, after.oid)

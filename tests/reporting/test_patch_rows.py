@@ -4,14 +4,26 @@ from collections.abc import Iterator
 
 import pytest
 
-from gitshadow.model import Event, EventKind, FileVersion, RepoPath
+from gitshadow.model import (
+    Actor,
+    Attribution,
+    Confidence,
+    EventKind,
+    FileVersion,
+    Oid,
+    PathChange,
+    RepoPath,
+)
 from gitshadow.reporting import patches
 from gitshadow.reporting.patches import Patchwork
 from gitshadow.store.repo import Repo as Store
 from tests.support.repo import Repo
 from tests.support.studio import layout_of
 
-_MISSING = "1" * 40
+_MISSING = Oid("1" * 40)
+WHO = Attribution(
+    actor=Actor.UNKNOWN, session="s", confidence=Confidence.UNKNOWN, reason="r"
+)
 
 
 @pytest.fixture
@@ -27,23 +39,25 @@ def event(
     after: bytes | None,
     path: bytes = b"f",
     **fields: object,
-) -> Event:
+) -> PathChange:
     def version(data: bytes | None) -> FileVersion | None:
         return None if data is None else FileVersion(store.write_blob(data), 0o100644)
 
-    return Event(
+    return PathChange(
         seq=1,
         ts_ns=1,
         worktree="main",
         kind=EventKind.MODIFY,
         path=RepoPath(path),
+        attribution=WHO,
+        commit=Oid("c" * 40),
         before=version(before),
         after=version(after),
         **fields,  # type: ignore[arg-type]
     )
 
 
-def row(store: Store, *found: Event) -> dict[str, object]:
+def row(store: Store, *found: PathChange) -> dict[str, object]:
     ((_, only),) = Patchwork(store).rows(found)
     return only
 
@@ -78,15 +92,7 @@ def test_permissions_alone_are_a_change(store: Store) -> None:
     plain = event(store, b"x\n", b"x\n")
     assert plain.after is not None
     after = FileVersion(plain.after.oid, 0o100755)
-    changed = Event(
-        seq=1,
-        ts_ns=1,
-        worktree="main",
-        kind=EventKind.MODE,
-        path=plain.path,
-        before=plain.before,
-        after=after,
-    )
+    changed = plain._replace(kind=EventKind.MODE, after=after)
     found = row(store, changed)
     assert (found["kind"], found["modes"]) == ("mode", ["100644", "100755"])
 
@@ -112,15 +118,7 @@ def test_content_that_is_no_text_or_too_much_has_no_lines(
 
 def test_content_that_is_gone_is_said_to_be(store: Store) -> None:
     plain = event(store, b"a\n", b"b\n")
-    lost = Event(
-        seq=1,
-        ts_ns=1,
-        worktree="main",
-        kind=EventKind.MODIFY,
-        path=plain.path,
-        before=plain.before,
-        after=FileVersion(_MISSING, 0o100644),  # type: ignore[arg-type]
-    )
+    lost = plain._replace(after=FileVersion(_MISSING, 0o100644))
     note = "the content is missing from the object store"
     assert row(store, lost)["note"] == note
 

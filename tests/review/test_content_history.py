@@ -1,13 +1,25 @@
 """Which events led from one content of a file to another."""
 
-from gitshadow.model import Event, EventKind, FileVersion, Oid, RepoPath
+from gitshadow.model import (
+    Actor,
+    Attribution,
+    Confidence,
+    EventKind,
+    FileVersion,
+    Oid,
+    PathChange,
+    RepoPath,
+)
 from gitshadow.review.check import led_here
 
 A, B = RepoPath(b"a"), RepoPath(b"b")
+WHO = Attribution(
+    actor=Actor.UNKNOWN, session="s", confidence=Confidence.UNKNOWN, reason="r"
+)
 KINDS = {"restore": EventKind.RESTORE, "coverage": EventKind.COVERAGE}
 
 
-def history(*rows: str) -> list[Event]:
+def history(*rows: str) -> list[PathChange]:
     """Return events from `path: before > after [kind]`; `-` stands for nothing."""
     found = []
     for seq, row in enumerate(rows, 1):
@@ -16,12 +28,14 @@ def history(*rows: str) -> list[Event]:
         after, _, kind = rest.partition(" ")
         old = kind.removeprefix("from ") if kind.startswith("from ") else None
         found.append(
-            Event(
+            PathChange(
                 seq=seq,
                 ts_ns=seq,
                 worktree="main",
                 kind=KINDS.get(kind, EventKind.MODIFY),
                 path=RepoPath(path.encode()),
+                attribution=WHO,
+                commit=Oid("c" * 40),
                 old_path=None if old is None else RepoPath(old.encode()),
                 before=version(before),
                 after=version(after),
@@ -36,7 +50,7 @@ def version(oid: str) -> FileVersion | None:
 
 
 def led(
-    rows: list[Event], old: str | None, new: str | None, *, whole: bool = True
+    rows: list[PathChange], old: str | None, new: str | None, *, whole: bool = True
 ) -> list[int]:
     oids = [None if one is None else Oid(one) for one in (old, new)]
     return [row.seq for row in led_here(rows, {A}, *oids, whole=whole)]

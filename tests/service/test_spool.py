@@ -15,7 +15,7 @@ from gitshadow.attribution.process import ProcessId
 from gitshadow.ipc import hook
 from gitshadow.maintenance import setup
 from gitshadow.maintenance.startup_repair import mend
-from gitshadow.model import Call, Event, EventKind, RepoPath, ToolClass
+from gitshadow.model import Call, Event, Gap, PathChange, RepoPath, ToolClass
 from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.recording.spool import FOREIGN_NS, forward
 from gitshadow.service import hook_intake
@@ -70,12 +70,16 @@ def leave(
     return path
 
 
+def changes(context: RecorderContext) -> list[PathChange]:
+    return events.path_changes(rows(context))
+
+
 def rows(context: RecorderContext) -> list[Event]:
     return events.rows(context.workspace.db, EventFilter())[::-1]
 
 
 def gap_notes(context: RecorderContext) -> list[str]:
-    return [row.note or "" for row in rows(context) if row.kind is EventKind.GAP]
+    return [row.note or "" for row in rows(context) if isinstance(row, Gap)]
 
 
 def left(context: RecorderContext) -> list[str]:
@@ -92,7 +96,7 @@ def test_write_is_judged_by_a_window_that_was_spooled_before_it(
     leave(context, 1, "PreToolUse", str(repo.root), tool_use_id="call-1", **named)
     repo.write("a", "agent\n")
     context.observer.settle()
-    (row,) = [row for row in rows(context) if row.path == RepoPath(b"a")]
+    (row,) = [row for row in changes(context) if row.path == RepoPath(b"a")]
     assert row.attribution is not None
     assert (row.attribution.call, row.attribution.confidence.value) == (
         "call-1",
@@ -269,7 +273,7 @@ def deliver(context: RecorderContext, event: str, cwd: Path, **fields: object) -
 
 
 def who(context: RecorderContext, path: bytes) -> tuple[str | None, str]:
-    (row,) = [row for row in rows(context) if row.path == RepoPath(path)]
+    (row,) = [row for row in changes(context) if row.path == RepoPath(path)]
     assert row.attribution is not None
     return row.attribution.call, row.attribution.confidence.value
 

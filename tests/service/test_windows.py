@@ -17,7 +17,7 @@ from gitshadow.errors import JournalBusyError
 from gitshadow.maintenance import startup_repair
 from gitshadow.messages.codec import decode
 from gitshadow.messages.undo import FileUndoAnswer
-from gitshadow.model import Event, Oid
+from gitshadow.model import Oid, PathChange
 from gitshadow.recording.context import RecorderContext
 from gitshadow.render.report import report_lines
 from gitshadow.render.style import View
@@ -72,12 +72,12 @@ def listed(document: Mapping[str, object], key: str) -> list[dict[str, object]]:
     return found
 
 
-def rows(context: RecorderContext, path: str) -> list[Event]:
+def rows(context: RecorderContext, path: str) -> list[PathChange]:
     wanted = EventFilter(paths=[os.fsencode(path)])  # type: ignore[list-item]
-    return events.rows(context.workspace.db, wanted)[::-1]
+    return events.changes(context.workspace.db, wanted)[::-1]
 
 
-def told(row: Event) -> tuple[str, str | None]:
+def told(row: PathChange) -> tuple[str, str | None]:
     assert row.attribution is not None
     return row.attribution.confidence.value, row.attribution.call
 
@@ -128,7 +128,6 @@ def test_calls_side_by_side_keep_their_windows_when_they_have_no_ids(
         path: (row.attribution.tool, row.attribution.confidence.value)
         for path in ("p1", "p2", "p3")
         for row in rows(context, path)
-        if row.attribution is not None
     }
     assert tools == {
         "p1": ("create", "certain"),
@@ -460,7 +459,7 @@ def test_a_row_has_the_author_that_is_left_when_its_correction_is_lost(
 ) -> None:
     """A correction has no row, so nothing but its own commit says what was before it."""
     ws = context.workspace
-    first: list[Event] = []
+    first: list[PathChange] = []
     after: dict[str, Oid | None] = {}
     for step in ("c1", "c2", "judged again", "c3", "and again"):
         if len(step) == 2:
@@ -521,7 +520,7 @@ def test_a_write_known_from_a_commit_has_no_exact_time_when_it_is_judged_again(
     same_from_refs(context, tmp_path)
 
 
-def chain_of(row: Event) -> str:
+def chain_of(row: PathChange) -> str:
     assert row.attribution is not None
     return row.attribution.session
 

@@ -12,11 +12,15 @@ import pytest
 from gitshadow.model import (
     Actor,
     Attribution,
+    Baseline,
     Confidence,
     Event,
     EventKind,
     FileVersion,
+    Gap,
+    HeadChange,
     Oid,
+    PathChange,
     RepoPath,
 )
 from gitshadow.store.journal import events
@@ -36,6 +40,9 @@ WHO = Attribution(
 )
 
 
+COMMIT = Oid("c" * 40)
+
+
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Db]:
     with closing(Db.open(str(tmp_path / "journal.db"), create=True)) as opened:
@@ -48,16 +55,25 @@ def version(number: int, mode: int = 0o100644) -> FileVersion:
 
 def event(seq: int, path: bytes | None, **fields: object) -> Event:
     """Return a row of `path` that leaves version `seq`."""
-    made = Event(
-        seq=seq,
-        ts_ns=seq * 1000,
-        worktree="main",
-        kind=EventKind.MODIFY,
-        path=None if path is None else RepoPath(path),
-        after=version(seq),
+    kind = fields.pop("kind", EventKind.MODIFY)
+    if kind is EventKind.GAP:
+        at = None if path is None else RepoPath(path)
+        return Gap(seq=seq, ts_ns=seq * 1000, worktree="main", note=None, path=at)
+    made = Baseline(seq, seq * 1000, "main", WHO, COMMIT)
+    if kind is EventKind.BASELINE:
+        return made
+    if kind is EventKind.HEAD:
+        return HeadChange(*made)
+    assert path is not None
+    change = PathChange(
+        *made[:3],
+        kind=EventKind(str(kind)),
+        path=RepoPath(path),
         attribution=WHO,
+        commit=COMMIT,
+        after=version(seq),
     )
-    return replace(made, **fields)  # type: ignore[arg-type]
+    return change._replace(**fields)  # type: ignore[arg-type]
 
 
 def store(db: Db, *rows: Event) -> None:
@@ -82,9 +98,8 @@ def test_get_gives_back_every_field(db: Db) -> None:
         op="op-1",
         offline=True,
         switched=True,
-        note="why",
     )
-    gap = Event(seq=8, ts_ns=1, worktree="w", kind=EventKind.GAP, note="too large")
+    gap = Gap(seq=8, ts_ns=1, worktree="w", note="too large")
     store(db, full, gap)
     assert events.get(db, 7) == full
     assert events.get(db, 8) == gap
@@ -94,13 +109,14 @@ def test_get_gives_back_every_field(db: Db) -> None:
 def test_insert_leaves_a_row_that_stands(db: Db) -> None:
     store(db, event(1, b"a"))
     store(db, event(1, b"b"), event(2, b"b"))
-    assert [row.path for row in events.rows(db, EventFilter())] == [b"b", b"a"]
+    assert [row.path for row in events.changes(db, EventFilter())] == [b"b", b"a"]
 
 
 def test_insert_new_returns_what_did_not_stand(db: Db) -> None:
     store(db, event(2, b"a"))
     with db.write():
-        fresh = events.insert_new(db, [event(1, b"b"), event(2, b"b"), event(3, b"c")])
+        rows = [event(1, b"b"), event(2, b"b"), event(3, b"c")]
+        fresh = events.insert_new(db, events.path_changes(rows))
     assert [row.seq for row in fresh] == [1, 3]
     assert events.last_seq(db) == 3
 
@@ -186,7 +202,7 @@ def test_rows_gives_what_fits_newest_first(
         event(5, b"d-e", worktree="linked"),
         event(6, b"d/x", attribution=replace(WHO, call="c9")),
         event(7, b"e", kind=EventKind.RENAME, old_path=RepoPath(b"d/x"), op="op-1"),
-        event(8, b"f", kind=EventKind.GAP, attribution=None),
+        event(8, b"f", kind=EventKind.GAP),
     )
     assert seqs(db, **fields) == expected
 
@@ -215,7 +231,7 @@ def test_history_follows_renames_both_ways(db: Db) -> None:
         event(4, b"a", kind=EventKind.CREATE),
         event(5, b"c", kind=EventKind.RENAME, old_path=RepoPath(b"b")),
         event(6, b"c", worktree="linked"),
-        event(7, b"c", kind=EventKind.GAP, attribution=None),
+        event(7, b"c", kind=EventKind.GAP),
     )
     for path in (b"a", b"b", b"c"):
         found = events.history(db, "main", [RepoPath(path)], 0)

@@ -13,9 +13,10 @@ from gitshadow.model import (
     Actor,
     Attribution,
     Confidence,
-    Event,
     EventKind,
+    Oid,
     OpKind,
+    PathChange,
     RepoPath,
     ToolClass,
 )
@@ -289,14 +290,15 @@ def test_long_session_ids_keep_their_own_ref_in_a_linked_worktree() -> None:
 # -- subjects ----------------------------------------------------------------------------------
 
 
-def row(kind: EventKind, path: bytes, old_path: bytes | None = None) -> Event:
-    return Event(
+def row(kind: EventKind, path: bytes, old_path: bytes | None = None) -> PathChange:
+    return PathChange(
         seq=1,
         ts_ns=0,
         worktree="main",
         kind=kind,
         path=RepoPath(path),
         old_path=None if old_path is None else RepoPath(old_path),
+        commit=Oid("c" * 40),
         attribution=Attribution(
             actor=Actor.UNKNOWN, session="s", confidence=Confidence.LOW, reason="r"
         ),
@@ -324,7 +326,9 @@ def row(kind: EventKind, path: bytes, old_path: bytes | None = None) -> Event:
         ("coverage", [row(EventKind.COVERAGE, b"a")] * 2, "Cover 2 files"),
     ],
 )
-def test_subject_says_what_was_done(kind: str, rows: list[Event], subject: str) -> None:
+def test_subject_says_what_was_done(
+    kind: str, rows: list[PathChange], subject: str
+) -> None:
     assert refs.subject_for(kind, rows) == subject
 
 

@@ -10,14 +10,17 @@ import pytest
 from gitshadow.errors import JournalNewerError
 from gitshadow.model import (
     Actor,
+    Attribution,
     Burst,
     Call,
-    Event,
+    Confidence,
     EventKind,
+    Gap,
     Oid,
     Op,
     OpKind,
     OpStatus,
+    PathChange,
     RepoPath,
     Session,
     ToolClass,
@@ -80,7 +83,18 @@ BURST = Burst(
     first_seq=1,
     last_seq=1,
 )
-GAP = Event(seq=5, ts_ns=1, worktree="main", kind=EventKind.GAP, note="overflow")
+GAP = Gap(seq=5, ts_ns=1, worktree="main", note="overflow")
+CHANGE = PathChange(
+    seq=6,
+    ts_ns=1,
+    worktree="main",
+    kind=EventKind.MODIFY,
+    path=A,
+    attribution=Attribution(
+        actor=Actor.AGENT, session="s-1", confidence=Confidence.LOW, reason="r"
+    ),
+    commit=Oid("c" * 40),
+)
 TOUCH = Touch(worktree="main", path=A, why="ignored", ts_ns=1)
 
 
@@ -94,7 +108,7 @@ def old(tmp_path: Path) -> str:
         ops.put(db, OP)
         ops.plan_steps(db, "op-1", [STEP])
         bursts.put(db, BURST)
-        events.insert(db, [GAP, replace(GAP, seq=6, kind=EventKind.MODIFY, path=A)])
+        events.insert(db, [GAP, CHANGE])
         state.put_touches(db, [TOUCH])
         meta.put(db, "boot_id", "x")
         events.reserve(db, 99)
@@ -205,7 +219,7 @@ def test_rows_before_the_cut_of_a_truncated_journal_come_over(
 ) -> None:
     """ROB-09: what lies before the break is not lost."""
     with closing(Db.open(old, create=False)) as db, db.write():
-        rows = [replace(GAP, seq=seq, note="x" * 500) for seq in range(100, 600)]
+        rows = [GAP._replace(seq=seq, note="x" * 500) for seq in range(100, 600)]
         events.insert(db, rows)
     data = Path(old).read_bytes()
     Path(old).write_bytes(data[: len(data) - 100_000])
@@ -218,7 +232,7 @@ def test_rows_before_the_cut_of_a_truncated_journal_come_over(
 def test_a_gap_that_cannot_be_right_is_left_out(old: str, new: Db) -> None:
     """ROB-09: a note that is no text cannot be stored again, and the others can."""
     with closing(Db.open(old, create=False)) as db, db.write():
-        events.insert(db, [replace(GAP, seq=7), replace(GAP, seq=8)])
+        events.insert(db, [GAP._replace(seq=7), GAP._replace(seq=8)])
         db.run("UPDATE events SET note = CAST(x'ff41' AS TEXT) WHERE seq = 7")
     done = take(new, old)
     assert done.damaged == ["events"]

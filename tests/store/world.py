@@ -4,26 +4,29 @@ The journal rows are put together here from what was done, never from what was p
 they can stand against rows that were replayed from the refs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gitshadow.model import (
     LINK_MODE,
     Actor,
     Attribution,
+    Baseline,
     Burst,
     Call,
     Chain,
+    CommitEvent,
     Confidence,
     Digest,
-    Event,
     EventKind,
     FileState,
     FileVersion,
+    HeadChange,
     Oid,
     Op,
     OpKind,
     OpStatus,
+    PathChange,
     RepoPath,
     Session,
     StatKey,
@@ -41,6 +44,7 @@ from gitshadow.store.repo import Repo
 from tests.support.repo import Repo as Folder
 
 START_NS = 1_795_248_000_000_000_000
+UNKNOWN = Oid("")
 Table = dict[RepoPath, FileVersion]
 
 
@@ -111,7 +115,7 @@ class World:
         """Have a file that stood there before anything was recorded."""
         self._change((Change(path=path, after=self.version(data, mode)),))
 
-    def write(self, wanted: Write) -> list[Event]:
+    def write(self, wanted: Write) -> list[CommitEvent]:
         """Publish one commit; journal its rows unless a crash is being played."""
         if wanted.turn is not None:
             self._open_turn(wanted)
@@ -122,7 +126,7 @@ class World:
         chain = self._sync(chain, message)
         self._change(wanted.changes)
         chain = self._publish(chain, message)
-        rows = [replace(row, commit=chain.tip) for row in rows]
+        rows = [row._replace(commit=chain.tip) for row in rows]
         chain = replace(chain, tip_seq=rows[-1].seq if rows else chain.tip_seq)
         if self.journalling:
             with self.db.write():
@@ -165,37 +169,37 @@ class World:
 
     # -- what a row says -------------------------------------------------------------------
 
-    def _rows(self, wanted: Write, time_ns: int) -> list[Event]:
+    def _rows(self, wanted: Write, time_ns: int) -> Sequence[PathChange | HeadChange]:
         count = len(wanted.changes) + (wanted.kind == "head")
         seq = events.reserve(self.db, count)
         session = sessions.get(self.db, wanted.session)
         assert session is not None
-        blank = Event(
-            seq=seq,
-            ts_ns=time_ns,
-            worktree=self.worktree,
-            kind=EventKind.HEAD,
-            attribution=Attribution(
-                actor=session.actor,
-                session=session.id,
-                agent=session.agent,
-                turn=wanted.turn,
-                call=wanted.call,
-                tool="Edit" if wanted.call else None,
-                confidence=wanted.confidence,
-                reason=f"because of {wanted.kind}",
-                candidates=wanted.candidates,
-            ),
-            burst=self._burst(wanted),
-            op=wanted.op,
-            offline="offline" in wanted.flags,
+        who = Attribution(
+            actor=session.actor,
+            session=session.id,
+            agent=session.agent,
+            turn=wanted.turn,
+            call=wanted.call,
+            tool="Edit" if wanted.call else None,
+            confidence=wanted.confidence,
+            reason=f"because of {wanted.kind}",
+            candidates=wanted.candidates,
         )
-        rows = [replace(blank, note=wanted.note)] if wanted.kind == "head" else []
+        rows: list[PathChange | HeadChange] = []
+        if wanted.kind == "head":
+            head = HeadChange(seq, time_ns, self.worktree, who, UNKNOWN, wanted.note)
+            rows.append(head)
         for change in sorted(wanted.changes, key=lambda one: one.path):
             before = self.table.get(change.old_path or change.path)
-            row = replace(
-                blank,
+            row = PathChange(
                 seq=seq + len(rows),
+                ts_ns=time_ns,
+                worktree=self.worktree,
+                attribution=who,
+                commit=UNKNOWN,
+                burst=self._burst(wanted),
+                op=wanted.op,
+                offline="offline" in wanted.flags,
                 kind=self._kind(wanted, change, before),
                 path=change.path,
                 old_path=change.old_path,
@@ -239,15 +243,18 @@ class World:
 
     # -- what a commit says ----------------------------------------------------------------
 
-    def _message(self, wanted: Write, rows: list[Event], time_ns: int) -> ShadowCommit:
+    def _message(
+        self, wanted: Write, rows: Sequence[CommitEvent], time_ns: int
+    ) -> ShadowCommit:
         turn = wanted.turn and turns.get_turn(self.db, wanted.session, wanted.turn)
         call = wanted.call and turns.get_call(self.db, wanted.session, wanted.call)
         op = ops.get(self.db, wanted.op) if wanted.op else None
         who = rows[0].attribution if rows else None
         session = sessions.get(self.db, wanted.session)
         assert session is not None
+        changes = events.path_changes(rows)
         return ShadowCommit(
-            subject=refs.subject_for(wanted.kind, rows, op.kind if op else None),
+            subject=refs.subject_for(wanted.kind, changes, op.kind if op else None),
             kind=wanted.kind,
             time_ns=time_ns,
             session=wanted.session,
@@ -264,7 +271,7 @@ class World:
             confidence=wanted.confidence,
             reason=who.reason if who else None,
             candidates=wanted.candidates,
-            burst=rows[0].burst if rows else None,
+            burst=changes[0].burst if changes else None,
             flags=wanted.flags,
             op=wanted.op,
             op_kind=op.kind if op else None,
@@ -275,10 +282,10 @@ class World:
             paths=tuple(self._notes(wanted, rows)),
         )
 
-    def _notes(self, wanted: Write, rows: list[Event]) -> list[PathNote]:
+    def _notes(self, wanted: Write, rows: Sequence[CommitEvent]) -> list[PathNote]:
         found: list[PathNote] = []
-        for row in rows:
-            if row.path is None or row.after is None:
+        for row in events.path_changes(rows):
+            if row.after is None:
                 continue
             mode = row.after.mode
             hidden = (
@@ -313,7 +320,7 @@ class World:
             self._tree = self.repo.trees.splice(None, entries)
         return self._tree
 
-    def _chain(self, session_id: str) -> tuple[Chain, list[Event]]:
+    def _chain(self, session_id: str) -> tuple[Chain, list[Baseline]]:
         """Return where a chain stands, begun with a baseline where it is new."""
         ref = refs.chain_ref(session_id, self.worktree)
         tip = self.repo.ref(ref)
@@ -340,11 +347,10 @@ class World:
         )
         commit = self._commit(message, self.tree, ())
         self.repo.create_ref(ref, commit)
-        row = Event(
+        row = Baseline(
             seq=seq,
             ts_ns=session.started_ns,
             worktree=self.worktree,
-            kind=EventKind.BASELINE,
             attribution=Attribution(
                 actor=session.actor,
                 session=session_id,
@@ -404,7 +410,9 @@ class World:
 
     # -- journalling -----------------------------------------------------------------------
 
-    def _journal(self, wanted: Write, rows: list[Event], chain: Chain) -> None:
+    def _journal(
+        self, wanted: Write, rows: Sequence[CommitEvent], chain: Chain
+    ) -> None:
         events.insert(self.db, rows)
         sessions.put_chain(self.db, chain)
         states = {path: _state(version) for path, version in self.table.items()}

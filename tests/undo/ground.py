@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gitshadow.errors import UsageError
 from gitshadow.messages.undo import HunkChoice
-from gitshadow.model import LINK_MODE, Event, FileVersion, OpKind
+from gitshadow.model import LINK_MODE, FileVersion, OpKind, PathChange
 from gitshadow.store.journal import events, ops
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
@@ -128,11 +128,11 @@ class Ground:
 
     def play(
         self, who: str, turn: str | None, changes: Sequence[Change]
-    ) -> Collection[Event]:
+    ) -> Collection[PathChange]:
         """Make changes with the calls that programs use, and record them."""
         for verb, path, what in changes:
             self._change(verb, path, what)
-        return self.yard.by(who, turn).record()
+        return events.path_changes(self.yard.by(who, turn).record())
 
     def git(
         self,
@@ -140,12 +140,12 @@ class Ground:
         who: str,
         turn: str | None,
         changes: Sequence[Change] = (),
-    ) -> Collection[Event]:
+    ) -> Collection[PathChange]:
         """Run the git commands; where one refuses, that is all it does."""
         for change, path, what in changes:
             self._change(change, path, what)
         self.command(verbs)
-        return self.yard.by(who, turn).moved()
+        return events.path_changes(self.yard.by(who, turn).moved())
 
     def command(self, verbs: Sequence[str]) -> None:
         """Run git commands, which may change Git's own files."""
@@ -203,7 +203,7 @@ class Ground:
         if wanted.verb == "hunks":  # what was taken in part is not among them
             undoes = (self._target(wanted),)
         taken = events_of(db, self.yard.worktree, unit_of_ids(db, undoes))
-        rows = events.rows(db, EventFilter(op=op.id))
+        rows = events.changes(db, EventFilter(op=op.id))
         return Outcome(items=report.items, taken=taken, op=op.id, rows=rows)
 
     def _ask(self, wanted: Wanted, *, apply: bool) -> Report:

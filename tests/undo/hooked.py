@@ -17,7 +17,15 @@ from tempfile import TemporaryDirectory
 from gitshadow.api import run
 from gitshadow.attribution.delivery import HookDelivery
 from gitshadow.attribution.process import ProcessId, process_start
-from gitshadow.model import Actor, Confidence, Event, EventKind, FileVersion, RepoPath
+from gitshadow.model import (
+    Actor,
+    Confidence,
+    Event,
+    FileVersion,
+    Gap,
+    PathChange,
+    RepoPath,
+)
 from gitshadow.recording.context import RecorderContext
 from gitshadow.service import hook_intake
 from gitshadow.store.journal import events, pins, sessions
@@ -175,7 +183,7 @@ class Hooked(Ground):
         turn: str | None,
         changes: Sequence[Change],
         meanwhile: Callable[[], None] = _nothing,
-    ) -> Collection[Event]:
+    ) -> Collection[PathChange]:
         """Make changes, an agent's in a call of one of its tools."""
         self._bring_near(changes)
         if turn is None:
@@ -194,7 +202,7 @@ class Hooked(Ground):
         who: str,
         turn: str | None,
         changes: Sequence[Change] = (),
-    ) -> Collection[Event]:
+    ) -> Collection[PathChange]:
         """Run the git commands, an agent's in a call of its shell."""
         call = Call(self, who, turn, ()) if turn is not None else None
         if call is not None:
@@ -211,7 +219,7 @@ class Hooked(Ground):
 
     def wait(
         self, who: str, turn: str, theirs: Sequence[Change], mine: Sequence[Change]
-    ) -> Collection[Event]:
+    ) -> Collection[PathChange]:
         """Have a person write while a call waits for permission; without `mine` it is denied."""
         self._bring_near((*theirs, *mine))
         call = Call(self, who, turn, mine or theirs)
@@ -229,7 +237,9 @@ class Hooked(Ground):
         call.after(late=call.number % 3 == 0)
         return self.settled()
 
-    def unheard(self, who: str, turn: str, mine: Sequence[Change]) -> Collection[Event]:
+    def unheard(
+        self, who: str, turn: str, mine: Sequence[Change]
+    ) -> Collection[PathChange]:
         """Have a call write whose first hook never comes."""
         self._bring_near(mine)
         call = Call(self, who, turn, mine)
@@ -241,7 +251,7 @@ class Hooked(Ground):
 
     def die(
         self, who: str, turn: str, mine: Sequence[Change], theirs: Sequence[Change]
-    ) -> Collection[Event]:
+    ) -> Collection[PathChange]:
         """Have an agent die in a call, and a person write after that."""
         self._bring_near((*mine, *theirs))
         with subprocess.Popen(["sleep", "60"]) as child:
@@ -257,7 +267,7 @@ class Hooked(Ground):
         self.crew.natives[who] = f"{who}-{call.number}"
         return self.settled()
 
-    def settled(self) -> Collection[Event]:
+    def settled(self) -> Collection[PathChange]:
         """Have all of it recorded; return the rows that are new or have another author."""
         hook_intake.drain_spool(self.context)
         self.context.observer.settle()
@@ -266,14 +276,16 @@ class Hooked(Ground):
         fresh = [one for seq, one in now.items() if self.told.get(seq) != one]
         self.told = now
         for row in fresh:
-            assert row.kind is not EventKind.GAP, row.note
+            assert not isinstance(row, Gap), row.note
+        changes = events.path_changes(fresh)
+        for row in changes:
             self._check_author(row)
-        return fresh
+        return changes
 
-    def _check_author(self, row: Event) -> None:
+    def _check_author(self, row: PathChange) -> None:
         """Nobody is said to have written what somebody else wrote."""
         claim = writer_of(self.yard.db, row)
-        if row.op is not None or row.switched or row.path is None:
+        if row.op is not None or row.switched:
             return
         mine = list(_facts_of(row, self.data))
         really = [self.crew.deeds.get(fact, set()) for fact in mine]
@@ -424,29 +436,27 @@ def _tool_of(changes: Sequence[Change], yard: Yard) -> dict[str, object]:
     return {"tool_name": "Bash", "tool_input": {"command": "make"}}
 
 
-def writer_of(db: Db, row: Event) -> Writer | None:
+def writer_of(db: Db, row: PathChange) -> Writer | None:
     """Return which agent a row says it was, with some certainty."""
     who = row.attribution
-    if who is None or who.actor is not Actor.AGENT or who.confidence not in _SURE:
+    if who.actor is not Actor.AGENT or who.confidence not in _SURE:
         return None
     session = sessions.get(db, who.session)
     assert session is not None
     return session.native_id, who.turn
 
 
-def _is_low(row: Event) -> bool:
+def _is_low(row: PathChange) -> bool:
     """Tell a row that an undo of a turn leaves out: somebody else may have written it."""
-    who = row.attribution
-    return who is not None and who.confidence is Confidence.LOW
+    return row.attribution.confidence is Confidence.LOW
 
 
-def _facts_of(row: Event, data: Callable[[FileVersion], bytes]) -> Iterator[Fact]:
+def _facts_of(row: PathChange, data: Callable[[FileVersion], bytes]) -> Iterator[Fact]:
     """Yield what a row says that changed."""
     before, after = (
         None if one is None else (one.mode, data(one))
         for one in (row.before, row.after)
     )
-    assert row.path is not None
     if row.old_path is None:
         yield from _facts(row.path, before, after)
     else:

@@ -9,11 +9,11 @@ from gitshadow.model import (
     Actor,
     Attribution,
     Confidence,
-    Event,
     EventKind,
     FileState,
     FileVersion,
     Oid,
+    PathChange,
     RepoPath,
     StatKey,
 )
@@ -52,7 +52,7 @@ class Memory:
 
     files: dict[RepoPath, FileState] = field(default_factory=dict)
     blobs: Blobs = field(default_factory=Blobs)
-    events: list[Event] = field(default_factory=list)
+    events: list[PathChange] = field(default_factory=list)
     ops: list[Done] = field(default_factory=list)
     branches: Branches = field(default_factory=Branches)
     clock: int = 1
@@ -73,7 +73,7 @@ class Memory:
 
     def play(
         self, who: str, turn: str | None, changes: Sequence[Change]
-    ) -> Collection[Event]:
+    ) -> Collection[PathChange]:
         """Make changes, noticed all at once, and give them their events."""
         before = dict(self.files)
         for verb, path, what in changes:
@@ -86,7 +86,7 @@ class Memory:
         who: str,
         turn: str | None,
         changes: Sequence[Change] = (),
-    ) -> Collection[Event]:
+    ) -> Collection[PathChange]:
         """Have Git move HEAD and write files; what it switched is nobody's."""
         files = dict(self.files)
         for change, path, what in changes:
@@ -95,7 +95,7 @@ class Memory:
         self.clock += 1
         moment = BatchTime(0, self.clock, lambda _: None)
         stages, rest = split_switched(self._seen(files), steps, moment, self._witness())
-        rows: list[Event] = []
+        rows: list[PathChange] = []
         for _, written, gits in stages:
             rows += [self._row(draft, who, turn) for draft in written]
             rows += [self._row(draft, "git", None) for draft in gits]
@@ -237,10 +237,10 @@ class Memory:
 
     def _newest_turn(self) -> tuple[str, str] | None:
         """Return the newest turn of an agent that is not wholly taken back."""
-        by_turn: dict[tuple[str, str], list[Event]] = {}
+        by_turn: dict[tuple[str, str], list[PathChange]] = {}
         for event in self.events:
             who = event.attribution
-            if is_undoable(event) and event.op is None and who and who.turn:
+            if is_undoable(event) and event.op is None and who.turn:
                 by_turn.setdefault((who.session, who.turn), []).append(event)
         back = self._effective()
         for turn, rows in sorted(by_turn.items(), key=lambda one: -one[1][-1].seq):
@@ -260,7 +260,7 @@ class Memory:
 
     # -- planning --------------------------------------------------------------------------
 
-    def _plan(self, taken: Sequence[Event], wanted: Wanted) -> Plan:
+    def _plan(self, taken: Sequence[PathChange], wanted: Wanted) -> Plan:
         since = taken[0].seq
         history = [event for event in self.events if event.seq >= since]
         wish, world = self._wish(taken, wanted), self._world()
@@ -272,7 +272,7 @@ class Memory:
             wish = replace(wish, choice=choice)
         return plan_unit(history, wish, world, self.blobs.get)
 
-    def _wish(self, taken: Sequence[Event], wanted: Wanted) -> PlanRequest:
+    def _wish(self, taken: Sequence[PathChange], wanted: Wanted) -> PlanRequest:
         only = (RepoPath(wanted.path),) if wanted.verb == "only" else ()
         return PlanRequest(
             seqs=frozenset(event.seq for event in taken),
@@ -302,7 +302,7 @@ class Memory:
 
     # -- applying --------------------------------------------------------------------------
 
-    def _apply(self, plan: Plan, op: Done) -> list[Event]:
+    def _apply(self, plan: Plan, op: Done) -> list[PathChange]:
         """Carry a plan out, removals first, and give it the rows that applying would."""
         self.blobs |= plan.made
         moved: dict[RepoPath, RepoPath] = {}
@@ -371,9 +371,9 @@ class Memory:
 
     def _row(
         self, draft: Draft, who: str, turn: str | None, op: str | None = None
-    ) -> Event:
+    ) -> PathChange:
         before, after = draft.versions
-        event = Event(
+        event = PathChange(
             seq=len(self.events) + 1,
             ts_ns=draft.end_ns,
             worktree="main",
@@ -385,6 +385,7 @@ class Memory:
             switched=who == "git",
             moved_in=self._is_new_here(draft) and draft.kind in MAY_COME,
             op=op,
+            commit=Oid("c" * 40),
             attribution=Attribution(
                 actor=_ACTORS.get(who, Actor.AGENT),
                 session=who,
@@ -402,5 +403,5 @@ def _born(state: FileState) -> int:
     return state.stat.inode - 1
 
 
-def _ends(event: Event) -> list[bytes]:
+def _ends(event: PathChange) -> list[bytes]:
     return [end for end in (event.path, event.old_path) if end is not None]

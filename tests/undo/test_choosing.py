@@ -111,7 +111,7 @@ def test_oops_goes_past_temporary_files(yard: Yard) -> None:
 def test_oops_stays_with_what_a_person_took_away(yard: Yard) -> None:
     """By hand, or into a stash: an older turn is nobody's wish, but how to have it is said."""
     yard.by("s1", "t1").write("a", "1\n")
-    older = str(yard.log()[0].burst)
+    older = str(yard.changes()[0].burst)
     yard.by("s1", "t2").write("b", "2\n")
     yard.by("human").write("b", lines("b"))
     report = yard.oops()
@@ -310,7 +310,7 @@ def test_undo_takes_ids_as_documents_print_them(yard: Yard) -> None:
     yard.by("s1", "t1", "c1").write("a", "1\n")
     with yard.db.write():
         turns.open_call(yard.db, call("c1"))
-    row = yard.log()[0]
+    row = yard.changes()[0]
     assert row.burst is not None
     ids = ("c1", "s1:c1", "t1", "s1:t1", "s1", "native-s1", row.burst, str(row.seq))
     for identifier in ids:

@@ -3,7 +3,6 @@
 import errno
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,7 +40,7 @@ def test_oops_leaves_what_changes_while_it_runs(yard: Yard) -> None:
     assert reasons(report) == [("a", None), ("b", "conflict")]
     assert yard.read("b") == b"human\n"
     yard.flush()
-    newest = yard.log()[0]
+    newest = yard.changes()[0]
     assert (newest.path, newest.op) == (b"b", None)
     assert yard.litter() == []
 
@@ -208,9 +207,9 @@ def test_oops_leaves_an_open_file_to_its_reader(yard: Yard) -> None:
 def test_undo_refuses_unsafe_paths(yard: Yard, path: bytes) -> None:
     """ROB-10: refused and named, nothing outside is written."""
     yard.by("s1").write("a", "1\n")
-    row = yard.log()[0]
+    row = yard.changes()[0]
     seq = events.reserve(yard.db, 1)
-    bad = replace(row, seq=seq, path=RepoPath(path), after=None, kind=EventKind.DELETE)
+    bad = row._replace(seq=seq, path=RepoPath(path), after=None, kind=EventKind.DELETE)
     with yard.db.write():
         events.insert(yard.db, [bad])
     report = yard.undo("s1")
@@ -221,7 +220,7 @@ def test_undo_refuses_unsafe_paths(yard: Yard, path: bytes) -> None:
 def test_undo_names_the_object_that_is_missing(yard: Yard) -> None:
     """Nobody purged it: the repository is damaged, and that is said."""
     yard.by("human").write("k", "secret\n")
-    oid = yard.log()[0].after
+    oid = yard.changes()[0].after
     assert oid is not None
     yard.by("s1").write("k", "agent\n")
     os.unlink(Path(yard.root, ".git/objects", oid.oid[:2], oid.oid[2:]))
@@ -272,9 +271,9 @@ def test_undo_leaves_what_is_not_covered_any_more(yard: Yard) -> None:
 def test_undo_names_what_had_no_baseline(yard: Yard) -> None:
     """CAP-09: what was never recorded cannot come back, and nothing is deleted."""
     yard.by("s1").write("x", "1\n")
-    row = yard.log()[0]
+    row = yard.changes()[0]
     seq = events.reserve(yard.db, 1)
-    bad = replace(row, seq=seq, path=RepoPath(b"y"), kind=EventKind.MODIFY)
+    bad = row._replace(seq=seq, path=RepoPath(b"y"), kind=EventKind.MODIFY)
     Path(yard.root, "y").write_text("1\n")
     with yard.db.write():
         events.insert(yard.db, [bad])

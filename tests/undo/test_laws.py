@@ -1,7 +1,7 @@
 """The laws of undo over random histories of two writers, in a world that is only in memory."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,9 +10,10 @@ from gitshadow.model import (
     Actor,
     Attribution,
     Confidence,
-    Event,
     EventKind,
     FileVersion,
+    Oid,
+    PathChange,
     RepoPath,
 )
 from gitshadow.undo.path_plans import World
@@ -49,7 +50,7 @@ class Memory:
 
     files: dict[RepoPath, FileVersion] = field(default_factory=dict)
     blobs: Blobs = field(default_factory=Blobs)
-    events: list[Event] = field(default_factory=list)
+    events: list[PathChange] = field(default_factory=list)
     lines: int = 0
 
     def __post_init__(self) -> None:
@@ -99,7 +100,7 @@ class Memory:
                 assert step.after.oid in self.blobs
                 self.files[path] = step.after
             self._row(_HUMAN, path, EventKind.RESTORE, step.before, step.after)
-            self.events[-1] = replace(self.events[-1], op=op)
+            self.events[-1] = self.events[-1]._replace(op=op)
             seqs.append(self.events[-1].seq)
         return seqs
 
@@ -109,11 +110,7 @@ class Memory:
         return plan_unit(self.events, wish, World(present=present), self.blobs.get)
 
     def seqs_of(self, who: str) -> list[int]:
-        return [
-            event.seq
-            for event in self.events
-            if event.attribution is not None and event.attribution.session == who
-        ]
+        return [event.seq for event in self.events if event.attribution.session == who]
 
     def all_lines(self, who: str) -> set[bytes]:
         return {
@@ -152,7 +149,7 @@ class Memory:
             reason="the test says so",
         )
         self.events.append(
-            Event(
+            PathChange(
                 seq=seq,
                 ts_ns=seq,
                 worktree="main",
@@ -162,6 +159,7 @@ class Memory:
                 before=before,
                 after=after,
                 attribution=claim,
+                commit=Oid("c" * 40),
             )
         )
 
@@ -237,9 +235,7 @@ def test_undo_deletes_only_what_the_unit_created(moves: Sequence[Move]) -> None:
     created = [
         event
         for event in memory.events
-        if event.kind is EventKind.CREATE
-        and event.attribution is not None
-        and event.attribution.session == _AGENT
+        if event.kind is EventKind.CREATE and event.attribution.session == _AGENT
     ]
     assert len(deleted) <= len(created)
     assert not human & {RepoPath(item.path.encode()) for item in deleted}

@@ -66,7 +66,7 @@ def test_op_is_finished_when_its_commit_stands_without_rows(yard: Yard) -> None:
     assert found.finished
     assert newest_op(yard).status is OpStatus.DONE
     assert "is now finished" in take_notes(yard.db, yard.worktree)[0]
-    assert [row.op for row in yard.log()[:2]] == [newest_op(yard).id, None]
+    assert [row.op for row in yard.changes()[:2]] == [newest_op(yard).id, None]
     assert yard.redo().status == "reversed"
     assert yard.read("a") == b"agent\n"
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from gitshadow.model import LINK_MODE, Actor, Event, FileVersion, git_mode
+from gitshadow.model import LINK_MODE, Actor, FileVersion, PathChange, git_mode
 from gitshadow.store.refs import parse_path
 from gitshadow.undo.report import Action, Item, State
 from tests.undo.histories import (
@@ -49,9 +49,9 @@ class Outcome:
     """Hold what came of an undo: its items, the events it took back, and its own rows."""
 
     items: Sequence[Item] = ()
-    taken: Collection[Event] = ()
+    taken: Collection[PathChange] = ()
     op: str | None = None
-    rows: Collection[Event] = ()
+    rows: Collection[PathChange] = ()
 
 
 class Ground(Protocol):
@@ -63,7 +63,7 @@ class Ground(Protocol):
 
     def play(
         self, who: str, turn: str | None, changes: Sequence[Change]
-    ) -> Collection[Event]:
+    ) -> Collection[PathChange]:
         """Make changes and record them; return the events."""
         ...
 
@@ -73,7 +73,7 @@ class Ground(Protocol):
         who: str,
         turn: str | None,
         changes: Sequence[Change] = (),
-    ) -> Collection[Event]:
+    ) -> Collection[PathChange]:
         """Make changes and run git commands, if it can be, and record what came of all that."""
         ...
 
@@ -104,7 +104,7 @@ class Trial:
     put_by: dict[bytes, set[int]] = field(default_factory=dict)
     mixed: bool = False
     pinned: Tree | None = None
-    log: list[Event] = field(default_factory=list)
+    log: list[PathChange] = field(default_factory=list)
     trees: dict[int, Tree] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -191,7 +191,7 @@ class Trial:
 
     def _newest_of_agent(self, back: int) -> int:
         """Return the newest write of an agent, or one of those before it; 0 for none."""
-        mine = [one.seq for one in self.log if one.attribution and one.attribution.turn]
+        mine = [one.seq for one in self.log if one.attribution.turn]
         return mine[-1 - back] if len(mine) > back else 0
 
     def _tree_at(self, at_ns: int) -> Tree | None:
@@ -207,15 +207,13 @@ class Trial:
 
     def _in_part(self, wanted: Wanted) -> Wanted | None:
         """Ask for a part of the turn that an agent wrote in last; None where there is none."""
-        mine = [row for row in self.log if row.attribution and row.attribution.turn]
-        if not mine or mine[-1].attribution is None:
+        mine = [row for row in self.log if row.attribution.turn]
+        if not mine:
             return None
         who = mine[-1].attribution
         turn = [one.path for one in mine if _turn_of(one) == (who.session, who.turn)]
         path = turn[wanted.pick % len(turn)]
-        return replace(
-            wanted, who=who.session, turn=who.turn or "", path=bytes(path or b"")
-        )
+        return replace(wanted, who=who.session, turn=who.turn or "", path=bytes(path))
 
     def _checked(self, wanted: Wanted) -> Outcome:
         before = self.ground.tree()
@@ -234,7 +232,7 @@ class Trial:
         self._note(outcome.rows)
         return outcome
 
-    def _note(self, rows: Collection[Event]) -> None:
+    def _note(self, rows: Collection[PathChange]) -> None:
         """Remember who put each token where it had not been, and what is there by now."""
         newest = {row.seq: row for row in (*self.log, *rows)}
         self.log = [newest[seq] for seq in sorted(newest)]
@@ -299,9 +297,8 @@ def all_committed(tree: Tree) -> Tree:
     return {path: (git_mode(mode), data) for path, (mode, data) in tree.items()}
 
 
-def _turn_of(event: Event) -> tuple[str, str | None] | None:
-    who = event.attribution
-    return (who.session, who.turn) if who is not None else None
+def _turn_of(event: PathChange) -> tuple[str, str | None]:
+    return event.attribution.session, event.attribution.turn
 
 
 def some_parts(items: Sequence[Item], pick: int) -> dict[int, frozenset[int]]:
@@ -317,14 +314,13 @@ def some_parts(items: Sequence[Item], pick: int) -> dict[int, frozenset[int]]:
     }
 
 
-def is_agents_own(log: Iterable[Event], path: bytes) -> bool:
+def is_agents_own(log: Iterable[PathChange], path: bytes) -> bool:
     """Tell whether agents, or ops, alone wrote a path since it came."""
     mine = True
     for event in log:
         if path not in (event.path, event.old_path):
             continue
-        who = event.attribution
-        agents = who is not None and who.actor is Actor.AGENT and not event.switched
+        agents = event.attribution.actor is Actor.AGENT and not event.switched
         came = path == event.path and (event.before is None or event.old_path)
         mine = (agents or event.op is not None) and (bool(came) or mine)
         mine &= not event.moved_in
@@ -385,7 +381,7 @@ def check_modes(before: Tree, after: Tree, outcome: Outcome) -> None:
             assert before[path][0] == after[path][0]
 
 
-def _sets_mode(event: Event) -> bool:
+def _sets_mode(event: PathChange) -> bool:
     if event.before is None or event.after is None:
         return True
     return event.before.mode != event.after.mode

@@ -19,6 +19,7 @@ from gitshadow.messages.undo import FileUndoRequest, HunkChoice
 from gitshadow.model import (
     Actor,
     Attribution,
+    CommitEvent,
     Confidence,
     Event,
     EventKind,
@@ -27,6 +28,7 @@ from gitshadow.model import (
     Oid,
     Op,
     OpKind,
+    PathChange,
     RepoPath,
     Session,
     StatKey,
@@ -188,7 +190,7 @@ class Yard:
 
     def write(
         self, path: str | bytes, data: str | bytes, mode: int | None = None
-    ) -> list[Event]:
+    ) -> list[CommitEvent]:
         """Write a file in place, or create it, and record that."""
         full = self.path(path)
         os.makedirs(os.path.dirname(full), exist_ok=True)
@@ -199,12 +201,12 @@ class Yard:
             os.chmod(full, mode)
         return self.record()
 
-    def remove(self, path: str | bytes) -> list[Event]:
+    def remove(self, path: str | bytes) -> list[CommitEvent]:
         """Remove a file or link and record that."""
         os.unlink(self.path(path))
         return self.record()
 
-    def move(self, old: str, new: str) -> list[Event]:
+    def move(self, old: str, new: str) -> list[CommitEvent]:
         """Rename and record that."""
         os.makedirs(os.path.dirname(self.path(new)), exist_ok=True)
         os.rename(self.path(old), self.path(new))
@@ -253,6 +255,12 @@ class Yard:
         """Return all events, newest first."""
         return events.rows(self.db, EventFilter())
 
+    def changes(self) -> list[PathChange]:
+        """Return the changes of paths, newest first; no other event is newer."""
+        found = self.log()
+        assert isinstance(found[0], PathChange)
+        return events.path_changes(found)
+
     # -- undo ------------------------------------------------------------------------------
 
     def oops(self, **options: Unpack[Options]) -> Report:
@@ -296,7 +304,7 @@ class Yard:
 
     # -- recording -------------------------------------------------------------------------
 
-    def record(self) -> list[Event]:
+    def record(self) -> list[CommitEvent]:
         """Record whatever differs from what is known, as written by `who`."""
         now = self.clock.now_ns()
         drafts = draft_changes(self._seen(), BatchTime(0, now, lambda _: None))
@@ -317,7 +325,7 @@ class Yard:
         self.brought.discard(file)
         return AttributedDraft(draft, self.claim(), (MOVED_IN,) * moved_in)
 
-    def switch(self, note: str = "HEAD moved from main to other") -> list[Event]:
+    def switch(self, note: str = "HEAD moved from main to other") -> list[CommitEvent]:
         """Record whatever differs as switched by Git."""
         now = self.clock.now_ns()
         moment = BatchTime(0, now, lambda _: None)
@@ -327,7 +335,7 @@ class Yard:
         self.by("unknown")
         return self.recorder.record_head(note, self.claim(), drafts, now)
 
-    def moved(self) -> list[Event]:
+    def moved(self) -> list[CommitEvent]:
         """Record what git commands did that `who` ran: moves of HEAD, and writes."""
         row, now = self.recorder.row, self.clock.now_ns()
         known = HeadPosition(row.head_ref, row.head, row.head_mark)
@@ -335,7 +343,7 @@ class Yard:
         moment = BatchTime(0, now, lambda _: None)
         steps = steps_of(self.repo, moves)
         stages, rest = split_switched(self._seen(), steps, moment, self._witness())
-        who, rows = self.claim(), list[Event]()
+        who, rows = self.claim(), list[CommitEvent]()
         for move, written, gits in stages:
             rows += self.recorder.record([self._claimed(one) for one in written])
             fresh = replace(
@@ -422,9 +430,7 @@ class Yard:
         if not self.recorder.behind:
             return
         done = catch_up(self.db, self.repo, self.worktree)
-        for row in done.rows:
-            if row.path is None:
-                continue
+        for row in events.path_changes(done.rows):
             gone = {one for one in (row.old_path, row.path) if one is not None}
             put: dict[RepoPath, FileState] = {}
             if row.after is not None:

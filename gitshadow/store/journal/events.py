@@ -12,10 +12,15 @@ from typing import NamedTuple
 from gitshadow.model import (
     Actor,
     Attribution,
+    Baseline,
+    CommitEvent,
     Confidence,
     Event,
     EventKind,
+    Gap,
+    HeadChange,
     Oid,
+    PathChange,
     RepoPath,
 )
 from gitshadow.store.journal import meta
@@ -119,7 +124,7 @@ def insert(db: Db, rows: Iterable[Event]) -> None:
     db.run_many(_INSERT, [_values(row) for row in rows])
 
 
-def insert_new(db: Db, rows: Sequence[Event]) -> list[Event]:
+def insert_new(db: Db, rows: Sequence[CommitEvent]) -> list[CommitEvent]:
     """Store the rows, in order of seq, whose seq does not stand yet; return those."""
     if not rows:
         return []
@@ -141,14 +146,15 @@ def get(db: Db, seq: int) -> Event | None:
     return None if row is None else _event(row)
 
 
-def by_seqs(db: Db, seqs: Collection[int]) -> dict[int, Event]:
-    """Return events by their numbers; those that are gone are missing."""
+def by_seqs(db: Db, seqs: Collection[int]) -> dict[int, PathChange]:
+    """Return changes by their numbers; those that are gone, and other events, are missing."""
     wanted = sorted(seqs)
-    found: dict[int, Event] = {}
+    found: dict[int, PathChange] = {}
     for start in range(0, len(wanted), _CHUNK):
         part = wanted[start : start + _CHUNK]
         sql = f"{_SELECT} WHERE seq IN ({', '.join('?' * len(part))})"
-        found.update((row[0], _event(row)) for row in db.rows(sql, part))
+        part_rows = path_changes(map(_event, db.rows(sql, part)))
+        found.update((row.seq, row) for row in part_rows)
     return found
 
 
@@ -162,15 +168,20 @@ def count_named(db: Db, paths: Collection[RepoPath], until_seq: int) -> int:
     return total
 
 
-def first(db: Db, paths: Collection[RepoPath]) -> Event | None:
-    """Return the first event that names one of some paths, by its new name or its old."""
+def first(db: Db, paths: Collection[RepoPath]) -> PathChange | None:
+    """Return the first change that names one of some paths, by its new name or its old."""
     found: list[int] = []
     for path in paths:
         for column in ("path", "old_path"):
             sql = f"SELECT seq FROM events WHERE {column} = ? AND kind <> 'gap'"
             row = db.row(sql + " ORDER BY seq LIMIT 1", (path,))
             found += [] if row is None else [row[0]]
-    return get(db, min(found)) if found else None
+    return next(iter(path_changes([get(db, min(found))])), None) if found else None
+
+
+def path_changes(found: Iterable[Event | None]) -> list[PathChange]:
+    """Return the events that changed a path, in the order given."""
+    return [event for event in found if isinstance(event, PathChange)]
 
 
 def page(db: Db, after: int, limit: int) -> list[Event]:
@@ -270,20 +281,25 @@ def counts_of_turn(db: Db, session: str, turn: str) -> tuple[int, int]:
     return (row[0], row[1]) if row else (0, 0)
 
 
-def since(db: Db, worktree: str, begin_ns: int) -> list[Event]:
-    """Return a worktree's events since a moment, newest first.
+def since(db: Db, worktree: str, begin_ns: int) -> list[PathChange]:
+    """Return a worktree's changes of paths since a moment, newest first.
 
     Rows are numbered as they were noticed, so it goes back until a whole page is older.
     """
-    found: list[Event] = []
+    found: list[PathChange] = []
     before: int | None = None
     while True:
         part = rows(db, EventFilter(worktree=worktree, before_seq=before, limit=_PAGE))
         fitting = [row for row in part if row.ts_ns >= begin_ns]
-        found += fitting
+        found += path_changes(fitting)
         if len(part) < _PAGE or not fitting:
             return found
         before = part[-1].seq
+
+
+def changes(db: Db, wanted: EventFilter) -> list[PathChange]:
+    """Return the changes of paths among the events that fit, newest first."""
+    return path_changes(rows(db, wanted))
 
 
 def rows(db: Db, wanted: EventFilter) -> list[Event]:
@@ -326,8 +342,8 @@ def _newest_at(db: Db, path: RepoPath, wanted: EventFilter) -> list[Event]:
 
 def history(
     db: Db, worktree: str | None, paths: Collection[RepoPath], since_seq: int
-) -> list[Event]:
-    """Return, oldest first, every event of these paths and of what they were renamed to or from.
+) -> list[PathChange]:
+    """Return, oldest first, every change of these paths and of what they were renamed to or from.
 
     Args:
         db: The journal.
@@ -335,7 +351,7 @@ def history(
         paths: Where to begin; the closure under renames since `since_seq` is taken.
         since_seq: The first sequence number of interest.
     """
-    found: dict[int, Event] = {}
+    found: dict[int, PathChange] = {}
     asked: set[RepoPath] = set()
     todo = set(paths)
     while todo:
@@ -407,8 +423,8 @@ def of_commit(db: Db, commit: Oid, seqs: tuple[int, int] | None) -> list[Event]:
 
 def newest_with(
     db: Db, worktree: str, path: RepoPath, after: Oid | None, until_ns: int
-) -> Event | None:
-    """Return the newest event, up to a time, that left a content (None: nothing) at a path."""
+) -> PathChange | None:
+    """Return the newest change, up to a time, that left a content (None: nothing) at a path."""
     left = "path = ? AND after_oid IS ?"
     if after is None:
         left = "((path = ? AND after_oid IS ?) OR old_path = ?)"
@@ -418,13 +434,13 @@ def newest_with(
         " ORDER BY seq DESC LIMIT 1",
         (*values, worktree, until_ns),
     )
-    return None if row is None else _event(row)
+    return next(iter(path_changes([] if row is None else [_event(row)])), None)
 
 
 def _of_paths(
     db: Db, worktree: str | None, paths: Sequence[RepoPath], since_seq: int
-) -> list[Event]:
-    found: list[Event] = []
+) -> list[PathChange]:
+    found: list[PathChange] = []
     for start in range(0, len(paths), _CHUNK):
         part = paths[start : start + _CHUNK]
         marks = ", ".join("?" * len(part))
@@ -434,8 +450,8 @@ def _of_paths(
             if worktree is not None:
                 sql += " AND worktree = ?"
                 values.append(worktree)
-            found += [_event(row) for row in db.rows(sql, values)]
-    return [event for event in found if event.kind is not EventKind.GAP]
+            found += path_changes(map(_event, db.rows(sql, values)))
+    return found
 
 
 def _where(wanted: EventFilter) -> tuple[list[str], list[Value]]:
@@ -483,26 +499,30 @@ def _like(text: str) -> str:
 
 
 def _values(event: Event) -> Row:
-    who = event.attribution
-    return (
-        event.seq,
-        event.ts_ns,
-        event.worktree,
-        event.kind.value,
-        event.path,
-        event.old_path,
-        *version_cells(event.before),
-        *version_cells(event.after),
-        *(attribution_values(who) if who else (None,) * 9),
-        event.burst,
-        event.commit,
-        event.op,
-        int(event.offline),
-        int(event.switched),
-        event.note,
-        int(event.moved_in),
-        int(event.inexact),
-    )
+    head = (event.seq, event.ts_ns, event.worktree, event.kind.value)
+    if isinstance(event, PathChange):
+        return (
+            *head,
+            event.path,
+            event.old_path,
+            *version_cells(event.before),
+            *version_cells(event.after),
+            *attribution_values(event.attribution),
+            event.burst,
+            event.commit,
+            event.op,
+            int(event.offline),
+            int(event.switched),
+            None,
+            int(event.moved_in),
+            int(event.inexact),
+        )
+    if isinstance(event, Gap):
+        path, who, commit, note = event.path, (None,) * 9, None, event.note
+    else:
+        path, who, commit = None, attribution_values(event.attribution), event.commit
+        note = event.note if isinstance(event, HeadChange) else None
+    return (*head, path, *(None,) * 5, *who, None, commit, None, 0, 0, note, 0, 0)
 
 
 def attribution_values(who: Attribution) -> Row:
@@ -521,31 +541,10 @@ def attribution_values(who: Attribution) -> Row:
 
 
 def _event(row: Row) -> Event:
-    return Event(
-        seq=row[0],
-        ts_ns=row[1],
-        worktree=row[2],
-        kind=EventKind(row[3]),
-        path=row[4],
-        old_path=row[5],
-        before=version(row[6], row[7]),
-        after=version(row[8], row[9]),
-        attribution=_attribution(row),
-        burst=row[19],
-        commit=row[20],
-        op=row[21],
-        offline=row[22] != 0,
-        switched=row[23] != 0,
-        note=row[24],
-        moved_in=row[25] != 0,
-        inexact=row[26] != 0,
-    )
-
-
-def _attribution(row: Row) -> Attribution | None:
-    if row[11] is None:
-        return None
-    return Attribution(
+    seq, ts_ns, worktree, kind = row[0], row[1], row[2], EventKind(row[3])
+    if kind is EventKind.GAP:
+        return Gap(seq, ts_ns, worktree, row[24], row[4])
+    who = Attribution(
         actor=Actor(row[10]),
         session=row[11],
         agent=row[12],
@@ -555,6 +554,28 @@ def _attribution(row: Row) -> Attribution | None:
         confidence=Confidence(row[16]),
         reason=row[17],
         candidates=tuple(json.loads(row[18])) if row[18] else (),
+    )
+    if kind is EventKind.HEAD:
+        return HeadChange(seq, ts_ns, worktree, who, row[20], row[24])
+    if kind is EventKind.BASELINE:
+        return Baseline(seq, ts_ns, worktree, who, row[20])
+    return PathChange(
+        seq,
+        ts_ns,
+        worktree,
+        kind,
+        row[4],
+        who,
+        row[20],
+        row[5],
+        version(row[6], row[7]),
+        version(row[8], row[9]),
+        row[19],
+        row[21],
+        row[22] != 0,
+        row[23] != 0,
+        row[25] != 0,
+        row[26] != 0,
     )
 
 
