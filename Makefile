@@ -62,8 +62,9 @@ docs: venv
 	$(BIN)/python -m tests.ui.test_keys
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs --quiet build --strict
 
-# What a hook, an undo and a blame cost a reader of the code, in modules, calls and statements.
+# The modules that a hook, an undo and a blame enter, in ARCHITECTURE.md, and what they cost.
 walks: venv
+	$(BIN)/python -m tests.support.walks
 	$(BIN)/python -m tests.support.walks numbers
 
 # The pictures in docs/img; needs the programs of tests/support/tools.py.

@@ -10,7 +10,7 @@ from gitshadow.adapters.registry import KNOWN_AGENTS
 from gitshadow.config import KEYS
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.tool import ToolOptions
-from tests.support import agent_pages, chains, config_page, console
+from tests.support import agent_pages, chains, config_page, console, walks
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
 
@@ -94,6 +94,11 @@ def test_code_map_names_only_what_is_there() -> None:
     ]
     assert len(named) > 60
     assert [path for path in named if not path.exists()] == []
+
+
+@pytest.mark.uncounted
+def test_architecture_lists_the_modules_that_each_walk_enters() -> None:
+    assert walks.published() == walks.section(), "run `make walks`"
 
 
 def test_config_page_is_made_from_the_table() -> None:

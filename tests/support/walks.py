@@ -18,7 +18,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import textwrap
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass, field
@@ -35,13 +34,14 @@ from gitshadow.store.layout import Layout, discover
 
 PAGE = Path(__file__).parents[2] / "ARCHITECTURE.md"
 TITLES = {
-    "hook": "A hook after one edited file, from the daemon's loop on",
+    "hook": "A hook after an edit, in the daemon",
     "oops": "`oops` of one file, without a daemon",
     "blame": "`blame` of one line, without a daemon",
-    "turn": "The undo of an SDK turn with one effect and one file",
+    "turn": "Undo of an SDK turn with one effect and one file",
 }
-_BEGIN, _END = "<!-- walks: made by `make docs` -->\n", "<!-- end of walks -->\n"
-_WIDTH = 127
+_BEGIN, _END = "<!-- walks: made by `make walks` -->\n", "<!-- end of walks -->\n"
+_SHARED = "**What the next three share**: they open the worktree and record the present"
+_OPENING = ("oops", "blame", "turn")
 _SHOWN = 25
 _PACKAGE = os.path.dirname(gitshadow.__file__) + os.sep
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
@@ -300,6 +300,11 @@ def _make(root: Path) -> None:
     name = ("-c", "user.name=A", "-c", "user.email=a@example.com")
     for args in (("init", "-q"), ("add", "."), (*name, "commit", "-qm", "start")):
         subprocess.run(["git", *args], cwd=root, check=True)
+    # The end of a command counts this directory to see whether packing is due. A repository of some
+    # hundred objects has it, a new one only by chance.
+    sampled = root / ".git/objects/17"
+    sampled.mkdir(exist_ok=True)
+    (sampled / ("0" * 38)).touch()
     if os.fork() == 0:
         setup.initialise(_layout(root), os.environ, force=True)
         os._exit(0)
@@ -322,12 +327,14 @@ def traced_walk(name: str) -> Walk:
 
 def section() -> str:
     """Return the lists of modules, as ARCHITECTURE.md has them."""
-    parts = []
+    walks = {name: traced_walk(name).modules for name in TITLES}
+    opening = [one for one in walks["oops"] if all(one in walks[n] for n in _OPENING)]
+    lines = [f"- {_SHARED} ({len(opening)}): {outline(opening)}."]
     for name, title in TITLES.items():
-        walk = traced_walk(name)
-        text = f"- **{title}** ({len(walk.modules)} modules): {outline(walk.modules)}."
-        parts += textwrap.wrap(text, _WIDTH, subsequent_indent="  ")
-    return "\n".join(parts) + "\n"
+        rest = [one for one in walks[name] if name == "hook" or one not in opening]
+        more = "" if rest == walks[name] else f"; of these {len(rest)} not listed above"
+        lines.append(f"- **{title}** ({len(walks[name])}{more}): {outline(rest)}.")
+    return "\n".join([*lines[1:2], lines[0], *lines[2:]]) + "\n"
 
 
 def outline(modules: Iterable[str]) -> str:
@@ -349,6 +356,7 @@ def published() -> str:
 def _publish() -> None:
     before, begin, rest = PAGE.read_text().partition(_BEGIN)
     _, end, after = rest.partition(_END)
+    assert end, f"{PAGE.name} has no place for the walks"
     PAGE.write_text(before + begin + section() + end + after)
 
 
