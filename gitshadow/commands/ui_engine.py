@@ -7,7 +7,7 @@ are passed to a callback.
 import os
 import shlex
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from gitshadow.commands.client import raise_if_error, spelled
 from gitshadow.commands.undo_flow import HandOverError, check_whole, of_here
@@ -15,7 +15,7 @@ from gitshadow.commands.user_hooks import told
 from gitshadow.errors import RefusedError
 from gitshadow.messages.codec import A, Q, Verb, decode, encode
 from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest, HandOver
-from gitshadow.render.document import Document, texts
+from gitshadow.render.document import texts
 from gitshadow.service.client import answer
 from gitshadow.store.layout import Layout
 
@@ -31,26 +31,19 @@ class HereEngine:
         # In this process each question opens the worktree under its lock: one after the other.
         self._one_at_a_time = threading.Lock()
 
-    def ask(self, verb: str, params: Mapping[str, object], /) -> Document:
-        """Return a verb's document; notes about interrupted undos go to the callback.
+    def send(self, verb: Verb[Q, A], request: Q, /) -> A:
+        """Return a verb's answer; notes about interrupted undos go to the callback.
 
         Raises:
             ShadowError: what the verb raised.
         """
+        params = {**encode(request), "cwd": self._top}
         with self._one_at_a_time:
-            document = answer(self._layout, verb, {**params, "cwd": self._top})
+            document = answer(self._layout, verb.name, params)
         raise_if_error(document)
         for note in texts(document, "recovered"):
             self._told(note)
-        return document
-
-    def send(self, verb: Verb[Q, A], request: Q, /) -> A:
-        """Return a verb's answer, as `ask`.
-
-        Raises:
-            ShadowError: what the verb raised.
-        """
-        return decode(verb.answer, self.ask(verb.name, encode(request)))
+        return decode(verb.answer, document)
 
     def plan(self, request: FileUndoRequest, /) -> FileUndoAnswer:
         """Return the plan of an undo.

@@ -17,8 +17,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gitshadow.errors import ShadowError
-from gitshadow.messages.blame import BLAME, BlameAnswer, BlameRequest, OwnerRow
-from gitshadow.messages.codec import decode, encode
+from gitshadow.messages.blame import BLAME, BlameRequest, OwnerRow
 from gitshadow.render.blame import BlameLine, lines_of, name_of
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
@@ -180,10 +179,9 @@ class BlameScreen(ModalScreen[int | None]):
         self.run_worker(self._asked(), exclusive=True)
 
     async def _asked(self) -> None:
-        params = encode(BlameRequest(self._path, at=self._at))
+        request = BlameRequest(self._path, at=self._at)
         try:
-            document = await asyncio.to_thread(self._engine.ask, BLAME.name, params)
-            answer = await asyncio.to_thread(decode, BlameAnswer, document)
+            answer = await asyncio.to_thread(self._engine.send, BLAME, request)
             lines = await asyncio.to_thread(lines_of, answer)
         except ShadowError as error:
             said = [f"error: {printable(error.message)}"]

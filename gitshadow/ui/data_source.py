@@ -4,7 +4,7 @@ Invariant: every question is asked on a thread of its own; it may take seconds a
 answer that is no longer waited for is dropped; an error is an answer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from textual.message import Message
@@ -12,26 +12,28 @@ from textual.widget import Widget
 from textual.worker import get_current_worker
 
 from gitshadow.errors import ShadowError
-from gitshadow.render.document import flag, text
+from gitshadow.messages.codec import Unset
+from gitshadow.messages.lists import LOG, OPS, LogRequest, OpsRequest
+from gitshadow.messages.pins import PINS, PinRow, PinsRequest
+from gitshadow.messages.rows import EventRow
+from gitshadow.messages.show import SHOW, ShowRequest
+from gitshadow.messages.states import (
+    CAT,
+    DIFF,
+    CatRequest,
+    DiffRequest,
+    FileDiff,
+    StatRow,
+)
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.paging import PAGE, PageWindow, opened, opened_upwards, with_newer
 from gitshadow.ui.patches import Patch, patch_of
 from gitshadow.ui.ports import UiBackend
-from gitshadow.ui.rows import (
-    EventRow,
-    FileRow,
-    PinRow,
-    diffs_in,
-    events_in,
-    files_in,
-    files_of,
-    ops_in,
-    pins_in,
-)
 from gitshadow.ui.timeline import (
     BlockKind,
     TimelineLine,
     UndoMarks,
+    files_of,
     marks_of,
     moment_named,
 )
@@ -60,7 +62,7 @@ class FoundEvent(NamedTuple):
 class Listed(NamedTuple):
     """The files of a block, and whether there are more than were read."""
 
-    files: tuple[FileRow, ...]
+    files: tuple[StatRow, ...]
     is_cut: bool = False
 
 
@@ -98,7 +100,10 @@ class DataSource(NamedTuple):
         Raises:
             UsageError: the words are no moment.
         """
-        page = self._page(until=self.moment(words), limit=1)
+        until, request = self.moment(words), self._request()
+        if request.until is not None:
+            until = min(until, request.until)
+        page = self.engine.send(LOG, request._replace(until=until, limit=1)).rows
         return FoundEvent(self.around(page[0].seq), page[0].seq) if page else None
 
     def of(self, seq: int) -> FoundEvent:
@@ -109,20 +114,28 @@ class DataSource(NamedTuple):
         self, wanted: str, window: PageWindow, *, older: bool
     ) -> FoundEvent | None:
         """Return the next event beyond a window whose path or prompt holds a text."""
-        end = {"below": window.oldest} if older else {"above": window.newest}
-        page = self._page(text=wanted, limit=1, **end)
+        one = self._request()._replace(text=wanted, limit=1)
+        end = (
+            one._replace(below=window.oldest)
+            if older
+            else one._replace(above=window.newest)
+        )
+        page = self.engine.send(LOG, end).rows
         return FoundEvent(self.around(page[0].seq), page[0].seq) if page else None
 
-    def _page(self, **more: object) -> tuple[EventRow, ...]:
-        params = {"limit": PAGE, "prompts": True, **self.filter.params(self.moment)}
-        if self.filter.until and "until" in more:
-            more["until"] = min(self.moment(self.filter.until), _number(more["until"]))
-        return events_in(self.engine.ask("log", {**params, **more}))
+    def _page(
+        self, *, below: int | None = None, above: int | None = None, limit: int = 0
+    ) -> tuple[EventRow, ...]:
+        request = self._request()._replace(below=below, above=above)
+        return self.engine.send(LOG, request._replace(limit=limit or PAGE)).rows
+
+    def _request(self) -> LogRequest:
+        return self.filter.request(self.moment)._replace(prompts=True)
 
     def standing(self) -> HistoryState:
         """Return marks and pins."""
-        ops = ops_in(self.engine.ask("ops", {"limit": _OPS}))
-        pins = pins_in(self.engine.ask("pins", {}))
+        ops = self.engine.send(OPS, OpsRequest(_OPS)).rows
+        pins = self.engine.send(PINS, PinsRequest()).rows
         applying = next((op.id for op in ops if op.status == "applying"), "")
         return HistoryState(marks_of(ops), pins, applying)
 
@@ -131,43 +144,40 @@ class DataSource(NamedTuple):
         block = line.block
         if line.event is not None:
             return Listed(files_of((line.event,)))
-        if block is None or block.kind not in (BlockKind.BURST, BlockKind.OP):
-            return Listed(block.files() if block else ())
-        params = {"id": block.target, "patch": False, "limit": _FILES}
-        shown = self.engine.ask("show", params)
-        return Listed(files_of(events_in(shown, "events")), flag(shown, "cut"))
+        if block.kind not in (BlockKind.BURST, BlockKind.OP):
+            return Listed(block.files())
+        request = ShowRequest(block.target, patch=False, limit=_FILES)
+        shown = self.engine.send(SHOW, request)
+        return Listed(files_of(shown.events or ()), shown.cut)
 
     def patch(self, line: TimelineLine, path: str) -> Patch | None:
         """Return what a block, or one event of it, changed in a file."""
         block = line.block
-        assert block is not None
+        request = ShowRequest(block.target, (path,), hunks=True)
         if line.event is not None or block.kind is BlockKind.LOOSE:
             named = [event for event in block.events if event.path == path]
             seq = line.event.seq if line.event else named[0].seq if named else 0
-            return self._patch("show", id=str(seq))
-        return self._patch("show", id=block.target, paths=[path])
-
-    def _patch(self, verb: str, **params: object) -> Patch | None:
-        diffs = diffs_in(self.engine.ask(verb, {**params, "hunks": True}))
-        return patch_of(diffs) if diffs else None
+            request = ShowRequest(str(seq), hunks=True)
+        return _patch(self.engine.send(SHOW, request).file_diffs)
 
     def since(self, line: TimelineLine) -> Listed:
         """Return the files that differ between the moment of a line and now."""
-        params = {"a": moment_named(line), "patch": False}
-        return Listed(files_in(self.engine.ask("diff", params)))
+        request = DiffRequest(moment_named(line), patch=False)
+        return Listed(self.engine.send(DIFF, request).stat)
 
     def patch_since(self, line: TimelineLine, path: str) -> Patch | None:
         """Return how a file differs between the moment of a line and now."""
-        return self._patch("diff", a=moment_named(line), paths=[path])
+        request = DiffRequest(moment_named(line), paths=(path,), hunks=True)
+        return _patch(self.engine.send(DIFF, request).file_diffs)
 
     def content(self, line: TimelineLine, path: str) -> str:
         """Return a file as it was at the moment of a line, its bytes in base64."""
-        params = {"path": path, "at": moment_named(line)}
-        return text(self.engine.ask("cat", params), "data_base64")
+        request = CatRequest(path, moment_named(line))
+        return self.engine.send(CAT, request).data_base64
 
 
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
+def _patch(diffs: Sequence[FileDiff] | Unset) -> Patch | None:
+    return patch_of(diffs) if diffs else None
 
 
 class Answered(Message):

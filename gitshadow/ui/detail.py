@@ -15,13 +15,13 @@ from textual.message import Message
 from textual.timer import Timer
 
 from gitshadow.errors import UsageError
+from gitshadow.messages.states import StatRow
 from gitshadow.ui.data_source import DataSource, Listed, ask
 from gitshadow.ui.diffs import DiffCursor, DiffView
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.layout import Bar, Pane
 from gitshadow.ui.lines import Listing
 from gitshadow.ui.patches import Patch
-from gitshadow.ui.rows import FileRow
 from gitshadow.ui.timeline import TimelineLine, heading
 from gitshadow.words import counted
 
@@ -43,10 +43,10 @@ class TreeLine(NamedTuple):
     """One line of a tree: a directory, or a file below it."""
 
     directory: str = ""
-    file: FileRow | None = None
+    file: StatRow | None = None
 
 
-def tree_of(files: Sequence[FileRow]) -> Iterator[TreeLine]:
+def tree_of(files: Sequence[StatRow]) -> Iterator[TreeLine]:
     """Yield files below their directories, those of the top directory first."""
     placed = sorted((file.path.rpartition("/")[0], file) for file in files)
     before = ""
@@ -66,12 +66,12 @@ class FileList(Listing):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._lines: Sequence[TreeLine] = ()
-        self._told: FileRow | None = None
+        self._told: StatRow | None = None
         self.of = ""
         self.empty = ""
 
     @property
-    def file(self) -> FileRow | None:
+    def file(self) -> StatRow | None:
         """Return the file under the cursor."""
         return self._lines[self.cursor].file if self.cursor < len(self._lines) else None
 
@@ -80,7 +80,7 @@ class FileList(Listing):
         """Return how many files there are."""
         return sum(line.file is not None for line in self._lines)
 
-    def hold(self, files: Sequence[FileRow], of: str, empty: str) -> None:
+    def hold(self, files: Sequence[StatRow], of: str, empty: str) -> None:
         """Show other files.
 
         Args:
@@ -114,7 +114,7 @@ class FileList(Listing):
         if line.file is None:
             return [Segment(" " + glyphs.cut(line.directory, width - 1), self.faint())]
         file = line.file
-        counts = f" +{file.added} -{file.removed}" if file.added >= 0 else ""
+        counts = f" +{file.added} -{file.removed}" if file.added is not None else ""
         name = file.path.rpartition("/")[2] if line.directory else file.path
         if file.old_path and file.old_path != file.path:
             name += f" <- {file.old_path}"
@@ -159,20 +159,29 @@ class Detail(Container):
     @property
     def since(self) -> bool:
         """Return whether the differences from then to now are shown, as always for a pin."""
-        block = self._line.block if self._line else None
-        return self._moment or (block is not None and block.pin is not None)
+        line = self._line
+        return self._moment or (line is not None and line.block.pin is not None)
 
     @property
-    def file(self) -> FileRow:
+    def selected(self) -> tuple[TimelineLine, StatRow]:
+        """Return the selected file, and the line that it belongs to.
+
+        Raises:
+            UsageError: it is not on the screen yet, or there is none.
+        """
+        line, file = self._line, self.files.file
+        if line is None or file is None or self.files.of != line.key:
+            raise UsageError("no file is selected yet")
+        return line, file
+
+    @property
+    def file(self) -> StatRow:
         """Return the selected file.
 
         Raises:
             UsageError: it is not on the screen yet, or there is none.
         """
-        found = self.files.file
-        if self._line is None or found is None or self.files.of != self._line.key:
-            raise UsageError("no file is selected yet")
-        return found
+        return self.selected[1]
 
     @property
     def place(self) -> DiffCursor:
@@ -207,7 +216,7 @@ class Detail(Container):
     def reload(self) -> None:
         """Ask for the files again."""
         line = self._line
-        if line is None or line.block is None:
+        if line is None:
             self.files.hold((), "", "")
             self.diff.show(None)
             self.tell()
@@ -228,7 +237,7 @@ class Detail(Container):
     @on(FileList.Selected)
     def _show_diff(self) -> None:
         line, file = self._line, self.files.file
-        if line is None or line.block is None or file is None:
+        if line is None or file is None:
             self.diff.show(None)
             return
         question = self.source.patch_since if self.since else self.source.patch

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from gitshadow.errors import UsageError
+from gitshadow.messages.lists import LogRequest
 
 KEYS: Mapping[str, str] = {
     "agent": "changes by one agent: agent:codex",
@@ -32,8 +33,8 @@ class Filter(NamedTuple):
     since: str = ""
     until: str = ""
 
-    def params(self, moment: Callable[[str], int]) -> dict[str, object]:
-        """Return it as parameters of `log`.
+    def request(self, moment: Callable[[str], int]) -> LogRequest:
+        """Return it as a request of `log`.
 
         Args:
             moment: What reads a time as typed, into nanoseconds.
@@ -41,15 +42,15 @@ class Filter(NamedTuple):
         Raises:
             UsageError: a time cannot be read.
         """
-        return {
-            "text": self.text or None,
-            "agent": self.agent or None,
-            "session": self.session or None,
-            "paths": [self.file] if self.file else [],
-            "kinds": [self.kind] if self.kind else [],
-            "since": moment(self.since) if self.since else None,
-            "until": moment(self.until) if self.until else None,
-        }
+        return LogRequest(
+            text=self.text or None,
+            agent=self.agent or None,
+            session=self.session or None,
+            paths=(self.file,) if self.file else (),
+            kinds=(self.kind,) if self.kind else (),
+            since=moment(self.since) if self.since else None,
+            until=moment(self.until) if self.until else None,
+        )
 
     def __str__(self) -> str:
         """Return the line that was typed, as `parse` reads it."""

@@ -11,11 +11,12 @@ from rich.style import Style
 from textual.message import Message
 from textual.strip import Strip
 
+from gitshadow.messages.pins import PinRow
+from gitshadow.messages.rows import EventRow
 from gitshadow.render.text import local_time
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.lines import Listing
 from gitshadow.ui.paging import HELD, PageWindow
-from gitshadow.ui.rows import EventRow, PinRow
 from gitshadow.ui.timeline import (
     FIRST_AGENT,
     NOBODY,
@@ -23,6 +24,7 @@ from gitshadow.ui.timeline import (
     YOU,
     Block,
     BlockKind,
+    DayLine,
     LanePosition,
     TimelineLine,
     UndoMarks,
@@ -71,7 +73,7 @@ class History(Listing):
         self.opened: set[str] = set()
         self.letters: Mapping[str, str] = lettered({}, ())
         self.empty = "looking …"
-        self._lines: list[TimelineLine] = []
+        self._lines: list[TimelineLine | DayLine] = []
         self._places: dict[str, LanePosition] = {}
         self._told = ""
 
@@ -88,7 +90,8 @@ class History(Listing):
     @property
     def line(self) -> TimelineLine | None:
         """Return the line under the cursor."""
-        return self._lines[self.cursor] if self.cursor < len(self._lines) else None
+        line = self._lines[self.cursor] if self.cursor < len(self._lines) else None
+        return None if isinstance(line, DayLine) else line
 
     @property
     def block(self) -> Block | None:
@@ -148,8 +151,7 @@ class History(Listing):
     ) -> None:
         keys = {line.key: number for number, line in enumerate(self._lines)}
         wanted = [selected.key] if selected else []
-        if selected and selected.block:
-            wanted.append(selected.block.key)
+        wanted += [selected.block.key] if selected else []
         cursor = next((keys[key] for key in wanted if key in keys), 0)
         is_seen = at_top and cursor < max(1, self.size.height)
         self.changed(cursor, 0 if is_seen else cursor - offset)
@@ -173,7 +175,7 @@ class History(Listing):
         if not self._lines:
             return [Segment(" " + glyphs.cut(self.empty, width - 1), self.faint())]
         line = self._lines[row]
-        if line.block is None:
+        if isinstance(line, DayLine):
             said = f"{glyphs.rule * 2} {line.day} "
             return [Segment((said + glyphs.rule * width)[:width], self.faint())]
         if line.event is not None:
@@ -214,10 +216,11 @@ class History(Listing):
         counted = f"{files}{more} {'file' if files == 1 and not more else 'files'}"
         who = who_of(head)
         if block.kind is BlockKind.OP:
-            op = self.marks.ops.get(head.op)
+            op = self.marks.ops.get(head.op or "")
             return f"{op.kind if op else 'restore'}: {counted}  ({who})"
         if block.kind is BlockKind.LOOSE:
-            said = head.note or (head.path if files == 1 else counted)
+            note = head.note or ("" if head.path else head.reason)
+            said = note or (head.path if files == 1 else counted)
             return f"{'git switched' if head.switched else head.kind}: {said}"
         said = block.prompt or _names(block)
         return f"{who:<11} {counted:<8} {said}"
@@ -233,11 +236,13 @@ class History(Listing):
     ) -> Iterable[Segment]:
         glyphs = glyphs_of(self)
         graph = self._graph(block, event=True)
-        time = _local(event.ts)[11:]
+        time = _local(event.ts or "")[11:]
         used = sum(len(piece.text) for piece in graph) + 10
-        name = f"{event.old_path} -> {event.path}" if event.old_path else event.path
+        name = event.path or ""
+        if event.old_path:
+            name = f"{event.old_path} -> {name}"
         said = f"  {event.kind:<7} {name}"
-        if event.confidence not in ("certain", ""):
+        if event.confidence not in ("certain", "", None):
             said += f"  ({event.confidence})"
         faint = self.faint()
         return [
@@ -284,7 +289,8 @@ class History(Listing):
         for line in self._lines[self.top : self.top + max(1, self.size.height)]:
             if line.block is not None and line.block.lane != NOBODY:
                 lane = line.block.lane
-                found.setdefault(lane, lane if lane in (YOU, UNKNOWN) else _agent(line))
+                agent = line.block.head.agent or "agent"
+                found.setdefault(lane, lane if lane in (YOU, UNKNOWN) else agent)
         return sorted(found.items(), key=lambda item: self.letters[item[0]])
 
     def moved(self) -> None:
@@ -373,12 +379,7 @@ def who_of(event: EventRow) -> str:
         return "ambiguous"
     if event.actor == "agent":
         return event.agent or "agent"
-    return {"human": "you", "unknown": "you?"}.get(event.actor, "-")
-
-
-def _agent(line: TimelineLine) -> str:
-    assert line.block is not None
-    return line.block.head.agent or "agent"
+    return {"human": "you", "unknown": "you?"}.get(event.actor or "", "-")
 
 
 def _names(block: Block) -> str:

@@ -6,7 +6,6 @@ Invariant: pure; a request names what is under the cursor and nothing else.
 from gitshadow.errors import UsageError
 from gitshadow.messages.undo import FileUndoRequest, UndoTarget
 from gitshadow.ui.timeline import (
-    Block,
     BlockKind,
     TimelineLine,
     UndoMarks,
@@ -32,8 +31,8 @@ def undo(line: TimelineLine | None, path: str = "") -> FileUndoRequest:
     Raises:
         UsageError: it is nothing that can be undone.
     """
-    block = _block(line)
-    assert line is not None
+    line = _selected(line)
+    block = line.block
     if block.kind is BlockKind.PIN:
         raise UsageError("a pin cannot be undone: R restores its state")
     only = (path,) if path else ()
@@ -55,7 +54,7 @@ def undo_turn(line: TimelineLine | None) -> FileUndoRequest:
     Raises:
         UsageError: there is none.
     """
-    turn = next((one.turn for one in _block(line).events if one.turn), "")
+    turn = next((one.turn for one in _selected(line).block.events if one.turn), "")
     if not turn:
         raise UsageError("this is not part of a turn: u undoes the block")
     return undo_of(turn)
@@ -67,7 +66,9 @@ def undo_session(line: TimelineLine | None) -> FileUndoRequest:
     Raises:
         UsageError: there is none.
     """
-    session = next((one.session for one in _block(line).events if one.session), "")
+    session = next(
+        (one.session for one in _selected(line).block.events if one.session), ""
+    )
     if not session:
         raise UsageError("this belongs to no session")
     return undo_of(session)
@@ -75,9 +76,9 @@ def undo_session(line: TimelineLine | None) -> FileUndoRequest:
 
 def redo(line: TimelineLine | None, marks: UndoMarks) -> FileUndoRequest:
     """Return the redo of the op that is selected or undid the block, else of the newest one."""
-    block = line.block if line else None
-    if block is None:
+    if line is None:
         return redo_of()
+    block = line.block
     if block.kind is BlockKind.OP:
         op = marks.ops.get(block.target)
         return redo_of(block.target) if op and op.kind in _BACK else redo_of()
@@ -91,16 +92,15 @@ def restore(line: TimelineLine | None, path: str = "") -> FileUndoRequest:
     Raises:
         UsageError: nothing is selected.
     """
-    block = _block(line)
-    assert line is not None
+    line = _selected(line)
     paths = (UndoTarget(path, path_only=True),) if path else ()
     request = FileUndoRequest("restore", paths)
-    if block.pin is not None:
-        return request._replace(pin=block.pin.name)
+    if line.block.pin is not None:
+        return request._replace(pin=line.block.pin.name)
     return request._replace(at=moment_named(line))
 
 
-def _block(line: TimelineLine | None) -> Block:
-    if line is None or line.block is None:
+def _selected(line: TimelineLine | None) -> TimelineLine:
+    if line is None:
         raise UsageError("nothing is selected")
-    return line.block
+    return line

@@ -214,19 +214,17 @@ class MainScreen(Screen[None]):
 
     def action_content(self) -> None:
         """Show the file as it was."""
-        line = self._history.line
         try:
-            path = self._detail.file.path
+            line, file = self._detail.selected
         except UsageError as error:
             self.say(str(error))
             return
-        assert line is not None
-        title, source = f"{path} at that time", self._loader.source
+        title, source = f"{file.path} at that time", self._loader.source
 
         def show(data: str) -> None:
             self.app.push_screen(ContentScreen(title, data))
 
-        ask(self, "the file", lambda: source.content(line, path), show)
+        ask(self, "the file", lambda: source.content(line, file.path), show)
 
     def action_blame(self) -> None:
         """Show who wrote each line of the file, and go to the change that is chosen there."""

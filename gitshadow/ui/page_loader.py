@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from gitshadow.messages.rows import EventRow
 from gitshadow.ui.data_source import DataSource, FoundEvent, HistoryState, Looked, ask
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.history import History
 from gitshadow.ui.paging import PageWindow, with_newer, with_older
-from gitshadow.ui.rows import EventRow
 
 _T = TypeVar("_T")
 _Then = Callable[[], None]

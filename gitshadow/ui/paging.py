@@ -6,7 +6,7 @@ shows so many, and never more than `MOST` unless a person asks to go on.
 
 from typing import NamedTuple
 
-from gitshadow.ui.rows import EventRow
+from gitshadow.messages.rows import EventRow
 
 PAGE = 250
 HELD = 3000

@@ -16,9 +16,18 @@ from textual.widgets import Static
 
 from gitshadow.errors import ShadowError
 from gitshadow.messages.codec import decode
-from gitshadow.messages.pins import PinsAnswer
+from gitshadow.messages.lists import OPS, OpsRequest
+from gitshadow.messages.pins import (
+    PIN,
+    PINS,
+    UNPIN,
+    PinRequest,
+    PinsRequest,
+    UnpinRequest,
+)
+from gitshadow.messages.rows import OpRow
+from gitshadow.messages.show import SHOW, ShowRequest
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest, UndoTarget
-from gitshadow.render.document import inner
 from gitshadow.render.report import report_lines
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time, pin_lines
@@ -27,7 +36,6 @@ from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.lines import Choices, Prose
 from gitshadow.ui.plans import PlanScreen
 from gitshadow.ui.ports import UiBackend
-from gitshadow.ui.rows import OpRow, ops_in
 
 _LIMIT = 1_000
 _NO_PINS = "no pins yet: a saves the current state under a name, restore restores it"
@@ -177,7 +185,7 @@ class OpsScreen(RowsScreen):
 
     def fetch(self) -> Sequence[ListedRow]:
         """Ask for the ops."""
-        ops = ops_in(self.engine.ask("ops", {"limit": _LIMIT}))
+        ops = self.engine.send(OPS, OpsRequest(_LIMIT)).rows
         return [ListedRow(op.id, _op_line(op)) for op in ops]
 
     def action_report(self) -> None:
@@ -187,13 +195,11 @@ class OpsScreen(RowsScreen):
             self.run_worker(self._report(op), exclusive=True)
 
     async def _report(self, op: str) -> None:
-        report = await self.answer(
-            lambda: inner(self.engine.ask("show", {"id": op}), "report")
-        )
-        if report is not None:
-            found = decode(FileUndoAnswer, report)
-            lines = report_lines(found, View(colour=True)) if report else ["no report"]
-            self.say(*lines)
+        shown = await self.answer(lambda: self.engine.send(SHOW, ShowRequest(op)))
+        if shown is not None:
+            report = decode(FileUndoAnswer, shown.report or {})
+            view = View(colour=True)
+            self.say(*(report_lines(report, view) if shown.report else ["no report"]))
 
     def action_begin(self, verb: str) -> None:
         """Plan to undo the op, or to redo what it undid."""
@@ -205,7 +211,7 @@ class OpsScreen(RowsScreen):
 def _op_line(op: OpRow) -> str:
     """Return an op in few columns; whether it is in effect comes before its target."""
     state = "undone" if op.undone_by else printable(op.status)
-    when = local_time(op.ts)[len("2026-") : -len(":00")]
+    when = local_time(op.ts or "")[len("2026-") : -len(":00")]
     kind, target = printable(op.kind), printable(op.target)
     return f"{printable(op.id)}  {when}  {kind:<8}  {state:<10}  {target}"
 
@@ -247,7 +253,7 @@ class PinsScreen(RowsScreen):
 
     def fetch(self) -> Sequence[ListedRow]:
         """Ask for the pins."""
-        found = decode(PinsAnswer, self.engine.ask("pins", {})).rows
+        found = self.engine.send(PINS, PinsRequest()).rows
         lines = pin_lines(found, View())
         return [
             ListedRow(row.name, line) for row, line in zip(found, lines, strict=True)
@@ -258,7 +264,7 @@ class PinsScreen(RowsScreen):
 
         def pin(name: str | None) -> None:
             if name:
-                self.reload(lambda: self.engine.ask("pin", {"name": name}))
+                self.reload(lambda: self.engine.send(PIN, PinRequest(name)))
 
         self.app.push_screen(LineScreen("a name for the current state"), pin)
 
@@ -268,7 +274,7 @@ class PinsScreen(RowsScreen):
 
         def delete(sure: bool | None) -> None:
             if sure:
-                self.reload(lambda: self.engine.ask("unpin", {"name": name}))
+                self.reload(lambda: self.engine.send(UNPIN, UnpinRequest(name)))
 
         if name:
             asked = f"delete pin {printable(name)}? No file changes."

@@ -3,23 +3,14 @@
 Invariant: no call is made on the thread that draws; each may take seconds.
 """
 
-from collections.abc import Mapping
 from typing import Protocol
 
-from gitshadow.messages.codec import A, JsonObject, Q, Verb
+from gitshadow.messages.codec import A, Q, Verb
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
 
 
 class UiBackend(Protocol):
     """Answer the UI: the daemon if one runs, else this process."""
-
-    def ask(self, verb: str, params: Mapping[str, object], /) -> JsonObject:
-        """Return a verb's document.
-
-        Raises:
-            ShadowError: what the verb raised, with its hint.
-        """
-        ...
 
     def send(self, verb: Verb[Q, A], request: Q, /) -> A:
         """Return a verb's answer.

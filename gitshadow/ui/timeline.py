@@ -9,8 +9,10 @@ from enum import Enum
 from string import ascii_uppercase
 from typing import NamedTuple
 
+from gitshadow.messages.pins import PinRow
+from gitshadow.messages.rows import EventRow, OpRow
+from gitshadow.messages.states import StatRow
 from gitshadow.render.text import local_time
-from gitshadow.ui.rows import EventRow, FileRow, OpRow, PinRow, files_of
 
 YOU, UNKNOWN, NOBODY = "you", "unknown", ""
 """Lanes without a session of an agent: a person's, of unknown authors, and of no author."""
@@ -47,7 +49,7 @@ class Block(NamedTuple):
     @property
     def ts(self) -> str:
         """Return the time of its end."""
-        return self.pin.ts if self.pin else self.head.ts
+        return (self.pin.ts if self.pin else self.head.ts) or ""
 
     @property
     def lane(self) -> str:
@@ -66,33 +68,44 @@ class Block(NamedTuple):
     @property
     def prompt(self) -> str:
         """Return the beginning of its prompt."""
-        return next((one.prompt for one in self.events if one.prompt), "")
+        return next((one.prompt for one in self.events if one.prompt), "") or ""
 
     def holds(self, wanted: str) -> bool:
         """Return whether a text is in its prompt or in a path, ignoring case."""
         if self.pin is not None:
             return wanted.lower() in self.pin.name.lower()
-        texts = {self.prompt}.union(*((one.path, one.old_path) for one in self.events))
-        return any(wanted.lower() in text.lower() for text in texts)
+        paths = ({one.path, one.old_path} for one in self.events)
+        texts = {self.prompt}.union(*paths)
+        return any(text and wanted.lower() in text.lower() for text in texts)
 
-    def files(self) -> tuple[FileRow, ...]:
+    def files(self) -> tuple[StatRow, ...]:
         """Return the files that it changed, as far as it is loaded."""
         return files_of(self.events)
 
 
-class TimelineLine(NamedTuple):
-    """One line of the list: a day, a block, or one of the events of an opened block."""
+class DayLine(NamedTuple):
+    """A line of the list that names the day of the blocks below it."""
 
-    block: Block | None = None
-    event: EventRow | None = None
-    day: str = ""
+    day: str
+    block: None = None
+    event: None = None
 
     @property
     def key(self) -> str:
         """Return what identifies this line."""
-        if self.event is not None:
-            return f"event {self.event.seq}"
-        return self.block.key if self.block else f"day {self.day}"
+        return f"day {self.day}"
+
+
+class TimelineLine(NamedTuple):
+    """A line of the list that can be selected: a block, or an event of an opened block."""
+
+    block: Block
+    event: EventRow | None = None
+
+    @property
+    def key(self) -> str:
+        """Return what identifies this line."""
+        return self.block.key if self.event is None else f"event {self.event.seq}"
 
 
 class UndoMarks(NamedTuple):
@@ -105,13 +118,9 @@ class UndoMarks(NamedTuple):
         """Return the op in effect that undid a block, the whole of it or a part."""
         if block.pin is not None:
             return None
-        head = block.head
-        for id in (head.op, head.burst, head.turn):
-            if id and id in self.undone:
-                return self.undone[id]
-        session = self.undone.get(head.session)
-        if session is not None and session.ts >= head.ts and not head.op:
-            return session
+        whole = self._of_head(block.head)
+        if whole is not None:
+            return whole
         for event in block.events:
             if str(event.seq) in self.undone:
                 return self.undone[str(event.seq)]
@@ -133,25 +142,24 @@ class UndoMarks(NamedTuple):
         for id in (head.op, head.burst, head.turn):
             if id and id in self.undone:
                 return self.undone[id]
-        session = self.undone.get(head.session)
-        if session is not None and session.ts >= head.ts and not head.op:
-            return session
-        return None
+        session = self.undone.get(head.session or "")
+        if session is None or head.op:
+            return None
+        return session if (session.ts or "") >= (head.ts or "") else None
 
 
 def moment_named(line: TimelineLine) -> str:
     """Return the name of the moment right after a line's newest event, as verbs take it."""
     if line.event is not None:
         return str(line.event.seq)
-    block = line.block
-    assert block is not None
-    return block.pin.name if block.pin else str(block.head.seq)
+    pin = line.block.pin
+    return pin.name if pin else str(line.block.head.seq)
 
 
 def lane_of(event: EventRow) -> str:
     """Return the lane of an event."""
     if event.actor == "agent" and event.confidence != "ambiguous":
-        return event.session
+        return event.session or NOBODY
     if event.actor == "human":
         return YOU
     return UNKNOWN if event.actor else NOBODY
@@ -179,6 +187,33 @@ def _begun(op: OpRow) -> list[str]:
     return op.target.split() if op.kind in ("undo", "oops") else []
 
 
+def files_of(events: tuple[EventRow, ...]) -> tuple[StatRow, ...]:
+    """Return the files that events changed, by name, each with its net change.
+
+    Args:
+        events: In any order of time; the oldest kind and the newest decide.
+    """
+    found: dict[str, StatRow] = {}
+    for event in sorted(events, key=lambda one: one.seq):
+        if not event.path:
+            continue
+        before = found.pop(event.old_path or event.path, None)
+        found[event.path] = StatRow(
+            event.path,
+            _together(before, event),
+            before.old_path if before else event.old_path,
+        )
+    return tuple(found[path] for path in sorted(found))
+
+
+def _together(before: StatRow | None, event: EventRow) -> str:
+    if before is None or before.kind == event.kind:
+        return event.kind
+    if event.kind == "delete":
+        return "delete"
+    return before.kind if before.kind in ("create", "rename") else event.kind
+
+
 def blocks_of(
     events: Sequence[EventRow], pins: Sequence[PinRow] = ()
 ) -> tuple[Block, ...]:
@@ -203,12 +238,12 @@ def blocks_of(
             loose = ""
         found.setdefault(key, []).append(event)
     blocks = [Block(key, _kind(key), tuple(mine)) for key, mine in found.items()]
-    return tuple(_with_pins(blocks, pins, events[-1].ts if events else ""))
+    return tuple(_with_pins(blocks, pins, events[-1].ts or "" if events else ""))
 
 
 def lines_of(
     blocks: Iterable[Block], opened: Collection[str], day_of: Mapping[str, str]
-) -> Iterator[TimelineLine]:
+) -> Iterator[TimelineLine | DayLine]:
     """Yield the lines of a list: a line for each new day, the blocks, what is opened of them.
 
     Args:
@@ -220,7 +255,7 @@ def lines_of(
     for block in blocks:
         if day_of[block.key] != day:
             day = day_of[block.key]
-            yield TimelineLine(day=day)
+            yield DayLine(day)
         yield TimelineLine(block)
         if block.key in opened:
             yield from (TimelineLine(block, event) for event in block.events)
@@ -251,12 +286,15 @@ def _belongs(last: EventRow, event: EventRow) -> bool:
 def _with_pins(
     blocks: Sequence[Block], pins: Sequence[PinRow], oldest: str
 ) -> Iterator[Block]:
-    waiting = sorted((pin for pin in pins if pin.ts >= oldest), key=lambda pin: pin.ts)
+    pinned = (_pinned(pin) for pin in pins)
+    waiting = sorted(
+        (pin for pin in pinned if pin.ts >= oldest), key=lambda pin: pin.ts
+    )
     for block in blocks:
         while waiting and waiting[-1].ts >= block.ts:
-            yield _pinned(waiting.pop())
+            yield waiting.pop()
         yield block
-    yield from (_pinned(pin) for pin in reversed(waiting))
+    yield from reversed(waiting)
 
 
 def _pinned(pin: PinRow) -> Block:
@@ -330,8 +368,6 @@ def heading(line: TimelineLine, listed: str, *, moment: bool) -> str:
         moment: Whether the differences from then to now are listed.
     """
     block = line.block
-    if block is None:
-        return ""
     if moment or block.pin is not None:
         return f"{listed} differ between {local_time(block.ts)} and now   R restores"
     if line.event is not None:

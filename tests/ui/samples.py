@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
+from gitshadow.messages.codec import decode
+from gitshadow.messages.pins import PinRow
+from gitshadow.messages.rows import EventRow, OpRow
 from gitshadow.messages.states import FileDiff
-from gitshadow.ui.rows import EventRow
 
 
 def files_of_git(patch: str) -> Iterator[FileDiff]:
@@ -19,17 +21,36 @@ def files_of_git(patch: str) -> Iterator[FileDiff]:
 def wrote(seq: int, path: str = "a", **more: str) -> EventRow:
     """Return the write of an agent's session S1, one a second."""
     minutes, seconds = divmod(seq, 60)
-    row = EventRow(
-        seq=seq,
-        ts=f"2026-01-01T{minutes // 60:02}:{minutes % 60:02}:{seconds:02}.000000Z",
-        kind="modify",
-        path=path,
-        actor="agent",
-        agent="claude-code",
-        session="S1",
-        confidence="certain",
-    )
-    return row._replace(**more)  # type: ignore[arg-type]
+    row = {
+        "seq": seq,
+        "ts": f"2026-01-01T{minutes // 60:02}:{minutes % 60:02}:{seconds:02}.000000Z",
+        "kind": "modify",
+        "path": path,
+        "actor": "agent",
+        "agent": "claude-code",
+        "session": "S1",
+        "confidence": "certain",
+    }
+    return decode(EventRow, {**row, **more})
+
+
+def op_of(
+    id: str,
+    kind: str,
+    ts: str = "",
+    target: str = "",
+    undoes: tuple[str, ...] = (),
+    status: str = "",
+    undone_by: str = "",
+) -> OpRow:
+    """Return an op of which only this is known."""
+    known = decode(OpRow, {"id": id, "kind": kind, "ts": ts, "target": target})
+    return known._replace(undoes=undoes, status=status, undone_by=undone_by)
+
+
+def pin_of(name: str, ts: str) -> PinRow:
+    """Return a pin of which only this is known."""
+    return decode(PinRow, {"name": name, "ts": ts})
 
 
 def by_hand(seq: int, path: str = "a") -> EventRow:

@@ -1,10 +1,15 @@
 """A patch on the screen: what is drawn of it, and how one walks through it."""
 
+import threading
+from collections.abc import Callable
+
 import pytest
 
+from gitshadow.ui.data_source import Answered, Waiting, ask
 from gitshadow.ui.diffs import DiffView, Tint, TokenKind, tints
 from gitshadow.ui.patches import Patch, patch_of
 from tests.support.screens import Play, play
+from tests.support.waiting import HANGS_S
 from tests.ui.samples import files_of_git
 
 PATCH = """\
@@ -41,14 +46,38 @@ class Shown(DiffView):
         self.show(_patch(self.given), title="turn [x]")
 
 
+class Asking(Shown):
+    """Show the answers to questions about patches, as the screen does."""
+
+    ended = 0
+
+    def on_answered(self, message: Answered) -> None:
+        message.deliver()
+
+    def on_waiting(self, message: Waiting) -> None:
+        self.ended += not message.begun
+
+    def ask(self, question: Callable[[], Patch | None]) -> None:
+        ask(self, "the diff", question, self.show)
+
+
 def test_a_large_patch_does_not_come_after_the_one_shown_since() -> None:
-    view = Shown("")
-    large = PATCH.replace("app.py", "large.py") + " \n" * 100_001
+    view = Asking("")
+    entered, let_go = threading.Event(), threading.Event()
+
+    def large() -> Patch | None:
+        entered.set()
+        assert let_go.wait(HANGS_S)
+        return _patch(PATCH.replace("app.py", "large.py"))
 
     async def steps(on: Play) -> None:
-        view.show(_patch(large), title="large")
-        view.show(_patch(PATCH), title="small")
-        await on.until(lambda: not on.app.workers, "the workers")
+        view.ask(large)
+        await on.until(entered.is_set, "the first question")
+        view.ask(lambda: _patch(PATCH))
+        await on.seen("app.py")
+        let_go.set()
+        # An answer comes before the message that its question has ended.
+        await on.until(lambda: view.ended == 2, "the end of both questions")
         await on.pilot.pause()
         assert "large.py" not in on.text()
         await on.seen("app.py")

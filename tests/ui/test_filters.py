@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from gitshadow.errors import UsageError
+from gitshadow.messages.lists import LogRequest
 from gitshadow.ui.filters import Filter, parse
 from gitshadow.ui.glyphs import Glyphs
 
@@ -41,16 +42,8 @@ def test_filter_is_read_as_it_is_written(agent: str, file: str, since: str) -> N
 
 
 def test_filter_becomes_parameters_of_log() -> None:
-    found = parse("kind:gap until:5m file:src x").params({"5m": 55}.__getitem__)
-    assert found == {
-        "text": "x",
-        "agent": None,
-        "session": None,
-        "paths": ["src"],
-        "kinds": ["gap"],
-        "since": None,
-        "until": 55,
-    }
+    found = parse("kind:gap until:5m file:src x").request({"5m": 55}.__getitem__)
+    assert found == LogRequest(text="x", paths=("src",), kinds=("gap",), until=55)
 
 
 @given(st.text(max_size=60), st.integers(0, 20), st.booleans())

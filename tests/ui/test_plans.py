@@ -6,11 +6,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from gitshadow.messages.show import SHOW, ShowRequest
 from gitshadow.messages.undo import FileUndoAnswer
 from gitshadow.store.lock import WriterLock
 from gitshadow.ui.patches import FilePatch, patch_of
 from gitshadow.ui.plans import PlanScreen, PlanStage
-from gitshadow.ui.rows import diffs_in
 from tests.support.repo import Repo, ten_lines
 from tests.support.screens import Direct, Play, direct, play, view, wish_of
 from tests.support.studio import studio_of
@@ -273,7 +273,9 @@ def test_of_hunks_that_read_the_same_the_one_that_one_stands_on_is_taken_back(
 
 
 def _files(engine: Direct, id: str) -> tuple[FilePatch, ...]:
-    return patch_of(diffs_in(engine.ask("show", {"id": id, "hunks": True}))).files
+    return patch_of(
+        engine.send(SHOW, ShowRequest(id, hunks=True)).file_diffs or ()
+    ).files
 
 
 def _burst(engine: Direct) -> str:
@@ -390,7 +392,7 @@ def test_nothing_to_do_is_said_and_cannot_be_applied(repo: Repo) -> None:
         pass
 
     async def steps(on: Play) -> None:
-        shown = await on.seen("n leave")
+        shown = await on.seen("nothing to", "n leave")
         assert "y apply" not in shown
         await on.press("y", "enter")
 

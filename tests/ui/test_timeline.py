@@ -1,8 +1,9 @@
 """The time line as values: events into blocks, marks, lanes, and the pages that are held."""
 
+from gitshadow.messages.rows import OpRow
+from gitshadow.messages.states import StatRow
 from gitshadow.ui import paging
 from gitshadow.ui.paging import PageWindow
-from gitshadow.ui.rows import FileRow, OpRow, PinRow, files_of
 from gitshadow.ui.timeline import (
     NOBODY,
     UNKNOWN,
@@ -10,13 +11,14 @@ from gitshadow.ui.timeline import (
     BlockKind,
     TimelineLine,
     blocks_of,
+    files_of,
     lane_of,
     lettered,
     lines_of,
     marks_of,
     placed,
 )
-from tests.ui.samples import by_hand, gap, wrote
+from tests.ui.samples import by_hand, gap, op_of, pin_of, wrote
 
 
 def keys(*events: object) -> list[str]:
@@ -50,9 +52,9 @@ def test_gaps_are_never_one() -> None:
 def test_pins_stand_between_what_was_before_and_after() -> None:
     events = [wrote(30, burst="b3"), wrote(10, burst="b1")]
     pins = [
-        PinRow("new", "2026-01-01T00:00:40.000000Z"),
-        PinRow("mid", "2026-01-01T00:00:20.000000Z"),
-        PinRow("old", "2026-01-01T00:00:01.000000Z"),
+        pin_of("new", "2026-01-01T00:00:40.000000Z"),
+        pin_of("mid", "2026-01-01T00:00:20.000000Z"),
+        pin_of("old", "2026-01-01T00:00:01.000000Z"),
     ]
     assert [block.key for block in blocks_of(events, pins)] == [
         "pin new",
@@ -78,7 +80,7 @@ def test_files_of_events_are_told_by_what_became_of_them() -> None:
         wrote(2, "b"),
         wrote(1, "b", kind="create"),
     )
-    assert files_of(events) == (FileRow("c", "create"), FileRow("d", "delete"))
+    assert files_of(events) == (StatRow("c", "create"), StatRow("d", "delete"))
 
 
 def test_lines_open_a_block_and_name_each_day_once() -> None:
@@ -96,7 +98,7 @@ def test_lines_open_a_block_and_name_each_day_once() -> None:
 
 def op(id: str, *undoes: str, undone_by: str = "", status: str = "done") -> OpRow:
     """Return an undo, late in the day."""
-    return OpRow(id, "undo", "2026-01-01T23:00:00Z", "", undoes, status, undone_by)
+    return op_of(id, "undo", "2026-01-01T23:00:00Z", "", undoes, status, undone_by)
 
 
 def test_marks_name_what_an_op_in_effect_took_back() -> None:
@@ -128,8 +130,8 @@ def test_marks_count_the_files_when_some_of_a_block_were_undone() -> None:
 
 def test_part_of_a_block_taken_back_is_marked_by_what_was_named() -> None:
     """An undo of some hunks lists nothing as undone: the rest of it still can be."""
-    part = OpRow("o1", "undo", "", target="b1")
-    restored = OpRow("o2", "restore", "", target="b2")
+    part = op_of("o1", "undo", "", target="b1")
+    restored = op_of("o2", "restore", "", target="b2")
     marks = marks_of([part, restored])
     assert marks.of(blocks_of([wrote(1, burst="b1")])[0]) == part
     assert marks.of(blocks_of([wrote(2, burst="b2")])[0]) is None

@@ -1,16 +1,15 @@
 """The whole view over a real repository, driven by keys and read from its screen."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
 from textual.widget import Widget
 
-from gitshadow.messages.codec import A, Q, Verb, decode, encode
+from gitshadow.messages.codec import A, Q, Verb
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
-from gitshadow.render.document import Document
 from gitshadow.store.lock import WriterLock
 from gitshadow.ui import data_source, page_loader, paging
 from gitshadow.ui.app import UiSettings
@@ -237,17 +236,13 @@ class Slow:
     let_go: threading.Event = field(default_factory=threading.Event)
     looks: int = 0
 
-    def ask(self, verb: str, params: Mapping[str, object], /) -> Document:
+    def send(self, verb: Verb[Q, A], request: Q, /) -> A:
         """Answer what was true before the wait."""
-        document = self.engine.ask(verb, params)
-        if verb == self.verb and self.waits.is_set():
+        answer = self.engine.send(verb, request)
+        if verb.name == self.verb and self.waits.is_set():
             self.entered.set()
             assert self.let_go.wait(HANGS_S)
-        return document
-
-    def send(self, verb: Verb[Q, A], request: Q, /) -> A:
-        """Answer a typed verb, as `ask`."""
-        return decode(verb.answer, self.ask(verb.name, encode(request)))
+        return answer
 
     def plan(self, wish: FileUndoRequest, /) -> FileUndoAnswer:
         """Plan."""

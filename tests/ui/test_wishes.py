@@ -3,11 +3,12 @@
 import pytest
 
 from gitshadow.errors import UsageError
+from gitshadow.messages.pins import PinRow
+from gitshadow.messages.rows import EventRow
 from gitshadow.ui import intents
-from gitshadow.ui.rows import EventRow, OpRow, PinRow
 from gitshadow.ui.timeline import TimelineLine, UndoMarks, blocks_of, marks_of
 from tests.support.screens import wish_of
-from tests.ui.samples import gap, wrote
+from tests.ui.samples import gap, op_of, pin_of, wrote
 
 
 def line(*events: EventRow, pins: tuple[PinRow, ...] = ()) -> TimelineLine:
@@ -15,7 +16,7 @@ def line(*events: EventRow, pins: tuple[PinRow, ...] = ()) -> TimelineLine:
     return TimelineLine(blocks_of(events, pins)[0])
 
 
-PIN = line(wrote(1), pins=(PinRow("before", "2026-01-02T00:00:00Z"),))
+PIN = line(wrote(1), pins=(pin_of("before", "2026-01-02T00:00:00Z"),))
 BURST = line(wrote(8, "b", burst="b1", turn="t1"), wrote(7, burst="b1", turn="t1"))
 
 
@@ -52,7 +53,7 @@ def test_where_nothing_can_be_undone_the_reason_is_said(make: object, why: str) 
 
 
 def test_redo_is_of_the_op_that_took_the_block_back_else_of_the_newest() -> None:
-    ops = (OpRow("o1", "undo", "2026-01-03T00:00:00Z", undoes=("b1",), status="done"),)
+    ops = (op_of("o1", "undo", "2026-01-03T00:00:00Z", undoes=("b1",), status="done"),)
     assert intents.redo(BURST, marks_of(ops)) == wish_of("redo", ("o1",))
     assert intents.redo(BURST, UndoMarks()) == wish_of("redo")
     assert intents.redo(line(wrote(9, op="o1")), marks_of(ops)) == wish_of(
