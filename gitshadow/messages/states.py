@@ -17,8 +17,8 @@ class FileDiff(NamedTuple):
 
     path: str
     old_path: str
-    header: tuple[str, ...] = ()
-    hunks: tuple[str, ...] = ()
+    header: tuple[str, ...]
+    hunks: tuple[str, ...]
 
 
 class DiffRequest(NamedTuple):

@@ -54,21 +54,25 @@ def test_a_patch_is_read_with_the_numbers_of_its_lines() -> None:
     )
 
 
+def changed(path: str, old_path: str, header: tuple[str, ...]) -> FileDiff:
+    return FileDiff(path, old_path, header, ())
+
+
 @pytest.mark.parametrize(
     ("diff", "title", "notes"),
     [
         (
-            FileDiff("a b", "a b", ("old mode 100644", "new mode 100755")),
+            changed("a b", "a b", ("old mode 100644", "new mode 100755")),
             "a b",
             ("mode was 100644", "mode is now 100755"),
         ),
         (
-            FileDiff("y", "x", ("rename from x", "rename to y")),
+            changed("y", "x", ("rename from x", "rename to y")),
             "x → y",
             ("renamed from x",),
         ),
         (
-            FileDiff(
+            changed(
                 "logo.png",
                 "logo.png",
                 ("index 1..2", "Binary files a/logo.png and b/logo.png differ"),
@@ -77,7 +81,7 @@ def test_a_patch_is_read_with_the_numbers_of_its_lines() -> None:
             ("binary content",),
         ),
         (
-            FileDiff(
+            changed(
                 "tab\there",
                 "tab\there",
                 ("new file mode 100644", "content is missing from the object store"),
@@ -86,11 +90,11 @@ def test_a_patch_is_read_with_the_numbers_of_its_lines() -> None:
             ("new file, mode 100644", "content is missing from the object store"),
         ),
         (
-            FileDiff("gone", "gone", ("deleted file mode 100755",)),
+            changed("gone", "gone", ("deleted file mode 100755",)),
             "gone",
             ("deleted, mode was 100755",),
         ),
-        (FileDiff("é", "é", ("index 1..2",)), "é", ()),
+        (changed("é", "é", ("index 1..2",)), "é", ()),
     ],
 )
 def test_what_lines_cannot_say_is_a_note(
@@ -101,7 +105,7 @@ def test_what_lines_cannot_say_is_a_note(
 
 
 def _hunk(*lines: str) -> list[FileDiff]:
-    return [FileDiff("a", "a", hunks=lines)]
+    return [FileDiff("a", "a", (), lines)]
 
 
 def test_a_line_that_looks_like_a_head_belongs_to_its_hunk() -> None:
