@@ -1,12 +1,22 @@
 """own_session, own_above, own_changes, own_undone, own_undo: an agent and its own work."""
 
-from gitshadow.api import Document, Params
 from gitshadow.attribution.process import ProcessId
 from gitshadow.errors import UsageError
-from gitshadow.messages.codec import encode
-from gitshadow.messages.undo import FileUndoRequest
-from gitshadow.model import EventKind, OpKind, PathChange
-from gitshadow.query import params as read
+from gitshadow.messages.codec import UNSET
+from gitshadow.messages.own_session import (
+    OwnAboveAnswer,
+    OwnChange,
+    OwnChangesAnswer,
+    OwnChangesRequest,
+    OwnSessionAnswer,
+    OwnSessionRequest,
+    OwnUndo,
+    OwnUndoneAnswer,
+    OwnUndoRequest,
+)
+from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
+from gitshadow.model import Event, EventKind, Op, OpKind, PathChange
+from gitshadow.query.params import typed_paths
 from gitshadow.query.resolve import Own, own_of, own_thing, sessions_above
 from gitshadow.query.rows import event_row, rfc3339
 from gitshadow.recording.context import RecorderContext
@@ -22,101 +32,106 @@ from gitshadow.undo.targets import Target, undoes_of
 
 _SHOWN = 100
 _MOST = 1000
-_TOLD = (
-    *("seq", "ts", "path", "old_path", "kind", "session", "turn", "call", "tool"),
-    *("confidence", "burst"),
-)
 _QUIET = (EventKind.BASELINE,)
 
 
-def own_session(context: RecorderContext, params: Params) -> Document:
+def own_session(
+    context: RecorderContext, request: OwnSessionRequest
+) -> OwnSessionAnswer:
     """Return the session of whoever asks."""
-    session = _own(context, params).session
-    return {
-        "session": session.id,
-        "native_id": session.native_id,
-        "agent": session.agent,
-        "started": rfc3339(session.started_ns),
-    }
+    session = _own(context, request.ancestors).session
+    return OwnSessionAnswer(
+        session.id, session.native_id, session.agent, rfc3339(session.started_ns)
+    )
 
 
-def own_above(context: RecorderContext, params: Params) -> Document:
+def own_above(context: RecorderContext, request: OwnSessionRequest) -> OwnAboveAnswer:
     """Return the ids of the sessions of the agent below which somebody asks; none without one."""
-    found = sessions_above(context.workspace.db, _ancestors(params))
-    return {"sessions": [one.id for one in found]}
+    found = sessions_above(context.workspace.db, _processes(request.ancestors))
+    return OwnAboveAnswer(tuple(one.id for one in found))
 
 
-def own_changes(context: RecorderContext, params: Params) -> Document:
+def own_changes(
+    context: RecorderContext, request: OwnChangesRequest
+) -> OwnChangesAnswer:
     """Return what the session wrote, newest first, and which op took each back."""
-    own = _own(context, params)
+    own = _own(context, request.ancestors)
     context.observer.settle()
     ws = context.workspace
-    limit = min(read.number(params, "limit") or _SHOWN, _MOST)
+    limit = min(request.limit or _SHOWN, _MOST)
     wanted = EventFilter(
         limit=limit,
         sessions=own.whose,
-        paths=tuple(read.repo_paths(ws.layout, params, "paths")) or None,
+        paths=typed_paths(ws.layout, request.cwd, request.paths) or None,
         kinds=tuple(kind for kind in EventKind if kind not in _QUIET),
         worktree=ws.layout.worktree,
     )
     undone = Undone(ws.db, ws.layout.worktree)
-    rows: list[Document] = []
+    rows = []
     for event in events.rows(ws.db, wanted):
         op = undone.by(event) if isinstance(event, PathChange) else None
-        full = encode(event_row(event))
-        told = {name: full[name] for name in _TOLD if name in full}
-        rows.append({**told, "undone_by": op.id if op is not None else None})
-    return {"session": own.session.id, "rows": rows, "limit": limit}
+        rows.append(_own_change(event, op))
+    return OwnChangesAnswer(own.session.id, tuple(rows), limit)
 
 
-def own_undone(context: RecorderContext, params: Params) -> Document:
+def _own_change(event: Event, op: Op | None) -> OwnChange:
+    row = event_row(event)
+    return OwnChange(
+        seq=row.seq,
+        ts=row.ts,
+        path=row.path,
+        old_path=UNSET if row.old_path is None else row.old_path,
+        kind=row.kind,
+        session=row.session,
+        turn=row.turn,
+        call=row.call,
+        tool=row.tool,
+        confidence=row.confidence,
+        burst=row.burst,
+        undone_by=None if op is None else op.id,
+    )
+
+
+def own_undone(context: RecorderContext, request: OwnSessionRequest) -> OwnUndoneAnswer:
     """Return the undos in effect that took work of the session back, newest first."""
-    own = _own(context, params)
+    own = _own(context, request.ancestors)
     db = context.workspace.db
-    rows: list[Document] = []
+    rows = []
     for op in standing(db).ops:
         paths = [] if op.kind is OpKind.REDO else paths_of(db, op, own.whose)
         if paths:
-            rows.append(
-                {
-                    "op_id": op.id,
-                    "kind": op.kind.value,
-                    "ts": rfc3339(op.ts_ns),
-                    "by": "you" if op.session in own.whose else who_ran(db, op),
-                    "paths": list(dict.fromkeys(paths)),
-                }
-            )
-    return {"session": own.session.id, "rows": rows}
+            by = "you" if op.session in own.whose else who_ran(db, op)
+            ts, names = rfc3339(op.ts_ns), tuple(dict.fromkeys(paths))
+            rows.append(OwnUndo(op.id, op.kind.value, ts, by, names))
+    return OwnUndoneAnswer(own.session.id, tuple(rows))
 
 
-def own_undo(context: RecorderContext, params: Params) -> Document:
+def own_undo(context: RecorderContext, request: OwnUndoRequest) -> FileUndoAnswer:
     """Plan to take own work back, or do it where the token of a plan is given."""
-    own = _own(context, params)
+    own = _own(context, request.ancestors)
     context.observer.settle()
-    ws = context.workspace
-    thing = own_thing(ws.db, own, read.needed(params, "target"))
-    token = read.text(params, "token")
-    request = ResolvedUndo(
+    ws, token = context.workspace, request.token
+    thing = own_thing(ws.db, own, request.target)
+    resolved = ResolvedUndo(
         FileUndoRequest(yes=token is not None, token=token),
         targets=(Target(undoes_of(thing)),),
-        paths=PathFilter(tuple(read.repo_paths(ws.layout, params, "paths"))),
+        paths=PathFilter(typed_paths(ws.layout, request.cwd, request.paths)),
         whose=own.whose,
     )
-    report = undo_run.run(UndoEngine(context, own.session.id), request)
-    return encode(report.answer())
+    report = undo_run.run(UndoEngine(context, own.session.id), resolved)
+    return report.answer()
 
 
-def _own(context: RecorderContext, params: Params) -> Own:
-    return own_of(context.workspace.db, _ancestors(params))
+def _own(context: RecorderContext, ancestors: object) -> Own:
+    return own_of(context.workspace.db, _processes(ancestors))
 
 
-def _ancestors(params: Params) -> list[ProcessId]:
+def _processes(ancestors: object) -> list[ProcessId]:
     """Return the processes of whoever asks, nearest first."""
-    found = params.get("ancestors")
-    if not isinstance(found, list):
+    if not isinstance(ancestors, list | tuple):
         raise UsageError("cannot identify the caller")
     made: list[ProcessId] = []
-    for pair in found:
+    for pair in ancestors:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
             raise UsageError("cannot identify the caller")
         pid, started = pair

@@ -1,0 +1,90 @@
+"""own_session, own_above, own_changes, own_undone, own_undo: an agent and its own work.
+
+`ancestors` are the processes of who asks, the nearest first, as pairs of pid and start time.
+"""
+
+from typing import NamedTuple
+
+from gitshadow.messages.codec import Unset
+
+
+class OwnSessionRequest(NamedTuple):
+    """The session of who asks."""
+
+    ancestors: object = None
+
+
+class OwnSessionAnswer(NamedTuple):
+    """The session of who asks."""
+
+    session: str
+    native_id: str | None
+    agent: str | None
+    started: str | None
+
+
+class OwnAboveAnswer(NamedTuple):
+    """The ids of the sessions of the agent below which somebody asks."""
+
+    sessions: tuple[str, ...]
+
+
+class OwnChangesRequest(NamedTuple):
+    """What the session wrote, at most `limit` changes."""
+
+    ancestors: object = None
+    paths: tuple[str, ...] = ()
+    limit: int | None = None
+    cwd: str | None = None
+
+
+class OwnChange(NamedTuple):
+    """One change, and the op that undid it."""
+
+    seq: int
+    ts: str | None
+    path: str | None
+    old_path: str | Unset | None
+    kind: str
+    session: str | None
+    turn: str | None
+    call: str | None
+    tool: str | None
+    confidence: str | None
+    burst: str | None
+    undone_by: str | None
+
+
+class OwnChangesAnswer(NamedTuple):
+    """What the session wrote, newest first."""
+
+    session: str
+    rows: tuple[OwnChange, ...]
+    limit: int
+
+
+class OwnUndo(NamedTuple):
+    """An undo of the session's work; `by` says who ran it."""
+
+    op_id: str
+    kind: str
+    ts: str | None
+    by: str
+    paths: tuple[str, ...]
+
+
+class OwnUndoneAnswer(NamedTuple):
+    """The undos in effect of the session's work, newest first."""
+
+    session: str
+    rows: tuple[OwnUndo, ...]
+
+
+class OwnUndoRequest(NamedTuple):
+    """What to undo of the session's work: it is only planned without the `token` of a plan."""
+
+    target: str
+    ancestors: object = None
+    paths: tuple[str, ...] = ()
+    token: str | None = None
+    cwd: str | None = None
