@@ -8,12 +8,23 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from gitshadow import __version__
-from gitshadow.api import Document, Params
 from gitshadow.api.status import excluded_rows
 from gitshadow.errors import UsageError
-from gitshadow.messages.codec import encode
+from gitshadow.messages.codec import JsonObject
+from gitshadow.messages.report import (
+    LeftOut,
+    NotCovered,
+    ReportAnswer,
+    ReportedOp,
+    ReportedSession,
+    ReportRequest,
+    RepositoryRow,
+    TouchedRow,
+    UnsureRow,
+)
 from gitshadow.model import (
     Actor,
     Confidence,
@@ -25,9 +36,8 @@ from gitshadow.model import (
     RepoPath,
     Session,
 )
-from gitshadow.query import params as read
 from gitshadow.query.resolve import session_of
-from gitshadow.query.rows import Row, event_row, op_row, rfc3339, session_row
+from gitshadow.query.rows import event_row, op_row, rfc3339, session_row
 from gitshadow.recording.context import RecorderContext
 from gitshadow.reporting.patches import Patchwork
 from gitshadow.reporting.session_report import (
@@ -49,11 +59,10 @@ _AROUND = 10_000
 _UNSURE = frozenset({Confidence.LOW, Confidence.AMBIGUOUS})
 
 
-def report(context: RecorderContext, params: Params) -> Document:
+def report(context: RecorderContext, request: ReportRequest) -> ReportAnswer:
     """Return what one session did: its turns, files, undos, and what is not covered."""
-    ws = context.workspace
+    ws, typed = context.workspace, request.session
     context.observer.settle()
-    typed = read.text(params, "session")
     story = Story(context, session_of(ws.db, typed) if typed else _newest(context))
     lanes = Lanes(context, story)
     around = _around(context, story, lanes)
@@ -62,25 +71,26 @@ def report(context: RecorderContext, params: Params) -> Document:
     in_steps, in_files = Patchwork(ws.repo), Patchwork(ws.repo)
     rare = [e for e in around if isinstance(e, Gap | HeadChange)]
     undone_by = standing(ws.db).undone_by
-    document: Document = {
-        "version": 1,
-        "generated": rfc3339(ws.clock.now_ns()),
-        "program": __version__,
-        "repository": _repository(context, story),
-        "session": _session(context, story),
-        "steps": story.step_rows(in_steps),
-        "files": story.file_rows(in_files, others),
-        "confidence": story.confidence_rows(),
-        "unsure": _unsure(story, others),
-        "timeline": lanes.document(taken, rare, others),
-        "ops": [
-            {**_op_row(op, undone_by.get(op.id)), "steps": _steps(context, story, op)}
+    answer = ReportAnswer(
+        version=1,
+        generated=rfc3339(ws.clock.now_ns()),
+        program=__version__,
+        repository=_repository(context, story),
+        session=_session(context, story),
+        steps=story.step_rows(in_steps),
+        files=story.file_rows(in_files, others),
+        confidence=story.confidence_rows(),
+        unsure=_unsure(story, others),
+        timeline=lanes.timeline(taken, rare, others),
+        ops=tuple(
+            _op_row(op, undone_by.get(op.id), _steps(context, story, op))
             for op in taken[-LISTED:]
-        ],
-        "not_covered": _not_covered(context, story, lanes, rare),
-    }
-    document["left_out"] = _left_out(story, (in_steps, in_files), len(taken))
-    return document
+        ),
+        not_covered=_not_covered(context, story, lanes, rare),
+        left_out=(),
+    )
+    # Only now both Patchworks know what they cut.
+    return answer._replace(left_out=_left_out(story, (in_steps, in_files), len(taken)))
 
 
 def _newest(context: RecorderContext) -> Session:
@@ -104,20 +114,20 @@ def _newest(context: RecorderContext) -> Session:
     )
 
 
-def _repository(context: RecorderContext, story: Story) -> Row:
+def _repository(context: RecorderContext, story: Story) -> RepositoryRow:
     """Name the repository; no path outside of it is told, because a page is passed on."""
     ws = context.workspace
     ref, head = ws.repo.head()
     name = os.path.basename(ws.layout.root)
-    return {
-        "name": display_path(RepoPath(os.fsencode(name or "repository"))),
-        "worktree": story.worktree,
-        "branch": ref.removeprefix("refs/heads/") if ref else None,
-        "head": head,
-    }
+    return RepositoryRow(
+        name=display_path(RepoPath(os.fsencode(name or "repository"))),
+        worktree=story.worktree,
+        branch=ref.removeprefix("refs/heads/") if ref else None,
+        head=head,
+    )
 
 
-def _session(context: RecorderContext, story: Story) -> Row:
+def _session(context: RecorderContext, story: Story) -> ReportedSession:
     db, session = context.workspace.db, story.session
     chain = sessions.get_chain(db, session.id, story.worktree)
     files = {event.path for event in story.events}
@@ -127,16 +137,16 @@ def _session(context: RecorderContext, story: Story) -> Row:
         "turns": sum(step.turn is not None for step in story.steps),
     }
     names = [name for _, name in sessions.models_of(db, session.id)]
-    return {
-        **encode(session_row(session, chain, counts, story.worktree)),
-        "models": list(dict.fromkeys(names)),
-        "subagents": len(story.members) - 1,
-        "calls": sum(sum(step.tools.values()) for step in story.steps),
-        "last": rfc3339(story.ended_ns),
-        "seconds": (story.ended_ns - story.began_ns) // 1_000_000_000,
-        "undone": story.undone(story.events),
-        "elsewhere": story.elsewhere,
-    }
+    return ReportedSession(
+        row=session_row(session, chain, counts, story.worktree),
+        models=tuple(dict.fromkeys(names)),
+        subagents=len(story.members) - 1,
+        calls=sum(sum(step.tools.values()) for step in story.steps),
+        last=rfc3339(story.ended_ns),
+        seconds=(story.ended_ns - story.began_ns) // 1_000_000_000,
+        undone=story.undone(story.events),
+        elsewhere=tuple(story.elsewhere),
+    )
 
 
 def _around(context: RecorderContext, story: Story, lanes: Lanes) -> list[Event]:
@@ -164,49 +174,55 @@ def _ops(context: RecorderContext, story: Story) -> list[Op]:
     return list(found.values())
 
 
-def _items(op: Op) -> list[Row]:
-    report = json.loads(op.report) if op.report else {}
-    items = report.get("items", []) if isinstance(report, dict) else []
+def _items(op: Op) -> list[JsonObject]:
+    items = _stored(op).get("items", [])
     return [item for item in items if isinstance(item, dict)]
 
 
-def _op_row(op: Op, undone_by: Op | None) -> Row:
+def _stored(op: Op) -> Any:
+    """Return the stored report of an op; an older program may have written it."""
     report = json.loads(op.report) if op.report else {}
-    items = [
+    return report if isinstance(report, dict) else {}
+
+
+def _op_row(op: Op, undone_by: Op | None, steps: tuple[int, ...]) -> ReportedOp:
+    items = tuple(
         {key: value for key, value in item.items() if key != "hunks"}
         for item in _items(op)
-    ]
-    return {
-        **encode(op_row(op, undone_by)),
-        "outcome": report.get("status") if isinstance(report, dict) else None,
-        "items": items[:LISTED],
-        "items_left_out": max(0, len(items) - LISTED),
-    }
+    )
+    return ReportedOp(
+        row=op_row(op, undone_by),
+        outcome=_stored(op).get("status"),
+        items=items[:LISTED],
+        items_left_out=max(0, len(items) - LISTED),
+        steps=steps,
+    )
 
 
-def _steps(context: RecorderContext, story: Story, op: Op) -> list[int]:
+def _steps(context: RecorderContext, story: Story, op: Op) -> tuple[int, ...]:
     """Return the places of the steps that an op took back, or brought back."""
     db = context.workspace.db
     above = [found for name in op.undoes if (found := ops.get(db, name))]
     if above:
-        return sorted({step for one in above for step in _steps(context, story, one)})
+        places = {step for one in above for step in _steps(context, story, one)}
+        return tuple(sorted(places))
     unit = unit_of_ids(db, op.undoes)
     return story.places(event for event in story.events if unit.holds(event))
 
 
-def _unsure(story: Story, others: Sequence[PathChange]) -> list[Row]:
+def _unsure(story: Story, others: Sequence[PathChange]) -> tuple[UnsureRow, ...]:
     """Return writes that may be somebody else's, and those of others that may be its own."""
     mine = [
-        {**encode(event_row(event)), "whose": "recorded as its own"}
+        UnsureRow(event_row(event), "recorded as its own")
         for event in story.events
         if event.attribution.confidence in _UNSURE
     ]
     theirs = [
-        {**encode(event_row(event)), "whose": "recorded as another author's"}
+        UnsureRow(event_row(event), "recorded as another author's")
         for event in others
         if set(event.attribution.candidates) & set(story.members)
     ]
-    return [*mine, *theirs][:LISTED]
+    return (*mine, *theirs)[:LISTED]
 
 
 def _not_covered(
@@ -214,7 +230,7 @@ def _not_covered(
     story: Story,
     lanes: Lanes,
     rare: Sequence[Gap | HeadChange],
-) -> Row:
+) -> NotCovered:
     ws = context.workspace
     touched = Counter(
         (display_path(touch.path), touch.why)
@@ -224,26 +240,27 @@ def _not_covered(
         if touch.session is None or touch.session in story.members
     )
     excluded = excluded_rows(context)
-    return {
-        "gaps": [encode(event_row(event)) for event in rare if isinstance(event, Gap)][
-            :LISTED
-        ],
-        "touched": [
-            {"path": path, "why": why, "count": count}
+    gaps = [event_row(event) for event in rare if isinstance(event, Gap)]
+    return NotCovered(
+        gaps=tuple(gaps[:LISTED]),
+        touched=tuple(
+            TouchedRow(path, why, count)
             for (path, why), count in sorted(touched.items())[:LISTED]
-        ],
-        "excluded": excluded[:LISTED],
-        "excluded_count": len(excluded),
-    }
+        ),
+        excluded=excluded[:LISTED],
+        excluded_count=len(excluded),
+    )
 
 
-def _left_out(story: Story, patches: Sequence[Patchwork], ops_count: int) -> list[Row]:
+def _left_out(
+    story: Story, patches: Sequence[Patchwork], ops_count: int
+) -> tuple[LeftOut, ...]:
     """Return what the limits of this document left out, each with how to see it."""
     session = story.session.id
-    rows: list[Row] = []
+    rows: list[LeftOut] = []
     if story.is_cut:
         what = f"changes before the newest {EVENTS}"
-        rows.append({"what": what, "see": f"git agent-undo log --session {session}"})
+        rows.append(LeftOut(what, f"git agent-undo log --session {session}"))
     for name, most, count in (
         ("turns", STEPS, len(story.steps)),
         ("files", FILES, len({event.path for event in story.events})),
@@ -251,9 +268,9 @@ def _left_out(story: Story, patches: Sequence[Patchwork], ops_count: int) -> lis
     ):
         if count > most:
             see = f"git agent-undo {'ops' if name == 'undos' else f'show {session}'}"
-            rows.append({"what": f"{count - most} {name}", "see": see})
+            rows.append(LeftOut(f"{count - most} {name}", see))
     cut = sum(one.cut for one in patches)
     if cut:
         see = f"git agent-undo diff --session {session}"
-        rows.append({"what": f"parts of {cut} patches", "see": see})
-    return rows
+        rows.append(LeftOut(f"parts of {cut} patches", see))
+    return tuple(rows)

@@ -6,11 +6,11 @@ import sys
 
 import click
 
-from gitshadow.commands.client import ask, find_layout
+from gitshadow.commands.client import find_layout, send
 from gitshadow.commands.options import json_option
 from gitshadow.errors import ShadowError
+from gitshadow.messages.report import REPORT, ReportRequest
 from gitshadow.render import json, output
-from gitshadow.render.document import inner, text
 from gitshadow.render.style import printable
 from gitshadow.store.layout import page_of
 from gitshadow.store.safe_files import replacing
@@ -37,17 +37,17 @@ def command(
     The report is a single file and needs no network. Without --output it is stored with the
     files of gitshadow in the Git directory, where only you can read it.
     """
-    document = ask("report", {"session": session})
+    reply = send(REPORT, ReportRequest(session))
     if as_json:
-        json.show(document)
+        json.show(reply.document)
         return
     from gitshadow.render.page import page
 
-    data = page(document).encode()
+    data = page(reply.answer).encode()
     if target == _STDOUT:
         output.show_bytes(data)
         return
-    own = page_of(find_layout(), text(inner(document, "session"), "id"))
+    own = page_of(find_layout(), reply.answer.session.row.id)
     path = own if target is None else os.path.abspath(target)
     _write(path, data, private=target is None)
     click.echo(printable(path))

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from gitshadow.messages.report import ReportAnswer
 from gitshadow.render import timeline
-from gitshadow.render.document import inner, number, rows, text, texts
 from gitshadow.render.style import printable_line
 from gitshadow.render.timeline import moment_of
 
@@ -50,25 +50,25 @@ class Notice(NamedTuple):
     anchor: str
 
 
-def page(document: Mapping[str, object]) -> str:
+def page(report: ReportAnswer) -> str:
     """Return the page of a report; it is complete and ends with a newline."""
     style = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
-    drawing = timeline.draw(inner(document, "timeline"))
+    drawing = timeline.draw(report.timeline)
     return (
         _environment()
         .get_template("report.html")
         .render(
-            doc=document,
+            doc=report,
             style=Markup(style),
             policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
             "form-action 'none'",
             drawing=drawing,
-            drawing_said=timeline.said(inner(document, "timeline")),
+            drawing_said=timeline.said(report.timeline),
             box=timeline,
-            notices=list(_notices(document)),
-            totals=_totals(document),
-            open_steps=len(rows(document, "steps")) <= _OPEN_STEPS,
+            notices=list(_notices(report)),
+            totals=_totals(report),
+            open_steps=len(report.steps) <= _OPEN_STEPS,
         )
     )
 
@@ -153,42 +153,41 @@ def _lines(patch: str) -> Iterator[PageLine]:
             new += kind != "del"
 
 
-def _totals(document: Mapping[str, object]) -> Mapping[str, int]:
-    files = rows(document, "files")
+def _totals(report: ReportAnswer) -> Mapping[str, int]:
     return {
-        "added": sum(number(one, "added") for one in files),
-        "removed": sum(number(one, "removed") for one in files),
-        "confident": sum(number(one, "events") for one in rows(document, "confidence")),
+        "added": sum(one.change.added or 0 for one in report.files),
+        "removed": sum(one.change.removed or 0 for one in report.files),
+        "confident": sum(one.events for one in report.confidence),
     }
 
 
-def _notices(document: Mapping[str, object]) -> Iterator[Notice]:
+def _notices(report: ReportAnswer) -> Iterator[Notice]:
     """Yield what is not plain sailing, the gravest first."""
-    covered = inner(document, "not_covered")
-    gaps = len(rows(covered, "gaps"))
+    covered = report.not_covered
+    gaps = len(covered.gaps)
     if gaps:
         yield Notice(f"{count(gaps, 'gap')} in the recording", "not-covered")
-    back = [one for one in rows(document, "files") if text(one, "undone")]
+    back = [one for one in report.files if one.undone]
     if back:
         yield Notice(f"{count(len(back), 'file')} undone, or partly undone", "undone")
     changed = [
         one
-        for one in rows(document, "files")
-        if text(one, "now").endswith("since") and not text(one, "undone")
+        for one in report.files
+        if (one.now or "").endswith("since") and not one.undone
     ]
     if changed:
         yield Notice(
             f"{count(len(changed), 'file')} changed again after the session", "files"
         )
-    unsure = len(rows(document, "unsure"))
+    unsure = len(report.unsure)
     if unsure:
         yield Notice(f"{count(unsure, 'write')} possibly by someone else", "sure")
-    touched = len(rows(covered, "touched"))
+    touched = len(covered.touched)
     if touched:
         yield Notice(
             f"{count(touched, 'path')} changed but not recorded", "not-covered"
         )
-    for one in rows(document, "left_out"):
-        yield Notice(f"not in this report: {text(one, 'what')}", "about")
-    if texts(inner(document, "session"), "elsewhere"):
+    for one in report.left_out:
+        yield Notice(f"not in this report: {one.what}", "about")
+    if report.session.elsewhere:
         yield Notice("it also changed files in other worktrees", "about")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from gitshadow.render.document import flag, number, rows, text
+from gitshadow.messages.report import LaneMark, LaneRow, LaneSpan, Timeline
 from gitshadow.words import counted
 
 WIDTH = 920
@@ -89,79 +89,78 @@ class _Scale(NamedTuple):
         return round(LABEL_WIDTH + min(max(share, 0.0), 1.0) * width, 1)
 
 
-def moment_of(stamp: str) -> datetime | None:
+def moment_of(stamp: str | None) -> datetime | None:
     """Return an RFC 3339 time in the local zone, None for what is none."""
+    if stamp is None:
+        return None
     try:
         return datetime.fromisoformat(stamp).astimezone()
     except (ValueError, OverflowError):
         return None
 
 
-def draw(timeline: Mapping[str, object]) -> Drawing | None:
+def draw(timeline: Timeline) -> Drawing | None:
     """Lay a report's timeline out; None where it has no beginning or no end."""
-    begin, end = moment_of(text(timeline, "begin")), moment_of(text(timeline, "end"))
+    begin, end = moment_of(timeline.begin), moment_of(timeline.end)
     if begin is None or end is None or end <= begin:
         return None
     scale = _Scale(begin, (end - begin).total_seconds())
     lanes = [
         Lane(TOP + place * LANE_HEIGHT, _label(lane), list(_bars(lane, scale)))
-        for place, lane in enumerate(rows(timeline, "lanes"))
+        for place, lane in enumerate(timeline.lanes)
     ]
     height = TOP + len(lanes) * LANE_HEIGHT + AXIS_HEIGHT
-    marks = list(_marks(rows(timeline, "marks"), scale))
+    marks = list(_marks(timeline.marks, scale))
     return Drawing(height, lanes, marks, list(_ticks(scale, end)))
 
 
-def _label(lane: Mapping[str, object]) -> str:
-    label = text(lane, "label")
+def _label(lane: LaneRow) -> str:
+    label = lane.label
     return label[:_LABEL_CHARACTERS] + ("…" if len(label) > _LABEL_CHARACTERS else "")
 
 
-def _bars(lane: Mapping[str, object], scale: _Scale) -> Iterator[TimelineBar]:
-    for span in rows(lane, "spans"):
-        start, end = moment_of(text(span, "start")), moment_of(text(span, "end"))
+def _bars(lane: LaneRow, scale: _Scale) -> Iterator[TimelineBar]:
+    for span in lane.spans:
+        start, end = moment_of(span.start), moment_of(span.end)
         if start is None or end is None:
             continue
         x = min(scale.x(start), WIDTH - 10 - _NARROWEST)
         width = max(scale.x(end) - x, _NARROWEST)
-        step, events = number(span, "step"), number(span, "events")
-        kind = text(lane, "kind")
-        if text(span, "undone") == "whole":
+        kind = lane.kind
+        if span.undone == "whole":
             kind = "undone"
-        elif step and not events:
+        elif span.step and not span.events:
             kind = "idle"
         yield TimelineBar(
             x=x,
             width=round(width, 1),
             kind=kind,
-            label=str(step) if step and width > _NUMBER_FITS else "",
+            label=str(span.step) if span.step and width > _NUMBER_FITS else "",
             title=_said(span, start, end),
         )
 
 
-def _said(span: Mapping[str, object], start: datetime, end: datetime) -> str:
+def _said(span: LaneSpan, start: datetime, end: datetime) -> str:
     times = f"{start:%H:%M:%S} to {end:%H:%M:%S}"
-    if not number(span, "step"):
+    if not span.step:
         return times
     undone = {"whole": ", undone", "partly": ", partly undone"}
-    rest = undone.get(text(span, "undone"), "")
-    return f"{number(span, 'step')}: {times}, {counted(number(span, 'events'), 'write')}{rest}"
+    rest = undone.get(span.undone or "", "")
+    return f"{span.step}: {times}, {counted(span.events or 0, 'write')}{rest}"
 
 
-def _marks(
-    found: Sequence[Mapping[str, object]], scale: _Scale
-) -> Iterator[TimelineMark]:
+def _marks(found: Sequence[LaneMark], scale: _Scale) -> Iterator[TimelineMark]:
     for mark in found:
-        moment = moment_of(text(mark, "ts"))
+        moment = moment_of(mark.ts)
         if moment is None:
             continue
-        kind = text(mark, "kind")
-        when = "later" if flag(mark, "later") else f"{moment:%H:%M:%S}"
+        kind = mark.kind
+        when = "later" if mark.later else f"{moment:%H:%M:%S}"
         yield TimelineMark(
             x=scale.x(moment),
             kind=kind if kind in ("gap", "head") else "op",
             sign=_SIGNS.get(kind, "•"),
-            title=f"{kind}, {when}: {text(mark, 'label')}",
+            title=f"{kind}, {when}: {mark.label}",
         )
 
 
@@ -179,9 +178,8 @@ def _ticks(scale: _Scale, end: datetime) -> Iterator[Tick]:
         at += timedelta(seconds=step)
 
 
-def said(timeline: Mapping[str, object]) -> str:
+def said(timeline: Timeline) -> str:
     """Return in words what the drawing shows, for whoever cannot see it."""
-    lanes = rows(timeline, "lanes")
-    said = [f"{text(lane, 'label')}: {len(rows(lane, 'spans'))}" for lane in lanes]
-    marks = len(rows(timeline, "marks"))
+    said = [f"{lane.label}: {len(lane.spans)}" for lane in timeline.lanes]
+    marks = len(timeline.marks)
     return f"periods of work by author: {', '.join(said)}; {counted(marks, 'mark')}"

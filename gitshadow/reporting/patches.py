@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.messages.codec import UNSET, Unset
+from gitshadow.messages.report import FileChange
 from gitshadow.messages.states import FileDiff
 from gitshadow.model import (
     FileVersion,
@@ -21,7 +22,6 @@ from gitshadow.model import (
     format_mode,
     git_mode,
 )
-from gitshadow.query.rows import Row
 from gitshadow.store.refs import display_path, quote
 from gitshadow.store.repo import Repo
 
@@ -168,23 +168,33 @@ class Patchwork:
         self._left = lines
         self.cut = 0
 
-    def rows(self, events: Sequence[PathChange]) -> list[tuple[RepoPath, Row]]:
+    def rows(self, events: Sequence[PathChange]) -> list[tuple[RepoPath, FileChange]]:
         """Return the net changes of some events, oldest first, by path."""
         return [(delta.path, self._row(delta)) for delta in net_deltas(events)]
 
-    def _row(self, delta: Delta) -> Row:
-        row: Row = {"path": display_path(delta.path), "kind": _kind(delta)}
-        if delta.old_path != delta.path:
-            row["old_path"] = display_path(delta.old_path)
-        row |= _modes(delta)
+    def _row(self, delta: Delta) -> FileChange:
         lines, note = self._lines(delta)
-        if lines is not None:
-            row["added"] = sum(line.startswith("+") for line in lines)
-            row["removed"] = sum(line.startswith("-") for line in lines)
-            lines, more = self._within(lines)
-            note = note or more
-        row |= {"patch": "\n".join(lines or ()), "note": note or None}
-        return row
+        row = FileChange(
+            path=display_path(delta.path),
+            kind=_kind(delta),
+            old_path=UNSET
+            if delta.old_path == delta.path
+            else display_path(delta.old_path),
+            modes=_modes(delta),
+            added=UNSET,
+            removed=UNSET,
+            patch="",
+            note=note or None,
+        )
+        if lines is None:
+            return row
+        shown, more = self._within(lines)
+        return row._replace(
+            added=sum(line.startswith("+") for line in lines),
+            removed=sum(line.startswith("-") for line in lines),
+            patch="\n".join(shown),
+            note=note or more or None,
+        )
 
     def _lines(self, delta: Delta) -> tuple[list[str] | None, str]:
         """Return the lines of a patch, None where there is none, and why."""
@@ -236,8 +246,8 @@ def _kind(delta: Delta) -> str:
     return "mode" if delta.before.oid == delta.after.oid else "modify"
 
 
-def _modes(delta: Delta) -> Row:
+def _modes(delta: Delta) -> tuple[str, ...] | Unset:
     before, after = delta.before, delta.after
     if before is None or after is None or before.mode == after.mode:
-        return {}
-    return {"modes": [format_mode(before.mode), format_mode(after.mode)]}
+        return UNSET
+    return format_mode(before.mode), format_mode(after.mode)

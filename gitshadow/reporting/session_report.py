@@ -11,6 +11,18 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
+from gitshadow.messages.codec import UNSET
+from gitshadow.messages.report import (
+    ConfidenceCount,
+    LaneMark,
+    LaneRow,
+    LaneSpan,
+    ReportedFile,
+    ReportedStep,
+    StepFile,
+    Timeline,
+    ToolCount,
+)
 from gitshadow.model import (
     Burst,
     Confidence,
@@ -24,7 +36,7 @@ from gitshadow.model import (
     Session,
     Turn,
 )
-from gitshadow.query.rows import Row, rfc3339
+from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.reporting.patches import Patchwork
 from gitshadow.store.journal import bursts, events, sessions, turns
@@ -108,15 +120,18 @@ class Story:
         count = sum(event.seq in self._undone for event in found)
         return None if not count else "whole" if count == len(found) else "partly"
 
-    def places(self, found: Iterable[PathChange]) -> list[int]:
+    def places(self, found: Iterable[PathChange]) -> tuple[int, ...]:
         """Return the places, from 1, of the shown steps that some events belong to."""
-        return sorted({self._places[e.seq] for e in found if e.seq in self._places})
+        places = {self._places[e.seq] for e in found if e.seq in self._places}
+        return tuple(sorted(places))
 
-    def step_rows(self, patches: Patchwork) -> list[Row]:
+    def step_rows(self, patches: Patchwork) -> tuple[ReportedStep, ...]:
         """Return the steps in order, at most `STEPS`."""
-        return [self._step_row(step, patches) for step in self.steps[:STEPS]]
+        return tuple(self._step_row(step, patches) for step in self.steps[:STEPS])
 
-    def file_rows(self, patches: Patchwork, others: Sequence[PathChange]) -> list[Row]:
+    def file_rows(
+        self, patches: Patchwork, others: Sequence[PathChange]
+    ) -> tuple[ReportedFile, ...]:
         """Return what is left of it all per file, by path, at most `FILES`.
 
         Args:
@@ -125,27 +140,28 @@ class Story:
         """
         by_path = _by_path(self.events)
         theirs = {event.path for event in others}
-        changed = patches.rows(self.events)[:FILES]
-        for path, row in changed:
+        rows = []
+        for path, change in patches.rows(self.events)[:FILES]:
             own = by_path.get(path, [])
-            row |= {
-                "confidence": weakest(own),
-                "events": len(own),
-                "undone": self.undone(own),
-                "now": self._now(path, own),
-                "steps": self.places(own),
-                "others": path in theirs,
-            }
-        return [row for _, row in changed]
+            rows.append(
+                ReportedFile(
+                    change=change,
+                    confidence=weakest(own),
+                    events=len(own),
+                    undone=self.undone(own),
+                    now=self._now(path, own),
+                    steps=self.places(own),
+                    others=path in theirs,
+                )
+            )
+        return tuple(rows)
 
-    def confidence_rows(self) -> list[Row]:
+    def confidence_rows(self) -> tuple[ConfidenceCount, ...]:
         """Return how many writes are how sure, surest first."""
         counts = Counter(event.attribution.confidence for event in self.events)
-        return [
-            {"confidence": one.value, "events": counts[one]}
-            for one in _SURE
-            if counts[one]
-        ]
+        return tuple(
+            ConfidenceCount(one.value, counts[one]) for one in _SURE if counts[one]
+        )
 
     def _steps(self) -> list[ReportStep]:
         """Group the events: those of a turn, its subagents' included, else those of a burst."""
@@ -174,34 +190,30 @@ class Story:
             found[key] = ReportStep(key, who.session, None, event.ts_ns, event.ts_ns)
         return found[key]
 
-    def _step_row(self, step: ReportStep, patches: Patchwork) -> Row:
+    def _step_row(self, step: ReportStep, patches: Patchwork) -> ReportedStep:
         turn = step.turn
         prompt = turn.prompt if turn else None
-        files = patches.rows(step.events)
         by_path = _by_path(step.events)
-        for path, row in files:
+        files = []
+        for path, change in patches.rows(step.events):
             own = by_path.get(path, [])
-            row |= {"confidence": weakest(own), "undone": self.undone(own)}
-        return {
-            "kind": "turn" if turn else "burst",
-            "id": step.id,
-            "session": step.session,
-            "prompt": prompt[:PROMPT_CHARACTERS] if prompt else prompt,
-            "prompt_cut": bool(prompt) and len(prompt or "") > PROMPT_CHARACTERS,
-            "started": rfc3339(step.began_ns),
-            "ended": rfc3339(step.ended_ns),
-            "open": turn is not None and turn.ended_ns is None,
-            "tools": [
-                {"tool": tool, "calls": count}
-                for tool, count in sorted(
-                    step.tools.items(), key=lambda one: (-one[1], one[0])
-                )
-            ],
-            "events": len(step.events),
-            "confidence": weakest(step.events),
-            "undone": self.undone(step.events),
-            "files": [row for _, row in files],
-        }
+            files.append(StepFile(change, weakest(own), self.undone(own)))
+        tools = sorted(step.tools.items(), key=lambda one: (-one[1], one[0]))
+        return ReportedStep(
+            kind="turn" if turn else "burst",
+            id=step.id,
+            session=step.session,
+            prompt=prompt[:PROMPT_CHARACTERS] if prompt else prompt,
+            prompt_cut=bool(prompt) and len(prompt or "") > PROMPT_CHARACTERS,
+            started=rfc3339(step.began_ns),
+            ended=rfc3339(step.ended_ns),
+            open=turn is not None and turn.ended_ns is None,
+            tools=tuple(ToolCount(tool, calls) for tool, calls in tools),
+            events=len(step.events),
+            confidence=weakest(step.events),
+            undone=self.undone(step.events),
+            files=tuple(files),
+        )
 
     def _now(self, path: RepoPath, own: Sequence[PathChange]) -> str | None:
         """Return how a path stands beside what was left there; None where it is not known."""
@@ -258,12 +270,12 @@ class Lanes:
         self.begin_ns = story.began_ns - margin_ns
         self.end_ns = story.ended_ns + margin_ns
 
-    def document(
+    def timeline(
         self,
         ops: Sequence[Op],
         rare: Sequence[Gap | HeadChange],
         others: Sequence[PathChange],
-    ) -> Row:
+    ) -> Timeline:
         """Return the lanes and marks.
 
         Args:
@@ -275,34 +287,31 @@ class Lanes:
             self._db, self._story.worktree, self.begin_ns, self.end_ns, BURSTS
         )
         mine = set(self._story.members)
-        lanes = [
+        lanes = (
             self._own(),
             *self._agents([one for one in found if one.session not in mine]),
             *self._people(others),
-        ]
-        marks = [*map(self._op_mark, ops), *map(self._event_mark, rare)]
-        return {
-            "begin": rfc3339(self.begin_ns),
-            "end": rfc3339(self.end_ns),
-            "lanes": lanes,
-            "marks": marks[:MARKS],
-        }
+        )
+        marks = (*map(self._op_mark, ops), *map(self._event_mark, rare))
+        return Timeline(
+            rfc3339(self.begin_ns), rfc3339(self.end_ns), lanes, marks[:MARKS]
+        )
 
-    def _own(self) -> Row:
+    def _own(self) -> LaneRow:
         story = self._story
-        spans: list[Row] = [
-            {
-                "start": rfc3339(step.began_ns),
-                "end": rfc3339(step.ended_ns),
-                "events": len(step.events),
-                "step": place,
-                "undone": story.undone(step.events),
-            }
+        spans = tuple(
+            LaneSpan(
+                start=rfc3339(step.began_ns),
+                end=rfc3339(step.ended_ns),
+                events=len(step.events),
+                step=place,
+                undone=story.undone(step.events),
+            )
             for place, step in enumerate(story.steps, 1)
-        ]
-        return {**_lane(story.session, "session", spans), "label": "this session"}
+        )
+        return LaneRow("session", "this session", story.session.id, spans)
 
-    def _agents(self, found: Iterable[Burst]) -> list[Row]:
+    def _agents(self, found: Iterable[Burst]) -> list[LaneRow]:
         """Return a lane for each other agent, the busiest ones, and one for the rest."""
         by_session: dict[str, list[Burst]] = {}
         for burst in reversed(list(found)):
@@ -313,14 +322,19 @@ class Lanes:
             key=lambda one: (-len(by_session[one.id]), one.id),
         )
         shown = sorted(agents[:OTHERS], key=lambda one: one.started_ns)
-        rows = [_lane(one, "agent", self._spans(by_session[one.id])) for one in shown]
+        rows = [
+            LaneRow(
+                "agent", one.agent or one.id, one.id, self._spans(by_session[one.id])
+            )
+            for one in shown
+        ]
         rest = [burst for one in agents[OTHERS:] for burst in by_session[one.id]]
         if rest:
             label = f"{len(agents) - OTHERS} more agents"
-            rows.append({"kind": "agent", "label": label, "spans": self._spans(rest)})
+            rows.append(LaneRow("agent", label, UNSET, self._spans(rest)))
         return rows
 
-    def _people(self, others: Sequence[PathChange]) -> list[Row]:
+    def _people(self, others: Sequence[PathChange]) -> list[LaneRow]:
         """Return one lane for all writes of no agent; what is near is one stretch."""
         near_ns = (self.end_ns - self.begin_ns) // _STRETCHES
         stretches: list[tuple[int, int]] = []
@@ -334,36 +348,26 @@ class Lanes:
                 stretches.append((event.ts_ns, event.ts_ns))
         if not stretches:
             return []
-        spans = [
-            {"start": rfc3339(begin), "end": rfc3339(end)} for begin, end in stretches
-        ]
-        return [{"kind": "person", "label": "you?", "spans": spans}]
+        spans = tuple(
+            LaneSpan(rfc3339(begin), rfc3339(end)) for begin, end in stretches
+        )
+        return [LaneRow("person", "you?", UNSET, spans)]
 
-    def _spans(self, found: Iterable[Burst]) -> list[Row]:
-        return [
-            {
-                "start": rfc3339(max(one.started_ns, self.begin_ns)),
-                "end": rfc3339(min(one.ended_ns, self.end_ns)),
-            }
+    def _spans(self, found: Iterable[Burst]) -> tuple[LaneSpan, ...]:
+        return tuple(
+            LaneSpan(
+                rfc3339(max(one.started_ns, self.begin_ns)),
+                rfc3339(min(one.ended_ns, self.end_ns)),
+            )
             for one in found
-        ]
+        )
 
-    def _op_mark(self, op: Op) -> Row:
+    def _op_mark(self, op: Op) -> LaneMark:
         return self._mark(op.kind.value, op.ts_ns, op.id)
 
-    def _event_mark(self, event: Gap | HeadChange) -> Row:
+    def _event_mark(self, event: Gap | HeadChange) -> LaneMark:
         return self._mark(event.kind.value, event.ts_ns, event.note or "")
 
-    def _mark(self, kind: str, ts_ns: int, label: str) -> Row:
+    def _mark(self, kind: str, ts_ns: int, label: str) -> LaneMark:
         later = ts_ns > self.end_ns
-        return {
-            "kind": kind,
-            "ts": rfc3339(min(ts_ns, self.end_ns)),
-            "label": label,
-            "later": later,
-        }
-
-
-def _lane(session: Session, kind: str, spans: Sequence[Row]) -> Row:
-    label = session.agent or session.id
-    return {"kind": kind, "label": label, "session": session.id, "spans": list(spans)}
+        return LaneMark(kind, rfc3339(min(ts_ns, self.end_ns)), label, later)

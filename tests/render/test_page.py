@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.messages.codec import decode
+from gitshadow.messages.report import ReportAnswer
 from gitshadow.render.page import duration, page
 from tests.support.hostile import TAG, hostile
 from tests.support.repo import Repo
@@ -103,7 +105,7 @@ class Reader(HTMLParser):
 
 def page_of(repo: Repo, session: str) -> str:
     with studio_of(repo) as studio:
-        return page(studio.run("report", session=session))
+        return page(decode(ReportAnswer, studio.run("report", session=session)))
 
 
 @pytest.fixture
@@ -197,7 +199,7 @@ def test_half_a_character_is_shown_escaped(tmp_path: Path) -> None:
     session = document["session"]
     assert isinstance(session, dict)
     session["agent"] = "half\ud800"
-    assert "<h1>half\\ud800 " in page(document).encode().decode()
+    assert "<h1>half\\ud800 " in page(decode(ReportAnswer, document)).encode().decode()
 
 
 def test_hostile_session_is_no_template(foul: str) -> None:

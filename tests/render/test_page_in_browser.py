@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.messages.codec import decode
+from gitshadow.messages.report import ReportAnswer
 from gitshadow.render.page import page
 from tests.support.browser import Browser, browsing
 from tests.support.hostile import hostile
@@ -54,7 +56,7 @@ def browser(tmp_path: Path) -> Iterator[Browser]:
 def written(repo: Repo, session: str) -> str:
     """Return the URL of a session's page."""
     with studio_of(repo) as studio:
-        text = page(studio.run("report", session=session))
+        text = page(decode(ReportAnswer, studio.run("report", session=session)))
     target = repo.root.parent / f"{session}.html"
     target.write_text(text, encoding="utf-8")
     return target.as_uri()

@@ -4,10 +4,20 @@ from collections.abc import Mapping
 
 import pytest
 
+from gitshadow.messages.codec import decode
+from gitshadow.messages.report import Timeline
 from gitshadow.render import timeline
-from gitshadow.render.timeline import LABEL_WIDTH, WIDTH, draw, said
+from gitshadow.render.timeline import LABEL_WIDTH, WIDTH, Drawing
 
 HOUR = {"begin": "2026-11-22T14:00:00.000000Z", "end": "2026-11-22T15:00:00.000000Z"}
+
+
+def draw(document: Mapping[str, object]) -> Drawing | None:
+    return timeline.draw(decode(Timeline, document))
+
+
+def said(document: Mapping[str, object]) -> str:
+    return timeline.said(decode(Timeline, document))
 
 
 def at(clock: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from gitshadow.messages.codec import encode
 from gitshadow.model import (
     Actor,
     Attribution,
@@ -59,7 +60,7 @@ def event(
 
 def row(store: Store, *found: PathChange) -> dict[str, object]:
     ((_, only),) = Patchwork(store).rows(found)
-    return only
+    return encode(only)
 
 
 def test_change_has_its_lines_counted(store: Store) -> None:
@@ -127,9 +128,9 @@ def test_long_patch_is_cut_and_counted_whole(store: Store) -> None:
     lines = b"".join(b"%d\n" % number for number in range(1000))
     work = Patchwork(store)
     ((_, found),) = work.rows([event(store, None, lines)])
-    assert found["added"] == 1000
-    assert str(found["patch"]).count("\n") == patches.FILE_LINES - 1
-    assert found["note"] == "601 more lines are not shown"
+    assert found.added == 1000
+    assert found.patch.count("\n") == patches.FILE_LINES - 1
+    assert found.note == "601 more lines are not shown"
     assert work.cut == 1
 
 
@@ -144,5 +145,5 @@ def test_all_patches_together_have_a_limit(store: Store) -> None:
     work = Patchwork(store, lines=3)
     events = [event(store, None, b"1\n2\n", name) for name in (b"f", b"g")]
     (_, first), (_, second) = work.rows(events)
-    assert first["note"] is None
-    assert (second["patch"], second["note"]) == ("", "3 more lines are not shown")
+    assert first.note is None
+    assert (second.patch, second.note) == ("", "3 more lines are not shown")

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from demo.record import Style, draw, pieces
+from gitshadow.messages.codec import decode
+from gitshadow.messages.report import ReportAnswer
 from gitshadow.render.page import page
 from gitshadow.ui.app import UiSettings
 from tests.support.browser import browsing
@@ -36,7 +38,7 @@ _CONFIG = (
 def report(repo: Repo, scratch: Path) -> bytes:
     """Return the top of a report's page, one turn open."""
     with studio_of(repo) as studio:
-        text = page(studio.run("report", session="main"))
+        text = page(decode(ReportAnswer, studio.run("report", session="main")))
     target = scratch / "report.html"
     target.write_text(text, encoding="utf-8")
     with browsing(scratch) as browser:
