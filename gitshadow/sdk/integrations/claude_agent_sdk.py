@@ -8,7 +8,7 @@ an error denies the call.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 from claude_agent_sdk import (
     HookContext,
@@ -16,13 +16,21 @@ from claude_agent_sdk import (
     HookJSONOutput,
     HookMatcher,
     McpSdkServerConfig,
+    PostToolUseFailureHookInput,
+    PostToolUseHookInput,
+    PreToolUseHookInput,
     SdkMcpTool,
+    StopHookInput,
+    SubagentStartHookInput,
+    SubagentStopHookInput,
+    UserPromptSubmitHookInput,
     create_sdk_mcp_server,
 )
 from claude_agent_sdk.types import HookEvent, SyncHookJSONOutput
 from pydantic import TypeAdapter
 
 from gitshadow.adapters.claude_code import SHAPE
+from gitshadow.messages.codec import JsonObject
 from gitshadow.model import ToolClass
 from gitshadow.sdk.integrations.runs import Asked, Runs, elsewhere
 from gitshadow.sdk.integrations.tool_exposure import description, exposed, plain_name
@@ -35,15 +43,14 @@ _LABEL_CHARS = 120
 # These write no file, but have external effects.
 _OUTSIDE = frozenset({"CronCreate", "CronDelete", "SendMessage", "TaskStop"})
 
-_Answer = dict[str, Any]
-_Payload = Mapping[str, Any]
+_Input = TypeVar("_Input", bound=HookInput)
 
 
 class _Told(NamedTuple):
     """A call that the hook reported; the server will call its tool next."""
 
     name: str
-    arguments: Mapping[str, object]
+    arguments: JsonObject
     call_id: str
 
 
@@ -102,8 +109,8 @@ class ClaudeUndo:
     def _wrapped(self, full_name: str, tool: SdkMcpTool[Any]) -> SdkMcpTool[Any]:
         self._own.add(full_name)
 
-        async def handle(arguments: Mapping[str, object]) -> _Answer:
-            refused: list[_Answer] = []
+        async def handle(arguments: JsonObject) -> JsonObject:
+            refused: list[JsonObject] = []
 
             async def execute() -> object:
                 answer = await tool.handler(arguments)
@@ -115,13 +122,13 @@ class ClaudeUndo:
             asked = Asked(tool.name, arguments, self._id_of(full_name, arguments))
             done = await self._runs.call(asked, execute)
             if done.outcome.ok and done.answer is not None:
-                answer: _Answer = done.answer.value  # type: ignore[assignment]
+                answer: JsonObject = done.answer.value  # type: ignore[assignment]
                 return answer
             return refused[0] if refused else _said(done.outcome, done.is_error)
 
         return replace(tool, handler=handle)
 
-    def _id_of(self, name: str, arguments: Mapping[str, object]) -> str | None:
+    def _id_of(self, name: str, arguments: JsonObject) -> str | None:
         """Return the id that the hook reported for a call, the oldest of several, or None.
 
         The server gets only the name of a tool and its arguments.
@@ -132,54 +139,57 @@ class ClaudeUndo:
                 return told.call_id
         return None
 
-    async def _prompt(self, given: _Payload) -> SyncHookJSONOutput:
+    async def _prompt(self, given: UserPromptSubmitHookInput) -> SyncHookJSONOutput:
         if self._runs.by_hooks is not False:
-            first = str(given["prompt"]).strip().partition("\n")[0]
+            first = given["prompt"].strip().partition("\n")[0]
             await self._runs.begin(first[:_LABEL_CHARS])
         return {}
 
-    async def _before(self, given: _Payload) -> SyncHookJSONOutput:
-        name, arguments, call_id = _called(given)
+    async def _before(self, given: PreToolUseHookInput) -> SyncHookJSONOutput:
+        called = _Told(given["tool_name"], given["tool_input"], given["tool_use_id"])
         if self._runs.failed is not None:
             return {**_denied(_line(self._runs.failed)), **self._over()}
-        if name in self._own:
-            self._told.append(_Told(name, arguments, call_id))
+        if called.name in self._own:
+            self._told.append(called)
             return {}
-        asked = Asked(_registered(name), arguments, call_id)
+        asked = Asked(_registered(called.name), called.arguments, called.call_id)
         try:
             outcome = await self._runs.announce(asked)
         except Exception as error:  # noqa: BLE001 - the agent would run the tool
             return {**_denied(_line(error)), **self._over()}
         return {} if outcome is None else _denied(outcome.text)
 
-    async def _after(self, given: _Payload) -> SyncHookJSONOutput:
+    async def _after(self, given: PostToolUseHookInput) -> SyncHookJSONOutput:
         return await self._ended(given, Outcome.success(given["tool_response"]))
 
-    async def _failed(self, given: _Payload) -> SyncHookJSONOutput:
+    async def _failed(self, given: PostToolUseFailureHookInput) -> SyncHookJSONOutput:
         if given.get("is_interrupt"):
             return self._over()
-        said = str(given["error"])
+        said = given["error"]
         tool = self._runs.registry.find(_registered(given["tool_name"]))
         if tool is not None and (tool.options.get("files_only") or _only_reads(tool)):
             return await self._ended(given, Outcome.failed(said))
         return await self._ended(given, RuntimeError(said))
 
     async def _ended(
-        self, given: _Payload, ended: Outcome | Exception
+        self,
+        given: PostToolUseHookInput | PostToolUseFailureHookInput,
+        ended: Outcome | Exception,
     ) -> SyncHookJSONOutput:
-        name, _, call_id = _called(given)
+        call_id = given["tool_use_id"]
         self._told = [told for told in self._told if told.call_id != call_id]
-        if name not in self._own:
+        if given["tool_name"] not in self._own:
             await self._runs.conclude(call_id, ended)
         return self._over()
 
-    async def _subagent(self, given: _Payload) -> SyncHookJSONOutput:
-        event = str(given["hook_event_name"])
-        text = "began" if event == "SubagentStart" else "ended"
-        await self._runs.note(str(given["agent_type"]), f"{text}: {given['agent_id']}")
+    async def _subagent(
+        self, given: SubagentStartHookInput | SubagentStopHookInput
+    ) -> SyncHookJSONOutput:
+        text = "began" if given["hook_event_name"] == "SubagentStart" else "ended"
+        await self._runs.note(given["agent_type"], f"{text}: {given['agent_id']}")
         return {}
 
-    async def _stop(self, given: _Payload) -> SyncHookJSONOutput:
+    async def _stop(self, given: StopHookInput) -> SyncHookJSONOutput:
         await self._runs.end()
         return {}
 
@@ -191,11 +201,12 @@ class ClaudeUndo:
         return {"continue_": False, "stopReason": f"the turn is over: {_line(error)}"}
 
 
-def _hook(take: Callable[[_Payload], Awaitable[SyncHookJSONOutput]]) -> HookMatcher:
+def _hook(take: Callable[[_Input], Awaitable[SyncHookJSONOutput]]) -> HookMatcher:
     async def hook(
         given: HookInput, tool_use_id: str | None, context: HookContext
     ) -> HookJSONOutput:
-        return await take(given)
+        # The SDK calls a matcher only with the input of the event it is registered for.
+        return await take(cast(_Input, given))
 
     return HookMatcher(hooks=[hook])
 
@@ -235,16 +246,12 @@ def _only_reads(tool: Tool) -> bool:
     return tool.reversibility is Reversibility.READ_ONLY
 
 
-def _called(given: _Payload) -> tuple[str, dict[str, object], str]:
-    return given["tool_name"], given["tool_input"], given["tool_use_id"]
-
-
 def _tool(declared: Tool) -> SdkMcpTool[Any]:
     """Return a registered tool as one of an in-process server."""
     function = exposed(declared)
     schema = declared.options.get("schema") or _schema_of(function)
 
-    async def handle(arguments: Mapping[str, object]) -> _Answer:
+    async def handle(arguments: JsonObject) -> JsonObject:
         return _said(Outcome.success(await function(**arguments)), False)
 
     return SdkMcpTool(
@@ -258,7 +265,7 @@ def _schema_of(function: Callable[..., Awaitable[object]]) -> Mapping[str, Any]:
     return adapter.json_schema()
 
 
-def _said(outcome: Outcome, is_error: bool) -> _Answer:
+def _said(outcome: Outcome, is_error: bool) -> JsonObject:
     """Return an outcome as a tool's answer."""
     content = [{"type": "text", "text": outcome.text}]
     return {"content": content, "is_error": is_error}

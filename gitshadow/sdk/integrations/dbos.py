@@ -34,6 +34,7 @@ from dbos import error as dbos_error
 from sqlalchemy.exc import SQLAlchemyError
 
 from gitshadow.errors import ShadowError, UsageError
+from gitshadow.messages.codec import JsonObject
 from gitshadow.sdk.turns.bench import Bench
 from gitshadow.sdk.turns.commands import Command, Part, Procedure, T
 from gitshadow.sdk.turns.compensation_engine import (
@@ -57,7 +58,7 @@ _LOOKS_S = 0.25
 _AT_WORK = ("PENDING", "ENQUEUED", "DELAYED")
 _CAN_CONTINUE = (*_AT_WORK, "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 _LOG = logging.getLogger(__name__)
-Workflow: TypeAlias = Callable[[str, str], dict[str, object]]
+Workflow: TypeAlias = Callable[[str, str], JsonObject]
 
 _POLL_S = 0.1
 _DIGEST_BYTES = 8
@@ -241,7 +242,7 @@ class DbosEngine:
         @DBOS.workflow(
             name=_WORKFLOW, serialization_type=WorkflowSerializationFormat.PORTABLE
         )
-        def undo(session: str, op_id: str) -> dict[str, object]:
+        def undo(session: str, op_id: str) -> JsonObject:
             with self._bench(session).at_work(self._check_open) as runtime:
                 report = carry_out(runtime, op_id, _StepDriver(runtime))
             return {"status": report.status.value, "counts": dict(report.counts)}

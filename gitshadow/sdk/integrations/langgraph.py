@@ -80,15 +80,12 @@ def around_calls(
     """Return the wrapper of each call, for a tool node of your own."""
 
     async def around(request: ToolCallRequest, execute: Execute) -> Answer:
-        told: list[Answer] = []
+        call = _NodeCall(request)
 
         async def run() -> object:
-            told.append(await execute(request))
-            return _result(told[0])
+            return call.result(await execute(request))
 
-        asked = _asked(request)
-        done = await runs.call(asked, run, (GraphBubbleUp,))
-        return _answer(asked, done, told)
+        return call.answer(await runs.call(call.asked, run, (GraphBubbleUp,)))
 
     return around
 
@@ -99,22 +96,48 @@ def around_sync_calls(
     """Return the wrapper of each call, for a tool node of your own in a sync graph."""
 
     def around(request: ToolCallRequest, execute: ExecuteSync) -> Answer:
-        told: list[Answer] = []
+        call = _NodeCall(request)
 
         def run() -> object:
-            told.append(execute(request))
-            return _result(told[0])
+            return call.result(execute(request))
 
-        asked = _asked(request)
-        done = runs.call(asked, run, (GraphBubbleUp,))
-        return _answer(asked, done, told)
+        return call.answer(runs.call(call.asked, run, (GraphBubbleUp,)))
 
     return around
 
 
-def _asked(request: ToolCallRequest) -> Asked:
-    call = request.tool_call
-    return Asked(call["name"], call["args"], call["id"], _origin(request))
+class _NodeCall:
+    """One call of a node: what the model requested, and the node's own answer once it ran."""
+
+    def __init__(self, request: ToolCallRequest) -> None:
+        call = request.tool_call
+        self.asked = Asked(call["name"], call["args"], call["id"], _origin(request))
+        self._message: Answer | None = None
+
+    def result(self, message: Answer) -> object:
+        """Return the result of a tool from the node's answer.
+
+        Raises:
+            ToolFailure: the answer is an error.
+        """
+        self._message = message
+        if not isinstance(message, ToolMessage):
+            return message
+        if _is_error(message):
+            raise ToolFailure(str(message.text))
+        return message.artifact if message.artifact is not None else message.content
+
+    def answer(self, done: CallEnd) -> Answer:
+        """Return the answer to the model: the node's own one if it is the call's result."""
+        message = self._message
+        if message is not None and (done.outcome.ok or _is_error(message)):
+            return message
+        return ToolMessage(
+            done.outcome.text,
+            name=self.asked.name,
+            tool_call_id=self.asked.call_id,
+            status="error" if done.is_error else "success",
+        )
 
 
 def _origin(request: ToolCallRequest) -> str | None:
@@ -135,31 +158,6 @@ def _origin(request: ToolCallRequest) -> str | None:
             named = None not in (thread, message.id, call_id)
             return json.dumps([str(thread), message.id, call_id]) if named else None
     return None
-
-
-def _answer(asked: Asked, done: CallEnd, told: Sequence[Answer]) -> Answer:
-    """Return the answer to the model: the node's own one if it is the result of the call."""
-    if told and (done.outcome.ok or _is_error(told[0])):
-        return told[0]
-    return ToolMessage(
-        done.outcome.text,
-        name=asked.name,
-        tool_call_id=asked.call_id,
-        status="error" if done.is_error else "success",
-    )
-
-
-def _result(answer: Answer) -> object:
-    """Return the result of a tool from its message.
-
-    Raises:
-        ToolFailure: the message is an error.
-    """
-    if not isinstance(answer, ToolMessage):
-        return answer
-    if _is_error(answer):
-        raise ToolFailure(str(answer.text))
-    return answer.artifact if answer.artifact is not None else answer.content
 
 
 def _is_error(answer: Answer) -> bool:

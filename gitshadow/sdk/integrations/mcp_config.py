@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns.declarations import ServerOrigin, options_of
 from gitshadow.sdk.turns.tool import ToolOptions
+from gitshadow.sdk.turns.values import JsonObject
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 _SERVER_KEYS = frozenset({"command", "cwd", "env", "trusted", "timeout_s", "tools"})
@@ -42,7 +43,7 @@ class ServerSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     trusted: bool = False
     timeout_s: float = _TIMEOUT_S
-    tools: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    tools: Mapping[str, JsonObject] = field(default_factory=dict)
 
     @property
     def repeatable(self) -> frozenset[str]:
@@ -173,7 +174,7 @@ def _env(name: str, found: object) -> dict[str, str]:
     return found
 
 
-def _tools(name: str, found: object) -> dict[str, Mapping[str, object]]:
+def _tools(name: str, found: object) -> dict[str, JsonObject]:
     if not isinstance(found, dict):
         raise _wrong(name, "tools must be a table of tables")
     for tool, table in found.items():

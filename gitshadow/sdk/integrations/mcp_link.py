@@ -5,7 +5,7 @@ additions to the protocol pass as well, because no other message is interpreted.
 Invariant: a client's request keeps its id, and each request gets one answer.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -17,7 +17,9 @@ from anyio.abc import TaskGroup
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
+from gitshadow.adapters.payload import Payload
 from gitshadow.sdk.integrations.mcp_results import ServerError
+from gitshadow.sdk.turns.values import JsonObject
 
 Answer: TypeAlias = JSONRPCResponse | JSONRPCError
 Message: TypeAlias = JSONRPCRequest | JSONRPCNotification | Answer
@@ -118,14 +120,14 @@ class McpLink:
         return asked.answer
 
     async def request(
-        self, method: str, params: Mapping[str, object], like: JSONRPCRequest
+        self, method: str, params: JsonObject, like: JSONRPCRequest | None
     ) -> Answer:
         """Send a request of our own, in the protocol version of one of the client's requests.
 
         Raises:
             GoneError: the server has stopped.
         """
-        meta = _envelope(like)
+        meta = {} if like is None else _envelope(like)
         told = {**params, "_meta": meta} if meta else dict(params)
         name = f"{self._prefix}-{next(self._numbers)}"
         return await self.ask(
@@ -139,15 +141,14 @@ class McpLink:
 
     def _look(self, message: Message) -> None:
         """Read the client's name and the requests that it cancels."""
-        params = getattr(message, "params", None) or {}
+        params = Payload(getattr(message, "params", None) or {})
         if isinstance(message, JSONRPCRequest):
-            meta = params.get("_meta")
-            known = meta if isinstance(meta, Mapping) else {}
-            info = params.get("clientInfo") or known.get(f"{_RESERVED}clientInfo")
-            if isinstance(info, Mapping) and self.client_name is None:
+            known = params.object("_meta").fields
+            info = params.value("clientInfo") or known.get(f"{_RESERVED}clientInfo")
+            if isinstance(info, dict) and self.client_name is None:
                 self.client_name = str(info.get("name"))
             return
-        given_up = params.get("requestId")
+        given_up = params.value("requestId")
         method = getattr(message, "method", None)
         if method == "notifications/cancelled" and isinstance(given_up, int | str):
             asked = self._asked.get(given_up)
@@ -203,11 +204,10 @@ async def _put(stream: Writes, message: Message) -> None:
         await stream.send(SessionMessage(message))
 
 
-def _envelope(request: JSONRPCRequest) -> dict[str, object]:
+def _envelope(request: JSONRPCRequest) -> JsonObject:
     """Return the protocol fields of a request; older versions have none."""
-    meta = (request.params or {}).get("_meta")
-    known = meta if isinstance(meta, Mapping) else {}
-    return {key: value for key, value in known.items() if key.startswith(_RESERVED)}
+    meta = Payload(request.params or {}).object("_meta").fields
+    return {key: value for key, value in meta.items() if key.startswith(_RESERVED)}
 
 
 def error(request: JSONRPCRequest, message: str) -> JSONRPCError:
@@ -221,6 +221,6 @@ def error(request: JSONRPCRequest, message: str) -> JSONRPCError:
     )
 
 
-def result(request: JSONRPCRequest, value: dict[str, object]) -> JSONRPCResponse:
+def result(request: JSONRPCRequest, value: JsonObject) -> JSONRPCResponse:
     """Return a result as the answer to a request."""
-    return JSONRPCResponse(jsonrpc="2.0", id=request.id, result=value)
+    return JSONRPCResponse(jsonrpc="2.0", id=request.id, result=dict(value))

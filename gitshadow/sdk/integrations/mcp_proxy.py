@@ -30,7 +30,7 @@ from gitshadow.sdk.turns.errors import RegistrationError
 from gitshadow.sdk.turns.mcp_tools import Forward, Offered, offered
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.tool import ToolOptions
-from gitshadow.sdk.turns.values import Outcome, Reversibility
+from gitshadow.sdk.turns.values import JsonObject, Outcome, Reversibility
 from gitshadow.service.client import answer
 from gitshadow.store.layout import Layout
 
@@ -184,7 +184,6 @@ class _Proxy:
         await self._turns.close()
 
     async def _taken(self, passing: Passing) -> Answer:
-        outcome = None
         try:
             outcome = await self._called(passing)
         except ServerError as error:
@@ -194,7 +193,6 @@ class _Proxy:
             outcome = Outcome.failed(f"gitshadow refused to run it: {error}")
         if passing.answer is not None:
             return passing.answer
-        assert outcome is not None
         is_shaped = self._tools.is_shaped(passing.tool)
         told = mcp_results.answer_of(outcome, is_shaped=is_shaped)
         return mcp_link.result(passing.request, told)
@@ -208,7 +206,7 @@ class _Proxy:
         _PASSING.set(passing)
         return await turn.call(name, passing.arguments)
 
-    async def _forward(self, name: str, arguments: Mapping[str, object]) -> Outcome:
+    async def _forward(self, name: str, arguments: JsonObject) -> Outcome:
         """Send the client's own request; a held call is sent as a new request."""
         passing = _PASSING.get(None)
         if passing is None or passing.is_sent:
@@ -221,14 +219,14 @@ class _Proxy:
             raise ServerError("it was cancelled; what it did is unknown")
         return self._judged(name, passing.answer)
 
-    async def _read(self, name: str, arguments: Mapping[str, object]) -> object:
+    async def _read(self, name: str, arguments: JsonObject) -> object:
         """Call a tool ourselves, to read a value before the client's call."""
         outcome = self._judged(name, await self._asked(name, arguments))
         if not outcome.ok:
             raise ServerError(outcome.text)
         return outcome.content
 
-    async def _asked(self, name: str, arguments: Mapping[str, object]) -> Answer:
+    async def _asked(self, name: str, arguments: JsonObject) -> Answer:
         params = {"name": name, "arguments": dict(arguments)}
         with anyio.fail_after(self._options.server.timeout_s):
             return await self._link.request("tools/call", params, self._turns.latest)
@@ -261,8 +259,8 @@ class _Listing:
         self,
         registry: ToolRegistry,
         options: ProxyOptions,
-        forward: Callable[[str, Mapping[str, object]], object],
-        read: Callable[[str, Mapping[str, object]], object],
+        forward: Callable[[str, JsonObject], object],
+        read: Callable[[str, JsonObject], object],
     ) -> None:
         self._registry, self._options, self._forward = registry, options, forward
         spec = options.server
@@ -300,7 +298,7 @@ class _Listing:
 
     async def _list(self, link: McpLink, like: JSONRPCRequest) -> list[object] | None:
         found: list[object] = []
-        params: dict[str, object] = {}
+        params: JsonObject = {}
         for _ in range(_MOST_PAGES):
             answer = await link.request("tools/list", params, like)
             if isinstance(answer, JSONRPCError):

@@ -5,11 +5,11 @@ counts as not done; after any other answer the effect of the call is unknown.
 """
 
 import json
-from collections.abc import Mapping
 
+from gitshadow.adapters.payload import Payload
+from gitshadow.model import JsonObject
 from gitshadow.sdk.turns.values import Outcome, OutcomeKind
 
-Json = dict[str, object]
 # JSON-RPC: the request was refused before any tool ran.
 _REFUSED = frozenset({-32600, -32601, -32602})
 
@@ -29,42 +29,42 @@ def refused(code: int, message: str) -> Outcome:
     return Outcome.failed(message)
 
 
-def outcome_of(result: Mapping[str, object], *, is_harmless: bool) -> Outcome:
+def outcome_of(answer: JsonObject, *, is_harmless: bool) -> Outcome:
     """Return the outcome of a result.
 
     Args:
-        result: The result of `tools/call`, with the names of the protocol.
+        answer: The result of `tools/call`, with the names of the protocol.
         is_harmless: Whether a call that reports an error certainly did nothing.
 
     Raises:
         ServerError: it reports an error, or unfinished work.
     """
-    if result.get("resultType") == "input_required":
+    result = Payload(answer)
+    if result.value("resultType") == "input_required":
         return Outcome.failed("the server asks for more input first")
-    if isinstance(result.get("task"), Mapping):
+    if isinstance(result.value("task"), dict):
         raise ServerError(
             "it continues as a task of the server, which does not report its end"
         )
-    if result.get("isError") is not True:
-        return Outcome.success(value_of(result))
+    if result.value("isError") is not True:
+        return Outcome.success(_value_of(result))
     if not is_harmless:
-        raise ServerError(text_of(result))
-    return Outcome.failed(text_of(result))
+        raise ServerError(_text_of(result))
+    return Outcome.failed(_text_of(result))
 
 
-def value_of(result: Mapping[str, object]) -> object:
+def _value_of(result: Payload) -> object:
     """Return the value from which inverses are built.
 
     It is the structured content, without the `result` wrapper that the official server puts around
     other values than objects. Without structured content it is the text, parsed if it is JSON.
     """
-    structured = result.get("structuredContent")
-    if isinstance(structured, Mapping) and structured.keys() == {"result"}:
-        inner: object = structured["result"]
-        return inner
+    structured = result.value("structuredContent")
+    if isinstance(structured, dict) and structured.keys() == {"result"}:
+        return structured["result"]
     if structured is not None:
         return structured
-    text = text_of(result)
+    text = _text_of(result)
     try:
         found: object = json.loads(text)
     except ValueError:
@@ -72,18 +72,13 @@ def value_of(result: Mapping[str, object]) -> object:
     return found
 
 
-def text_of(result: Mapping[str, object]) -> str:
+def _text_of(result: Payload) -> str:
     """Return the texts of a result, one per line."""
-    blocks = result.get("content")
-    found = blocks if isinstance(blocks, list) else []
-    return "\n".join(
-        str(block["text"])
-        for block in found
-        if isinstance(block, Mapping) and "text" in block
-    )
+    blocks = (block for block in result.objects("content") if "text" in block)
+    return "\n".join(str(block.value("text")) for block in blocks)
 
 
-def answer_of(outcome: Outcome, *, is_shaped: bool) -> Json:
+def answer_of(outcome: Outcome, *, is_shaped: bool) -> JsonObject:
     """Return the result for a model about a call that was denied or is held.
 
     If results have a schema (`is_shaped`), only an error may be a text alone.

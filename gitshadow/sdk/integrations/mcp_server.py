@@ -6,7 +6,6 @@ Invariant: an agent has no argument to change the work of another one.
 
 import os
 import threading
-from collections.abc import Mapping
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -15,10 +14,10 @@ from mcp_types import ToolAnnotations
 from gitshadow import __version__
 from gitshadow.attribution.process import ancestors
 from gitshadow.errors import ShadowError
+from gitshadow.messages.codec import JsonObject
+from gitshadow.model import JsonValue
 from gitshadow.service.client import answer
 from gitshadow.store.layout import Layout
-
-Document = dict[str, object]
 
 _LOOKS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(
@@ -43,7 +42,7 @@ class OwnWork:
         # The recorder has one writer; two calls at once would block each other.
         self._one_at_a_time = threading.Lock()
 
-    def ask(self, verb: str, params: Mapping[str, object]) -> Document:
+    def ask(self, verb: str, **params: JsonValue) -> JsonObject:
         """Return the answer of a verb.
 
         Raises:
@@ -72,37 +71,37 @@ def make(layout: Layout) -> MCPServer:
     work = OwnWork(layout)
 
     @server.tool(annotations=_LOOKS)
-    def my_session() -> Document:
+    def my_session() -> JsonObject:
         """Say which recorded session you are."""
-        return work.ask("own_session", {})
+        return work.ask("own_session")
 
     @server.tool(annotations=_LOOKS)
-    def my_changes(paths: list[str] | None = None, limit: int = 100) -> Document:
+    def my_changes(paths: list[str] | None = None, limit: int = 100) -> JsonObject:
         """List what you wrote to files, newest first, and which undo took each write back.
 
         Args:
             paths: Only these files, or what lies in these directories.
             limit: At most so many rows.
         """
-        return work.ask("own_changes", {"paths": paths or [], "limit": limit})
+        return work.ask("own_changes", paths=paths or [], limit=limit)
 
     @server.tool(annotations=_LOOKS)
-    def my_undone() -> Document:
+    def my_undone() -> JsonObject:
         """List the undos in effect that took your work back, and who ran them."""
-        return work.ask("own_undone", {})
+        return work.ask("own_undone")
 
     @server.tool(annotations=_LOOKS)
-    def plan_undo(target: str, paths: list[str] | None = None) -> Document:
+    def plan_undo(target: str, paths: list[str] | None = None) -> JsonObject:
         """Say what taking your own work back would do; nothing is changed.
 
         Args:
             target: A seq, call, turn or burst of `my_changes`, or `session` for all you wrote.
             paths: Only these files.
         """
-        return work.ask("own_undo", {"target": target, "paths": paths or []})
+        return work.ask("own_undo", target=target, paths=paths or [])
 
     @server.tool(annotations=_WRITES)
-    def undo(target: str, token: str, paths: list[str] | None = None) -> Document:
+    def undo(target: str, token: str, paths: list[str] | None = None) -> JsonObject:
         """Take your own work back as a plan said; the report says what came back and what not.
 
         Args:
@@ -110,8 +109,7 @@ def make(layout: Layout) -> MCPServer:
             token: Of the plan; where the files have changed since, nothing is done.
             paths: As in the plan.
         """
-        params = {"target": target, "paths": paths or [], "token": token}
-        return work.ask("own_undo", params)
+        return work.ask("own_undo", target=target, paths=paths or [], token=token)
 
     return server
 

@@ -16,7 +16,7 @@ from gitshadow.sdk.turns.errors import ToolFailure
 from gitshadow.sdk.turns.inverse_kinds import Allowed
 from gitshadow.sdk.turns.mcp_tools import Forward
 from gitshadow.sdk.turns.registry import ToolRegistry
-from gitshadow.sdk.turns.values import Outcome
+from gitshadow.sdk.turns.values import JsonObject, Outcome
 
 
 class Servers:
@@ -58,7 +58,7 @@ class Servers:
         self,
         server: str,
         tool: str,
-        arguments: Mapping[str, object],
+        arguments: JsonObject,
         idempotency_key: str,
     ) -> Outcome:
         """Call a tool to undo an effect.
@@ -75,9 +75,7 @@ class Servers:
         given = {**arguments, key: idempotency_key} if key else dict(arguments)
         return await self.ask(spec, tool, given)
 
-    async def ask(
-        self, spec: ServerSpec, tool: str, arguments: Mapping[str, object]
-    ) -> Outcome:
+    async def ask(self, spec: ServerSpec, tool: str, arguments: JsonObject) -> Outcome:
         """Call a tool of a server; start the server first if it does not run."""
         client = await self._connected(spec)
         try:
@@ -122,7 +120,7 @@ class _Reader:
     def __init__(self, servers: Servers, spec: ServerSpec) -> None:
         self._servers, self._spec = servers, spec
 
-    async def read(self, tool: str, arguments: Mapping[str, object]) -> object:
+    async def read(self, tool: str, arguments: JsonObject) -> object:
         outcome = await self._servers.ask(self._spec, tool, arguments)
         if not outcome.ok:
             raise ToolFailure(outcome.text)

@@ -5,7 +5,7 @@ client names another turn, or with the connection.
 Invariant: a turn is open while a call is running that the client has not cancelled.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 from mcp_types import JSONRPCRequest
 
+from gitshadow.adapters.payload import Payload
 from gitshadow.errors import ShadowError
 from gitshadow.sdk.integrations.mcp_config import ServerSpec
 from gitshadow.sdk.integrations.mcp_link import Answer, McpLink
@@ -21,6 +22,7 @@ from gitshadow.sdk.turns.async_session import AsyncAgentUndo, AsyncTurn
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.policy import Limits, Policy
 from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.values import JsonObject
 
 TURN_KEY = "gitshadow/turn"
 _NAME_CHARS = 64
@@ -60,31 +62,29 @@ class Passing:
     answer: Answer | None = None
 
     @property
-    def params(self) -> Mapping[str, object]:
-        """Return the parameters of the request."""
-        return self.request.params or {}
+    def _params(self) -> Payload:
+        return Payload(self.request.params or {})
 
     @property
     def tool(self) -> str:
         """Return the server's name of the tool."""
-        return str(self.params.get("name"))
+        return str(self._params.value("name"))
 
     @property
-    def arguments(self) -> Mapping[str, object]:
+    def arguments(self) -> JsonObject:
         """Return the arguments; empty if they are not an object."""
-        found = self.params.get("arguments")
-        return found if isinstance(found, Mapping) else {}
+        found = self._params.value("arguments")
+        return found if isinstance(found, dict) else {}
 
     @property
     def turn(self) -> str | None:
         """Return the turn that the client names, or None."""
-        meta = self.params.get("_meta")
-        found = meta.get(TURN_KEY) if isinstance(meta, Mapping) else None
+        found = self._params.object("_meta").value(TURN_KEY)
         return found if isinstance(found, str) else None
 
 
 class Turns:
-    """The session of a connection, and its current turn."""
+    """The session of a connection, its current turn, and the newest call of the client."""
 
     def __init__(self, link: McpLink, options: ProxyOptions) -> None:
         self.registry = ToolRegistry()
@@ -93,20 +93,14 @@ class Turns:
         self._turn: AsyncTurn | None = None
         self._named: str | None = None
         self._passing: list[Passing] = []
-        self._latest: JSONRPCRequest | None = None
+        self.latest: JSONRPCRequest | None = None
         self._lock = anyio.Lock()
         self._pulse = anyio.Event()
-
-    @property
-    def latest(self) -> JSONRPCRequest:
-        """Return the newest call of the client; there is always one."""
-        assert self._latest is not None
-        return self._latest
 
     @contextmanager
     def holding(self, passing: Passing) -> Iterator[None]:
         """Keep the turn open during a block."""
-        self._latest = passing.request
+        self.latest = passing.request
         self._passing.append(passing)
         self._beat()
         try:

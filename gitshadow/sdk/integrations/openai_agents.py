@@ -21,6 +21,7 @@ from gitshadow.sdk.integrations.runs import Asked, Runs
 from gitshadow.sdk.integrations.tool_exposure import description, exposed, plain_name
 from gitshadow.sdk.turns.errors import ToolFailure
 from gitshadow.sdk.turns.tool import Tool
+from gitshadow.sdk.turns.values import JsonObject
 
 
 def undo_tools(runs: Runs) -> list[FunctionTool]:
@@ -88,7 +89,7 @@ def _by_keywords(
     return invoke
 
 
-def _arguments(said: str) -> dict[str, object]:
+def _arguments(said: str) -> JsonObject:
     """Return the arguments that a model wrote; any other value is kept as `input`."""
     try:
         found = json.loads(said or "{}")

@@ -34,7 +34,7 @@ from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo, Turn
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.turn_end import Check
-from gitshadow.sdk.turns.values import Outcome, OutcomeKind
+from gitshadow.sdk.turns.values import JsonObject, Outcome, OutcomeKind
 from gitshadow.store.journal.saga_rows import SagaCall
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class Asked(NamedTuple):
     """
 
     name: str
-    arguments: Mapping[str, object]
+    arguments: JsonObject
     call_id: str | None
     origin: str | None = None
 
@@ -114,14 +114,13 @@ class _Run:
     turn: AsyncTurn
     by_hooks: bool = False
     failed: Exception | None = None
-    at_work: list["asyncio.Task[object]"] = field(default_factory=list)
+    at_work: list["asyncio.Task[object] | None"] = field(default_factory=list)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     @contextmanager
     def busy(self) -> Iterator[None]:
         """Count a running call; its exception fails a turn that is a block."""
         task = asyncio.current_task()
-        assert task is not None, "a call runs in a task"
         self.at_work.append(task)  # twice where a tool runs another agent
         self.idle.clear()
         try:
@@ -137,7 +136,7 @@ class _Run:
 
     async def settle(self, *, cancel: bool) -> None:
         """Wait until no call is running; a cancelled run cancels those that are."""
-        for task in set(self.at_work) if cancel else ():
+        for task in filter(None, set(self.at_work) if cancel else ()):
             task.cancel()
         if self.at_work:
             await self.idle.wait()

@@ -6,7 +6,7 @@ model, and the original result or exception reaches the turn, even if the framew
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from typing import TypeAlias, get_type_hints
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns.commands import Returned
 from gitshadow.sdk.turns.tool import Tool
+from gitshadow.sdk.turns.values import JsonObject
 
 Errors: TypeAlias = tuple[type[Exception], ...]
 
@@ -26,7 +27,7 @@ class Cell:
     Errors of the types in `passing` are messages of the tool to its framework.
     """
 
-    extras: Mapping[str, object]
+    extras: JsonObject
     passing: Errors = ()
     result: Returned | None = None
     error: Exception | None = None

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.errors import UsageError
+from gitshadow.model import JsonObject
 from gitshadow.sdk.integrations import mcp_config
 from gitshadow.sdk.integrations.mcp_results import ServerError, outcome_of, refused
 from gitshadow.sdk.integrations.mcp_servers import Servers
@@ -103,9 +104,7 @@ def test_an_undo_may_call_the_declared_servers_and_no_others() -> None:
         ),
     ],
 )
-def test_an_answer_means_what_it_says(
-    result: dict[str, object], outcome: Outcome
-) -> None:
+def test_an_answer_means_what_it_says(result: JsonObject, outcome: Outcome) -> None:
     assert outcome_of(result, is_harmless=False) == outcome
 
 
@@ -116,7 +115,7 @@ def test_an_answer_means_what_it_says(
         {"task": {"taskId": "1", "status": "working"}},
     ],
 )
-def test_an_answer_that_leaves_a_doubt_is_none(result: dict[str, object]) -> None:
+def test_an_answer_that_leaves_a_doubt_is_none(result: JsonObject) -> None:
     with pytest.raises(ServerError):
         outcome_of(result, is_harmless=False)
 
