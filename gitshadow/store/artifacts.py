@@ -1,9 +1,8 @@
 """The bytes of artifacts: blobs, reachable from one ref per session of an agent program.
 
-A commit per saved version, whose tree holds every version as `<name>/<number>`, so any Git program
-shows them. The journal knows which version is current; a rewind makes an old blob current again
-and writes nothing here.
-Invariant: a version that was saved is never taken out of the tree.
+Each saved version is a commit, whose tree has every version as `<name>/<number>`, so that any Git
+program shows them. No version is ever removed from the tree. The journal knows which version is
+current; a rewind makes an old blob current again and writes nothing here.
 """
 
 from hashlib import blake2b
@@ -23,6 +22,8 @@ _SUBJECT_CHARS = 60
 
 def artifact_ref(session: str) -> str:
     """Return the ref that keeps the artifacts of a session alive."""
+    # The program chooses the id of its session, and not every text is a valid name of a ref
+    # (git-check-ref-format(1)).
     digits = blake2b(session.encode(), digest_size=_NAME_BYTES).hexdigest()
     return refs.REF_PREFIX + refs.ARTIFACT_PREFIX + digits
 
@@ -63,6 +64,7 @@ def keep(repo: Repo, session: str, path: RepoPath, data: bytes, now_ns: int) -> 
 
 
 def path_of(name: str, version: int) -> RepoPath:
-    """Return where a version lies in the tree; every name gives a path that Git accepts."""
+    """Return the path of a version in the tree."""
+    # Every name gives one component that Git accepts: a leading dot could make it `.` or `.git`.
     safe = quote(name, safe=" :@+=,").replace(".", "%2E", int(name.startswith(".")))
     return RepoPath(f"{safe}/{version}".encode())

@@ -1,9 +1,7 @@
 """What a repository and our own files take on disk, and which objects each of our refs keeps.
 
-`disk` and `own_bytes` do not start Git. `Weights` makes one walk for all refs: Git lists and sizes
-the objects once, and once for every commit what its tree has that its parent's has not. A ref
-keeps what its commits brought, so no tree is read as a whole, and none twice.
-Invariant: reads only, and by Git's children alone, so that any thread may ask.
+`disk` and `own_bytes` do not start Git. `Weights` reads by children of Git only, so any thread may
+use it.
 """
 
 import os
@@ -65,6 +63,9 @@ class _Commit(NamedTuple):
     of_user: bool
 
 
+# One walk for all refs: Git lists and sizes the objects once, and then lists for every commit what
+# its tree has that its parent's has not. A ref keeps what its commits brought. One `git rev-list
+# --objects` per session would mark the whole tree below each of a thousand sessions.
 class Weights:
     """Sizes of what refs keep; objects are numbered, and listed at the first question.
 

@@ -1,10 +1,7 @@
 """Every call of the `git` program: short functions that return plain data.
 
-Children run without a shell, with the repository's own GIT_* scrubbed, without optional locks,
-hooks or an fsmonitor, so that nothing of a hostile repository is run (`git status` alone would
-run `core.fsmonitor` and the `post-index-change` hook; in a partial clone any reading of a missing
-object would run `remote.*.uploadpack`).
-Invariant: nothing here writes to the repository unless the function's name says so.
+Children run without a shell and without the GIT_* variables of our environment. Nothing here writes
+to the repository unless the function's name says so.
 """
 
 import os
@@ -18,21 +15,22 @@ from gitshadow.errors import StoreError, shortage_behind
 from gitshadow.model import Oid, RepoPath, StatKey
 from gitshadow.store.layout import Layout
 
+# A repository can be hostile, and the user may be at work in it. `git status` alone would run
+# `core.fsmonitor` and the post-index-change hook, would take index.lock to refresh the index, and
+# any writing command could start a gc in the background.
 _SAFE = (
     "--no-optional-locks",
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    f"core.hooksPath={os.devnull}",
-    "-c",
-    "gc.auto=0",
-    "-c",
-    "maintenance.auto=false",
+    *("-c", "core.fsmonitor=false"),
+    *("-c", f"core.hooksPath={os.devnull}"),
+    *("-c", "gc.auto=0"),
+    *("-c", "maintenance.auto=false"),
 )
+# In a partial clone Git fetches a missing object when it is read, and runs `remote.*.uploadpack` of
+# the repository's configuration for that. GIT_NO_LAZY_FETCH is known to git 2.45 and later.
 _OFFLINE = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
-"""Nothing is fetched by the way; the second is known to git 2.45 and later."""
 _ONLINE = ("push", "fetch", "ls-remote")
 _TIMEOUT_S = 600.0
+# Packing takes seconds of the processor; the user's own work comes first.
 _NICE = 10
 _LOOK_S = 0.1
 OF_THE_USER = (
@@ -52,16 +50,18 @@ _STAT = re.compile(
     rb" *ctime: (\d+):(\d+)\n *mtime: (\d+):(\d+)\n *dev: \d+\tino: (\d+)\n"
     rb" *uid: \d+\tgid: \d+\n *size: (\d+)\tflags: [0-9a-f]+\n"
 )
+# Git knows this object without having it (object-file.c, cached objects).
 _EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
-"""Git knows it without having it (object-file.c, cached objects)."""
 
 
 class StoppedError(StoreError):
-    """Report work that was ended before it was done, because that was asked for."""
+    """Work was stopped on request before it was done."""
 
 
 def scrubbed_environment(environ: dict[str, str]) -> dict[str, str]:
-    """Return an environment in which a git child sees only the repository it is told of."""
+    """Return an environment in which a git child sees only the repository that we name."""
+    # Hooks of Git run with GIT_DIR and GIT_INDEX_FILE of their own repository, which may be another
+    # one. GITSHADOW_INTERNAL tells our hooks that the command is ours.
     kept = {key: value for key, value in environ.items() if not key.startswith("GIT_")}
     kept |= {
         "GIT_OPTIONAL_LOCKS": "0",
@@ -79,10 +79,9 @@ def parse_staged(listing: bytes) -> list[tuple[int, RepoPath]]:
 
 
 class Staged(NamedTuple):
-    """Hold an index entry: what is staged, and the stat of the file when Git last saw it so.
+    """An index entry: what is staged, and the stat that the file had then.
 
-    The index holds sizes and inodes cut to 32 bits. `racy` means that the file may have changed
-    after Git looked without another stat (gitformat-index, racy-git).
+    `racy` means that the file may have changed since without another stat (racy-git.txt).
     """
 
     mode: int
@@ -91,7 +90,8 @@ class Staged(NamedTuple):
     racy: bool
 
     def is_of(self, stat: StatKey) -> bool:
-        """Tell whether a file still has this stat."""
+        """Return whether a file still has this stat."""
+        # The index stores sizes and inodes cut to 32 bits (gitformat-index(5)).
         cut = stat._replace(size=stat.size & _WORD, inode=stat.inode & _WORD)
         return self.stat == cut
 
@@ -122,7 +122,7 @@ def parse_stats(listing: bytes, index_ns: int) -> dict[RepoPath, Staged]:
 
 
 class TreeDelta(NamedTuple):
-    """Hold one file between two trees: its mode and oid before and after, None for nothing."""
+    """One file between two trees: its mode and oid before and after, None if absent."""
 
     path: RepoPath
     old_path: RepoPath
@@ -189,7 +189,7 @@ class Git:
         stopping: Callable[[], bool],
         environ: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Do long work that writes objects or removes loose ones, at a low priority.
+        """Run long work that writes objects or removes loose ones, at a low priority.
 
         Args:
             args: The command.
@@ -259,7 +259,7 @@ class Git:
         return parse_stats(out, index_ns)
 
     def with_filter(self, paths: Collection[RepoPath]) -> set[RepoPath]:
-        """Return those of some paths that Git converts by more than line endings."""
+        """Return which of some paths Git converts by more than line endings."""
         listed = b"".join(path + b"\0" for path in sorted(paths))
         out = self.run("check-attr", "-z", "--stdin", *_CONVERTING, stdin=listed)
         cells = out.split(b"\0")
@@ -323,18 +323,17 @@ class Git:
         return self.run(*how, commit, "--", path)
 
     def named_lines(self, commit: Oid, path: RepoPath, ranges: Sequence[str]) -> bytes:
-        """Return `git blame --porcelain` of the parts of a path in a commit that `-L` names.
-
-        What is asked is which lines they are: it does not look behind the commit.
-        """
+        """Return `git blame --porcelain` of the parts of a path in a commit that `-L` names."""
+        # Git finds the lines, because matching in Python's dialect found others. `^!` keeps it from
+        # searching the history, which is not asked for.
         parts = [f"-L{one}" for one in ranges]
         how = ("blame", "--porcelain", "--no-textconv", "--ignore-revs-file=")
         return self.run(*how, *parts, f"{commit}^!", "--", path)
 
     def unreachable(self, commits: Sequence[Oid], base: Oid) -> set[Oid]:
-        """Return those of some commits that another one does not stand on."""
+        """Return which of some commits are no ancestors of another one."""
         out = self.run("rev-list", "--no-walk", *commits, "--not", base)
-        return {Oid(line) for line in out.decode("ascii").split()}
+        return set(_oids(out))
 
     def changes(self, old: Oid | None, new: Oid) -> list["TreeDelta"]:
         """Return the files that differ between two commits, renames as one, by path.
@@ -357,10 +356,12 @@ class Git:
         return list(_deltas(out.split(b"\0")[:-1]))
 
     def sizes(self, blobs: Sequence[Oid]) -> dict[Oid, int]:
-        """Return the sizes of objects in bytes, but of those that are missing."""
-        listed = "".join(f"{oid}\n" for oid in blobs).encode("ascii")
-        how = "--batch-check=%(objectname) %(objectsize)"
-        out = self.run("cat-file", how, stdin=listed).decode("ascii")
+        """Return the sizes of objects in bytes; missing ones are left out."""
+        return self._sizes(blobs, "%(objectsize)")
+
+    def _sizes(self, oids: Sequence[Oid], size: str) -> dict[Oid, int]:
+        how = ("--buffer", f"--batch-check=%(objectname) {size}")
+        out = self.run("cat-file", *how, stdin=_listed(oids)).decode("ascii")
         rows = (row.split(" ") for row in out.splitlines())
         return {Oid(oid): int(size) for oid, size in rows if size.isdigit()}
 
@@ -381,7 +382,7 @@ class Git:
         if not commits:
             return set()
         out = self.run("rev-list", *sorted(commits), "--not", *OF_THE_USER)
-        return set(commits) & {Oid(line) for line in out.decode("ascii").split()}
+        return set(commits) & set(_oids(out))
 
     def reached_by_user(self) -> tuple[set[Oid], set[Oid]]:
         """Return what the user's refs, reflogs and index reach, and what stops the search.
@@ -405,16 +406,13 @@ class Git:
         self, blobs: Collection[Oid], trees: Collection[Oid]
     ) -> list[tuple[Oid, RepoPath]]:
         """Return which of some contents lie in trees, and as what; as `holding`."""
-        listed = "".join(f"{oid}\n" for oid in sorted(trees)).encode("ascii")
+        listed = _listed(sorted(trees))
         return _held(self.run("rev-list", "--objects", "--stdin", stdin=listed), blobs)
 
     def holding(
         self, blobs: Collection[Oid], *which: str
     ) -> list[tuple[Oid, RepoPath]]:
-        """Return which of some contents are reached from `which` (git-rev-list(1)), and as what.
-
-        Of several names of one content one is told.
-        """
+        """Return which of some contents `which` (git-rev-list(1)) reaches, each with one name."""
         return _held(self.run("rev-list", "--objects", *which), blobs)
 
     def staged_as(self, blobs: Collection[Oid]) -> list[RepoPath]:
@@ -427,26 +425,21 @@ class Git:
         """Return the user's commits that brought or took a content, newest first."""
         how = ("log", "--format=%H", f"--find-object={blob}", f"--max-count={most}")
         out = self.run(*how, *OF_THE_USER)
-        return [Oid(line) for line in out.decode("ascii").split()]
+        return _oids(out)
 
     def reachable(self, tips: Sequence[Oid], without: Sequence[Oid]) -> list[Oid]:
-        """Return every object that some commits reach and others do not.
-
-        Of the others' trees all is left out, also what Git has no need to look for.
-        """
+        """Return every object that some commits reach and others do not."""
+        # `^commit` alone does not exclude what that commit has if it is no ancestor of a tip: Git
+        # has no need to look into its tree. `^commit^{tree}` does.
         others = (f"^{oid}\n^{oid}^{{tree}}\n" for oid in without)
         asked = "".join([*(f"{oid}\n" for oid in tips), *others])
         how = ("rev-list", "--objects", "--no-object-names", "--stdin")
         out = self.run(*how, stdin=asked.encode("ascii")) if tips else b""
-        return [Oid(line) for line in out.decode("ascii").split()]
+        return _oids(out)
 
     def disk_sizes(self, oids: Sequence[Oid]) -> dict[Oid, int]:
         """Return the bytes that objects take where they are, deltas and compression counted."""
-        listed = "".join(f"{oid}\n" for oid in oids).encode("ascii")
-        how = "--batch-check=%(objectname) %(objectsize:disk)"
-        out = self.run("cat-file", "--buffer", how, stdin=listed).decode("ascii")
-        rows = (row.split(" ") for row in out.splitlines())
-        return {Oid(oid): int(size) for oid, size in rows if size.isdigit()}
+        return self._sizes(oids, "%(objectsize:disk)")
 
     def missing(self, tips: Sequence[Oid]) -> list[Oid]:
         """Return the objects that commits need, beside what HEAD needs, and that are not there.
@@ -455,34 +448,33 @@ class Git:
             StoreError: a tip itself, or what HEAD needs, is not there.
         """
         how = ("--objects", "--missing=print", "--no-object-names", "--stdin")
-        # Where HEAD is unborn nothing is left out.
+        # `^HEAD` would be an error where HEAD is unborn.
         born = self.run("rev-parse", "-q", "--verify", "HEAD", ok=(0, 1))
         without = b"^HEAD\n" if born else b""
-        listed = "".join(f"{oid}\n" for oid in tips).encode("ascii")
+        listed = _listed(tips)
         out = self.run("rev-list", *how, stdin=listed + without)
         return [Oid(row[1:].decode()) for row in out.split(b"\n") if row[:1] == b"?"]
 
     def commits_between(self, base: Oid | None, tip: Oid) -> list[Oid]:
-        """Return the commits on which one stands and another (None: none) does not.
+        """Return the ancestors of one commit that are none of another's, oldest first.
 
-        Oldest first, in topological order.
+        In topological order, the commit itself among them; `base` None excludes nothing.
         """
         without = () if base is None else ("--not", base)
         out = self.run("rev-list", "--topo-order", "--reverse", tip, *without, "--")
-        return [Oid(line) for line in out.decode("ascii").split()]
+        return _oids(out)
 
     def with_trailers(
         self, message: bytes, trailers: Sequence[tuple[str, str]], comment: str
     ) -> bytes:
-        """Return a commit message with trailers, each unless it stands there already.
-
-        The repository's configuration does not count: its `trailer.*.command` would be run.
+        """Return a commit message with trailers, each added unless the message has it.
 
         Raises:
             StoreError: Git could not do it.
         """
         added = [f"--trailer={key}: {value}" for key, value in trailers]
         how = ("interpret-trailers", "--if-exists=addIfDifferent", *added)
+        # Not in the repository: Git would run the `trailer.*.command` of its configuration.
         nowhere = ("--git-dir=" + os.devnull, "-c", f"core.commentChar={comment}")
         done = self._start((*nowhere, *how), message, _OFFLINE)
         if done.returncode:
@@ -490,15 +482,15 @@ class Git:
         return done.stdout
 
     def put_ref(self, name: str, new: Oid, old: Oid | None) -> None:
-        """Write a ref of the user's, as Git does, where it still is at `old` (None: absent)."""
+        """Write a ref of the user's if it still is at `old` (None: absent)."""
         self.run("update-ref", name, new, old or _NO_OID)
 
     def drop_ref(self, name: str, old: Oid) -> None:
-        """Delete a ref of the user's, as Git does, where it still is at `old`."""
+        """Delete a ref of the user's if it still is at `old`."""
         self.run("update-ref", "-d", name, old)
 
     def descends(self, tip: Oid, from_: Oid) -> bool:
-        """Tell whether a commit stands on another, or is it; False where either is missing."""
+        """Return whether a commit descends from another, or is it; False if one is missing."""
         how = ("merge-base", "--is-ancestor", from_, tip)
         try:
             self.run(*how)
@@ -507,33 +499,32 @@ class Git:
         return True
 
     def merge_base(self, one: Oid, other: Oid) -> Oid | None:
-        """Return the commit on which two stand, None where they share none."""
+        """Return the newest common ancestor of two commits, None if they have none."""
         out = self.run("merge-base", one, other, ok=(0, 1)).decode("ascii").split()
         return Oid(out[0]) if out else None
 
     def commits_saying(self, tip: Oid, pattern: str) -> list[Oid]:
         """Return the commits up to one whose message has a line like a pattern, newest first.
 
-        In topological order: none stands on one that is listed before it. The pattern is an
-        extended regular expression; case does not count.
+        In topological order. The pattern is an extended regular expression; case does not count.
         """
-        return self._listed("-i", "-E", f"--grep={pattern}", tip)
+        return self._commits("-i", "-E", f"--grep={pattern}", tip)
 
     def commits_by(self, tip: Oid, patterns: Sequence[str]) -> list[Oid]:
         """Return the commits up to one whose author is like one of some texts, newest first.
 
         In topological order, as `commits_saying`.
         """
-        return self._listed("-i", "-F", *(f"--author={one}" for one in patterns), tip)
+        return self._commits("-i", "-F", *(f"--author={one}" for one in patterns), tip)
 
-    def _listed(self, *args: str) -> list[Oid]:
+    def _commits(self, *args: str) -> list[Oid]:
         out = self.run("rev-list", "--topo-order", *args, "--")
-        return [Oid(line) for line in out.decode("ascii").split()]
+        return _oids(out)
 
     def touched(self, commits: Sequence[Oid]) -> set[RepoPath]:
-        """Return the paths that commits changed; of a merge what no parent has like that."""
+        """Return the paths that commits changed; of a merge those that differ from each parent."""
         how = ("-r", "-z", "-c", "--root", "--no-commit-id", "--name-only", "--stdin")
-        listed = "".join(f"{oid}\n" for oid in commits).encode("ascii")
+        listed = _listed(commits)
         out = self.run("diff-tree", "--no-renames", *how, stdin=listed)
         return {RepoPath(name) for name in out.split(b"\0") if name}
 
@@ -561,6 +552,14 @@ class Git:
         return done.stdout
 
 
+def _listed(oids: Collection[str]) -> bytes:
+    return "".join(f"{oid}\n" for oid in oids).encode("ascii")
+
+
+def _oids(out: bytes) -> list[Oid]:
+    return [Oid(line) for line in out.decode("ascii").split()]
+
+
 def _held(listing: bytes, blobs: Collection[Oid]) -> list[tuple[Oid, RepoPath]]:
     rows = (line.partition(b" ") for line in listing.splitlines())
     found = {(Oid(oid.decode("ascii")), RepoPath(path)) for oid, _, path in rows}
@@ -575,6 +574,8 @@ def _awaited(
         try:
             return child.communicate(feed, timeout=_LOOK_S)
         except subprocess.TimeoutExpired:
+            # After a timeout `communicate` continues with the input that it was given first
+            # (subprocess, "communicate").
             feed = None
         if stopping():
             child.kill()

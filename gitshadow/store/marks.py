@@ -1,9 +1,7 @@
 """Review marks: who looked at which lines and when, one commit on a ref of its own for each.
 
-The refs are all there is of them, so they survive a lost journal, come along with fetched refs and
-need no table. What was reviewed is named by digests of content, never by an oid: nothing that a
-mark names is kept alive by it, and nothing that is changed later is covered.
-Invariant: a mark is never changed; it is made whole or not at all, and taken back by its ref.
+Marks are only in refs, so they survive a lost journal, and a build server, where they are needed
+most, gets them with a fetch. A mark is never changed; it is removed by deleting its ref.
 """
 
 import hashlib
@@ -21,15 +19,19 @@ from gitshadow.store.repo import Repo
 
 _FILE = RepoPath(b"reviewed")
 _MODE = 0o100644
+# Without a HEAD there is nothing on the other side to be older than; this is September 2001, before
+# Git.
 _OLD_DATE = 1_000_000_000
+# What was reviewed is named by digests and not by oids: so a mark keeps no pruned session alive,
+# and a line that is written again later is not covered.
 _DIGEST_BYTES = 16
 _SUBJECT_CHARS = 60
 
 
 class Reviewed(NamedTuple):
-    """Name one thing that was looked at by the digest of its content.
+    """One reviewed line or file, named by the digest of its content.
 
-    `session` is whose it is, None where nobody is known; `line` tells a line from a whole file.
+    `session` is its author's, None if the author is unknown.
     """
 
     digest: bytes
@@ -39,9 +41,9 @@ class Reviewed(NamedTuple):
 
 
 class ReviewMark(NamedTuple):
-    """Hold one review: by whom (`name <email>`), when, of what as it was typed.
+    """One review: by whom (`name <email>`), when, and its target as it was typed.
 
-    `machine` is the copy of the repository in which it was made, None where the mark is older.
+    `machine` is the copy of the repository in which it was made, None in older marks.
     """
 
     id: str
@@ -60,11 +62,11 @@ class ReviewMark(NamedTuple):
 
 
 def line_digest(written: tuple[str, int] | None, path: RepoPath, text: bytes) -> bytes:
-    """Return the digest of a line: of its text, and of the very write that brought it.
+    """Return the digest of a line: of its text, and of the write that brought it.
 
     Args:
-        written: The session and the number of the recorded event, and None where there is none:
-            then the file's name stands for it.
+        written: The session and the number of the recorded event. None if there is none: the
+            file's name is used instead.
         path: The file's name in the state that the line came with.
         text: The line.
     """
@@ -126,15 +128,14 @@ def list_marks(repo: Repo) -> list[ReviewMark]:
             try:
                 found.append(_read(repo, ref, tip))
             except StoreError:
-                continue  # somebody else's ref by that name marks nothing
+                # Anybody can create a ref by that name; it marks nothing.
+                continue
     return sorted(found, key=lambda mark: (-mark.ts_ns, mark.id))
 
 
 def drop_orphans(repo: Repo, dropped: Set[str]) -> None:
-    """Delete the marks that name nothing but sessions which were dropped.
-
-    A session that is not known here is none of them: it is another machine's.
-    """
+    """Delete the marks that name only sessions which were dropped."""
+    # A session that is unknown here is another machine's: its marks stay.
     for mark in list_marks(repo):
         if mark.sessions and mark.sessions <= dropped:
             repo.delete_ref(mark.ref)
@@ -204,5 +205,8 @@ def _id(now_ns: int, blob: Oid) -> str:
 
 
 def committer_date(repo: Repo, head: Oid | None) -> int:
-    """Return a date before what the other side has, as chains have it (docs/format.md)."""
+    """Return the committer date of a commit of ours (docs/format.md)."""
+    # A fetch walks commits from the newest date back and offers them to the other side. Commits
+    # that only we have would all be offered first; with an older date they come after the shared
+    # ones.
     return _OLD_DATE if head is None else max(1, repo.oldest_unshared(head) - 1)

@@ -23,6 +23,7 @@ _FAN = re.compile(r"[0-9a-f]{2}")
 _HEADER = re.compile(rb"(commit|tree|blob|tag) (0|[1-9][0-9]{0,18})\0")
 _LONGEST_HEADER = 32
 _PIECE = 1 << 20
+# O_NONBLOCK: a FIFO in the place of an object would make the open wait.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -38,27 +39,27 @@ def blob_oid(data: bytes) -> Oid:
 
 
 class BrokenObjectError(StoreError):
-    """Report a loose object whose file is empty, cut short or has other bytes than its name."""
+    """The file of a loose object is empty, cut short, or does not match its name."""
 
 
 class LooseObjects:
-    """Read the loose objects of one object directory."""
+    """The loose objects of one object directory."""
 
     def __init__(self, objects_dir: str) -> None:
         self._dir = objects_dir
 
     def path(self, oid: Oid) -> str:
-        """Return the file of an object, whether it is there or not.
+        """Return the path of an object's file, whether it exists or not.
 
         Raises:
-            StoreError: that is no object id.
+            StoreError: that is not an object id.
         """
         if not _OID.fullmatch(oid):
             raise StoreError(f"could not read object {oid!r}: not an object id")
         return os.path.join(self._dir, oid[:2], oid[2:])
 
     def read(self, oid: Oid) -> tuple[str, bytes] | None:
-        """Return kind and content of an object, None where it is not loose.
+        """Return kind and content of an object, None if it is not loose.
 
         Raises:
             BrokenObjectError: its file is broken.
@@ -82,12 +83,14 @@ class LooseObjects:
         return header[: header.index(b" ")].decode("ascii"), content
 
     def is_broken(self, oid: Oid) -> bool:
-        """Whether an object is loose and its file is broken; the content is not kept."""
+        """Return whether an object is loose and its file is broken."""
         try:
             file = os.open(self.path(oid), _READ)
         except (OSError, StoreError):
             return False
         try:
+            # The pieces are dropped as they come, so that a check of all objects needs no memory
+            # for the largest.
             deque(_unpacked(oid, file), maxlen=0)
         except (BrokenObjectError, OSError):
             return True
@@ -104,7 +107,7 @@ class LooseObjects:
         return [oid for oid in self._in(prefix[:2]) if oid.startswith(prefix)]
 
     def remove(self, oid: Oid) -> None:
-        """Remove the file of an object, which must be broken; one that is gone is fine."""
+        """Remove the file of an object if it is broken; one that is gone is fine."""
         if self.is_broken(oid):
             with suppress(FileNotFoundError):
                 os.unlink(self.path(oid))
@@ -122,11 +125,13 @@ class LooseObjects:
 
 
 def _unpacked(oid: Oid, file: int) -> Iterator[bytes]:
-    """Yield header and content in pieces; a lie of the header about its size takes no memory.
+    """Yield header and content in pieces.
 
     Raises:
-        BrokenObjectError: it turns out that the file is broken.
+        BrokenObjectError: the file is broken.
     """
+    # In pieces of limited size, so that a header with a false size, or a small file that unpacks to
+    # gigabytes, cannot take all memory.
     unzip, digest, length = zlib.decompressobj(), sha1(usedforsecurity=False), 0
     head = b""
     while not unzip.eof:
@@ -144,6 +149,8 @@ def _unpacked(oid: Oid, file: int) -> Iterator[bytes]:
     found = _HEADER.match(head)
     if found is None or length != found.end() + int(found[2]):
         raise _broken(oid, "its header is wrong")
+    # Bytes behind the end of the stream are an error for Git, too (object-file.c, "garbage at end
+    # of loose object").
     if digest.hexdigest() != oid or unzip.unused_data or os.read(file, 1):
         raise _broken(oid, "its content does not match its name")
 
@@ -160,7 +167,7 @@ _IDENT_STRIP = b"<>\n\r\0\t .,:;\"'\\"
 
 
 class CommitInfo(NamedTuple):
-    """Hold one commit: its author as `name <email>`, times in seconds since the epoch."""
+    """One commit: its author as `name <email>`, times in seconds since the epoch."""
 
     oid: Oid
     tree: Oid
@@ -172,7 +179,7 @@ class CommitInfo(NamedTuple):
 
 
 class NewCommit(NamedTuple):
-    """Hold what a new shadow commit is made of; the committer's name is always ours."""
+    """What a new shadow commit is made of; the committer's name is always ours."""
 
     tree: Oid
     parents: tuple[Oid, ...]
@@ -208,7 +215,7 @@ def on_tree(
 
 
 def parse_commit(oid: Oid, data: bytes) -> CommitInfo:
-    """Read a commit object; raise StoreError where it is none."""
+    """Parse a commit object; raise StoreError if it is none."""
     head, _, message = data.partition(b"\n\n")
     tree, parents, author, times = "", [], b"", [0, 0]
     for line in head.split(b"\n"):
@@ -219,6 +226,8 @@ def parse_commit(oid: Oid, data: bytes) -> CommitInfo:
             parents.append(Oid(value.decode("ascii")))
         elif key in (b"author", b"committer"):
             who, _, when = value.rpartition(b"> ")
+            # A commit with a date that is no number (badDate in git-fsck(1)) must still be
+            # readable.
             seconds = when.split(b" ")[0]
             times[key == b"committer"] = int(seconds) if seconds.isdigit() else 0
             author = who + b">" if key == b"author" else author
@@ -230,7 +239,9 @@ def parse_commit(oid: Oid, data: bytes) -> CommitInfo:
 
 
 def _ident(name: bytes, email: bytes, seconds: int) -> bytes:
-    """Format an identity line part; bytes that would break the commit are left out."""
+    """Format an identity; bytes that would break the commit are left out."""
+    # Git strips the same characters at the ends of a name (`crud` in its ident.c), and leaves `<`,
+    # `>` and line ends out.
     clean_name = _plain(name).strip(_IDENT_STRIP) or b"unknown"
     clean_email = _plain(email).strip(_IDENT_STRIP) or b"unknown@agent-undo.invalid"
     return b"%b <%b> %d +0000" % (clean_name, clean_email, max(seconds, 1))

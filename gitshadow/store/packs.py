@@ -22,10 +22,13 @@ from gitshadow.store.lock import WriterLock
 from gitshadow.store.paths import c_quoted
 from gitshadow.store.safe_files import make_dir, replacing
 
+# The content of a .keep is free: Git looks only whether the file exists (git-index-pack(1)). With a
+# mark, a user's own .keep is never taken for ours.
 KEEP_MARK = b"agent-undo\n"
 _NAME = re.compile(r"pack-[0-9a-f]{40}")
 _INDEX_MAGIC = b"\xfftOc\x00\x00\x00\x02"
 _HEADER, _FANOUT, _OID, _TRAILER = 8, 1024, 20, 40
+# The index comes last: Git finds a pack by its index, so it never sees half a pack.
 _BEFORE_INDEX = (".pack", ".rev")
 _MULTI = ("multi-pack-index", "multi-pack-index.d")
 SAMPLE = "17"
@@ -33,7 +36,7 @@ SAMPLE = "17"
 
 
 class Pack(NamedTuple):
-    """Hold one pack: its name without suffix, how many objects, how many bytes with its index."""
+    """One pack: its name without suffix, the number of its objects, its bytes with the index."""
 
     name: str
     objects: int
@@ -41,10 +44,10 @@ class Pack(NamedTuple):
 
 
 class Packs:
-    """Look at and change the packs of one object store; who changes holds the packing lock."""
+    """The packs of one object store; to change them, the caller holds the packing lock."""
 
     def __init__(self, objects_dir: str, quarantine: str) -> None:
-        """Say where the objects are, and where packs are made; both on one file system."""
+        """Use a directory of objects, and one on the same file system in which packs are made."""
         self.objects_dir = objects_dir
         self.quarantine = quarantine
         self._dir = os.path.join(objects_dir, "pack")
@@ -55,11 +58,11 @@ class Packs:
         return sorted((p for p in found if p is not None), key=lambda p: p[1:] + p[:1])
 
     def sampled(self) -> int:
-        """Return how many loose objects lie in the directory by which Git estimates them."""
+        """Return how many loose objects are in the directory by which Git estimates them."""
         return len(_names(os.path.join(self.objects_dir, SAMPLE)))
 
     def holds_any(self, pack: Pack, oids: Iterable[str]) -> bool:
-        """Tell whether a pack has one of some objects."""
+        """Return whether a pack has one of some objects."""
         wanted = {bytes.fromhex(oid) for oid in oids}
         return not wanted.isdisjoint(self._objects(pack.name))
 
@@ -68,7 +71,9 @@ class Packs:
         return [Oid(oid.hex()) for oid in self._objects(pack.name)]
 
     def indexed_by_git(self) -> frozenset[str]:
-        """Return the packs that a multi-pack index of the user's names: they must stay."""
+        """Return the packs that a multi-pack index names."""
+        # Git finds their objects through that index, so they must stay until the user writes a new
+        # one. The names are searched as text, which works for any version of the format.
         found: set[str] = set()
         single, chain = (os.path.join(self._dir, name) for name in _MULTI)
         for path in (single, *(os.path.join(chain, name) for name in _names(chain))):
@@ -77,11 +82,11 @@ class Packs:
         return frozenset(found)
 
     def clear(self) -> None:
-        """Remove what lies where packs are made."""
+        """Remove what is left where packs are made."""
         shutil.rmtree(self.quarantine, ignore_errors=True)
 
     def sweep(self) -> list[str]:
-        """Clear what a crash left; return the packs of ours that have no index."""
+        """Remove what a crash left; return the packs of ours that have no index."""
         self.clear()
         lost = []
         for name in self._kept():
@@ -94,7 +99,7 @@ class Packs:
         return lost
 
     def adopt(self, digits: str) -> Pack:
-        """Move a finished pack over from where it was made, ours from its first moment.
+        """Move a finished pack to Git's packs.
 
         Raises:
             StoreError: it could not be moved; Git sees none of it then.
@@ -104,11 +109,14 @@ class Packs:
         try:
             os.makedirs(self._dir, exist_ok=True)
             if not self._has(name, ".idx"):
+                # Before the pack: a repack of the user's at this moment must not take its objects
+                # over.
                 self._keep(name)
                 for suffix in _BEFORE_INDEX:
                     with suppress(FileNotFoundError):
                         os.rename(made + suffix, self._path(name, suffix))
                 os.rename(made + ".idx", self._path(name, ".idx"))
+            # The loose copies go next. After a power cut the pack must still be there.
             _sync_directory(self._dir)
         except OSError as error:
             raise _error("keep a pack", error) from error
@@ -118,25 +126,29 @@ class Packs:
         return found
 
     def replace(self, old: Sequence[Pack], new: Pack) -> int:
-        """Remove packs of ours all of whose objects another has; return how many went.
+        """Remove packs of ours whose objects are all in another one; return how many.
 
         Raises:
             StoreError: the new pack is not whole.
         """
         self._check(new)
+        # Read from the index on the disk, not from what was to be packed: the user's commits may
+        # have objects in our packs alone.
         there = frozenset(self._objects(new.name))
         staying = self.indexed_by_git() | {new.name}
         gone = 0
         for pack in old:
             removable = pack.name not in staying and self._is_kept(pack.name)
             if removable and there.issuperset(self._objects(pack.name)):
+                # The index first, so that Git does not look for a pack that is gone; the .keep
+                # last, so that a crash leaves a pack that `sweep` still finds.
                 for suffix in (".idx", ".rev", ".bitmap", ".pack", ".keep"):
                     _unlink(self._path(pack.name, suffix))
                 gone += 1
         return gone
 
     def release(self, pack: Pack) -> None:
-        """Let Git's own repack have a pack: it keeps what is reachable and drops the rest."""
+        """Release a pack to Git's own repack, which keeps what is reachable."""
         _unlink(self._path(pack.name, ".keep"))
 
     def _kept(self) -> list[str]:
@@ -184,7 +196,9 @@ class Packs:
         return [data[at : at + _OID] for at in range(0, len(data), _OID)]
 
     def _check(self, pack: Pack) -> None:
-        """Make sure that a pack is the one that its index was made for."""
+        """Raise StoreError if a pack is not the one that its index was made for."""
+        # The index ends with the checksum of its pack and then its own, the pack with its own
+        # (gitformat-pack(5)), so this costs two reads of 20 bytes.
         try:
             with open(self._path(pack.name, ".pack"), "rb") as handle:
                 handle.seek(-_OID, os.SEEK_END)
@@ -222,7 +236,6 @@ def _unlink(path: str) -> None:
 
 
 def _sync_directory(path: str) -> None:
-    """Have renames on the disk before loose copies go."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -238,9 +251,15 @@ def _error(what: str, error: OSError) -> StoreError:
 
 
 MOST_PACKS = 11
+# A first run over years of history goes on from the last batch if it is stopped; each batch is a
+# whole pack.
 BATCH = 2_000
 _FACTOR = 2
+# `git pack-objects --stdin-packs` came with git 2.32, geometric maintenance by default with 2.54.
 _STDIN_PACKS = (2, 32)
+# The user's pack.packSizeLimit could split a pack, and pack.windowMemory could allow any amount of
+# memory. Threads would each need a window of their own. git pack-objects needed less processor time
+# than libgit2's packbuilder, made smaller packs, and takes over deltas when packs are merged.
 _HOW = (
     "-c",
     "pack.packSizeLimit=0",
@@ -252,6 +271,8 @@ _HOW = (
     "--delta-base-offset",
     "--non-empty",
 )
+# Git's defaults: gc.auto (git-config(1)), and the limits of its maintenance tasks
+# (git-maintenance(1)).
 _FANS = 256
 _GC_AUTO = 6700
 _TASK_AUTO = 100
@@ -260,9 +281,9 @@ _OFF = frozenset({"false", "no", "off", "0"})
 
 
 class PackingWork(NamedTuple):
-    """Say what is to be packed: what the tips of our refs hold and commits of the user's do not.
+    """What is to be packed: objects that our tips reach and the commits of the user do not.
 
-    `precious` repositories lose no object, not even a loose copy (`extensions.preciousObjects`).
+    In `precious` repositories no object is deleted, not even a copy (`extensions.preciousObjects`).
     """
 
     tips: Mapping[str, Oid]
@@ -271,7 +292,7 @@ class PackingWork(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """Say what packing did: objects that were packed, packs that were merged into one."""
+    """How many objects were packed, and how many packs were merged into one."""
 
     objects: int = 0
     merged: int = 0
@@ -291,17 +312,17 @@ class Packer:
     def pack(
         self, work: PackingWork, *, wait_s: float = 0.0, afresh: bool = False
     ) -> Packed:
-        """Pack what is new, drop loose copies, merge small packs.
+        """Pack what is new, delete loose copies, merge small packs.
 
         Args:
             work: What there is.
-            wait_s: How long another packer is waited for.
-            afresh: Look at everything, not just at what came since the last time.
+            wait_s: How long to wait for another packer.
+            afresh: Look at everything, not only at what is new since the last time.
 
         Raises:
             LockedError: another process packs here.
-            StoppedError: it was told to stop; what was done stays.
-            StoreError: it could not be done; what was done stays.
+            StoppedError: it was stopped; finished steps stay.
+            StoreError: it failed; finished steps stay.
         """
         with self.alone(wait_s):
             self._sweep()
@@ -309,7 +330,7 @@ class Packer:
             return Packed(found, self._merge())
 
     def alone(self, wait_s: float) -> WriterLock:
-        """Return the lock of packing, taken: a context manager.
+        """Acquire the packing lock and return it, as a context manager.
 
         Raises:
             LockedError: another process has it.
@@ -319,7 +340,9 @@ class Packer:
         return lock
 
     def known(self) -> dict[str, Oid]:
-        """Return up to where each ref was packed; what cannot be read is packed again."""
+        """Return up to where each ref was packed."""
+        # A file and not rows: the daemons of two worktrees share it, and it may be lost, because
+        # what is packed twice only costs time.
         try:
             with open(self._layout.packed, encoding="utf-8") as handle:
                 rows = [line.split() for line in handle]
@@ -328,17 +351,18 @@ class Packer:
         return {row[1]: Oid(row[0]) for row in rows if len(row) == 2}
 
     def forget(self) -> None:
-        """Have everything looked at again, because refs went back or packs were let go."""
+        """Forget up to where refs were packed, because refs went back or packs were released."""
         with suppress(FileNotFoundError):
             os.unlink(self._layout.packed)
 
     def _sweep(self) -> None:
-        """Clear what a crash left; a pack without its index gets one again."""
+        """Remove what a crash left, and index a pack again that has no index."""
         for path in self.packs.sweep():
             with suppress(StoreError):
                 self._git.labour("index-pack", path, stopping=self._stopping)
 
     def _pack_new(self, work: PackingWork, known: dict[str, Oid]) -> int:
+        # `git rev-list` fails at a commit that is gone, and pruning may have removed it.
         there = self._git.sizes([*known.values(), *work.users])
         known = {r: oid for r, oid in known.items() if r in work.tips and oid in there}
         work = work._replace(users=work.users & there.keys())
@@ -350,7 +374,9 @@ class Packer:
             count += sum(pack.objects for pack in made)
             if not work.precious:
                 self._git.labour("prune-packed", "-q", stopping=self._stopping)
-            known |= tips  # only now: a crash before has the loose copies dropped then
+            # Only now: after a crash before this line the next run packs again, finds nothing new,
+            # and deletes the loose copies.
+            known |= tips
             self._remember(known)
         return count
 
@@ -383,7 +409,9 @@ class Packer:
         return [Oid(line) for line in out.decode("ascii").split()]
 
     def _make(self, stdin: bytes, *options: str) -> list[Pack]:
-        """Have Git make packs aside and take them over."""
+        """Let Git make packs in the quarantine, and adopt them."""
+        # As Git's own quarantine of a push (git-receive-pack(1)): what a crash leaves is in a
+        # directory of ours, and the repository's objects are read as an alternate.
         try:
             make_dir(self._layout, "packing")
             make_dir(self._layout, "packing", "pack")
@@ -408,7 +436,7 @@ class Packer:
             self.packs.clear()
 
     def _merge(self) -> int:
-        """Merge small packs of ours into one, so that each is twice all smaller ones."""
+        """Merge small packs of ours into one, so that each has twice as many objects."""
         there = self.packs.indexed_by_git()
         packs = [pack for pack in self.packs.ours() if pack.name not in there]
         old = packs[: to_merge([pack.objects for pack in packs])]

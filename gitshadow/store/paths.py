@@ -1,8 +1,6 @@
 """Paths as text (Git's C-quoted form: one line of printable ASCII), and which may be written. Pure.
 
-Invariant: unquote(quote(x)) = x and parse_path(display_path(x)) = x for all bytes (quote.c). No
-path leads out of the worktree or into Git's directory; what other file systems read as `.git`
-counts as `.git` too.
+For all bytes, unquote(quote(x)) = x and parse_path(display_path(x)) = x (Git's quote.c).
 """
 
 import re
@@ -25,6 +23,7 @@ _ESCAPES = {
 _UNESCAPES = {text: code for code, text in _ESCAPES.items()}
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _ESCAPE = re.compile(r"\\([0-3][0-7]{2}|.)", re.DOTALL)
+# Code points that HFS+ ignores in names (`next_hfs_char` in Git's utf8.c).
 _IGNORABLE = tuple(
     chr(code).encode()
     for code in (
@@ -45,7 +44,7 @@ def quote(value: bytes) -> str:
 
 
 def unquote(text: str) -> bytes:
-    """Take `quote` back.
+    """Return the bytes of a text that `quote` made.
 
     Raises:
         StoreError: the quotes do not close.
@@ -68,7 +67,7 @@ def display_path(path: RepoPath) -> str:
 
 
 def parse_path(text: str) -> bytes:
-    """Take `display_path` back; a text that is no C-quoted form is itself.
+    """Return the bytes of a path that `display_path` made; other text is taken as it is.
 
     Raises:
         StoreError: it begins with a quote and is not a C-quoted form, or holds surrogates that
@@ -129,16 +128,14 @@ def _unescape(text: str) -> bytes:
 
 
 class UnsafePathError(StoreError):
-    """Report a path that leaves the worktree, meets a link, or names Git's own directory."""
+    """A path leaves the worktree, meets a link, or names Git's own directory."""
 
 
 def safe_path(path: RepoPath) -> bool:
-    """Return whether a path may be written: relative, inside, and no spelling of `.git`.
-
-    The spellings are those of git's `verify_path` and `is_ntfs_dotgit`/`is_hfs_dotgit`
-    (CVE-2014-9390, CVE-2019-1352): any case, trailing dots and spaces, `git~1`, a stream suffix,
-    ignorable code points.
-    """
+    """Return whether a path may be written: relative, inside, and no spelling of `.git`."""
+    # A worktree can be on NTFS or HFS+, where other names open `.git`: any case, trailing dots and
+    # spaces, `git~1`, a stream suffix, ignorable code points. Git refuses the same ones in
+    # `verify_path` (CVE-2014-9390, CVE-2019-1352).
     if not path or path.startswith(b"/") or path.find(b"\0") >= 0:
         return False
     return all(_safe_component(part) for part in path.split(b"/"))
@@ -147,6 +144,7 @@ def safe_path(path: RepoPath) -> bool:
 def _safe_component(part: bytes) -> bool:
     if part in (b"", b".", b".."):
         return False
+    # The quick way for nearly all names: this runs for each component of each path.
     if part.isascii() and b"git" not in part.lower():
         return True
     if b"git" not in part.lower() and not any(part.find(c) >= 0 for c in _IGNORABLE):

@@ -21,27 +21,29 @@ from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry
 
 MARK = "[purged]"
-"""What stands for a text within a longer one, such as a prompt or an argument."""
+"""The replacement of a text within a longer one, such as a prompt or an argument."""
+# A shorter text is found everywhere, and would be replaced everywhere.
 _LEAST_BYTES = 6
 _FORM = re.compile(rb"agent-undo: this content was purged [0-9a-f]{32}\n")
 _LENGTH = 69
 
 
 def stand_in(oid: Oid, salt: bytes) -> bytes:
-    """Return what stands for a content; the same for the same salt, which is thrown away."""
+    """Return the replacement of a content; the same for the same salt."""
+    # Each content gets a replacement of its own, so that a change between two purged contents is
+    # still a change. The salt is deleted after the purge: without it nobody can test a guess of the
+    # content.
     digest = blake2b(oid.encode(), digest_size=16, key=salt).hexdigest()
     return f"agent-undo: this content was purged {digest}\n".encode()
 
 
 def is_purged(data: bytes) -> bool:
-    """Tell whether this stands for a content that was purged."""
+    """Return whether this is the replacement of a purged content."""
     return len(data) == _LENGTH and _FORM.fullmatch(data) is not None
 
 
 def forms_of(texts: Iterable[bytes]) -> tuple[bytes, ...]:
-    """Return how texts may be spelled where we keep them: as they are, in JSON, C-quoted.
-
-    Longest first, so that none leaves a part of another.
+    """Return how texts may be spelled where we store them: as they are, in JSON, C-quoted.
 
     Raises:
         UsageError: one is so short that it would be found everywhere.
@@ -62,12 +64,14 @@ def forms_of(texts: Iterable[bytes]) -> tuple[bytes, ...]:
 
 
 def ordered(forms: Iterable[bytes]) -> tuple[bytes, ...]:
-    """Return forms as all else wants them: each once, longest first."""
+    """Return forms in the order that the other functions need: each once, longest first."""
+    # The longest first: if a shorter form were replaced first, a part of a longer one would be
+    # left.
     return tuple(sorted(set(forms), key=lambda form: (-len(form), form)))
 
 
 def holds(data: bytes, forms: Sequence[bytes]) -> bool:
-    """Tell whether any form of a text stands in data; `forms` are `ordered`."""
+    """Return whether data contains any form of a text; `forms` are `ordered`."""
     for form in reversed(forms):
         if len(form) > len(data):
             return False
@@ -77,14 +81,16 @@ def holds(data: bytes, forms: Sequence[bytes]) -> bool:
 
 
 def without(data: bytes, forms: Sequence[bytes]) -> bytes:
-    """Return data with the mark for each form that stands in it; JSON stays JSON."""
+    """Return data with the mark for each form that it contains; JSON stays JSON."""
     done = _marked(data, forms)
     if done == data or data[:1] not in (b"{", b"["):
         return done
     try:
         json.loads(done)
     except (ValueError, RecursionError):
-        with suppress(ValueError, RecursionError):  # else it was no JSON before either
+        # Replaced as bytes it is JSON no more, as with a number that contains the text. If it was
+        # no JSON before, the bytes are right.
+        with suppress(ValueError, RecursionError):
             return json.dumps(_without(json.loads(data), forms)).encode()
     return done
 
@@ -112,11 +118,11 @@ _MOST_BYTES = 256 * 1024 * 1024
 
 
 class Gone(NamedTuple):
-    """Say what is to go.
+    """What is to be removed.
 
-    `paths` may be directories; `blobs` go wherever they stand; `messages` has for commits of ours
-    what they are to say instead; `parents` are commits of the user's on which nothing of ours is
-    to stand any more.
+    `paths` may be directories; `blobs` are removed at any path; `messages` has new messages for
+    commits of ours; `parents` are commits of the user's that no commit of ours may have as a parent
+    any more.
     """
 
     paths: tuple[RepoPath, ...]
@@ -126,9 +132,9 @@ class Gone(NamedTuple):
 
 
 class Rewriter:
-    """Map commits, trees and contents to what stands for them.
+    """Maps commits, trees and contents to their replacements.
 
-    `blobs` are the contents that were found, with what stands for each; `commits` what changed.
+    `blobs` has the contents that were found, `commits` the commits that changed.
     """
 
     def __init__(self, repo: Repo, gone: Gone, salt: bytes) -> None:
@@ -142,7 +148,7 @@ class Rewriter:
         self.commits: dict[Oid, Oid] = {}
 
     def stands_for(self, path: RepoPath | None, oid: Oid) -> Oid | None:
-        """Return what a row that names a content at a path is to name; None for the same."""
+        """Return the new oid for a row that names a content at a path; None if it is the same."""
         goes = oid in self._gone.blobs or (path is not None and self._covers(path))
         return self.blobs.get(oid) if goes else None
 
@@ -152,7 +158,7 @@ class Rewriter:
         )
 
     def touches(self, tip: Oid) -> set[Oid]:
-        """Return the objects of a chain that are to go: contents, and commits for their words.
+        """Return the objects of a chain that are to be replaced: contents, and commits by messages.
 
         Nothing is written.
 
@@ -167,7 +173,7 @@ class Rewriter:
         return found
 
     def tip(self, tip: Oid) -> Oid:
-        """Return what stands for a commit of ours, with all that it stands on.
+        """Return the replacement of a commit of ours, and rewrite its ancestors.
 
         Raises:
             StoreError: an object could not be read or written.
@@ -183,7 +189,7 @@ class Rewriter:
         return self.commits.get(tip, tip)
 
     def tree(self, tree: Oid) -> Oid:
-        """Return what stands for a tree."""
+        """Return the replacement of a tree."""
         if tree not in self._trees:
             places = self._places(tree)
             changes: dict[RepoPath, Entry | None] = {
@@ -199,7 +205,7 @@ class Rewriter:
         return self.blobs[oid]
 
     def _places(self, tree: Oid) -> dict[RepoPath, Entry]:
-        """Return the entries of a tree whose content is to go."""
+        """Return the entries of a tree whose content is to be replaced."""
         found = dict(self._holding(tree)) if self._gone.blobs else {}
         for path in self._gone.paths:
             entry = self._repo.entry(tree, path)
@@ -216,12 +222,15 @@ class Rewriter:
         mode, oid = entry
         if mode == GITLINK_MODE:
             return False
+        # A content that was purged before stays as it is, so that a repeated purge gives the same
+        # objects.
         if oid not in self._purged:
             self._purged[oid] = is_purged(self._repo.read_blob(oid))
         return not self._purged[oid]
 
     def _holding(self, tree: Oid) -> Mapping[RepoPath, Entry]:
-        """Return where in a tree the contents stand; one that chains share is read once."""
+        """Return where in a tree the contents are."""
+        # Kept per tree: chains share most of their directories, and each is read once.
         if tree not in self._inner:
             found: dict[RepoPath, Entry] = {}
             for name, entry in self._repo.trees.listing(tree):

@@ -1,7 +1,7 @@
 """Other repositories: refs that are pushed and fetched, and a bare repository of our own.
 
-Invariant: `push`, `remote_refs` and `fetch` are the only calls that reach a network, and none is
-made unasked; of a worktree's own repository nothing but fetched refs is changed.
+`push`, `remote_refs` and `fetch` are the only calls that reach a network, and only the user's own
+commands make them. In the worktree's repository they change only the fetched refs.
 """
 
 import os
@@ -15,7 +15,7 @@ from gitshadow.store.refs import REF_PREFIX
 
 
 class RefResult(NamedTuple):
-    """Hold what became of one ref: why the remote did not take it, whether it changed there."""
+    """The result of one ref: why the remote refused it, and whether it changed there."""
 
     refused: str | None = None
     changed: bool = True
@@ -25,11 +25,13 @@ def push(git: Git, remote: str, refspecs: Sequence[str]) -> dict[str, RefResult]
     """Write refs to a remote; hooks of this repository are not run.
 
     Returns:
-        What the remote said of each ref, by its name over there.
+        The result of each ref, by its name on the remote.
 
     Raises:
         StoreError: the remote cannot be reached.
     """
+    # Our own pre-push hook stops a push of shadow refs, and this one was asked for. Exit code 1
+    # means that the remote refused some refs: the rows tell which.
     how = ("push", "--no-verify", "--porcelain", "--no-follow-tags", "--")
     out = git.run(*how, remote, *refspecs, ok=(0, 1))
     found = dict(_pushed(out.decode("utf-8", "replace")))
@@ -52,12 +54,14 @@ def remote_refs(git: Git, remote: str, patterns: Sequence[str]) -> dict[str, Oid
 
 
 def fetch(git: Git, remote: str, refspecs: Sequence[str]) -> None:
-    """Bring refs of a remote here, and nothing else: no tags, no FETCH_HEAD, no submodules.
+    """Fetch refs of a remote, and nothing else: no tags, no FETCH_HEAD, no submodules.
 
     Raises:
         StoreError: it could not be done.
     """
     how = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+    # --refmap= switches the user's own refspecs off, which would move remote-tracking refs too; by
+    # --stdin, because a list of refs can be longer than a command line.
     quiet = ("--quiet", "--no-auto-maintenance", "--refmap=", "--stdin")
     listed = "".join(f"{one}\n" for one in refspecs).encode("utf-8")
     git.run("fetch", *how, *quiet, "--", remote, stdin=listed)
@@ -102,14 +106,14 @@ def _covers(source: str, namespace: str) -> bool:
 
 
 class Bare:
-    """Use one bare repository; errors are StoreErrors."""
+    """One bare repository; errors are StoreErrors."""
 
     def __init__(self, git: Git, path: str) -> None:
         self._git = git
         self.path = path
 
     def make(self) -> None:
-        """Make it, private whatever the umask, unless it is there."""
+        """Create it, private whatever the umask, unless it exists."""
         if not os.path.exists(os.path.join(self.path, "HEAD")):
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             self._run("init", "--quiet", "--bare", "--shared=0600")
@@ -136,20 +140,25 @@ class Bare:
         self._run("update-ref", "--stdin", stdin=listed.encode("utf-8"))
 
     def having(self, oids: Collection[Oid]) -> set[Oid]:
-        """Return which of some objects are there, reachable or not."""
+        """Return which of some objects it has, reachable or not."""
         listed = "".join(f"{oid}\n" for oid in sorted(oids)).encode("ascii")
         out = self._run("cat-file", "--batch-check=%(objectname)", stdin=listed)
         lines = (line.split(" ") for line in out.decode("ascii").splitlines())
         return {Oid(words[0]) for words in lines if len(words) == 1}
 
     def keeps(self, ref: str, oids: Collection[Oid]) -> bool:
-        """Tell whether a ref reaches one of some objects; one of ours beside the user's refs."""
+        """Return whether a ref reaches one of some objects.
+
+        What branches and tags reach too does not count for a ref of ours.
+        """
         apart = ("--not", "--branches", "--tags") if ref.startswith(REF_PREFIX) else ()
         out = self._run("rev-list", "--objects", "--no-object-names", ref, *apart)
         return not set(out.decode("ascii").split()).isdisjoint(oids)
 
     def scrub(self) -> None:
-        """Remove what none of its refs reaches, at once."""
+        """Remove what none of its refs reaches."""
+        # Without --prune=now Git keeps unreachable objects for two weeks (git-gc(1)), and this
+        # follows a purge of a secret.
         self._run("gc", "--quiet", "--prune=now")
 
     def _run(self, *args: str, stdin: bytes = b"", ok: Sequence[int] = (0,)) -> bytes:

@@ -1,7 +1,6 @@
 """The repository's objects and refs through libgit2; the only importer of pygit2.
 
-Invariant: refs of ours are created once and then moved by compare-and-swap; nothing of the user's
-(index, HEAD, branches, config, reflogs) is ever written.
+Nothing of the user's (index, HEAD, branches, config, reflogs) is ever written.
 """
 
 import contextlib
@@ -31,15 +30,17 @@ REF_PREFIX = "refs/agent-undo/"
 FORMAT_MARK = b"\nAgent-Undo-Format: "
 LIBGIT2_VERSION = pygit2.LIBGIT2_VERSION
 _PACKED_REFS = "packed references file"
-"""How libgit2 names the file `packed-refs`, which it cannot read."""
+"""How libgit2's message names a `packed-refs` that it cannot read."""
+# Errors of the system when it cannot create a lock file, unlike that of a lock that exists.
 _REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
-"""What the system says of a lock that it does not make, rather than that one is there."""
 _MAX_LINE = 10_000
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _OID = re.compile(r"[0-9a-f]{40}")
 _EXPOSED = "refs/remotes/agent-undo/"
 _REF_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _REF_FILE = re.compile(rb"(ref: .*|[0-9a-f]{40})\s*", re.DOTALL)
+# `git blame` compares files as text even if they look binary, and its hunks follow the indent
+# heuristic. Other hunks would give lines to other commits than blame does.
 _AS_BLAME = DiffOption.FORCE_TEXT | DiffOption.INDENT_HEURISTIC
 
 
@@ -62,11 +63,11 @@ def line_hunks(old: bytes, new: bytes, *, ignore_space: bool = False) -> list[Hu
 
 
 class RefLockedError(StoreError):
-    """Report a ref whose lock file another process holds or left behind."""
+    """A ref cannot be written: another process holds its lock file, or left it behind."""
 
 
 class _LooseBackend(pygit2.OdbBackend):
-    """Give libgit2 the loose objects as `LooseObjects` reads them; a broken one is absent."""
+    """Loose objects for libgit2 as `LooseObjects` reads them; a broken one is absent."""
 
     def __init__(self, objects: LooseObjects) -> None:
         super().__init__()
@@ -106,7 +107,7 @@ class _LooseBackend(pygit2.OdbBackend):
         return found[0]
 
     def refresh_cb(self) -> None:
-        """Nothing is remembered."""
+        """Do nothing: nothing is cached."""
 
 
 class Repo:
@@ -143,43 +144,41 @@ class Repo:
         return cls(repository, layout.common_dir)
 
     def close(self) -> None:
-        """Give open packs and files back."""
+        """Close open packs and files."""
         self._repository.free()
 
     def refresh(self) -> None:
-        """Forget all that is remembered of the object store: Git may have pruned it.
-
-        libgit2 goes on to find what its cache or a pack that it has open holds.
-        """
+        """Forget all that is cached of the object store, which Git may have pruned."""
+        # libgit2 would still find what is in its cache, or in a pack that it has open.
         self._repository.free()
         self.trees.forget()
 
     def let_go(self) -> None:
-        """Close packs that are open: those that were removed meanwhile take room till then."""
+        """Close open packs: a removed file takes space on the disk until it is closed."""
         self._repository.free()
 
-    # -- objects ---------------------------------------------------------------------------
-
     def has(self, oid: Oid) -> bool:
-        """Tell whether an object is in the store and can be read."""
+        """Return whether an object is in the store and can be read."""
         if self.loose.is_broken(oid):
             return self.is_packed(oid)
         return bool(self._repository.odb.exists(oid))
 
     def is_loose(self, oid: Oid) -> bool:
-        """Tell whether an object is a file of its own."""
+        """Return whether an object is a file of its own."""
         return os.path.exists(self.loose.path(oid))
 
     def is_packed(self, oid: Oid) -> bool:
-        """Tell whether a pack of this repository has an object, loose or not."""
+        """Return whether a pack of this repository has an object, loose or not."""
         return bool(self._packs().exists(oid))
 
     def _packs(self) -> pygit2.OdbBackendPack:
-        """Return what reads packs alone: libgit2 is never to open a loose file that is broken."""
+        """Return a backend that reads packs only."""
         return pygit2.OdbBackendPack(os.path.join(self._common_dir, "objects"))
 
     def _for_names(self) -> pygit2.Repository:
-        """Return the repository for what has libgit2 itself read commits, one loose or packed."""
+        """Return the repository for functions in which libgit2 itself reads objects."""
+        # libgit2 1.9 never returns from a loose object whose file is cut short, so its reader of
+        # loose objects is replaced by ours.
         repository = pygit2.Repository(
             self._repository.path, RepositoryOpenFlag.NO_SEARCH
         )
@@ -193,7 +192,7 @@ class Repo:
         return repository
 
     def read_blob(self, oid: Oid) -> bytes:
-        """Return a blob's bytes; raise StoreError where it is missing."""
+        """Return a blob's bytes; raise StoreError if it is missing."""
         return self._read(oid, ObjectType.BLOB)
 
     def read_tree(self, oid: Oid) -> bytes:
@@ -219,7 +218,7 @@ class Repo:
         parents: Sequence[Oid],
         message: bytes | None = None,
     ) -> Oid:
-        """Store a commit that differs from another in tree, parents and perhaps message alone."""
+        """Store a commit that differs from another only in tree, parents and perhaps message."""
         old = self._read(oid, ObjectType.COMMIT)
         data = objects.on_tree(old, tree, parents, message)
         return self._write(ObjectType.COMMIT, data)
@@ -229,10 +228,10 @@ class Repo:
         return objects.parse_commit(oid, self._read(oid, ObjectType.COMMIT))
 
     def oldest_unshared(self, tip: Oid) -> int:
-        """Return the oldest committer time among a commit and what its unpushed line stands on.
+        """Return the oldest committer time among a commit and the parents of its unpushed line.
 
-        Unpushed is what no remote-tracking ref reaches. Where nothing was pushed, or a very long
-        line was not, the time of the commit itself.
+        Unpushed is what no remote-tracking ref reaches. If nothing was pushed, or the line is very
+        long, it is the time of the commit itself.
         """
         own = self.commit(tip)
         try:
@@ -303,6 +302,8 @@ class Repo:
         """Return kind and content of an object; libgit2 reads packs, never a loose file."""
         broken: BrokenObjectError | None = None
         try:
+            # Loose first: the newest objects are loose, and libgit2 must not open such a file (see
+            # `objects`).
             found = self.loose.read(oid)
             if found is not None:
                 return found
@@ -318,10 +319,8 @@ class Repo:
         return ObjectType(kind).name.lower(), bytes(data)
 
     def _write(self, kind: ObjectType, data: bytes) -> Oid:
-        """Store an object; a file of it that is broken is written again.
-
-        libgit2 leaves what is there as it is, so the content would be lost without a word.
-        """
+        """Store an object; if its file is broken, it is written again."""
+        # libgit2 does not write an object that exists, so the content would be lost in silence.
         self.loose.remove(objects.oid_of(kind.name.lower(), data))
         try:
             return Oid(str(self._repository.odb.write(kind, data)))
@@ -331,8 +330,6 @@ class Repo:
                 f"could not write to the object store: {detail}",
                 hint="check free space and permissions of the git directory",
             ) from error
-
-    # -- refs ------------------------------------------------------------------------------
 
     def head(self) -> tuple[str | None, Oid | None]:
         """Return the branch that HEAD names (None: detached) and its commit (None: unborn).
@@ -361,7 +358,7 @@ class Repo:
             reference = self._repository.lookup_reference("HEAD")
             found.append((Oid(str(reference.resolve().target)), ""))
             for entry in islice(reference.log(), limit):
-                # libgit2 has None for an entry without words, as `git worktree add` leaves.
+                # libgit2 has None for an entry without a message, which `git worktree add` writes.
                 found.append((Oid(str(entry.oid_new)), entry.message or ""))
                 found.append((Oid(str(entry.oid_old)), ""))
         except (KeyError, ValueError, pygit2.GitError):
@@ -415,7 +412,7 @@ class Repo:
         return frozenset(found | ({head} if head is not None else set()))
 
     def create_ref(self, name: str, oid: Oid) -> None:
-        """Create a ref; raise StaleTipError where it exists already."""
+        """Create a ref; raise StaleTipError if it exists already."""
         try:
             self._repository.references.create(name, oid, force=False)
         except (pygit2.AlreadyExistsError, ValueError) as error:
@@ -425,9 +422,11 @@ class Repo:
         self._drop_reflog(name)
 
     def move_ref(self, name: str, old: Oid, new: Oid) -> None:
-        """Move a ref from one commit to another; raise StaleTipError where it had moved."""
+        """Move a ref from one commit to another; raise StaleTipError if it had moved."""
         try:
             reference = self._repository.references.get(name)
+            # Compare-and-swap in two steps: this look finds what moved before, and `set_target`
+            # compares under the ref's lock with the value that this look read.
             if reference is None or str(reference.target) != old:
                 raise StaleTipError(f"could not move ref {name}: it is not at {old}")
             reference.set_target(new)
@@ -436,7 +435,7 @@ class Repo:
         self._drop_reflog(name)
 
     def force_ref(self, name: str, oid: Oid) -> None:
-        """Set a ref whatever it is at, because what it is at cannot be read."""
+        """Set a ref whose present value cannot be read."""
         try:
             self._discard_unreadable(name)
             self._repository.references.create(name, oid, force=True)
@@ -455,11 +454,9 @@ class Repo:
         self._drop_reflog(name)
 
     def broken_refs(self) -> list[str]:
-        """Return our refs whose files cannot be read, sorted.
-
-        libgit2 leaves them out of its list (`refdb_fs_backend__iterator_next`, 1.9), or lists what
-        `packed-refs` has for them, and fails on each of them later.
-        """
+        """Return our refs whose files cannot be read, sorted."""
+        # libgit2 leaves them out of its list (`refdb_fs_backend__iterator_next`, 1.9), or lists
+        # what `packed-refs` has for them, and fails on each of them later.
         found: list[str] = []
         for directory, _, names in os.walk(os.path.join(self._common_dir, REF_PREFIX)):
             below = os.path.relpath(directory, self._common_dir)
@@ -485,16 +482,15 @@ class Repo:
                 os.unlink(os.path.join(self._common_dir, name))
 
     def _drop_reflog(self, name: str) -> None:
-        """Take back the reflog that `core.logAllRefUpdates=always` has libgit2 write."""
+        """Delete the reflog that libgit2 writes with `core.logAllRefUpdates=always`."""
+        # Git's gc keeps what a reflog names for 90 days (git-gc(1)): purged contents would stay.
         log = os.path.join(self._common_dir, "logs", name)
         with contextlib.suppress(OSError):
             os.unlink(log)
             os.removedirs(os.path.dirname(log))
 
-    # -- what the user configured ----------------------------------------------------------
-
     def path_is_ignored(self, path: str) -> bool:
-        """Tell what Git's ignore rules say of exactly this path."""
+        """Return whether Git's ignore rules exclude exactly this path."""
         return bool(self._repository.path_is_ignored(path))
 
     def config_values(self, section: str) -> dict[str, list[str]]:
@@ -565,6 +561,7 @@ def _ref_error(name: str, error: Exception) -> StoreError:
             f"could not write ref {name}: {text}",
             hint="check free space and permissions of the git directory",
         )
+    # libgit2 has one error class for all of these, so its message must tell them apart.
     if "lock" in text:
         return RefLockedError(
             f"could not write ref {name}: {text}",
@@ -576,10 +573,9 @@ def _ref_error(name: str, error: Exception) -> StoreError:
 
 
 def _unread(what: str, error: Exception) -> StoreError:
-    """Return what to raise where refs cannot be read; one broken line hides all of them.
-
-    The lines are the user's too, so nobody but the user removes one.
-    """
+    """Return the error for refs that cannot be read."""
+    # One broken line of packed-refs hides all refs, from Git too. The file has the user's branches,
+    # so only the user changes it.
     text = str(error)
     hint = (
         "keep a copy of packed-refs in the git directory, then remove its broken lines"

@@ -1,6 +1,6 @@
-"""The rows of agent programs' sessions as values: whatever keeps them, these go in and come out.
+"""The rows of agent programs' sessions as values, for every session store.
 
-Invariant: frozen, and without a database: a store that is none of ours needs no SQLite.
+Nothing here imports a database, because a store of the program's own needs no SQLite.
 """
 
 import json
@@ -18,10 +18,10 @@ _DIGEST_BYTES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SagaTurn:
-    """Hold one turn of an agent program.
+    """One turn of an agent program.
 
-    `owner` names the process that runs it; `lease_ns` is until when one that is told of by hooks
-    is believed to be alive, None where a lock tells that.
+    `owner` names the process that runs it. `lease_ns` is the time until which a turn that hooks
+    report counts as alive; None if a lock shows that.
     """
 
     session: str
@@ -39,14 +39,13 @@ class SagaTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SagaCall:
-    """Hold one tool call of a turn.
+    """One tool call of a turn.
 
-    `intent` (JSON: arguments, capture, observation, revision) is there before the tool runs;
-    `outcome` is None until it has. `inverse` (JSON) and `undo` (`none`, `planned`, `running`,
-    `done`, `failed`, `in_doubt`, `skipped`, and by a person's word `resolved` or `kept`) belong to
-    what takes it back; `key` is the same in every attempt. `op` is the undo that settled it. The
-    class `undeclared` is a word of its own here. The outcome is `held` of a call that waits to be
-    sent, `dropped` of one that was dropped instead.
+    `intent` (JSON: arguments, capture, observation, revision) is stored before the tool runs;
+    `outcome` is None until it has run, `held` while the call waits to be sent, `dropped` if it was
+    dropped instead. `inverse` (JSON) reverses it; `undo` is `none`, `planned`, `running`, `done`,
+    `failed`, `in_doubt`, `skipped`, or, decided by a person, `resolved` or `kept`. `key` is the
+    same in every attempt. `op` is the undo that settled it.
     """
 
     session: str
@@ -74,7 +73,7 @@ class SagaCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SagaOp:
-    """Hold one undo of effects.
+    """One undo of effects.
 
     `status` is `submitted` while it waits for an engine, `applying` until it has a report, `done`.
     """
@@ -93,7 +92,7 @@ class SagaOp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SagaEntry:
-    """Hold what happened, to be added to the log."""
+    """An entry to be added to the log."""
 
     session: str
     turn: str | None
@@ -105,7 +104,7 @@ class SagaEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SagaLogRow:
-    """Hold one row of the log."""
+    """One row of the log."""
 
     seq: int
     session: str
@@ -119,7 +118,7 @@ class SagaLogRow:
 
 @dataclass(frozen=True, slots=True)
 class CallName:
-    """Name one call."""
+    """The name of one call."""
 
     session: str
     turn: str
@@ -128,7 +127,7 @@ class CallName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEvent:
-    """Hold an event to be added.
+    """An event to be added.
 
     `delta` are values as JSON texts, None for an absent key; `artifacts` are blobs that become the
     newest version of their names, None for an absent one.
@@ -147,7 +146,7 @@ class NewEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEvent:
-    """Hold one event of a session; `body` is JSON, `text` what people and models read."""
+    """One event of a session; `body` is JSON, `text` what people and models read."""
 
     session: str
     seq: int
@@ -161,7 +160,7 @@ class SessionEvent:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Say that an undo, itself event `seq`, hid events from `first` to `last`, and itself.
+    """The mark that an undo, itself event `seq`, hid events from `first` to `last`, and itself.
 
     `last` is None where it hid everything up to itself.
     """
@@ -173,7 +172,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Hold one version of an artifact; without a blob the artifact is absent."""
+    """One version of an artifact; without a blob the artifact is absent."""
 
     number: int
     oid: Oid | None
@@ -181,11 +180,11 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """Hold a call that waits to be sent.
+    """A call that waits to be sent.
 
     `state`: `held` until its turn has committed, then `due` from `due_ns` on, `sending` while
-    `owner` has it until `lease_ns`, then `sent`, `failed` or `in_doubt`; `dropped` if it was taken
-    back before anybody began to send it.
+    `owner` has it until `lease_ns`, then `sent`, `failed` or `in_doubt`; `dropped` if it was
+    undone before anybody began to send it.
     """
 
     session: str
@@ -201,7 +200,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Say that a call was begun, its tool and arguments being what `digest` stands for.
+    """A call that was begun; `digest` is that of its tool and arguments.
 
     A store keeps with it the number of the session's newest event at that time.
     """
@@ -218,6 +217,8 @@ SagaRow: TypeAlias = SagaTurn | SagaCall | SagaOp | SagaEntry | NewEvent | Effec
 def digest_of(before: str, seq: int, note: SagaEntry) -> str:
     """Return the digest of a row of the log, over itself and the digest of the row before."""
     parts = [before, seq, note.session, note.turn, note.call, note.kind, note.ts_ns]
+    # Canonical JSON: every process, and an auditor without our code, gets the same bytes and so the
+    # same digest.
     text = json.dumps([*parts, note.body], ensure_ascii=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
