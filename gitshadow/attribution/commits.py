@@ -1,12 +1,6 @@
 """Read from a commit which agents it names, and recognize a commit while its hooks run.
 
-An author or co-author can be set by anybody, and Aider first commits the user's own changes under
-its own committer name (`--dirty-commits`). So a named agent is noted and never decides who wrote
-a line. Hook managers stash uncommitted changes, run formatters and restore the changes (pre-commit
-4.7, staged_files_only.py), partly before our own hook is called. So git's processes are looked at
-where a write could otherwise be attributed to a session.
-Invariant: no write is attributed because of a named agent. /proc is only read, and a process is
-identified by pid and start time.
+A named agent is noted and never decides who wrote a line.
 """
 
 import os
@@ -19,6 +13,8 @@ from gitshadow.model import PathChange
 
 _TRAILER = re.compile(rb"^co-authored-by:([^\n]*)$", re.IGNORECASE | re.MULTILINE)
 _MAIL = re.compile(rb"<([^<>]*)>\s*$")
+# Anybody can set an author or co-author, and Aider first commits the user's own changes under its
+# own committer name (`--dirty-commits`). So no write is attributed because of these names.
 _MAILS: Mapping[bytes, str] = {
     b"aider@aider.chat": "aider",
     b"copilot@users.noreply.github.com": "copilot",
@@ -84,6 +80,9 @@ def hooks_at(root: str, proc: str = "/proc") -> ProcessId | None:
 
     A person who writes the message in an editor is no hook.
     """
+    # Hook managers stash uncommitted changes, run formatters and restore the changes (pre-commit
+    # 4.7, staged_files_only.py), partly before our own hook is called. Those writes are nobody's,
+    # and git's processes are the only sign of them.
     found = list(relations(proc))
     commits = {
         one.id.pid
@@ -121,6 +120,8 @@ def _is_hook(words: Sequence[bytes]) -> bool:
     """Return whether a child of git is a hook, not an editor, a signer or one of git's helpers."""
     if not words or os.path.basename(words[0]) == b"git":
         return False
+    # A signing program has any name, or that of a shell if it is a wrapper, so it is recognized by
+    # the words with which git calls it.
     if any(pair in _SIGNING for pair in pairwise(words)):
         return False
     return not words[-1].endswith(_MESSAGE_FILE)

@@ -1,9 +1,7 @@
 """Read a hook's delivery: agent, ancestors and payload, then duration and paths of its event.
 
 A delivery comes as the body of a request to the daemon or as a file in the spool. Both become the
-same value. Codex writes the duration of a call only into its transcript, so the end of that file is
-read for this one number.
-Invariant: any bytes give a value. Links are looked at, and only a transcript is opened.
+same value, and any bytes give one. Only an agent's transcript is opened.
 """
 
 import json
@@ -22,8 +20,10 @@ from gitshadow.model import PATHLESS_WRITERS, RepoPath, ToolClass
 from gitshadow.store import refs
 from gitshadow.store.layout import discover
 
+# The spool is a directory that the user can write, so a file in it can be anything.
 MAX_SPOOL_BYTES = 64 * 1024 * 1024
 _MAX_PIDS = 64
+# A transcript can be large; the wanted line is among its last ones.
 _MAX_TRANSCRIPT_BYTES = 1024 * 1024
 _SECOND_NS = 1_000_000_000
 _DAY_NS = 86_400 * _SECOND_NS
@@ -82,7 +82,7 @@ def format_body(delivery: HookDelivery) -> bytes:
     if delivery.own is not None:
         fields.append(("own", _pair(delivery.own)))
     fields += [("env", f"{name}={value}") for name, value in delivery.env.items()]
-    # A value of two lines would forge a field, or end the header.
+    # A value with a line end would forge a field, or end the header.
     lines = [f"{name}: {value}" for name, value in fields if "\n" not in value]
     return os.fsencode("\n".join(lines)) + b"\n\n" + delivery.payload
 
@@ -98,6 +98,8 @@ def parse_spool(path: str) -> HookDelivery | None:
     """
     try:
         with open(path, "rb") as handle:
+            # The hook program renames the file to its name, which sets its ctime: the time of the
+            # event in the clock of the file system, however late the spool is read.
             at_ns = os.fstat(handle.fileno()).st_ctime_ns
             raw = handle.read(MAX_SPOOL_BYTES + 1)
         found = json.loads(raw.decode("utf-8", "surrogateescape"), strict=False)
@@ -234,10 +236,8 @@ def _is_nested(path: RepoPath, top: bytes) -> bool:
 
 
 def _spellings(path: bytes, cwd: bytes | None, root: bytes) -> tuple[bytes, ...]:
-    """Return where a named path leads: links in its parents followed, then in its name too.
-
-    The tool follows the link and writes its target, while another one may replace the link.
-    """
+    """Return where a named path leads: links in its parents followed, then in its name too."""
+    # Both, because some tools write to the target of a link, and others replace the link.
     plain = payload_paths.absolute(_unquoted(path), cwd, root)
     head, name = os.path.split(plain)
     behind = os.path.join(os.path.realpath(head), name)
@@ -256,6 +256,7 @@ def _unquoted(path: bytes) -> bytes:
 
 def timed(event: HookEvent) -> HookEvent:
     """Return an event of a call's end with the duration that the agent's transcript has for it."""
+    # Codex writes the duration of a call only into its transcript (0.169).
     if event.agent != "codex" or event.tool_class is not ToolClass.SHELL:
         return event
     if event.phase is not HookPhase.AFTER or event.duration_ns is not None:
@@ -292,6 +293,8 @@ def _ran_ns(line: bytes, call_id: str) -> int | None:
 
 def _newest_lines(path: str) -> list[bytes]:
     """Return the last lines of a file that this user owns; none if it cannot be read."""
+    # The payload names this path, and a payload can be forged: only a regular file of the same user
+    # is read, without following a link.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags)

@@ -2,8 +2,7 @@
 
 The hook intake asks `delivery.reach` what an event is about, and captures or waits accordingly.
 Then it stamps the time and calls `apply` (before events), or stamps, applies and captures (all
-others).
-Invariant: an event that comes late carries its own time and changes nothing that came after.
+others). An event that comes late has its own time and changes nothing that came after it.
 """
 
 from collections.abc import Mapping
@@ -33,11 +32,9 @@ _OPENING = (
     HookPhase.BEFORE,
     HookPhase.SUBAGENT_START,
 )
+# Programs start their hooks late, so a tool may have begun earlier than its duration says. Half a
+# second is safe: nobody saves a file and answers a question in another window within it.
 EARLY_NS = 500_000_000
-"""How much earlier a tool may have begun than its duration says: programs start their hooks late.
-
-Nobody saves a file and answers a prompt in another window within it.
-"""
 
 _LONGEST_START_NS = 10_000_000_000
 """How long a hook program may take to start; an older process is no program for one event."""
@@ -117,12 +114,11 @@ def apply(db: Db, event: HookEvent, at_ns: int, place: EventSource) -> Intake:
 def begin_at_writes(db: Db, session: str, call_id: str) -> Doubt | None:
     """Let the window of a call that names its paths begin shortly before it wrote them.
 
-    Its tool writes each path at once and at its end: what was written to a path earlier is
-    somebody else's, who waited with it for a permission.
-
     Returns:
         The rows that have to be judged again, None if the window did not change.
     """
+    # A file tool writes each path at once and at its end. An earlier write to the path is somebody
+    # else's, made while the agent waited for a permission.
     call = turns.get_call(db, session, call_id)
     if call is None or call.began_ns is not None or call.closed_ns is None:
         return None
@@ -188,8 +184,6 @@ class _Intake:
             return self._end_session(session, done)
         return done
 
-    # Sessions
-
     def _see(self) -> Session:
         event = self._event
         parent: Session | None = None
@@ -222,10 +216,9 @@ class _Intake:
         return lifecycle.see_session(self._db, who, self._at_ns, may_open=may_open)
 
     def _process(self, native: str) -> ProcessId | None:
-        """Return the agent's process; the one known already where it was an ancestor.
-
-        It may be dead by now, where the event comes late: nobody else is the agent then.
-        """
+        """Return the agent's process; the known one if it was an ancestor of the hook."""
+        # Also if it is dead by now, because the event comes late: else the session would be bound
+        # to a living ancestor, and its window would never close.
         known = sessions.find_native(self._db, self._event.agent, native)
         if (
             known is not None
@@ -240,7 +233,7 @@ class _Intake:
         return agent_process(self._event.agent, self._place.pids, self._place.env)
 
     def _bind_child(self, session: Session) -> None:
-        """Put a session that the call has started below this one, where nothing did so far."""
+        """Set this session as the parent of one that the call started, unless it has one."""
         native = self._event.child_session
         if native is None:
             return
@@ -251,13 +244,12 @@ class _Intake:
             sessions.put(self._db, replace(child, parent=session.id))
 
     def _end_session(self, session: Session, done: Intake) -> Intake:
+        # A late end must not close a session that went on after it.
         if session.ended_ns is not None or (session.last_seen_ns or 0) > self._at_ns:
             return done
         reason = self._event.reason or self._event.phase.value.replace("_", " ")
         lifecycle.end_session(self._db, session, self._at_ns, reason)
         return replace(done, ended_turn=True, ended_session=True)
-
-    # Turns
 
     def _turn(self, session: Session) -> str | None:
         may_open = self._event.phase in _OPENING and session.ended_ns is None
@@ -283,7 +275,7 @@ class _Intake:
         if above is None or not self._is_of_parent(session, above):
             known = turns.list_turns(self._db, session.id)
             own = [one for one in known if one.started_ns <= self._at_ns]
-            # What was started in a turn works for it, also after that turn has ended.
+            # A subagent works for the turn that started it, also in the background after its end.
             is_at_work = bool(own) and own[-1].ended_ns is None
             if is_at_work and event.phase is not HookPhase.SUBAGENT_START:
                 return own[-1].id
@@ -318,8 +310,6 @@ class _Intake:
         )
         return replace(done, turn=ended.id, ended_turn=True)
 
-    # Calls
-
     def _open(self, session: Session, done: Intake) -> Intake:
         turn = self._turn(session)
         done = replace(done, turn=turn)
@@ -344,7 +334,8 @@ class _Intake:
         if not _may_close(call, self._at_ns):
             if call.closed_ns is None or call.outcome != outcome:
                 return done
-            # The first delivery may have failed after it closed the call.
+            # The first delivery may have failed after it closed the call, before rows were judged
+            # again: without the doubt they would keep their wrong author.
             return replace(done, doubt=Doubt(call, call.opened_ns, call.closed_ns))
         end_ns = max(self._at_ns, call.opened_ns)
         closed = replace(
@@ -365,7 +356,8 @@ class _Intake:
         ran_ns = self._event.duration_ns
         if ran_ns is None or (ran_ns == 0 and not call.paths):
             return None
-        if call.began_ns is not None:  # its write was reported before its end
+        # Cursor reports the write before the end, whose hooks may take longer than the tool.
+        if call.began_ns is not None:
             return call.began_ns
         began_ns = self._over_ns() - ran_ns - EARLY_NS
         return began_ns if began_ns > call.opened_ns else None
@@ -374,6 +366,8 @@ class _Intake:
         """Return when a tool was over whose end is reported: when its hook was started."""
         if self._place.own is None:
             return self._at_ns
+        # On a busy machine a hook program gets to work long after the tool has ended; its start is
+        # nearer to that end.
         hooked_ns = started_ns(self._place.own)
         is_near = 0 <= self._at_ns - hooked_ns <= _LONGEST_START_NS
         return hooked_ns if is_near else self._at_ns
@@ -402,10 +396,8 @@ class _Intake:
         )
 
     def _reported_again(self, session: Session) -> Call | None:
-        """Return the call whose write an end without a call id reports once more.
-
-        Cursor tells of an edited file beside the end of the call that edited it.
-        """
+        """Return the call whose write an end without a call id reports once more."""
+        # Cursor reports an edited file in addition to the end of the call that edited it.
         ran_ns = self._event.duration_ns
         if not self._event.call_derived or ran_ns is None or not self._reach.paths:
             return None
@@ -415,10 +407,9 @@ class _Intake:
         return next((one for one in mine[::-1] if named <= set(one.paths)), None)
 
     def _note_write(self, call: Call) -> None:
-        """Store when a call that has not ended wrote: its end comes after the hooks of this report.
-
-        They may take longer than the tool, so that its duration would end before the write.
-        """
+        """Store when a call that has not ended wrote."""
+        # Its end is reported after the hooks of this report. They may take longer than the tool,
+        # and then its duration, counted back from the end, would not reach the write.
         if call.closed_ns is None and call.began_ns is None:
             began_ns = self._over_ns() - (self._event.duration_ns or 0)
             began_ns = max(call.opened_ns, began_ns)
@@ -434,13 +425,15 @@ class _Intake:
         outcome: str | None,
     ) -> Call:
         event = self._event
-        # A tool that writes what it names, all of it elsewhere, claims nothing here.
+        # A tool that names only paths outside the worktree must not claim other writes in it.
         elsewhere = bool(event.paths) and not self._reach.paths
         kind = event.tool_class
         if elsewhere and kind is not ToolClass.SHELL:
             kind = ToolClass.WRITE
         elif event.awaited and all(self._is_below(session, n) for n in event.awaited):
-            kind = ToolClass.AGENT  # its subagents write, and have windows of their own
+            # Its subagents write, and have windows of their own: two open windows would make each
+            # of their writes ambiguous.
+            kind = ToolClass.AGENT
         call = Call(
             id=call_id,
             session=session.id,
@@ -469,7 +462,7 @@ class _Intake:
         return max(session.ended_ns, self._at_ns)
 
     def _end_calls_before(self, session: Session) -> None:
-        """End what is open where the agent runs one tool at a time."""
+        """End the open calls of an agent that runs one tool at a time."""
         sequential = registry.traits(self._event.agent).sequential
         if sequential or self._event.call_derived:
             lifecycle.expire_calls(
@@ -483,7 +476,7 @@ class _Intake:
     def _free_call(self, session: Session) -> str | None:
         """Return the id for a new call; None for a call that is known already.
 
-        A derived id comes again when the agent does the same thing twice: it gets a number.
+        A derived id is repeated if the agent does the same thing twice; then it gets a number.
         """
         wanted = self._event.call_id or ""
         found, number = wanted, 2
@@ -518,11 +511,10 @@ class _Intake:
 
 
 def _may_close(call: Call, at_ns: int) -> bool:
-    """Return whether a hook's word changes the end of a call.
-
-    A call that ended by itself may end earlier than that; later only where all that was known
-    was that its process could not be found, or that another call began.
-    """
+    """Return whether a hook's word changes the end of a call."""
+    # A report may only shorten a window that expired: what came after it has been attributed to
+    # others. It may lengthen one that ended because the process was not found, or because another
+    # call began.
     if call.closed_ns is None:
         return True
     if call.outcome is not None and call.outcome not in lifecycle.EXPIRIES:

@@ -1,7 +1,7 @@
 """The attribution ladder: from one observed write to whoever wrote it.
 
-Invariant: pure, and a claim names a session only where a window, an open turn, a declared
-session or a living process speaks for it. A gap is acceptable, a wrong author is not.
+Pure. A claim names a session only if a window, an open turn, a declared session or a living process
+is evidence for it. A gap is acceptable, a wrong author is not.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,6 +36,7 @@ _WEAK_REASON = (
 )
 _WAITING_REASON = "a tool call was open, but no process of its agent ran at that time"
 UNKNOWN_REASON = "no tool call, turn or process was active"
+# Rows keep their reasons for ever, so the words of version 0.1.0 must still be understood.
 _FORMER_BY_TIME_ONLY = "by time only"
 _FORMER_REASONS: Mapping[str, str] = {
     "windows of several sessions were open": _SEVERAL_WINDOWS,
@@ -44,16 +45,16 @@ _FORMER_REASONS: Mapping[str, str] = {
     "open turn, but every writing tool of this agent opens a window": _WEAK_REASON,
     "no window, turn or process speaks for anybody": UNKNOWN_REASON,
 }
-"""Reasons as version 0.1.0 stored them, with those that it would store now."""
+"""Reasons as version 0.1.0 stored them, with the ones that it would store now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Store who wrote; the engine turns it into an `Attribution`.
+    """Who wrote, before it becomes an `Attribution`.
 
-    `session` is None where nobody is named: the engine puts the write into the rotating session
-    of its actor. `candidates` are session ids, sorted, filled only when ambiguous. `agent` is
-    that of the session, where the scene knows it.
+    `session` is None if nobody is named: the write then goes into the current session of its
+    actor. `candidates` are session ids, sorted, filled only when ambiguous. `agent` is that of the
+    session, if the scene knows it.
     """
 
     actor: Actor
@@ -101,9 +102,13 @@ def attribute(evidence: Evidence, scene: Scene) -> Claim:
         if named:
             return _by_name(named, found.sure, evidence, scene)
         return _by_time(found, evidence, scene)
+    # Before turns and processes: what is found at a start may have been written at any time since
+    # the stop, and what runs now is no evidence for that.
     if evidence.offline:
         return _nobody(OFFLINE_REASON)
     claim = _without_window(evidence, scene)
+    # Last, because a deletion is noticed late, and a window that ended before it is weaker than any
+    # other evidence.
     if found.others and claim.confidence is Confidence.UNKNOWN:
         return _by_interval(found, scene)
     if evidence.waiting and claim.reason in (_WEAK_REASON, UNKNOWN_REASON):
@@ -112,19 +117,17 @@ def attribute(evidence: Evidence, scene: Scene) -> Claim:
 
 
 def rests_on_time(claim: Claim) -> bool:
-    """Return whether a claim names a window, or several, for no better reason than its time.
-
-    Whoever holds the path open decides then.
-    """
+    """Return whether a claim names a window, or several, for no better reason than its time."""
+    # Only then is /proc searched for who holds the path open: it takes milliseconds, and a claim by
+    # name would not change.
     return claim.by_time_only or claim.reason in (_SEVERAL_WINDOWS, _SEVERAL_NAMES)
 
 
 def rests_on_windows(who: Attribution) -> bool:
-    """Return whether a stored claim says no more than which windows and turns were open.
-
-    It is another one where a window turns out to have been open at another time. What an editor,
-    a process or the hooks of a commit spoke for stays.
-    """
+    """Return whether a stored claim says no more than which windows and turns were open."""
+    # Such a claim is made again if a window turns out to have been open at another time. The
+    # evidence of an editor, a process or the hooks of a commit is gone by then, so those claims
+    # stay.
     reason = _FORMER_REASONS.get(who.reason, who.reason)
     if who.confidence is Confidence.UNKNOWN:
         return reason == UNKNOWN_REASON
@@ -149,7 +152,8 @@ def _windows_at(evidence: Evidence, scene: Scene) -> _Found:
     inner = tuple(call for call in at if not is_around(call, at, scene))
     mine = _sessions(inner)
     others = (c for c in met if c.session not in mine and not is_around(c, at, scene))
-    if evidence.exact:  # what was nested in a window of now is over
+    if evidence.exact:
+        # A window that was nested in an open one has ended before this write.
         others = (c for c in others if not _is_nested(c, inner, scene))
     return _Found(inner, () if evidence.exact and not inner else tuple(others), sure)
 
@@ -165,6 +169,8 @@ def _by_name(
     """Apply rung 1: the hook of an open window names the path."""
     sessions = _sessions(named)
     if len(sessions) > 1:
+        # Two sessions may edit one file at once. A descriptor that one of them has open is better
+        # evidence than a guess by who came last.
         held = _held_by(named, evidence)
         if held is None:
             return _ambiguous(sessions, _SEVERAL_NAMES)
@@ -186,6 +192,8 @@ def _by_time(found: _Found, evidence: Evidence, scene: Scene) -> Claim:
     held = _held_by((*found.calls, *found.others), evidence)
     if held is not None:
         return _claim(held, scene, Confidence.HIGH, _holder_reason(evidence))
+    # Time alone must not name an agent while something shows another writer: an undo would then
+    # remove a person's work.
     against = _somebody_else(evidence)
     if against is not None:
         return _ambiguous(_with_holder(found.sessions, evidence), against)
@@ -197,13 +205,11 @@ def _by_time(found: _Found, evidence: Evidence, scene: Scene) -> Claim:
 
 
 def _by_interval(found: _Found, scene: Scene) -> Claim:
-    """Name the only session with a window in the interval of a deletion that outlasts it.
-
-    The path may as well have been deleted after the window: no better than `low`.
-    """
+    """Name the only session with a window in the interval in which a path was deleted."""
     if len(found.sessions) > 1:
         return _ambiguous(found.sessions, _SEVERAL_WINDOWS)
     reason = f"deleted after its tool call began ({BY_TIME_ONLY})"
+    # The path may as well have been deleted after the window: no better than low.
     newest = _newest(found.others)
     return _claim(newest, scene, Confidence.LOW, reason, by_time=True)
 
@@ -265,8 +271,11 @@ def _without_window(evidence: Evidence, scene: Scene) -> Claim:
         return _by_process(holder, _holder_reason(evidence), scene)
     if evidence.editor:
         return _person(scene.human, "an editor saved the file")
+    # An agent whose hooks report every writing tool had no window open, so its turn is weak
+    # evidence, left for `_weak`.
     open_ended = _by_root((t for t in scene.turns if not t.covers_all), scene)
     if scene.human is not None:
+        # Both may write without a window, and nothing tells them apart.
         return _beside_a_person(scene.human, open_ended)
     if open_ended:
         return _by_turn(open_ended, scene)
@@ -308,6 +317,8 @@ def _weak(scene: Scene) -> Claim:
         return _by_process(hint, reason, scene)
     for turn in turns.values():
         return _turn_claim(turn, scene, Confidence.LOW, _WEAK_REASON)
+    # An agent without hooks leaves only its process. Any window shows that hooks report here, and
+    # then the process is no evidence.
     if scene.alone is not None and not scene.windows:
         return _by_process(scene.alone, _alone_reason(scene.alone), scene)
     return _nobody(UNKNOWN_REASON)
@@ -340,9 +351,11 @@ def _by_process(hint: ProcessHint, reason: str, scene: Scene) -> Claim:
 def _by_root(turns: Iterable[OpenTurn], scene: Scene) -> dict[str, OpenTurn]:
     """Return one open turn for each family of sessions.
 
-    A session and its subagents are one party. Where hooks cover all tools the topmost speaks for
-    all; elsewhere the innermost, which somebody declared inside the other.
+    A session and its subagents are one party.
     """
+    # Where hooks report all tools, the write came without one, and only the topmost turn is sure to
+    # be open. Elsewhere the innermost one was declared inside the other, and is nearer to the
+    # write.
     found: dict[str, OpenTurn] = {}
     for turn in turns:
         root = scene.root(turn.session)

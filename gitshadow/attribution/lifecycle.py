@@ -1,13 +1,9 @@
 """Begin and end sessions, turns and calls: as hooks report it, or as it shows without a report.
 
 An agent that dies ends no session, and some agents never report the end of a tool. So a session
-also ends with its process, and a call also ends when the only file that it names was written: a
-person may edit that file a moment later. Functions that take a `Db` run inside `db.write()` of
-their caller, except `close_gone` and `close_written`. Times are stored as they come, starts in
-whole microseconds, because the refs store microseconds.
-Invariant: rows are right even if a payload comes late, twice or not at all. A session ends without
-a hook only if its process is provably gone, or if nothing was heard of it for ten minutes and its
-process is unknown or its agent reports no ends.
+also ends with its process, and a call also ends when the only file that it names was written.
+Functions that take a `Db` run inside `db.write()` of their caller, except `close_gone` and
+`close_written`. Rows are right even if a payload comes late, twice or not at all.
 """
 
 import hashlib
@@ -47,6 +43,8 @@ _HEX, _MOST_HEX = 6, 12
 _SAME_PROMPT_NS = 2_000_000_000
 IDLE_NS = 8 * 3_600 * 1_000_000_000
 _DAY_NS = 24 * 3_600 * 1_000_000_000
+# Open calls of a session expire if nothing was heard of it for ten minutes and its process is
+# unknown, or its agent never reports ends: they would claim all later writes of the user.
 SILENCE_NS = 600 * 1_000_000_000
 WATCHED_NS = 1_000_000_000
 """A process that was seen this shortly before it was missed has died just now."""
@@ -79,6 +77,7 @@ def see_session(db: Db, who: Who, at_ns: int, *, may_open: bool) -> Session:
         sessions.put(db, fresh)
         return fresh
     seen = _touched(known, who, at_ns)
+    # A late payload from the spool must not open a session again that has ended since.
     if known.ended_ns is not None and may_open and at_ns > known.ended_ns:
         seen = replace(seen, ended_ns=None, end_reason=None)
     if seen != known:
@@ -104,6 +103,7 @@ def end_session(db: Db, session: Session, at_ns: int, reason: str) -> list[str]:
 
 
 def _new_session(db: Db, who: Who, at_ns: int) -> Session:
+    # The refs store microseconds; a start with nanoseconds would differ after a rebuild from them.
     started_ns = micro(at_ns)
     name = fresh_id(db, who.agent, who.native_id, started_ns)
     return _touched(
@@ -141,6 +141,8 @@ def fresh_id(db: Db, agent: str, native: str, day_ns: int) -> str:
 
 def _open_children(db: Db, session: Session) -> list[Session]:
     """Return the open sessions below one, innermost first; none with a process of its own."""
+    # A subagent with a process of its own ends with that one; one in the parent's process cannot
+    # live longer than it.
     process = (session.pid, session.pid_started)
     live = [
         one
@@ -175,6 +177,7 @@ def begin_turn(
         return again
     end_turn(db, session_id, at_ns)
     expire_calls(db, session_id, at_ns, ENDED_BY_PROMPT)
+    # A late prompt began before turns that are known: its turn ends where the next one began.
     later = [turn.started_ns for turn in all_turns if turn.started_ns > started_ns]
     ordinal = 1 + max((turn.ordinal for turn in all_turns), default=0)
     taken = {turn.id for turn in all_turns}
@@ -330,10 +333,8 @@ def expire_calls(
 
 
 def is_current(last: Session, now_ns: int) -> bool:
-    """Return whether the last personal session still takes the writes that are noticed now.
-
-    Time that seems to run backwards (writes found late) never opens a new one.
-    """
+    """Return whether the last personal session still takes the writes that are noticed now."""
+    # Only forward: writes that are found late have earlier times, and must not open a new session.
     if last.ended_ns is not None:
         return False
     seen_ns = max(last.started_ns, last.last_seen_ns or 0)
@@ -392,6 +393,8 @@ def close_gone(
     known = {one for one in map(_process_of, live) if one is not None}
     dead = {one for one in known if not is_alive(one)}
     seen = {} if alive is None else alive
+    # Remembered from look to look: nobody reports when a process dies, so the last sight of it
+    # bounds what it can have written.
     seen |= dict.fromkeys(known - dead, now_ns)
     gone = [one for one in live if _process_of(one) in dead]
     silent = [one for one in live if _is_silent(one, now_ns)]
@@ -402,6 +405,8 @@ def close_gone(
     with db.write():
         for session in gone:
             end_ns, named_ns = _last_ns(session, now_ns, seen)
+            # Calls that name paths first, with their longer limit; `end_session` then closes all
+            # others at the time when the process was last seen.
             expire_calls(db, session.id, named_ns, PROCESS_GONE, _names_paths)
             ended += end_session(db, session, end_ns, PROCESS_GONE)
         for session in spoken_for:
@@ -415,11 +420,10 @@ def close_gone(
 def _last_ns(
     session: Session, now_ns: int, seen: dict[ProcessId, int]
 ) -> tuple[int, int]:
-    """Return until when a dead process may have worked, and until when at paths that it named.
-
-    Nobody knows when it died. What was written after it was last seen may be somebody else's: only
-    at a path that its open call names is the write its own, if it was seen a moment ago.
-    """
+    """Return until when a dead process may have worked, and until when at paths that it named."""
+    # Nobody knows when it died. What was written after it was last seen may be a person's, right
+    # after the kill. Only at a path that its open call names is the write its own, if it was seen a
+    # moment ago.
     process = _process_of(session)
     seen_ns = 0 if process is None else seen.get(process, 0)
     last_ns = min(now_ns, max(seen_ns, session.last_seen_ns or now_ns))
@@ -438,7 +442,7 @@ def _process_of(session: Session) -> ProcessId | None:
 
 
 def _is_spoken_for(guessed: Session, live: list[Session]) -> bool:
-    """Return whether a hook reported a session of the process that a session was guessed for."""
+    """Return whether a hook reported a session for the process of a guessed one."""
     process = (guessed.pid, guessed.pid_started)
     return any(
         (one.pid, one.pid_started) == process for one in live if not is_guessed(one)
@@ -464,6 +468,8 @@ def close_written(db: Db, writes: Iterable[tuple[int, Attribution]]) -> int:
     Raises:
         JournalError: the journal could not be written.
     """
+    # A call of an agent that never reports ends would stay open, and claim what a person writes to
+    # the same file a moment later.
     spent = [
         (at_ns, call) for at_ns, who in writes for call in _calls_ended_by(db, who)
     ]

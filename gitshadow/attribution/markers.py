@@ -1,12 +1,7 @@
 """Read from variables and program names which agent runs a process, and whose session it is in.
 
 Variables are inherited, by agents inside agents too. So they show that an agent is among the
-ancestors, but not that it is the nearest one. `owners` ranks variables and ancestry together: the
-nearest ancestor without the variable gave it, and a variable that the agents in between also have
-comes from an outer agent and loses to a nearer process.
-Invariant: pure. Names are matched whole: a word somewhere in the arguments is no evidence, and a
-name that has other common uses is not enough. If several claims may be the nearest one, all of them
-are returned.
+ancestors, but not that it is the nearest one. `owners` ranks variables and ancestry together. Pure.
 """
 
 import math
@@ -158,6 +153,8 @@ _PROGRAMS: Mapping[str, str] = {
     "pi": "pi",
     "cline": "cline",
 }
+# Editors in which an agent may live and a person may type, and names that several programs have:
+# one of them alone names no agent.
 _UNSURE = frozenset(
     (
         *("agent", "code", "Code", "code-oss", "codium", "cursor", "Cursor"),
@@ -169,6 +166,8 @@ _UNSURE = frozenset(
     )
 )
 _INTERPRETERS = frozenset({"node", "bun", "deno", "nodejs"})
+# What a process gives its children is nearer to them than the process itself, and farther than the
+# next process below it.
 _GIVEN = 0.5
 
 
@@ -207,6 +206,7 @@ def detect(env: Mapping[str, str], nearest: str | None = None) -> AgentMark | No
         None when no variable names a known agent.
     """
     session = env.get(SESSION_VARIABLE)
+    # A declaration of the user's is stronger than any trace that an agent leaves.
     declared = env.get(AGENT_VARIABLE) or ("generic" if session else None)
     agent = declared or _by_slug(env.get("AI_AGENT", "")) or _by_sign(env)
     if agent is None:
@@ -221,6 +221,8 @@ def _by_slug(text: str) -> str | None:
 
 def _by_sign(env: Mapping[str, str]) -> str | None:
     found = [agent for agent, name, value in _SIGNS if _fits(env.get(name), value)]
+    # Other agents set Claude Code's variables for compatibility (Amp, CLAUDECODE=1), so its signs
+    # count only after all others.
     if found and found[0] != "claude-code":
         return found[0]
     return _by_slug(env.get("AGENT", "")) or next(iter(found), None)
@@ -254,6 +256,8 @@ def program_of(executable: str, arguments: Sequence[str]) -> ProgramName:
             often a file named by its version, behind a link with the agent's name.
         arguments: The command line; of an interpreter the script is looked at as well.
     """
+    # Whole names only: a word somewhere in the arguments is no evidence, because a person may edit
+    # a file of that name.
     names = [_base(executable), *(_base(word) for word in arguments[:1])]
     if any(_is_interpreter(name) for name in names):
         names += _script(arguments)
@@ -273,6 +277,7 @@ def _script(arguments: Sequence[str]) -> list[str]:
     for word in words:
         if word == "-m":
             return [next(words, "")]
+        # What follows is program text, not a file.
         if word in ("-c", "-e", "-p", "--eval", "--print", "-"):
             return []
         if not word.startswith("-"):
@@ -353,9 +358,13 @@ def owners(chain: Sequence[AncestorProcess], known: KnownSessions) -> tuple[str,
         when it is not; nothing when nobody recorded owns it.
     """
     claims = [*_by_process(chain), *_by_variables(chain, known)]
+    # A claim counts unless another one is surely nearer. If several may be the nearest, the caller
+    # gets all of them and names nobody.
     nearest = [
         one for one in claims if not any(other.most < one.least for other in claims)
     ]
+    # The nearest agent is not recorded here: what it started is not the work of a recorded one
+    # farther up.
     if any(not one.sessions for one in nearest):
         return ()
     found = {session for one in nearest for session in one.sessions}
@@ -416,12 +425,13 @@ def _placed(
 ) -> _Claim:
     """Return how far the process stands that gave its children a variable.
 
-    What a process gives its children is nearer to them than itself, by less than one step. Two
-    variables from one process are equally near, because the process that adopts an orphan looks
+    Two variables from one process are equally near, because the process that adopts an orphan looks
     like the one that set them.
     """
     value = (chain[0].variables or {})[name]
     least, most = 1, math.inf
+    # Whoever set the variable does not have it in its own environment. So its maker is the nearest
+    # ancestor without it; an unreadable environment may be the maker's, and widens the range.
     for distance, link in enumerate(chain[1:], start=1):
         if link.variables is None:
             continue

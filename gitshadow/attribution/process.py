@@ -1,9 +1,7 @@
 """Read from /proc which processes exist, since when, and to which agent or session they belong.
 
-Agents start hooks through shells and wrappers that live only as long as the hook. `agent_process`
-passes over these, because a session must not end with one of them.
-Invariant: /proc is only read, each answer may be out of date a moment later, and what cannot be
-read is None. A pid counts only together with its start time. proc(5), 2024.
+/proc is only read, each answer may be out of date a moment later, and what cannot be read is None.
+proc(5), 2024.
 """
 
 import os
@@ -29,15 +27,19 @@ from gitshadow.model import Actor, Session
 PROGRAM = "git-agent-undo"
 """What the kernel calls a process that runs our command."""
 
+# A scan reads hundreds of files, and a burst of writes asks for each one.
 SCAN_INTERVAL_S = 1.0
 _ENVIRON_BYTES = 262_144
 _MAX_ANCESTORS = 64
 _PAGE = 4096
 _Key = tuple[int, int, int]
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+# A start is rounded to a tick, and the time of the boot, to which it is added, is as inexact.
 _COARSE_NS = 2 * _TICK_NS
 _DEAD_STATES = (b"Z", b"X", b"x")
 _SHELLS = frozenset({b"sh", b"bash", b"dash", b"ash", b"zsh", b"ksh", b"fish"})
+# Programs that agents start hooks through. They live only as long as the hook, so a session must
+# not be bound to one of them: it would end with it.
 _WRAPPERS = frozenset(
     {
         b"env",
@@ -64,8 +66,9 @@ _ANSWERS = re.compile(rb"^\s*(echo|printf)\s[^;|&\n]*$", re.MULTILINE)
 _MOST_SCRIPT_BYTES = 64 * 1024
 
 
+# A pid alone is given out again; together with its start it names one process until the next boot.
 class ProcessId(NamedTuple):
-    """Name one process for good: its pid and its start, in clock ticks since the boot."""
+    """One process: its pid and its start, in clock ticks since the boot."""
 
     pid: int
     started: int
@@ -109,7 +112,7 @@ class Relation(NamedTuple):
 
 
 class _Stat(NamedTuple):
-    """Store what `/proc/PID/stat` tells.
+    """The fields of `/proc/PID/stat` that count here.
 
     `image` is where the environment lies: another one after each exec(2), which a forked child
     has from its parent until then, with its parent's environment and arguments.
@@ -192,6 +195,8 @@ def descendants(top: int, proc: str = "/proc") -> list[ProcessId] | None:
 
 def boot_ns() -> int:
     """Return the time of the boot, so that start ticks can be compared with times."""
+    # CLOCK_BOOTTIME counts suspended time too, as the start times of processes do (proc(5), field
+    # 22). Computed for each question, because the wall clock may be set.
     return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
@@ -235,6 +240,7 @@ class ProcessScan:
 
     def _our_programs(self) -> set[int]:
         """Return the pids of our hooks and commands, with all their ancestors."""
+        # A hook that has just closed a window must not count as a process that outlived it.
         found = {os.getpid()}
         for stat in self._stats.values():
             if stat.name == PROGRAM:
@@ -286,7 +292,8 @@ class ProcessScan:
         links = [
             AncestorProcess(agents.get(one.id, ()), self._variables_of(one))
             for one in self._chain(stat)
-            if one.id.pid != 1 or one.id in agents  # init adopts, it makes nobody
+            # Init adopts orphans; that it is an ancestor says nothing about who started them.
+            if one.id.pid != 1 or one.id in agents
         ]
         return owners(links, known)
 
@@ -338,6 +345,8 @@ class ProcessScan:
         hints: dict[str, ProcessHint] = {}
         for stat in (self._stats[pid] for pid in pids if pid in self._stats):
             found = self._owners(stat, known, agents)
+            # Only an older process: an editor runs commands of an agent in processes that do not
+            # descend from the agent's.
             if not found and started_ns(stat.id) + _COARSE_NS < before_ns:
                 return ProcessHint(stat.id.pid, None, stat.name)
             for one in found:
@@ -349,10 +358,13 @@ class ProcessScan:
         if self._scanned_s is not None and now_s - self._scanned_s < SCAN_INTERVAL_S:
             return
         self._scanned_s = now_s
+        # One that has ended since the last scan may have written what is noticed only now.
         self._agents_before, self._agents = self._agents or (), None
         self._stats = {
             stat.id.pid: stat for stat in _own_processes(self._proc) if not stat.dead
         }
+        # Programs come and go by the thousand in a build, so what is kept of dead ones is dropped
+        # now and then.
         if len(self._variables) + len(self._programs) > 4 * len(self._stats):
             living = {stat.key for stat in self._stats.values()}
             self._variables = {k: v for k, v in self._variables.items() if k in living}
@@ -364,6 +376,8 @@ class ProcessScan:
         None where it cannot be read, or where the program has written over it.
         """
         if stat.key not in self._variables:
+            # The kernel shows the environment as it was at exec(2); later changes by the program
+            # are not in it, unless it writes over that memory (proc(5)).
             raw = _read(self._file(stat, "environ"), _ENVIRON_BYTES)
             self._variables[stat.key] = read_variables(raw) if raw else None
         return self._variables[stat.key]
@@ -414,10 +428,11 @@ def started_ns(process: ProcessId) -> int:
 
 
 def _read_stat(proc: str, pid: int) -> _Stat | None:
-    """Read `/proc/PID/stat`; the name stands in parentheses and may hold anything."""
+    """Read `/proc/PID/stat`."""
     raw = _read(f"{proc}/{pid}/stat", 4096)
     if raw is None:
         return None
+    # From the right: the name is in parentheses, and may itself contain parentheses and blanks.
     head, _, tail = raw.rpartition(b")")
     parts = tail.split()
     if len(parts) < 20:
@@ -433,7 +448,9 @@ def _read_stat(proc: str, pid: int) -> _Stat | None:
 
 
 def _read(path: str, limit: int) -> bytes | None:
-    """Read a file of /proc; twice as fast as by a buffered one, for hundreds of processes."""
+    """Return the content of a file of /proc, up to a limit."""
+    # Unbuffered it takes half the time, for hundreds of files per scan. A file of /proc has no
+    # size, and a read returns at most a page of some, so it is read until a page is not full.
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -473,6 +490,8 @@ def agent_process(
         living one that is no mere wrapper around the hook; None when none of them lives.
     """
     nearest = _nearest(pids)
+    # An agent that names its own process is believed only if no nearer ancestor runs the same
+    # agent: then the variable was inherited from an outer one.
     named = env.get(PID_MARKERS.get(agent, ""), "")
     for number, process in enumerate(pids):
         if named == str(process.pid) and is_alive(process):
@@ -507,7 +526,7 @@ def _is_wrapper(process: ProcessId, above: ProcessId | None) -> bool:
         return True
     if name not in _SHELLS:
         return False
-    # A subshell is a copy of its shell, without a program of its own.
+    # A subshell is a copy of its shell, with the same arguments.
     if above is not None and command_line(above.pid) == arguments:
         return True
     return _runs_hook_alone(process, arguments[1:])

@@ -2,10 +2,8 @@
 
 Linux does not record who wrote a file. /proc/PID/fd shows who may still write it, start times show
 which process outlived its call, and the kernel's counters show whether an agent ran anything: a
-shell that waits for a permission did not.
-Invariant: /proc is only read. A server that an agent keeps for itself did not outlive a call, since
-no tool that can write started it. An agent without hooks is named only if no other one lives in the
-worktree. Counters only exclude: a counter that cannot be read, or that changed, is no evidence.
+shell that waits for a permission did not. /proc is only read. An agent without hooks is named only
+if no other one is in the worktree.
 """
 
 import os
@@ -30,9 +28,11 @@ from gitshadow.store.layout import discover
 GUESSED = "pid-"
 """The start of the native id of a session that was opened for a process, not by a hook."""
 
+# Start times are in clock ticks of 10 ms, and the time of the boot and file stamps are as inexact.
 _TICK_NS = 20_000_000
-"""Start times are in clock ticks of 10 ms, and boot time and file stamps are as inexact."""
 INTERVAL_S = 1.0
+# On a machine with very many open files a look takes long: then it is made less often, so that it
+# costs at most a hundredth of the time.
 _LOOK_SHARE = 100
 _MAX_HANDLES = 1024
 _WRITING = (os.O_WRONLY, os.O_RDWR)
@@ -50,6 +50,8 @@ def outliving(db: Db, living: Iterable[Living], end_ns: int) -> tuple[ProcessHin
     found: list[ProcessHint] = []
     for process in living:
         begin_ns = process.started_ns - _TICK_NS
+        # A process that was started outside every call is no tool's: agents keep servers for
+        # themselves.
         windows = turns.windows_between(db, begin_ns, process.started_ns + _TICK_NS)
         over = {call.session: call for call in windows if _is_over(call, end_ns)}
         for session in (one for one in process.sessions if one in over):
@@ -85,6 +87,7 @@ def without_hooks(
         None if a hook reported a session, if several processes or a possible editor are in the
         worktree, or if none is.
     """
+    # If hooks report a session, the mere process of another agent is not evidence enough.
     if any(one.actor is Actor.AGENT and not is_guessed(one) for one in live):
         return None
     here = [one for one in agents if _stands_in(one.cwd, root)]
@@ -97,6 +100,7 @@ def _stands_in(cwd: str, root: str) -> bool:
     """Return whether a directory belongs to a worktree and not to another one inside it."""
     if cwd != root and not cwd.startswith(root + "/"):
         return False
+    # A directory below the worktree can be in a submodule or another worktree.
     found = discover(cwd)
     return found is not None and found.root == root
 
@@ -163,7 +167,7 @@ class OpenFiles:
                 yield name, target
 
     def _is_for_writing(self, pid: int, name: str) -> bool:
-        """Tell from `/proc/PID/fdinfo/FD` how a file was opened; proc(5)."""
+        """Return whether `/proc/PID/fdinfo/FD` has a mode for writing; proc(5)."""
         try:
             with open(f"{self._proc}/{pid}/fdinfo/{name}", "rb", buffering=0) as handle:
                 lines = handle.read(4096).split(b"\n")
@@ -183,8 +187,12 @@ class _Still(NamedTuple):
     newest_ns: int
 
 
+# Some agents report a shell call before they ask for permission, and never say how long it ran.
+# What a person writes during the question would be the agent's. Page faults, processor time and
+# written bytes of all processes below the agent stay equal only if nothing ran at all. Counters
+# only exclude: one that changed, or that cannot be read, is no evidence.
 class Stillness:
-    """Compare the counters of agents' processes from time to time, while a shell call is open."""
+    """The counters of agents' processes, compared from time to time while a shell call is open."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
@@ -225,7 +233,7 @@ class Stillness:
         known = self._still.get(process)
         if known is None:
             return False
-        # What has started since the call was reported may be its tool, and merely wait.
+        # A process that started since the call was reported may be its tool, which waits for input.
         if known.newest_ns + _TICK_NS >= opened_ns:
             return False
         return opened_ns < known.since_ns < at_ns - _TICK_NS

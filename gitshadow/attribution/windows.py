@@ -1,6 +1,6 @@
-"""What the ladder looks at: one observed write, and what was going on at that time.
+"""The evidence for the ladder: one observed write, and what was going on at that time.
 
-Invariant: values and pure predicates only. All times are of the worktree's file system.
+Values and pure predicates only. All times are of the worktree's file system.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ OUTCOME_DENIED = "denied"
 
 
 class ProcessHint(NamedTuple):
-    """Name one living process that speaks for a writer.
+    """One living process that is evidence for a writer.
 
     `session` is None for a foreign one. `turn` is that in which a background process was started.
     """
@@ -40,9 +40,9 @@ class Evidence:
         exact: Whether the write happened at `end_ns` itself. False for a deletion, which
             happened at some time up to then.
         offline: Whether nothing watched at the time: the change was found at a start.
-        editor: Whether a sign that only an editor leaves stands by the path: a swap or lock
-            file, vim's `4913`. A bare temporary file that was renamed is no such sign: agents
-            and formatters save like that too.
+        editor: Whether there is a sign that only an editor leaves: a swap or lock file, vim's
+            `4913`. A temporary file that was renamed is none: agents and formatters save like
+            that too.
         holder: A living process that holds the path open.
         waiting: Calls, by session and id, whose agent ran nothing at the time.
     """
@@ -60,7 +60,7 @@ class Evidence:
 
 
 class OpenTurn(NamedTuple):
-    """Name a turn that was open at the time of the write.
+    """A turn that was open at the time of the write.
 
     `covers_all` tells that every writing tool of the agent opens a window of its own.
     """
@@ -118,12 +118,9 @@ class Scene:
 
 
 def contains(call: Call, moment_ns: int, tolerance_ns: int) -> bool:
-    """Return whether a window holds a moment.
-
-    Where stamps are strictly ordered a window is half-open, because the hook's closing stamp is
-    newer than every write before it. Where they are not, a write may have the closing stamp
-    itself.
-    """
+    """Return whether a window holds a moment."""
+    # With strictly ordered stamps the hook's closing stamp is newer than every write before it, so
+    # the window is half-open. With coarse ones a last write may have the closing stamp itself.
     if moment_ns < call.runs_from_ns:
         return False
     if call.closed_ns is None or moment_ns < call.closed_ns:
@@ -155,6 +152,7 @@ def names(call: Call, evidence: Evidence) -> bool:
 
 def could_write(call: Call, evidence: Evidence) -> bool:
     """Return whether a call can have written the path, by what its tool is and names."""
+    # The hook before the tool came, and then the user refused it: it never ran.
     if call.outcome == OUTCOME_DENIED:
         return False
     if call.paths:
@@ -173,7 +171,9 @@ def possible(scene: Scene, evidence: Evidence) -> tuple[Call, ...]:
 
 
 def is_around(call: Call, calls: Iterable[Call], scene: Scene) -> bool:
-    """Return whether a window is merely open around that of a session which it started itself."""
+    """Return whether a window is only open around that of a session which it started."""
+    # A tool that runs a subagent is open as long as the subagent works. The subagent's own window
+    # names the writer better, and two candidates would make each of its writes ambiguous.
     if call.paths:
         return False
     return any(
