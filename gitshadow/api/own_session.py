@@ -27,7 +27,7 @@ from gitshadow.undo import run as undo_run
 from gitshadow.undo.effective import Undone, standing
 from gitshadow.undo.engine import UndoEngine
 from gitshadow.undo.plan import PathFilter
-from gitshadow.undo.port import ResolvedUndo
+from gitshadow.undo.run import ResolvedUndo
 from gitshadow.undo.targets import Target, undoes_of
 
 _SHOWN = 100

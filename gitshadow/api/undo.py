@@ -17,8 +17,8 @@ from gitshadow.undo import run as undo_run
 from gitshadow.undo import sdk_turns
 from gitshadow.undo.engine import UndoEngine
 from gitshadow.undo.plan import PathFilter
-from gitshadow.undo.port import ResolvedUndo
 from gitshadow.undo.report import Action
+from gitshadow.undo.run import ResolvedUndo
 from gitshadow.undo.sdk_turns import ProgramTarget
 from gitshadow.undo.targets import Target
 

@@ -10,7 +10,7 @@ import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from gitshadow.errors import RefusedError, StoreError
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath
@@ -19,7 +19,7 @@ from gitshadow.store.clock import EpochClock
 from gitshadow.store.files import Reading, WorkFiles, digest
 from gitshadow.store.objects import blob_oid
 from gitshadow.store.paths import UnsafePathError, parents
-from gitshadow.undo.plan import Plan, PlannedItem, PlanStep
+from gitshadow.undo.plan import Plan, PlannedItem, PlanStep, RemovalStep, WriteStep
 from gitshadow.undo.report import Action, Item, Reason, State
 from gitshadow.undo.worktree_scan import version_at
 
@@ -27,6 +27,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SPARE_BYTES = 1 << 20
 _MEANWHILE = "it changed while undo ran"
 
+_Step = TypeVar("_Step", WriteStep, RemovalStep)
 StepHook = Callable[[str], None]
 """Called with the name of every step, before and between them; tests interrupt there."""
 
@@ -150,8 +151,9 @@ class _Run:
 
     def carry_out(self) -> None:
         """Make every step: stage, make room, write, remove, sweep."""
-        writes = [step for step in self.plan.steps.values() if step.after is not None]
-        removals = [step for step in self.plan.steps.values() if step.after is None]
+        steps = self.plan.steps.values()
+        writes = [step for step in steps if isinstance(step, WriteStep)]
+        removals = [step for step in steps if isinstance(step, RemovalStep)]
         early = [step for step in removals if step.early]
         try:
             for step in writes:
@@ -160,16 +162,16 @@ class _Run:
             for step in writes:
                 if step.path in self.temps:
                     self._try(self._harden, step)
-            for step in early:
-                self._try(self._remove, step)
+            for removal in early:
+                self._try(self._remove, removal)
             for directory in self.plan.clear:
                 self.tools.hook(f"clear {directory!r}")
                 self._clear(directory)
             for step in writes:
                 self._try(self._write, step)
-            for step in removals:
-                if not step.early:
-                    self._try(self._remove, step)
+            for removal in removals:
+                if not removal.early:
+                    self._try(self._remove, removal)
         finally:
             self._drop_temps()
         self._remake()
@@ -182,7 +184,7 @@ class _Run:
         lost = tuple((path, self.lost[path]) for path in sorted(self.lost))
         return Result(items, tuple(self._changes()), lost, tuple(self.unset))
 
-    def _try(self, make: Callable[[PlanStep], None], step: PlanStep) -> None:
+    def _try(self, make: Callable[[_Step], None], step: _Step) -> None:
         """Make one step unless its item failed already; a failure takes its item along."""
         if step.path in self.failed:
             return
@@ -199,8 +201,7 @@ class _Run:
             why = error.strerror or str(error)
             self._fail(step.path, Failure(Reason.IO_ERROR, why))
 
-    def _stage(self, step: PlanStep) -> None:
-        assert step.after is not None
+    def _stage(self, step: WriteStep) -> None:
         files = self.tools.files
         directory = step.path.rpartition(b"/")[0]
         if directory not in self.ready:
@@ -211,11 +212,10 @@ class _Run:
             self.carried[step.path] = files.attributes(step.path)
         self.temps[step.path] = files.stage(step.path, data, step.after.mode)
 
-    def _harden(self, step: PlanStep) -> None:
+    def _harden(self, step: WriteStep) -> None:
         self.tools.files.harden(self.temps[step.path])
 
-    def _write(self, step: PlanStep) -> None:
-        assert step.after is not None
+    def _write(self, step: WriteStep) -> None:
         if not _is_chmod(step) and step.path not in self.temps:
             self._stage(step)
             self._harden(step)
@@ -228,7 +228,7 @@ class _Run:
             self._replace(step)
         self._verify(step)
 
-    def _replace(self, step: PlanStep) -> None:
+    def _replace(self, step: WriteStep) -> None:
         with self.tools.files.holding(step.path) as bytes_then:
             self._expect(step)
             self.tools.files.publish(self.temps[step.path], step.path)
@@ -236,7 +236,7 @@ class _Run:
             self.written.add(step.path)
             self._keep_newer(step, bytes_then())
 
-    def _remove(self, step: PlanStep) -> None:
+    def _remove(self, step: RemovalStep) -> None:
         with self.tools.files.holding(step.path) as bytes_then:
             self._expect(step)
             self.tools.files.unlink(step.path)
@@ -270,9 +270,8 @@ class _Run:
         if step.before is None and self.tools.files.look(step.path) is not None:
             raise _MovedError
 
-    def _verify(self, step: PlanStep) -> None:
+    def _verify(self, step: WriteStep) -> None:
         """Read back what was written."""
-        assert step.after is not None
         reading = self.tools.files.read(step.path)
         if reading is None:
             raise _MovedError

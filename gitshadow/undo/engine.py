@@ -4,6 +4,7 @@ Invariant: what undo asks to be recorded is recorded by the recorder, like every
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
 
 from gitshadow.capture.coverage import OTHER_REPOSITORY, SUBMODULE, Coverage
 from gitshadow.capture.drafts import Draft
@@ -23,7 +24,7 @@ from gitshadow.model import (
 )
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store import refs
-from gitshadow.store.clock import EpochClock
+from gitshadow.store.clock import StampClock
 from gitshadow.store.files import Look, WorkFiles, digest
 from gitshadow.store.journal import pins, sessions
 from gitshadow.store.journal.db import Db
@@ -33,37 +34,92 @@ from gitshadow.undo.report import Reason
 from gitshadow.undo.restore_plan import PinSnapshot
 
 
+class UndoPort(Protocol):
+    """What undo asks of the recorder of one worktree, under the writer lock of the caller."""
+
+    worktree: str
+    files: WorkFiles
+    repo: Repo
+    db: Db
+    clock: StampClock
+
+    def catch_up(self) -> None:
+        """Give commits whose rows could not be stored their rows.
+
+        Raises:
+            StoreError, JournalError: it is not possible now either.
+        """
+        ...
+
+    def flush(self) -> None:
+        """Have everything that was written before recorded."""
+        ...
+
+    def record_present(self, paths: Collection[RepoPath]) -> None:
+        """Have what these paths hold at this moment recorded.
+
+        Paths that are not covered now are recorded too: an undo covers them again.
+        """
+        ...
+
+    def record_restore(self, op: Op, applied: Sequence[Applied]) -> Oid | None:
+        """Publish the changes of an op as one commit with a row for each; return it.
+
+        The rows hold what `applied` says, not what the disk holds by now: a write that came
+        after ours is a later event of its own.
+
+        Raises:
+            StoreError: nothing was published.
+        """
+        ...
+
+    def actor_session(self) -> str:
+        """Return the session of whoever runs the command, opened where it is new."""
+        ...
+
+    def tree(self) -> Oid:
+        """Return the tree that is the working tree as last recorded."""
+        ...
+
+    def state(self, path: RepoPath) -> FileState | None:
+        """Return what was recorded of a path last, None where it is absent."""
+        ...
+
+    def states(self) -> Mapping[RepoPath, FileState]:
+        """Return what was recorded last of all covered paths."""
+        ...
+
+    def directory_mode(self, directory: RepoPath) -> int | None:
+        """Return the permission bits that a directory had when last seen, None: not known."""
+        ...
+
+    def uncovered(self, path: RepoPath) -> Reason | None:
+        """Return why a path is not recorded (`excluded`, `other_repository`), None if it is."""
+        ...
+
+    def uncovered_under(
+        self, rules: Mapping[RepoPath, bytes | None]
+    ) -> Callable[[RepoPath], Reason | None]:
+        """Return `uncovered` as it would be with other contents of rule files; None: absent."""
+        ...
+
+    def snapshot(self, pin: str) -> PinSnapshot:
+        """Return a pin; raise UsageError where there is none of that name."""
+        ...
+
+
 class UndoEngine:
     """Implement undo's port on a context."""
 
     def __init__(self, context: RecorderContext, runner: str | None) -> None:
+        ws = context.workspace
+        self.worktree = ws.layout.worktree
+        self.files = ws.files
+        self.repo = ws.repo
+        self.db = ws.db
+        self.clock = ws.clock
         self._context = context
         self._runner = runner
-
-    @property
-    def worktree(self) -> str:
-        """Return the worktree's id in the journal."""
-        return self._context.workspace.layout.worktree
-
-    @property
-    def files(self) -> WorkFiles:
-        """Return the door to the working tree."""
-        return self._context.workspace.files
-
-    @property
-    def repo(self) -> Repo:
-        """Return the object store."""
-        return self._context.workspace.repo
-
-    @property
-    def db(self) -> Db:
-        """Return the journal."""
-        return self._context.workspace.db
-
-    @property
-    def clock(self) -> EpochClock:
-        """Return the clock of the file system."""
-        return self._context.workspace.clock
 
     def catch_up(self) -> None:
         """Give commits whose rows could not be stored their rows."""

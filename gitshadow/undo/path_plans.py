@@ -124,9 +124,10 @@ def _clashes(cases: Sequence[Case], world: World) -> Iterator[tuple[Case, Reason
     for case in cases:
         if not case.moves or case.destination is None:
             continue
-        if len(room.arriving[case.destination]) > 1 or room.is_taken(case):
+        path = case.destination
+        if len(room.arriving[path]) > 1 or room.is_taken(path, case):
             yield case, Reason.CONFLICT, _FOREIGN
-        elif room.is_blocked(case.destination):
+        elif room.is_blocked(path):
             yield case, Reason.TYPE_CLASH, _ROOM
 
 
@@ -141,10 +142,8 @@ class _Room:
             if case.moves and case.destination is not None:
                 self.arriving.setdefault(case.destination, []).append(case)
 
-    def is_taken(self, case: Case) -> bool:
-        """Return whether a file that stays stands where a case wants to be."""
-        path = case.destination
-        assert path is not None
+    def is_taken(self, path: RepoPath, case: Case) -> bool:
+        """Return whether another file stays at the path where a case wants to be."""
         if path == case.start.path and not case.displaced:
             return False
         return self._world.present.get(path) is not None and path not in self._vacated
@@ -192,12 +191,11 @@ def _take_parts(case: Case, wanted: frozenset[int], blobs: Blobs) -> None:
     taken = wanted & parts.numbers
     if taken == parts.numbers:
         return
-    if not taken:
+    start, target = case.start.version, case.turned.target
+    # A file that is created or deleted is one part, so it is included whole or not at all.
+    if not taken or start is None or target.version is None:
         case.leave(Reason.DECLINED, "")
         return
-    start, target = case.start.version, case.turned.target
-    assert start is not None  # else it is one part
-    assert target.version is not None
     oid = start.oid
     if taken - {0}:
         chosen = [edit for number, edit in enumerate(parts.edits, 1) if number in taken]

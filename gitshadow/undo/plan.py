@@ -6,7 +6,7 @@ Invariant: pure; the same world gives the same plan and the same token.
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from gitshadow.attribution.ladder import by_time_only
 from gitshadow.messages.undo import HunkChoice
@@ -75,16 +75,24 @@ class PlanRequest:
     choice: HunkChoice | None = None
 
 
-class PlanStep(NamedTuple):
-    """Store one change of one path: what stands there and what is to stand there.
-
-    `early` marks a removal that makes room for a write.
-    """
+class WriteStep(NamedTuple):
+    """A path that gets a version; `before` is what is there now."""
 
     path: RepoPath
     before: FileVersion | None
-    after: FileVersion | None
+    after: FileVersion
+
+
+class RemovalStep(NamedTuple):
+    """A path that is removed; `early` marks a removal that makes room for a write."""
+
+    path: RepoPath
+    before: FileVersion | None
     early: bool = False
+    after: None = None
+
+
+PlanStep: TypeAlias = WriteStep | RemovalStep
 
 
 class PlannedItem(NamedTuple):
@@ -386,13 +394,13 @@ def _steps(cases: Sequence[Case], world: World) -> dict[RepoPath, PlanStep]:
         path = case.vacates
         if path is not None and path not in written:
             early = path in above or not written.isdisjoint(parents(path))
-            steps[path] = PlanStep(path, case.start.version, None, early)
+            steps[path] = RemovalStep(path, case.start.version, early)
     for case in cases:
         target = case.turned.target
         if case.moves and target.version is not None:
             before = world.present.get(target.path)
             if before != target.version:
-                steps[target.path] = PlanStep(target.path, before, target.version)
+                steps[target.path] = WriteStep(target.path, before, target.version)
     return dict(sorted(steps.items()))
 
 

@@ -218,17 +218,16 @@ class _Fold:
         path = run.before.path if self.at.path == run.after.path else self.at.path
         if before == now:
             return LineageRecord(path, now)
-        if after is None:
-            return LineageRecord(path, self._recreated(before, now))
         if now is None:
             return LineageRecord(
                 path, self._clash(before, Reason.CONFLICT, "it was deleted later")
             )
+        if after is None:
+            return LineageRecord(path, self._recreated(before, now))
         return LineageRecord(path, self._versions(before, after, now))
 
-    def _recreated(self, before: FileVersion, now: FileVersion | None) -> FileVersion:
-        """Bring back what the run deleted where something else stands by now."""
-        assert now is not None  # the run left nothing and the present is not that
+    def _recreated(self, before: FileVersion, now: FileVersion) -> FileVersion:
+        """Return what becomes of a file that the run deleted and somebody created again."""
         if self.manner.on_conflict is OnConflict.MARKERS:
             return self._mark(None, before, now)
         return self._clash(before, Reason.CONFLICT, "it was created again later")

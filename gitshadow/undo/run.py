@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gitshadow.errors import RefusedError, ShadowError, StoreError, UsageError
 from gitshadow.messages.codec import encode
-from gitshadow.messages.undo import FileUndoAnswer
+from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
 from gitshadow.model import Oid, Op, OpKind, OpStatus, PathChange, RepoPath, micro
 from gitshadow.store.journal import events, ops
 from gitshadow.store.purge import is_purged
@@ -30,11 +30,12 @@ from gitshadow.undo.choose import (
     only_by,
 )
 from gitshadow.undo.effective import add_notes, take_notes, undoings_of
+from gitshadow.undo.engine import UndoPort
 from gitshadow.undo.path_plans import World
 from gitshadow.undo.plan import PathFilter, Plan, PlanRequest, plan_states, plan_unit
-from gitshadow.undo.port import ResolvedUndo, UndoPort
 from gitshadow.undo.report import Reason, Report, State, Status
 from gitshadow.undo.reverse import ConflictPolicy, OnConflict
+from gitshadow.undo.targets import Target
 from gitshadow.undo.worktree_scan import (
     DirectoryOwner,
     PathSources,
@@ -48,6 +49,25 @@ _TRIES = 3
 _PROMPT_IN_MARKERS = 40
 _VERBS: Mapping[OpKind, str] = {OpKind.REDO: "redo", OpKind.RESTORE: "restore"}
 _PASSED = "later changes left nothing to undo"
+
+
+class ResolvedUndo(NamedTuple):
+    """A request, and what its words mean in a worktree.
+
+    `paths` is what its `only` and `except_` select. `whose` are sessions: if it is given, `undo`
+    reverts only what is surely theirs, whatever a target is.
+    """
+
+    asked: FileUndoRequest
+    targets: tuple[Target, ...] = ()
+    paths: PathFilter = PathFilter()
+    at_ns: int | None = None
+    whose: frozenset[str] | None = None
+
+    @property
+    def kind(self) -> OpKind:
+        """Return the verb."""
+        return OpKind(self.asked.verb)
 
 
 def run(engine: UndoPort, request: ResolvedUndo, hook: StepHook = no_hook) -> Report:

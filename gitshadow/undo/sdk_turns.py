@@ -26,8 +26,8 @@ from gitshadow.store.journal.saga_rows import SagaTurn
 from gitshadow.store.refs import display_path
 from gitshadow.undo import run as undo_run
 from gitshadow.undo.engine import UndoEngine
-from gitshadow.undo.port import ResolvedUndo
 from gitshadow.undo.report import Report
+from gitshadow.undo.run import ResolvedUndo
 from gitshadow.undo.targets import Named, Target, family, is_undoable, resolve
 
 _SLACK_NS = 2_000_000_000

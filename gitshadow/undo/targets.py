@@ -109,19 +109,20 @@ def resolve(db: Db, worktree: str, target: Target) -> Named | RepoPath:
     """
     if target.path_only:
         return _path(db, worktree, target)
-    is_path = target.path is not None and _is_recorded(db, worktree, target.path)
+    path = target.path
+    if path is not None and not _is_recorded(db, worktree, path):
+        path = None
     found: list[Named] = list(_exact(db, target.text))
-    if not found and (not is_path or len(target.text) >= _LEAST_PREFIX):
+    if not found and (path is None or len(target.text) >= _LEAST_PREFIX):
         found = list(_beginning(db, target.text))
-    if is_path and found:
+    if path is not None and found:
         shown = ", ".join(_described(one) for one in found[:_SHOWN])
         raise UsageError(
             f"ambiguous target '{target.text}': it is a file and also an id of {shown}",
             hint=f"for the file: -- {target.text}; for the id: type it in full",
         )
-    if is_path:
-        assert target.path is not None
-        return target.path
+    if path is not None:
+        return path
     if len(found) == 1:
         return found[0]
     if found:

@@ -33,8 +33,7 @@ from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.machine import ours
 from gitshadow.store.replay import rebuild
-from gitshadow.undo.engine import UndoEngine
-from gitshadow.undo.port import UndoPort
+from gitshadow.undo.engine import UndoEngine, UndoPort
 from gitshadow.undo.report import Reason
 from tests.support.context import desk_of
 from tests.support.journal_dump import dump_all

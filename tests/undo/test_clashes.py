@@ -11,8 +11,7 @@ from gitshadow.errors import UsageError
 from gitshadow.messages.undo import FileUndoRequest
 from gitshadow.model import RepoPath
 from gitshadow.store.files import WorkFiles
-from gitshadow.undo.port import ResolvedUndo
-from gitshadow.undo.run import run
+from gitshadow.undo.run import ResolvedUndo, run
 from gitshadow.undo.targets import Target
 from tests.undo.words import lines, reasons
 from tests.undo.yard import Yard

@@ -48,11 +48,11 @@ from gitshadow.store.layout import discover
 from gitshadow.store.replay import catch_up
 from gitshadow.store.repo import Repo
 from gitshadow.undo.apply import Applied, StepHook, no_hook
+from gitshadow.undo.engine import UndoPort
 from gitshadow.undo.plan import PathFilter
-from gitshadow.undo.port import ResolvedUndo, UndoPort
 from gitshadow.undo.report import Reason, Report
 from gitshadow.undo.restore_plan import PinSnapshot
-from gitshadow.undo.run import run
+from gitshadow.undo.run import ResolvedUndo, run
 from gitshadow.undo.targets import Target
 from tests.undo.histories import MAY_COME
 
