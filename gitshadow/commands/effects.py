@@ -4,7 +4,6 @@ Inverses are the program's own functions, so they run in this process and never 
 Invariant: a module is imported only where its name was typed or is in the user's own settings.
 """
 
-import asyncio
 import importlib
 import os
 from collections.abc import Callable, Coroutine, Iterator
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from gitshadow.sdk.turns.values import Release
     from gitshadow.store.journal.db import Db
 
+_T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., object])
 _FILE = ".toml"
 
@@ -165,6 +165,14 @@ def _servers(path: str) -> Toolbox:
     return Toolbox(servers.registry(), policy, Host(mcp=servers))
 
 
+def run_to_end(coroutine: Coroutine[object, object, _T]) -> _T:
+    """Return what a coroutine returns."""
+    # `oops` and `undo` import this module, and few of them need asyncio, which takes 20 ms.
+    import asyncio
+
+    return asyncio.run(coroutine)
+
+
 def act(
     session: str,
     toolbox: Toolbox,
@@ -178,7 +186,7 @@ def act(
         async with toolbox.open(session) as au:
             return await verb(au)
 
-    reports = asyncio.run(run())
+    reports = run_to_end(run())
     view = screen().view
     for report in reports:
         if as_json:
@@ -196,7 +204,7 @@ def send_held(session: str, toolbox: Toolbox, *, as_json: bool) -> int:
         async with toolbox.open(session) as au:
             return await au.release()
 
-    found = asyncio.run(run())
+    found = run_to_end(run())
     rows = [queries.release_row(session, one) for one in found]
     print_rows(
         {"rows": rows}, attention_lines, as_json=as_json, empty="nothing to send"

@@ -4,7 +4,6 @@ Invariant: as with files, nothing is done before a plan was shown, unless `--yes
 says so.
 """
 
-import asyncio
 import functools
 import os
 import re
@@ -19,6 +18,7 @@ from gitshadow.commands.effects import (
     is_told_of_tools,
     journal,
     load_toolbox,
+    run_to_end,
     session_option,
 )
 from gitshadow.commands.options import ask_yes, is_interactive, tools_option
@@ -202,7 +202,7 @@ def resume(op: str, program: ProgramOptions, manner: UndoFlags) -> int:
         async with toolbox.open(session) as au:
             return await au.resume(op)
 
-    return _show(asyncio.run(run()), manner)
+    return _show(run_to_end(run()), manner)
 
 
 def carry_out(
@@ -211,7 +211,7 @@ def carry_out(
     manner: UndoFlags,
 ) -> int:
     """Plan, ask where a person has to be asked, do it, report; return the exit code."""
-    planned = asyncio.run(plan())
+    planned = run_to_end(plan())
     if manner.request.dry_run:
         return _show(planned, manner)
     token = manner.request.token
@@ -223,7 +223,7 @@ def carry_out(
             click.echo("nothing was changed")
             return int(ExitCode.REFUSED)
         token = planned.token
-    return _show(asyncio.run(run(token)), manner)
+    return _show(run_to_end(run(token)), manner)
 
 
 def _refused(plan: "UndoReport", manner: UndoFlags) -> int:
