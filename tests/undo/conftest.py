@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.repo import Repo
-from tests.undo.yard import Yard
+from tests.undo.recorder_world import Yard
 
 
 @pytest.fixture

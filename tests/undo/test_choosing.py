@@ -19,8 +19,8 @@ from gitshadow.model import (
 )
 from gitshadow.store.journal import ops, prune, state, turns
 from gitshadow.undo.report import Status
+from tests.undo.recorder_world import Yard
 from tests.undo.words import call, lines, reasons
-from tests.undo.yard import Yard
 
 
 def test_undo_takes_chosen_paths_and_redo_brings_them_back(yard: Yard) -> None:

@@ -11,8 +11,8 @@ import pytest
 from gitshadow.store import refs
 from gitshadow.store.files import TEMP_PREFIX
 from gitshadow.undo.report import Reason
+from tests.undo.recorder_world import Yard
 from tests.undo.words import lines, reasons
-from tests.undo.yard import Yard
 
 
 def test_oops_restores_a_link_and_a_directory_behind_one(

@@ -13,13 +13,13 @@ from tests.conftest import FULL
 from tests.support.context import desk_of
 from tests.support.examples import SHARED_FIXTURE
 from tests.support.repo import Repo
-from tests.undo.company import company_in
-from tests.undo.ground import fast_directory, ground_of, make_template
+from tests.undo.disk_world import fast_directory, ground_of, make_template
+from tests.undo.engine_world import EARLY_S
 from tests.undo.histories import MOMENTS, Step, histories, hooked_histories
-from tests.undo.hooked import EARLY_S
-from tests.undo.memory import Memory
+from tests.undo.hooked_histories import company_in
+from tests.undo.memory_world import Memory
+from tests.undo.recorder_world import Yard
 from tests.undo.trial import Trial, all_committed
-from tests.undo.yard import Yard
 
 pytestmark = pytest.mark.uncounted
 

@@ -12,7 +12,7 @@ from gitshadow.store.files import TEMP_PREFIX
 from gitshadow.store.journal import ops
 from gitshadow.undo.run import recover
 from tests.support.repo import Repo
-from tests.undo.yard import Yard
+from tests.undo.recorder_world import Yard
 
 _KILLED = 9
 

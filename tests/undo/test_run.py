@@ -11,8 +11,8 @@ from gitshadow.model import (
     Confidence,
 )
 from gitshadow.store.journal import ops, turns
+from tests.undo.recorder_world import Yard
 from tests.undo.words import call, lines, reasons
-from tests.undo.yard import Yard
 
 
 def test_oops_takes_a_turn_back_when_it_edits_deletes_and_creates(yard: Yard) -> None:

@@ -14,8 +14,8 @@ from gitshadow.undo.effective import take_notes
 from gitshadow.undo.run import recover
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
+from tests.undo.recorder_world import Yard
 from tests.undo.words import lines
-from tests.undo.yard import Yard
 
 _NO_ROWS = "INSERT ON events WHEN NEW.kind = 'restore'"
 _NO_END = "UPDATE OF status ON ops"

@@ -13,7 +13,7 @@ from gitshadow.sdk.turns.hook_payloads import take_hook
 from gitshadow.sdk.turns.hook_turns import HookedTurns
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.session import AgentUndo
-from tests.sdk.turns.test_hooked import FREE, opened, plain
+from tests.sdk.turns.test_hook_turns import FREE, opened, plain
 from tests.sdk.turns.world import Toys, World, registry
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hook_payloads"

@@ -38,7 +38,7 @@ from gitshadow.undo.report import Reason
 from tests.support.context import desk_of
 from tests.support.journal_dump import dump_all
 from tests.support.repo import Repo
-from tests.undo.ground import Ground
+from tests.undo.disk_world import Ground
 from tests.undo.histories import (
     AGENTS,
     WRITERS,
@@ -49,8 +49,8 @@ from tests.undo.histories import (
     changed,
     tokens_in,
 )
+from tests.undo.recorder_world import Yard
 from tests.undo.trial import Outcome, Wanted
-from tests.undo.yard import Yard
 
 EARLY_S = 0.02
 """What the tests make of the time by which a tool may begin before its duration says so."""

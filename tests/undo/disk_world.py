@@ -21,9 +21,9 @@ from tests.support.audit import audit, contradictions, open_journal, stale
 from tests.support.journal_dump import dump_all
 from tests.support.repo import Repo
 from tests.undo.histories import Change, Entry, Tree, base
+from tests.undo.recorder_world import Yard
 from tests.undo.trial import Outcome, Wanted, some_parts
 from tests.undo.words import choice_of
-from tests.undo.yard import Yard
 
 _SHM = Path("/dev/shm")
 _COMMANDS: Mapping[str, Sequence[str]] = {

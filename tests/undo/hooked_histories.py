@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.repo import Repo
+from tests.undo.engine_world import Crew, Hooked, hooked_in, writer_of
 from tests.undo.histories import (
     AGENTS,
     GIT,
@@ -17,7 +18,6 @@ from tests.undo.histories import (
     Tree,
     changed,
 )
-from tests.undo.hooked import Crew, Hooked, hooked_in, writer_of
 from tests.undo.trial import Outcome, Trial, lost_of
 
 _DOES = (

@@ -23,8 +23,8 @@ from gitshadow.store.purge import stand_in
 from gitshadow.store.repo import Repo as StoreRepo
 from gitshadow.undo.apply import Applied
 from gitshadow.undo.report import Reason
+from tests.undo.recorder_world import Yard
 from tests.undo.words import lines, reasons
-from tests.undo.yard import Yard
 
 
 def test_oops_leaves_what_changes_while_it_runs(yard: Yard) -> None:

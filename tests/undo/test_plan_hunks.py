@@ -10,8 +10,8 @@ from gitshadow.errors import RefusedError
 from gitshadow.messages.undo import HunkChoice
 from gitshadow.undo import merge
 from gitshadow.undo.report import Report, Status
+from tests.undo.recorder_world import Yard
 from tests.undo.words import choice_of
-from tests.undo.yard import Yard
 
 _TEXTS = st.lists(st.sampled_from([b"a\n", b"b\n", b"\n", b"a"]), max_size=8).map(
     lambda drawn: merge.split_lines(b"".join(drawn))

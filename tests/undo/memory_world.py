@@ -27,7 +27,7 @@ from gitshadow.undo.plan import PathFilter, Plan, PlanRequest, plan_states, plan
 from gitshadow.undo.reverse import ConflictPolicy, OnConflict
 from gitshadow.undo.targets import Unit, is_undoable
 from tests.support.blobs import Blobs
-from tests.undo.branches import Branches
+from tests.undo.git_model import Branches
 from tests.undo.histories import MAY_COME, MOMENTS, Change, Entry, Tree, base
 from tests.undo.trial import Outcome, Wanted, is_agents_own, some_parts
 from tests.undo.words import choice_of

@@ -13,8 +13,8 @@ from gitshadow.model import RepoPath
 from gitshadow.store.files import WorkFiles
 from gitshadow.undo.run import ResolvedUndo, run
 from gitshadow.undo.targets import Target
+from tests.undo.recorder_world import Yard
 from tests.undo.words import lines, reasons
-from tests.undo.yard import Yard
 
 
 def link(yard: Yard, path: str, target: str) -> None:

@@ -26,9 +26,9 @@ from gitshadow.undo.run import recover
 from tests.conftest import FULL
 from tests.support.repo import Repo
 from tests.support.small_disk import fill, small_disk
-from tests.undo.ground import fast_directory
+from tests.undo.disk_world import fast_directory
+from tests.undo.recorder_world import Yard
 from tests.undo.test_kill import agent_at_work, copy_of
-from tests.undo.yard import Yard
 
 _KILL = 0
 _ERRORS = (errno.ENOSPC, errno.EACCES, errno.EIO)
