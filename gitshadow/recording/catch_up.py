@@ -10,9 +10,9 @@ from gitshadow.model import CommitEvent, FileState, HeadChange, Oid, RepoPath, S
 from gitshadow.recording.head import HeadPosition, read_moves
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import machine
-from gitshadow.store.agreement import NOTHING, CatchUp, agree
 from gitshadow.store.files import digest
 from gitshadow.store.journal.events import path_changes
+from gitshadow.store.replay import NOTHING, CatchUp, agree
 
 
 def adopt(ws: Workspace) -> CatchUp:

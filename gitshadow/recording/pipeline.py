@@ -46,11 +46,11 @@ from gitshadow.recording.index import ExcludedIndex
 from gitshadow.recording.related_files import Kin
 from gitshadow.recording.switches import SwitchStage, Witness, split_switched
 from gitshadow.recording.workspace import Workspace
-from gitshadow.store.agreement import CatchUp
 from gitshadow.store.files import Look, digest
 from gitshadow.store.journal import bursts, events, state
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.refs import exact_mode
+from gitshadow.store.replay import CatchUp
 
 _PLACES_LOOKED_AT = 1000  # about 15 ms, when each is in a directory of its own
 _SECOND_NS = 1_000_000_000

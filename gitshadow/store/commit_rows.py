@@ -1,10 +1,12 @@
-"""Commits back into rows: what one commit of a chain says happened, row by row. Pure.
+"""Rows from commits: what one commit of a chain says happened, and whom and what it names.
 
-Invariant: equal commits give equal rows; every row is paid for by the diff or by a path note.
+The rows are a pure function of the commit, its diff and the modes before it: equal commits give
+equal rows. Sessions, turns, calls, bursts and ops that the journal knows already keep what only the
+journal knows (ends, prompts, pids).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
@@ -13,19 +15,30 @@ from gitshadow.model import (
     Actor,
     Attribution,
     Baseline,
+    Burst,
+    Call,
     CommitEvent,
     Confidence,
+    Event,
     EventKind,
     FileVersion,
     HeadChange,
     Oid,
+    Op,
+    OpStatus,
     PathChange,
     RepoPath,
+    Session,
+    ToolClass,
+    Turn,
     git_mode,
     micro,
 )
 from gitshadow.store import refs
-from gitshadow.store.refs import ShadowCommit
+from gitshadow.store.journal import bursts, corrections, ops, sessions, turns
+from gitshadow.store.journal.corrections import Correction
+from gitshadow.store.journal.db import Db
+from gitshadow.store.refs import ShadowCommit, parse_rows
 from gitshadow.store.trees import Entry, TreeChange
 
 PLAIN_MODES = (0o644, 0o755)
@@ -36,28 +49,30 @@ _FIXED = {"restore": EventKind.RESTORE, "coverage": EventKind.COVERAGE}
 
 @dataclass(slots=True)
 class KnownModes:
-    """Track the exact mode of every path of one worktree; only those that are not plain.
+    """The exact mode of every path of one worktree; stored only if it is not plain.
 
-    Shared by all chains of the worktree: what one session chmods, the next one finds.
+    All chains of the worktree share it: what one session chmods, the next one finds.
     """
 
     plain: tuple[int, int] = PLAIN_MODES
     odd: dict[RepoPath, int] = field(default_factory=dict)
 
     def of(self, path: RepoPath, entry: Entry) -> int:
-        """Return the exact mode of what a tree holds at a path."""
+        """Return the exact mode of what a tree has at a path."""
+        # A Git tree knows 100644 and 100755 only. A known mode that does not fit the entry is
+        # older.
         known = self.odd.get(path)
         if known is not None and git_mode(known) == entry[0]:
             return known
         return refs.exact_mode(entry[0], self.plain)
 
     def root(self, commit: ShadowCommit) -> None:
-        """Take over a baseline: it names every path that is not plain."""
+        """Start at a baseline, which names every path that is not plain."""
         self.plain = commit.modes or PLAIN_MODES
         self.odd = {note.path: note.mode for note in commit.paths}
 
     def note(self, path: RepoPath, mode: int | None) -> None:
-        """Take over one path's new mode; None where it is gone."""
+        """Store one path's new mode; None if the path is gone."""
         plain = None if mode is None else refs.exact_mode(git_mode(mode), self.plain)
         if mode is None or mode == plain:
             self.odd.pop(path, None)
@@ -67,7 +82,7 @@ class KnownModes:
 
 @dataclass(slots=True)
 class ChainModes:
-    """Track modes along one chain: its own meaning of plain, its worktree's exact modes."""
+    """The modes along one chain: its own plain modes, and its worktree's exact ones."""
 
     known: KnownModes = field(default_factory=KnownModes)
     plain: tuple[int, int] = PLAIN_MODES
@@ -87,9 +102,9 @@ class ChainModes:
 
 
 class CommitContext(NamedTuple):
-    """Hold what a commit's message leaves to others.
+    """What rows need besides a commit's message.
 
-    `changes` is its diff to the parent; `entry_of` what its tree holds at a path; `modes` are
+    `changes` is its diff to the parent; `entry_of` returns what its tree has at a path; `modes` are
     those before it.
     """
 
@@ -108,7 +123,7 @@ class _Change(NamedTuple):
 
 
 def rows_of(message: ShadowCommit, scene: CommitContext) -> list[CommitEvent]:
-    """Return the rows that a commit stands for, in order of seq.
+    """Return the rows of a commit, in order of seq.
 
     Raises:
         StoreError: its sequence numbers do not fit its changes.
@@ -145,6 +160,8 @@ def rows_of(message: ShadowCommit, scene: CommitContext) -> list[CommitEvent]:
             inexact="inexact" in message.flags,
         )
         rows.append(change)
+    # Rows are counted against the numbers that the commit reserved, so a tree or a message that was
+    # damaged is noticed instead of shifting all later rows.
     if len(rows) != last - first + 1:
         raise StoreError(
             f"cannot replay commit {scene.commit}:"
@@ -176,6 +193,7 @@ def _changes(message: ShadowCommit, scene: CommitContext) -> Iterator[_Change]:
     diff = {change.path: _covered(change) for change in scene.changes}
     for path in sorted(diff.keys() | notes.keys()):
         note, (old, new) = notes.get(path), diff.get(path, (None, None))
+        # A note without a difference in the tree: the exact mode changed, but Git's mode did not.
         if path not in diff:
             old = new = scene.entry_of(path)
         if (path in moved and new is None) or (old is None and new is None):
@@ -227,4 +245,231 @@ def _baseline(message: ShadowCommit, scene: CommitContext, seq: int) -> Baseline
     )
     return Baseline(
         seq, micro(message.time_ns), message.worktree, who, commit=scene.commit
+    )
+
+
+class People:
+    """What replayed commits name: sessions, turns, calls, bursts, ops.
+
+    `store` writes those that grow over several commits.
+    """
+
+    def __init__(self, db: Db, *, resumed: bool) -> None:
+        """Begin with what the journal knows.
+
+        Args:
+            db: The journal.
+            resumed: Whether it goes on from here, so that unknown turns and bursts stay open.
+        """
+        self._db = db
+        self._resumed = resumed
+        self._actors: dict[str, Actor] = {}
+        self._turns: dict[tuple[str, str], Turn] = {}
+        self._calls: set[tuple[str, str]] = set()
+        self._bursts: dict[str, Burst] = {}
+        self._ordinals: dict[tuple[str, str], int] = {}
+
+    def actor(self, message: ShadowCommit) -> Actor:
+        """Return the class of actor of a commit's session."""
+        session = message.session or ""
+        if session not in self._actors:
+            known = sessions.get(self._db, session)
+            self._actors[session] = known.actor if known else _actor(message)
+        return self._actors[session]
+
+    def take(self, message: ShadowCommit, rows: Sequence[Event]) -> None:
+        """Add what a commit with these rows names."""
+        session = message.session
+        if session is None or not rows:
+            return
+        if message.kind == "baseline":
+            if sessions.get(self._db, session) is None:
+                sessions.put(self._db, _session(message, session, self.actor(message)))
+            return
+        if message.turn is not None and message.turn_ordinal is not None:
+            self._take_turn(message, session, message.turn)
+        if message.call is not None and message.tool_class is not None:
+            self._take_call(message, session, message.call)
+        if message.burst is not None:
+            seqs = rows[0].seq, rows[-1].seq
+            self._take_burst(message, session, message.burst, seqs)
+
+    def take_op(self, message: ShadowCommit, commit: Oid) -> None:
+        """Store the op of a restore, unless the journal has it."""
+        if message.op is None or message.op_kind is None or message.session is None:
+            return
+        # An op that is still `applying` is finished by the undo itself, which knows its steps.
+        if ops.get(self._db, message.op) is not None:
+            return
+        op = Op(
+            id=message.op,
+            kind=message.op_kind,
+            ts_ns=message.time_ns,
+            worktree=message.worktree,
+            session=message.session,
+            target=message.target or "",
+            undoes=message.undoes,
+            status=OpStatus.DONE,
+            token=message.token or "",
+            commit=commit,
+        )
+        ops.put(self._db, op)
+
+    def correct(self, message: ShadowCommit) -> int:
+        """Change the authors of rows as a correction says; return its own number.
+
+        Raises:
+            StoreError: it names no author, or no rows.
+        """
+        runs = parse_rows(message.corrects)
+        if (
+            message.session is None
+            or message.owner is None
+            or not (runs and message.seqs)
+        ):
+            raise StoreError("cannot replay a correction: it names no rows")
+        who = _owner(message, sessions.get(self._db, message.owner))
+        theirs = replace(message, session=message.owner)
+        if message.turn is not None and message.turn_ordinal is not None:
+            self._take_turn(theirs, message.owner, message.turn)
+        if message.call is not None and message.tool_class is not None:
+            self._take_call(theirs, message.owner, message.call)
+        if message.burst is not None:
+            seqs = runs[0][0], runs[-1][1]
+            self._take_burst(theirs, message.owner, message.burst, seqs)
+        self.store()
+        self._bursts.clear()
+        self._ordinals.clear()
+        correction = Correction(message.session, runs, who, message.burst)
+        corrections.apply(self._db, correction)
+        return message.seqs[1]
+
+    def restore(self, message: ShadowCommit, seqs: Sequence[int]) -> None:
+        """Set the authors of rows to that of their commit."""
+        session, burst = message.session or "", message.burst
+        if burst is not None and bursts.get(self._db, burst) is None:
+            key = (session, message.worktree)
+            self._ordinals[key] = bursts.next_ordinal(self._db, *key, seqs[0])
+            self._take_burst(message, session, burst, (seqs[0], seqs[-1]))
+            self.store()
+            self._bursts.clear()
+            self._ordinals.clear()
+        who = author_of(message, self.actor(message))
+        corrections.restore(self._db, seqs, who, burst)
+
+    def store(self) -> None:
+        """Write turns and bursts; call it inside `db.write()`."""
+        for turn in self._turns.values():
+            turns.put_turn(self._db, turn)
+        for burst in self._bursts.values():
+            bursts.put(self._db, burst)
+
+    def _take_turn(self, message: ShadowCommit, session: str, turn: str) -> None:
+        key = (session, turn)
+        known = self._turns.get(key) or turns.get_turn(self._db, session, turn)
+        if known is None:
+            known = Turn(
+                id=turn,
+                session=session,
+                ordinal=message.turn_ordinal or 0,
+                started_ns=message.turn_started_ns or message.time_ns,
+            )
+        if known.prompt is None and message.prompt is not None:
+            known = replace(known, prompt=message.prompt)
+        # After a rebuild nobody knows when a turn ended, so it ends with its last write. In a
+        # resumed journal its end is still to come.
+        if not self._resumed:
+            ended = max(known.ended_ns or known.started_ns, message.time_ns)
+            known = replace(known, ended_ns=ended)
+        self._turns[key] = known
+
+    def _take_call(self, message: ShadowCommit, session: str, call: str) -> None:
+        key = (session, call)
+        if key in self._calls:
+            return
+        self._calls.add(key)
+        if turns.get_call(self._db, session, call) is not None:
+            return
+        opened = message.call_opened_ns or message.time_ns
+        fresh = Call(
+            id=call,
+            session=session,
+            turn=message.turn,
+            tool=message.tool or "",
+            tool_class=message.tool_class or ToolClass.OTHER,
+            opened_ns=opened,
+            closed_ns=max(opened, message.time_ns),
+            worktree=message.worktree,
+        )
+        turns.open_call(self._db, fresh)
+
+    def _take_burst(
+        self,
+        message: ShadowCommit,
+        session: str,
+        burst: str,
+        seqs: tuple[int, int],
+    ) -> None:
+        (first, last), time_ns = seqs, message.time_ns
+        known = self._bursts.get(burst) or bursts.get(self._db, burst)
+        if known is None:
+            known = Burst(
+                id=burst,
+                session=session,
+                worktree=message.worktree,
+                turn=message.turn,
+                ordinal=self._next_ordinal(session, message.worktree),
+                started_ns=time_ns,
+                ended_ns=time_ns,
+                first_seq=first,
+                last_seq=last,
+                open=self._resumed,
+            )
+        self._bursts[burst] = replace(
+            known,
+            started_ns=min(known.started_ns, time_ns),
+            ended_ns=max(known.ended_ns, time_ns),
+            first_seq=min(known.first_seq, first),
+            last_seq=max(known.last_seq, last),
+        )
+
+    def _next_ordinal(self, session: str, worktree: str) -> int:
+        key = (session, worktree)
+        if key not in self._ordinals:
+            self._ordinals[key] = bursts.next_ordinal(self._db, session, worktree)
+        ordinal = self._ordinals[key]
+        self._ordinals[key] += 1
+        return ordinal
+
+
+def _actor(message: ShadowCommit) -> Actor:
+    """Return the actor of a baseline, or what can be inferred without one."""
+    if message.actor is not None:
+        return message.actor
+    return Actor.UNKNOWN if message.agent is None else Actor.AGENT
+
+
+def _owner(message: ShadowCommit, session: Session | None) -> Attribution:
+    """Return the author that a correction names."""
+    return Attribution(
+        actor=message.actor or Actor.UNKNOWN,
+        session=message.owner or "",
+        agent=session.agent if session is not None else None,
+        turn=message.turn,
+        call=message.call,
+        tool=message.tool,
+        confidence=message.confidence or Confidence.UNKNOWN,
+        reason=message.reason or "",
+        candidates=message.candidates,
+    )
+
+
+def _session(message: ShadowCommit, session: str, actor: Actor) -> Session:
+    return Session(
+        id=session,
+        native_id=message.native or "",
+        actor=actor,
+        agent=message.agent,
+        parent=message.parent,
+        started_ns=message.started_ns or message.time_ns,
     )

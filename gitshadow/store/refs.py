@@ -1,8 +1,4 @@
-"""The grammar of refs and commit messages: how a chain says what it holds. Pure.
-
-`docs/format.md` is the contract.
-Invariant: parse(format(x)) = x; a value is one line whatever it holds, so nothing can be forged.
-"""
+"""The grammar of refs and commit messages (docs/format.md). Pure. parse(format(x)) = x."""
 
 import hashlib
 import re
@@ -34,13 +30,15 @@ PIN_PREFIX = "pin-"
 MARK_PREFIX = "review-"
 ARTIFACT_PREFIX = "artifacts-"
 FETCHED = "fetched/"
-"""Below it lie the chains that other machines recorded."""
+"""Below it are the chains that other machines recorded."""
 FORMAT = 1
 MAIN_WORKTREE = "main"
 _PREFIX = "Agent-Undo-"
 _SUBJECT_CHARS = 72
 _AGENT_CHARS = 14
 _ID_CHARS = 40
+# Control characters could change a terminal, bidirectional ones the order of what is read
+# (CVE-2021-42574), and a lone surrogate cannot be encoded.
 _UNSAFE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -66,7 +64,7 @@ _MODE = re.compile(r"10[0-7]{4}|120000")
 
 
 class PathNote(NamedTuple):
-    """Hold the exact mode of a path, and where it was before a rename."""
+    """The exact mode of a path, and where it was before a rename."""
 
     mode: int
     path: RepoPath
@@ -75,7 +73,7 @@ class PathNote(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowCommit:
-    """Hold what the message of one shadow commit says; field by field as docs/format.md."""
+    """The message of one shadow commit, field by field (docs/format.md)."""
 
     subject: str
     kind: str
@@ -115,9 +113,6 @@ class ShadowCommit:
     paths: tuple[PathNote, ...] = ()
 
 
-# -- names -------------------------------------------------------------------------------------
-
-
 def exposed_ref(ref: str) -> str:
     """Return the remote branch as which a shadow ref is shown to other programs."""
     return EXPOSED_PREFIX + ref.removeprefix(REF_PREFIX)
@@ -141,6 +136,7 @@ def session_id(
         length: How many of them before that, at most 12.
     """
     name = clean_name(agent)
+    # An agent of that name would get refs that look like pins or marks.
     if f"{name}-".startswith((PIN_PREFIX, MARK_PREFIX, ARTIFACT_PREFIX)):
         name = f"agent-{name}"
     day = datetime.fromtimestamp(day_ns // 1_000_000_000, UTC).strftime("%Y%m%d")
@@ -155,44 +151,44 @@ def chain_ref(session: str, worktree: str) -> str:
         return REF_PREFIX + session
     text = worktree.encode("utf-8", "surrogateescape")
     digits = hashlib.blake2b(text, digest_size=3).hexdigest()
-    # The end of a long session id is what makes it unique, so its beginning gives way.
+    # A long session id is unique by its end, so its beginning is cut.
     return REF_PREFIX + f"{session}-w{digits}"[-_ID_CHARS:].lstrip("-")
 
 
 def is_pin(ref: str) -> bool:
-    """Tell the ref of a pin from all others."""
+    """Return whether a ref is that of a pin."""
     return ref.startswith(REF_PREFIX + PIN_PREFIX)
 
 
 def is_mark(ref: str) -> bool:
-    """Tell the ref of a review mark from all others."""
+    """Return whether a ref is that of a review mark."""
     return ref.startswith(REF_PREFIX + MARK_PREFIX)
 
 
 def is_fetched(ref: str) -> bool:
-    """Tell the ref of a chain of another machine from all others."""
+    """Return whether a ref is that of a chain of another machine."""
     return ref.startswith(REF_PREFIX + FETCHED)
 
 
 def is_apart(ref: str) -> bool:
-    """Tell the refs of which the journal knows nothing: marks, artifacts, others' chains."""
+    """Return whether a ref is in no table of the journal: marks, artifacts, others' chains."""
     return (
         is_mark(ref) or is_fetched(ref) or ref.startswith(REF_PREFIX + ARTIFACT_PREFIX)
     )
 
 
 def is_chain(ref: str) -> bool:
-    """Tell the ref of a session's chain of ours from all others."""
+    """Return whether a ref is that of a chain of ours."""
     return ref.startswith(REF_PREFIX) and not is_pin(ref) and not is_apart(ref)
 
 
 def fetched_ref(ref: str) -> str:
-    """Return where the chain that another machine has at a ref lies here."""
+    """Return the local ref of a chain that another machine has at a ref."""
     return REF_PREFIX + FETCHED + ref.removeprefix(REF_PREFIX)
 
 
 def original_ref(ref: str) -> str:
-    """Take `fetched_ref` back."""
+    """Return the ref that `fetched_ref` was made from."""
     return REF_PREFIX + ref.removeprefix(REF_PREFIX + FETCHED)
 
 
@@ -200,8 +196,6 @@ def pin_ref(name: str) -> str:
     """Return the ref of a pin; its name is cleaned to what a ref may hold."""
     return REF_PREFIX + (PIN_PREFIX + clean_name(name))[:_ID_CHARS]
 
-
-# -- subjects ----------------------------------------------------------------------------------
 
 _VERBS = {
     EventKind.CREATE: "Create",
@@ -259,8 +253,6 @@ def _shown(path: RepoPath) -> str:
     return c_quoted(path) if _UNSAFE.search(text) else text
 
 
-# -- messages ----------------------------------------------------------------------------------
-
 _TEXTS = (
     ("Session", "session"),
     ("Agent", "agent"),
@@ -303,6 +295,8 @@ def format_message(commit: ShadowCommit) -> bytes:
     for name, field in _TEXTS:
         value = getattr(commit, field)
         if value is not None:
+            # Quoted, a value is one line whatever it contains. A prompt with a line end could
+            # otherwise forge a trailer.
             lines.append(f"{_PREFIX}{name}: {quote(_encoded(str(value)))}")
     for name, field in _LISTS:
         values = getattr(commit, field)
@@ -334,7 +328,7 @@ def _path_note(note: PathNote) -> str:
 
 
 def parse_message(message: bytes) -> ShadowCommit | None:
-    """Read the message of a commit; None where it is not ours.
+    """Parse the message of a commit; None if it is not ours.
 
     Raises:
         StoreError: it claims to be ours and cannot be read, or is of a newer format.
@@ -357,10 +351,8 @@ def parse_message(message: bytes) -> ShadowCommit | None:
 
 
 def peek(message: bytes) -> tuple[str | None, int | None]:
-    """Return the kind and the first sequence number of a message of ours, else None for both.
-
-    Much cheaper than `parse_message`; nothing else of the message is checked.
-    """
+    """Return the kind and the first sequence number of a message of ours, else None for both."""
+    # A rebuild orders all commits by their numbers before it parses one, and this is much cheaper.
     body = message.decode("utf-8", "surrogateescape").partition("\n\n")[2]
     found = _trailers(body)
     if found.get("Format") != [str(FORMAT)] or "Kind" not in found:
@@ -382,6 +374,7 @@ def _trailers(body: str) -> dict[str, list[str]]:
 
 def _parsed(subject: str, found: dict[str, list[str]]) -> ShadowCommit:
     for name, texts in found.items():
+        # Two values for one field: which of them counts must not depend on the reader.
         if len(texts) > 1 and name not in _REPEATED:
             raise ValueError(f"{_PREFIX}{name} occurs twice")
     if found["Kind"][0] not in _KINDS:
@@ -397,6 +390,7 @@ def _parsed(subject: str, found: dict[str, list[str]]) -> ShadowCommit:
             values[field] = tuple(_decoded(unquote(text)) for text in found[name])
     values |= _parsed_composed(found)
     values["paths"] = tuple(_parsed_note(text) for text in found.get("Path", ()))
+    # These become parts of refs and file names, and commits are fetched from others.
     session = values.get("session", "x")
     if not isinstance(session, str) or _SESSION.fullmatch(session) is None:
         raise ValueError(f"session {session!r}")
@@ -486,7 +480,7 @@ def format_time(time_ns: int) -> str:
 
 
 def parse_time(text: str) -> int:
-    """Take `format_time` back, in nanoseconds.
+    """Return the nanoseconds of a time that `format_time` made.
 
     Raises:
         ValueError: it is no such time.
@@ -497,14 +491,16 @@ def parse_time(text: str) -> int:
 
 
 def exact_mode(entry_mode: int, modes: tuple[int, int]) -> int:
-    """Return the real mode that a tree's mode stands for without a path note."""
+    """Return the exact mode of a tree entry that has no path note."""
     if entry_mode == LINK_MODE:
         return LINK_MODE
     return 0o100000 | (modes[1] if entry_mode == 0o100755 else modes[0])
 
 
 def _encoded(text: str) -> bytes:
-    """Return UTF-8; `?` for surrogates, which no UTF-8 text can hold, but escaped bytes back."""
+    """Return UTF-8 bytes."""
+    # Surrogates of `surrogateescape` become their bytes again. UTF-8 has no form for any others, so
+    # they become `?`.
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

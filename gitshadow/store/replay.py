@@ -1,9 +1,7 @@
-"""Commits back into the journal: what the refs hold can be rebuilt from them alone.
+"""Replay of commits into the journal: rows that the refs have are rebuilt from the refs alone.
 
-One fold serves `reindex` (from nothing) and start-up (from where the journal stands). The chains of
-a worktree are folded together, in order of seq: the exact mode that one session left is what the
-next one found.
-Invariant: replaying a commit whose rows stand already changes nothing.
+One fold serves `reindex` (from nothing) and start-up (from the last known tips). To replay a commit
+whose rows exist already changes nothing.
 """
 
 import heapq
@@ -14,32 +12,31 @@ from typing import NamedTuple, Protocol
 from gitshadow.errors import StoreError
 from gitshadow.model import Chain, CommitEvent, Oid, RepoPath
 from gitshadow.store import refs
-from gitshadow.store.agreement import CatchUp, Lost
 from gitshadow.store.commit_rows import (
     PLAIN_MODES,
     ROW_KINDS,
     ChainModes,
     CommitContext,
     KnownModes,
+    People,
     rows_of,
 )
 from gitshadow.store.journal import corrections, events, pins, sessions, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.objects import CommitInfo
-from gitshadow.store.people import People
 from gitshadow.store.refs import ShadowCommit
 from gitshadow.store.trees import Entry, TreeChange
 
+# No ref says whether a session has ended, so a rebuilt one counts as ended at its last write.
 REBUILT = "journal rebuilt"
-"""Why a session ended of which the refs alone tell: nobody knows whether it did."""
 _LAST = 1 << 62
 
 
 class ChainReader(Protocol):
-    """Read commits and trees; `store.repo.Repo` is one."""
+    """A reader of commits and trees; `store.repo.Repo` is one."""
 
     def commit(self, oid: Oid) -> CommitInfo:
-        """Read a commit; raise StoreError where it is missing or broken."""
+        """Return a commit; raise StoreError if it is missing or broken."""
         ...
 
     def chain(self, tip: Oid, since: Oid | None = None) -> list[CommitInfo]:
@@ -61,10 +58,10 @@ class ChainReader(Protocol):
 
 @dataclass(slots=True)
 class Tail:
-    """Hold the commits of one ref that are to be replayed, and where the fold stands in it.
+    """The commits of one ref that are to be replayed, and the state of the fold in it.
 
     `links` are (order, oid), oldest first; `tree` is that of the commit before the next one.
-    `machine` is what its baseline says, None where that was not read or does not say it.
+    `machine` is that of its baseline, None if that was not read or names none.
     """
 
     ref: str
@@ -79,17 +76,14 @@ class Tail:
 
 @dataclass(slots=True)
 class Replayed:
-    """Collect what a fold put into the journal; `broken` are commits that it could not, and why.
-
-    `fresh` are the rows that a resumed journal did not have.
-    """
+    """The result of a fold: rows that a resumed journal did not have, and broken commits."""
 
     fresh: list[CommitEvent] = field(default_factory=list)
     broken: list[tuple[str, str]] = field(default_factory=list)
 
 
 class Rebuilt(NamedTuple):
-    """Say what a journal was rebuilt to.
+    """The result of a rebuild.
 
     `worktrees` has the tree after the newest commit of each worktree and the exact modes in it;
     `broken` the refs and commits that could not be read, and why; `foreign` the refs of chains
@@ -101,8 +95,33 @@ class Rebuilt(NamedTuple):
     foreign: tuple[str, ...]
 
 
+class Lost(NamedTuple):
+    """A chain as the journal knew it, whose ref is gone (`tip` None) or was moved elsewhere."""
+
+    chain: Chain
+    tip: Oid | None
+
+
+class CatchUp(NamedTuple):
+    """The differences between refs and journal that start-up found and repaired.
+
+    `rows` are those that the journal did not have because of a crash, newer than all others, in
+    order of seq; `trees` has the tree of a worktree after them, from which file states are derived.
+    `foreign` are the refs of chains that another machine recorded.
+    """
+
+    rows: tuple[CommitEvent, ...]
+    lost: tuple[Lost, ...]
+    broken: tuple[tuple[str, str], ...]
+    trees: dict[str, Oid]
+    foreign: tuple[str, ...] = ()
+
+
+NOTHING = CatchUp((), (), (), {})
+
+
 class Fold:
-    """Put the commits of tails into a journal; use it inside `db.write()`."""
+    """The replay of tails into a journal; use it inside `db.write()`."""
 
     def __init__(self, db: Db, repo: ChainReader, *, resumed: bool) -> None:
         """Begin a fold.
@@ -121,7 +140,9 @@ class Fold:
         self.done = Replayed()
 
     def run(self, tails: Sequence[Tail]) -> Replayed:
-        """Replay tails together and store where their chains stand."""
+        """Replay tails together, and store the tips of their chains."""
+        # All chains of a worktree in order of seq: the exact mode that one session left is what the
+        # next one found. One broken commit must not hide the rest of the history.
         for tail, oid in _merged(tails):
             try:
                 self._apply(tail, self._repo.commit(oid))
@@ -139,7 +160,7 @@ class Fold:
                 )
                 sessions.put_chain(self._db, chain)
         self._people.store()
-        # A power cut can take back the transaction that gave these numbers out.
+        # A power cut can lose the transaction that gave these numbers out.
         events.raise_next(
             self._db, 1 + max((tail.tip_seq for tail in tails), default=0)
         )
@@ -162,6 +183,7 @@ class Fold:
         )
         try:
             self._store(tail, message, rows_of(message, scene))
+        # Also after a failure: the next commit's changes are relative to this tree.
         finally:
             modes.take(message, changes)
         self._people.take_op(message, info.oid)
@@ -224,6 +246,8 @@ def read_tail(
     newest = refs.parse_message(infos[-1].message)
     if newest is None or newest.session is None:
         raise StoreError(f"cannot replay {ref}: its tip was not created by gitshadow")
+    # Anybody can create a ref at any commit of ours: it must not put rows into a session's history
+    # twice.
     if ref != refs.chain_ref(newest.session, newest.worktree):
         raise StoreError(f"cannot replay {ref}: it is not the ref of its session")
     tail = Tail(ref, newest.session, newest.worktree, own[::-1])
@@ -272,18 +296,26 @@ def rebuild(db: Db, repo: ChainReader, ours: Collection[str] = ()) -> Rebuilt:
 
 
 def is_foreign(tail: Tail, ours: Collection[str]) -> bool:
-    """Tell a chain that another machine recorded."""
+    """Return whether another machine recorded a chain."""
     return tail.machine is not None and tail.machine not in ours
 
 
 def fold_in(db: Db, repo: ChainReader, tails: Sequence[Tail]) -> list[tuple[str, str]]:
-    """Put whole chains into a journal that nobody records in; return what was broken, and why.
+    """Put whole chains into a journal in which nobody records; return what was broken, and why.
 
-    What stands of them already stays. Call it inside `db.write()`.
+    Rows that exist already stay. Call it inside `db.write()`.
     """
     done = Fold(db, repo, resumed=False).run(tails)
     sessions.close_rebuilt(db, REBUILT)
     return done.broken
+
+
+def agree(db: Db, found: Mapping[str, Oid]) -> bool:
+    """Return whether the chains and pins of the journal are those of the refs."""
+    # Asked whenever a worktree is opened, so it reads only the refs and two small tables.
+    known = {chain.ref: chain.tip for chain in sessions.chains(db)}
+    known |= {pin.ref: pin.commit for pin in pins.list_pins(db)}
+    return known == {ref: tip for ref, tip in found.items() if not refs.is_apart(ref)}
 
 
 def catch_up(
@@ -323,15 +355,16 @@ def catch_up(
 
 
 def step_back(db: Db, repo: ChainReader, chain: Chain, tip: Oid) -> None:
-    """Have the journal follow a chain that went back to an earlier commit, `tip`.
+    """Set the journal to the state of a chain that went back to an earlier commit, `tip`.
 
-    The rows of its lost commits are gone already. A lost correction leaves no row, so the authors
-    of all corrected rows are read from the commits again. Call it inside `db.write()`.
+    The rows of its lost commits are deleted already. Call it inside `db.write()`.
 
     Raises:
         StoreError: a commit cannot be read.
     """
     people = People(db, resumed=True)
+    # A correction has no row of its own, so a lost one is not among the deleted rows. The authors
+    # of all corrected rows are read from the commits that are left.
     doubted = corrections.forget(db, chain.session, chain.worktree)
     infos, tip_seq = repo.chain(tip), 0
     for info in infos:
@@ -364,7 +397,7 @@ def _behind(
     worktree: str,
     ours: Collection[str],
 ) -> _Behind:
-    """Find the chains whose rows are not where their refs are."""
+    """Return the chains whose rows do not agree with their refs."""
     behind = _Behind()
     known = {chain.ref: chain for chain in sessions.chains(db)}
     behind.lost += [Lost(known[ref], None) for ref in known.keys() - found.keys()]
@@ -376,6 +409,8 @@ def _behind(
             continue
         try:
             tail = read_tail(repo, ref, tip, chain)
+            # The ref does not descend from the tip that we knew: it was rewritten. The chain is
+            # reported as lost, and then read from its baseline.
             if tail is None and chain is not None:
                 behind.lost.append(Lost(chain, tip))
                 tail = read_tail(repo, ref, tip)
@@ -392,7 +427,7 @@ def _behind(
 def _catch_up_pins(
     db: Db, repo: ChainReader, found: Mapping[str, Oid]
 ) -> list[tuple[str, str]]:
-    """Have a row for each pin's ref, and none for a ref that is gone."""
+    """Store a row for each pin's ref, and delete the rows of refs that are gone."""
     broken: list[tuple[str, str]] = []
     known = {pin.ref: pin for pin in pins.list_pins(db)}
     for ref in known.keys() - found.keys():
@@ -410,20 +445,22 @@ def _catch_up_pins(
 def _resume(
     db: Db, repo: ChainReader, worktree: str, tails: Sequence[Tail]
 ) -> tuple[Replayed, dict[str, Oid]]:
-    """Replay tails from where the journal stands: exact modes come from the file states."""
+    """Replay tails into a journal that has their earlier commits."""
     fold = Fold(db, repo, resumed=True)
     if not tails:
         return fold.done, {}
     for tail in tails:
         tail.modes = ChainModes(plain=_plain_modes(repo, tail))
     plain = tails[0].modes.plain if tails[0].modes else PLAIN_MODES
+    # The modes before the first of these commits: a replay from the baselines would give the same,
+    # but would read the whole history.
     odd = state.odd_modes(db, worktree, plain)
     fold.known[worktree] = KnownModes(plain, odd)
     return fold.run(tails), fold.trees
 
 
 def _plain_modes(repo: ChainReader, tail: Tail) -> tuple[int, int]:
-    """Return what a chain's baseline says that 100644 and 100755 stand for."""
+    """Return the exact modes that a chain's baseline gives for 100644 and 100755."""
     for info in reversed(repo.chain(tail.links[-1][1])):
         if refs.peek(info.message)[0] == "baseline":
             message = refs.parse_message(info.message)
@@ -435,7 +472,7 @@ def put_pin(db: Db, ref: str, info: CommitInfo) -> None:
     """Store the row of a pin; call it inside `db.write()`.
 
     Raises:
-        StoreError: the commit is no pin, or not of this ref.
+        StoreError: the commit is not a pin, or that of another ref.
     """
     message = refs.parse_message(info.message)
     if message is None or message.kind != "pin" or message.pin is None:

@@ -2,12 +2,11 @@
 
 from gitshadow.model import RepoPath
 from gitshadow.store import marks
-from gitshadow.store.agreement import agree
 from gitshadow.store.journal.db import Db
 from gitshadow.store.marks import Reviewed, file_digest, line_digest
 from gitshadow.store.objects import NewCommit
 from gitshadow.store.refs import MARK_PREFIX, REF_PREFIX, is_chain, session_id
-from gitshadow.store.replay import rebuild
+from gitshadow.store.replay import agree, rebuild
 from tests.store.world import open_repo
 from tests.support.repo import Repo
 

@@ -24,12 +24,11 @@ from gitshadow.model import (
     RepoPath,
 )
 from gitshadow.store import machine, refs
-from gitshadow.store.agreement import CatchUp
 from gitshadow.store.journal import bursts, events, ops, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.objects import NewCommit
-from gitshadow.store.replay import catch_up, rebuild
+from gitshadow.store.replay import CatchUp, catch_up, rebuild
 from tests.store.world import Change, World, Write, open_repo
 from tests.support.claude import Claude
 from tests.support.examples import shares_fixture

@@ -1,7 +1,6 @@
 """Events: one row per observed change of one path, in the order they were recorded.
 
-Invariant: of a row only its author ever changes (`corrections`); `seq` is given out once and
-only grows.
+Of a row only its author ever changes (`corrections`).
 """
 
 import json
@@ -41,7 +40,8 @@ _RESERVE = (
 )
 _SEQS_BETWEEN = "SELECT seq FROM events WHERE seq BETWEEN ? AND ?"
 _NEXT = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next_seq'"
-# Word for word the condition of the partial index `events_rare`: else it is not used.
+# SQLite uses the partial index `events_rare` only if the query has its condition word for word
+# (https://sqlite.org/partialindex.html). Without it each of these queries reads the whole table.
 _RARE = "kind IN ('gap', 'head', 'baseline', 'coverage')"
 _RARE_KINDS = frozenset(
     {EventKind.GAP, EventKind.HEAD, EventKind.BASELINE, EventKind.COVERAGE}
@@ -68,6 +68,7 @@ _GAPS = (
     f"SELECT seq, ts_ns, note FROM events WHERE {_RARE} AND kind = 'gap' ORDER BY seq"
 )
 _GAPS_SEEN = "gaps_seen"
+# Older builds of SQLite allow 999 variables in one statement (https://sqlite.org/limits.html).
 _CHUNK = 400
 _PAGE = 100
 
@@ -114,20 +115,23 @@ def files_of_burst(db: Db, burst: str) -> int:
 
 
 def reserve(db: Db, count: int) -> int:
-    """Give out a block of sequence numbers; return the first."""
-    # One statement is a transaction by itself, and each write of a file pays for it.
+    """Reserve a block of sequence numbers; return the first."""
+    # Before the commits are written, because their messages contain the numbers; a crash leaves a
+    # hole, which is harmless. One statement is a transaction by itself, and each write pays for it.
     return db.number(_RESERVE, (count,))
 
 
 def insert(db: Db, rows: Iterable[Event]) -> None:
-    """Store rows; one whose seq stands already is left as it is."""
+    """Store rows; one whose seq exists already is not changed."""
     db.run_many(_INSERT, [_values(row) for row in rows])
 
 
 def insert_new(db: Db, rows: Sequence[CommitEvent]) -> list[CommitEvent]:
-    """Store the rows, in order of seq, whose seq does not stand yet; return those."""
+    """Store those of some rows, in order of seq, whose seq is new; return them."""
     if not rows:
         return []
+    # INSERT OR IGNORE alone would not say which rows are new, and file states are derived from
+    # those.
     standing = {row[0] for row in db.rows(_SEQS_BETWEEN, (rows[0].seq, rows[-1].seq))}
     fresh = [row for row in rows if row.seq not in standing]
     insert(db, fresh)
@@ -135,7 +139,7 @@ def insert_new(db: Db, rows: Sequence[CommitEvent]) -> list[CommitEvent]:
 
 
 def raise_next(db: Db, next_seq: int) -> None:
-    """Have no sequence number below `next_seq`, or of a standing row, given out again."""
+    """Raise the next sequence number above `next_seq` - 1 and every existing row."""
     found = max(next_seq, last_seq(db) + 1, db.number(_NEXT))
     db.run(_RESERVE, (found - db.number(_NEXT),))
 
@@ -282,10 +286,9 @@ def counts_of_turn(db: Db, session: str, turn: str) -> tuple[int, int]:
 
 
 def since(db: Db, worktree: str, begin_ns: int) -> list[PathChange]:
-    """Return a worktree's changes of paths since a moment, newest first.
-
-    Rows are numbered as they were noticed, so it goes back until a whole page is older.
-    """
+    """Return a worktree's changes of paths since a moment, newest first."""
+    # Rows are numbered in the order in which they were noticed, which is not quite that of their
+    # times, so this goes back until a whole page is older.
     found: list[PathChange] = []
     before: int | None = None
     while True:
@@ -320,11 +323,9 @@ def rows(db: Db, wanted: EventFilter) -> list[Event]:
 
 
 def _newest_at(db: Db, path: RepoPath, wanted: EventFilter) -> list[Event]:
-    """Return the newest events at one path, each end of the question by its own index.
-
-    Asked in one condition SQLite reads and sorts every event of the path: a second for the
-    newest 50 of 50,000.
-    """
+    """Return the newest events at one path."""
+    # Each condition is a query of its own with its own index. With OR in one condition, SQLite
+    # reads and sorts every event of the path: a second for the newest 50 of 50,000.
     clauses, values = _where(replace(wanted, paths=None))
     seqs: list[str] = []
     asked: list[Value] = []
@@ -354,6 +355,7 @@ def history(
     found: dict[int, PathChange] = {}
     asked: set[RepoPath] = set()
     todo = set(paths)
+    # A rename can lead to a path that was renamed itself, so the closure takes several rounds.
     while todo:
         asked |= todo
         events = _of_paths(db, worktree, sorted(todo), since_seq)

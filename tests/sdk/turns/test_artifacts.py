@@ -8,7 +8,7 @@ import pytest
 from gitshadow.model import Oid
 from gitshadow.sdk.turns.errors import TurnClosed
 from gitshadow.store import artifacts, refs
-from gitshadow.store.agreement import agree
+from gitshadow.store.replay import agree
 from tests.sdk.turns.front import Front, Session, in_journal, journal_of
 from tests.sdk.turns.world import BoomError
 
