@@ -33,6 +33,16 @@ EVENTS = (
 BEFORE = ".before-gitshadow"
 _WITH_INPUT = frozenset({"post-rewrite"})
 MARKER = "# gitshadow-managed: git"
+_COMMENT = "# Reports to gitshadow, then runs the hook that was here before."
+_GUARDS = (
+    "# Refuses a push of recorded history, else runs the hook that was here before."
+)
+# A script is ours only if every byte is. Scripts that an earlier version installed differ in
+# these comments alone, so they are recognized and need no new installation.
+_EARLIER_COMMENTS = {
+    "# Tells gitshadow, then runs the hook that stood here before.": _COMMENT,
+    "# Stops a push of recorded history, else runs the hook that stood here before.": _GUARDS,
+}
 _PROGRAM = "gitshadow="
 GUARD = "pre-push"
 CHECKED = "pre-commit"
@@ -134,7 +144,7 @@ def plan(
         path = os.path.join(directory, event)
         seen = _read(path)
         text = script(event, command, check=_is_checked(event, seen, check))
-        if seen == text.encode():
+        if seen is not None and _with_our_comments(seen) == text.encode():
             continue
         if seen is not None and not is_ours(seen, event):
             if os.path.lexists(path + BEFORE):
@@ -351,7 +361,7 @@ def script(event: str, command: str, *, check: bool = False) -> str:
     give = """printf '%s' "${input%.}" 2>/dev/null | """ if reads else ""
     return (
         f"#!/bin/sh\n{MARKER} {event}\n"
-        "# Tells gitshadow, then runs the hook that stood here before.\n"
+        f"{_COMMENT}\n"
         f"{_PROGRAM}{shlex.quote(command)}\n"
         f'before="$(dirname "$0")/{event}{BEFORE}"\n{keep}'
         f"{guard}"
@@ -367,7 +377,7 @@ def _guard_script(command: str) -> str:
     """Return the hook that reads what a push sends; it starts us only for shadow refs."""
     return (
         f"#!/bin/sh\n{MARKER} {GUARD}\n"
-        "# Stops a push of recorded history, else runs the hook that stood here before.\n"
+        f"{_GUARDS}\n"
         f"{_PROGRAM}{shlex.quote(command)}\n"
         f'before="$(dirname "$0")/{GUARD}{BEFORE}"\n'
         f"{_GUARDING} || exit 1\n"
@@ -400,8 +410,16 @@ def is_ours(data: bytes, event: str) -> bool:
             ours = [
                 script(event, word, check=on) for word in words for on in (False, True)
             ]
-            return len(words) == 1 and data in map(os.fsencode, ours)
+            known = _with_our_comments(data)
+            return len(words) == 1 and known in map(os.fsencode, ours)
     return False
+
+
+def _with_our_comments(script: bytes) -> bytes:
+    """Return a script with the comments of today in place of earlier ones."""
+    for earlier, comment in _EARLIER_COMMENTS.items():
+        script = script.replace(f"{earlier}\n".encode(), f"{comment}\n".encode())
+    return script
 
 
 def _words(text: str) -> list[str]:
