@@ -111,48 +111,46 @@ class GitOrigins:
 
     def _settled(self, origin: Origin) -> Origin:
         owner = origin.owner
-        if owner.source is not OriginSource.GROUND:
+        if owner.content is None:
             return origin
         if id(owner) not in self._answers:
             self._asking.add(id(owner))
-            self._answers[id(owner)] = owner, self._answer(owner)
+            self._answers[id(owner)] = owner, self._answer(owner, owner.content)
             self._asking.discard(id(owner))
         found = self._answers[id(owner)][1]
         if origin.line > len(found):
             return Origin(_nobody(owner, GONE), origin.line)
         return found[origin.line - 1]
 
-    def _answer(self, owner: Owner) -> Vector:
+    def _answer(self, owner: Owner, content: Oid) -> Vector:
         """Return the origins of all lines of a content."""
-        assert owner.content is not None
-        data = self.read(owner.content)
-        commit = self._commit(owner)
+        data = self.read(content)
+        commit = self._commit(owner, content)
         blob = None if commit is None else self.commits.blob(commit, owner.path)
         rest = self._rest(owner)
         if commit is None or blob is None:
             return fresh(rest, count_lines(data))
         try:
             lines = self.commits.blame(commit, owner.path)
-            held = data if blob == owner.content else self.read(blob)
+            held = data if blob == content else self.read(blob)
         except StoreError as error:
             silent = _nobody(owner, f"{SILENT}: {error}")
             return fresh(silent, count_lines(data))
         vector = self._led_back(owner, lines, split_lines(held))
-        if blob == owner.content or len(vector) != count_lines(held):
+        if blob == content or len(vector) != count_lines(held):
             return vector
         return carried(vector, self.diff(_plain(held), _plain(data)), rest)
 
-    def _commit(self, owner: Owner) -> Oid | None:
+    def _commit(self, owner: Owner, content: Oid) -> Oid | None:
         """Return the commit whose lines are to be asked for."""
-        assert owner.content is not None
         if owner.commit is not None:
             return owner.commit
-        holding = self.commits.holding(owner.path, owner.content)
+        holding = self.commits.holding(owner.path, content)
         if owner.switched:
             return holding
         began = self.commits.began(owner.event)
         if began is not None and (
-            holding is None or self.commits.blob(began, owner.path) == owner.content
+            holding is None or self.commits.blob(began, owner.path) == content
         ):
             return began
         return holding
@@ -186,9 +184,9 @@ class GitOrigins:
 
         The session of the first event may itself have begun on a commit that was made then.
         """
-        if self.first is None or self.first.path is None:
+        if self.first is None:
             return self.commits.recorded_since()
-        path = self.first.old_path or self.first.path
+        path = self.first.path_before
         blob = self.first.before.oid if self.first.before is not None else None
         return self.commits.oldest(path, blob) or self.commits.began(self.first)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from gitshadow.capture.commit_plan import CommitStep
 from gitshadow.errors import StaleTipError, StoreError
 from gitshadow.model import (
     Actor,
@@ -26,19 +27,11 @@ from gitshadow.store.commit_rows import BASELINE_REASON
 from gitshadow.store.objects import OUR_EMAIL, OUR_NAME, NewCommit
 from gitshadow.store.refs import PathNote, ShadowCommit
 from gitshadow.store.repo import Repo
-from gitshadow.store.trees import Entry
 
 _STALE_TRIES = 20
 _SEVERAL = (b"several", b"several@agent-undo.invalid")
 _OLD_DATE = 1_000_000_000
 DEFAULT_MODES = (0o644, 0o755)
-
-
-class ChainLink(NamedTuple):
-    """Store one commit to append: its message but for what the chain knows, and its changes."""
-
-    message: ShadowCommit
-    changes: Mapping[RepoPath, Entry | None]
 
 
 class Published(NamedTuple):
@@ -88,7 +81,7 @@ class ChainWriter:
         session: Session,
         chain: Chain | None,
         ground: ChainRoot,
-        links: Sequence[ChainLink],
+        links: Sequence[CommitStep],
         *,
         reserve: Callable[[], int],
     ) -> Published:
@@ -150,7 +143,7 @@ class ChainWriter:
         session: Session,
         chain: Chain | None,
         ground: ChainRoot,
-        links: Sequence[ChainLink],
+        links: Sequence[CommitStep],
         reserve: Callable[[], int],
     ) -> Published:
         date = self._committer_date(chain, ground)

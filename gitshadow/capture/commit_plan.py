@@ -4,11 +4,10 @@ Invariant: pure; the rows of a step stand in the order of path bytes, as `docs/f
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from gitshadow.capture.chains import ChainLink
 from gitshadow.capture.drafts import Draft, leaves, making_room
 from gitshadow.model import (
     LINK_MODE,
@@ -78,15 +77,16 @@ class Frame:
 
 
 class CommitStep(NamedTuple):
-    """Store one link, and the group and frame of which it has the rows and states."""
+    """A commit to append: its message without what the chain adds, its changes and its origin."""
 
-    link: ChainLink
+    message: ShadowCommit
+    changes: Mapping[RepoPath, Entry | None]
     group: Group
     frame: Frame
 
     def rows(self, commit: Oid) -> list[CommitEvent]:
         """Return the rows that the commit stands for, in order of seq."""
-        group, frame, ts_ns = self.group, self.frame, self.link.message.time_ns
+        group, frame, ts_ns = self.group, self.frame, self.message.time_ns
         rows: list[CommitEvent] = []
         if group.kind == "head":
             at = frame.seq, ts_ns, frame.worktree
@@ -158,7 +158,7 @@ def step_of(group: Group, frame: Frame) -> CommitStep:
         after = draft.versions[1]
         changes[draft.path] = (git_mode(after.mode), after.oid) if after else None
     message = _message(group, frame, ts_ns)
-    return CommitStep(ChainLink(message, changes), group, frame)
+    return CommitStep(message, changes, group, frame)
 
 
 def correction_of(
@@ -175,7 +175,7 @@ def correction_of(
         owner=who.session,
         corrects=refs.format_rows(row.seq for row in rows),
     )
-    return CommitStep(ChainLink(message, {}), group, frame)
+    return CommitStep(message, {}, group, frame)
 
 
 def is_odd(mode: int, modes: tuple[int, int]) -> bool:

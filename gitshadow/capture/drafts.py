@@ -180,12 +180,15 @@ def _drafts(
     moment: BatchTime,
 ) -> list[Draft]:
     """Return a draft for each pair and for each path that is in none."""
-    drafts = [_rename(by_path[old], by_path[new], moment) for old, new in pairs]
+    drafts = [
+        _draft(EventKind.RENAME, by_path[new], moment, by_path[old])
+        for old, new in pairs
+    ]
     ends = {end for pair in pairs for end in pair}
     for path, one in by_path.items():
         kind = _kind(one.before, one.after)
         if kind is not None and path not in ends:
-            drafts.append(_plain(kind, one, moment))
+            drafts.append(_draft(kind, one, moment))
     return drafts
 
 
@@ -259,8 +262,12 @@ def _kind(before: FileState | None, after: FileState | None) -> EventKind | None
     return EventKind.MODE if old.oid == new.oid else EventKind.MODIFY
 
 
-def _plain(kind: EventKind, one: Seen, moment: BatchTime) -> Draft:
-    begin = _begin(one.before, moment)
+def _draft(
+    kind: EventKind, one: Seen, moment: BatchTime, old: Seen | None = None
+) -> Draft:
+    """Return the draft of one path, or with `old` of a rename."""
+    before = one.before if old is None else old.before
+    begin = _begin(before, moment)
     if one.after is None:
         end = _deleted_at(one.path, begin, moment)
     else:
@@ -268,26 +275,13 @@ def _plain(kind: EventKind, one: Seen, moment: BatchTime) -> Draft:
     return Draft(
         kind=kind,
         path=one.path,
-        before=one.before,
+        old_path=None if old is None else old.path,
+        before=before,
         after=one.after,
         begin_ns=begin,
         end_ns=end,
-        born_ns=one.born_ns,
-        twins=one.twins,
-    )
-
-
-def _rename(old: Seen, new: Seen, moment: BatchTime) -> Draft:
-    assert new.after is not None
-    begin = _begin(old.before, moment)
-    return Draft(
-        kind=EventKind.RENAME,
-        path=new.path,
-        old_path=old.path,
-        before=old.before,
-        after=new.after,
-        begin_ns=begin,
-        end_ns=_written_at(new.path, new.after, begin, moment, EventKind.RENAME),
+        born_ns=one.born_ns if old is None else None,
+        twins=one.twins if old is None else (),
     )
 
 

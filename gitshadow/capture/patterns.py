@@ -201,9 +201,9 @@ def _translate(text: bytes, *, floating: bool) -> bytes:
         if text[at : at + 1] == b"[":
             part, at = _bracket(text, at)
         else:
-            found = _TOKEN.match(text, at)
-            assert found is not None
-            part, at = _token(text, found, floating=floating)
+            # Each character begins a token, so the next one begins here.
+            token = next(_TOKEN.finditer(text, at))
+            part, at = _token(text, token, floating=floating)
         if part == _NEVER:
             return _NEVER
         parts.append(part)

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from gitshadow.capture.chains import (
     ChainGoneError,
-    ChainLink,
     ChainRoot,
     ChainWriter,
     Published,
@@ -173,15 +172,14 @@ class Publisher:
         known = batch.chains.get(session.id) or sessions.get_chain(
             self._db, session.id, batch.row.id
         )
-        links = [step.link for step in steps]
         if not self._is_reachable(known, batch):
             self._prove(batch)
         try:
-            published = self._publish_links(session, known, links, batch)
+            published = self._publish_links(session, known, steps, batch)
         except ChainGoneError as error:
             self._forget_chain(session, error, batch)
             self._prove(batch)
-            published = self._publish_links(session, None, links, batch)
+            published = self._publish_links(session, None, steps, batch)
         if published.baseline is not None:
             batch.rows.append(published.baseline)
         batch.chains[session.id] = published.chain
@@ -204,7 +202,7 @@ class Publisher:
         self,
         session: Session,
         known: Chain | None,
-        links: Sequence[ChainLink],
+        links: Sequence[CommitStep],
         batch: Batch,
     ) -> Published:
         ground = self._ground(batch, self._others(session, known, batch))

@@ -190,7 +190,7 @@ class Recorder:
         seq = events.reserve(self._db, 1)
         step = correction_of(who, rows, self._frame(who, seq, burst, now_ns))
         self._publisher.append(self._session(chain), [step], batch)
-        runs = parse_rows(step.link.message.corrects)
+        runs = parse_rows(step.message.corrects)
         name = burst.id if burst is not None else None
         batch.corrections.append(Correction(chain, runs, who, name))
 

@@ -53,9 +53,9 @@ class Kin:
         moved: dict[int, RepoPath] = {}
         with self._ws.files.together():
             for change in changes:
-                if self._looks_moved(change, noticed_ns):
-                    assert change.after is not None
-                    moved[change.after.stat.inode] = change.path
+                after = change.after
+                if self._looks_moved(change, noticed_ns) and after is not None:
+                    moved[after.stat.inode] = change.path
         for name, state in self._ws.states.named(moved).items():
             path = moved[state.stat.inode]
             if path != name and _is_older(self._born[path], state):
