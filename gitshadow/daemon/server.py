@@ -17,14 +17,29 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gitshadow.capture.fs_events import Hints
+from gitshadow.api import Document
+from gitshadow.api import run as run_verb
+from gitshadow.capture.fs_events import Hints, WatchPort
 from gitshadow.capture.watcher import Watcher
 from gitshadow.daemon.listener import Jobs, SocketListener, SocketRequest
-from gitshadow.errors import LockedError, MovedError, ShadowError, shortage_behind
+from gitshadow.errors import (
+    JournalError,
+    LockedError,
+    MovedError,
+    ShadowError,
+    StoreError,
+    shortage_behind,
+)
 from gitshadow.ipc import client, wire
-from gitshadow.service.daemon_service import Service
+from gitshadow.maintenance import startup_repair
+from gitshadow.maintenance.startup_repair import finish_undo, mend
+from gitshadow.maintenance.upkeep import Upkeep
+from gitshadow.recording.context import RecorderContext, open_context
+from gitshadow.reporting.prompt_line import Prompting
+from gitshadow.service import hook_intake, settings
+from gitshadow.sharing.mirror import Mirroring
 from gitshadow.store.journal.db import damage_behind
-from gitshadow.store.layout import Layout
+from gitshadow.store.layout import Layout, discover
 
 QUIET_S = 60.0
 _MAX_REPORTS = 50
@@ -32,6 +47,7 @@ LOCK_S = 20.0
 IDLE_END_S = 24 * 3600.0
 _LOCK_TURN_S = 0.2
 _TICK_S = 0.5
+_COMMIT_POLL_S = 0.01
 _ALIVE_S = 5.0
 _RELOOK_S = 1.0
 _RELOOK_LIMIT_S = 60.0
@@ -46,7 +62,7 @@ class Troubles:
         self._noted: dict[str, float] = {}
 
     def note(self, error: Exception) -> bool:
-        """Note an error; tell whether it is news: the same one counts once a minute."""
+        """Log an error; return whether it is new: the same one counts once a minute."""
         said, now = f"{type(error).__name__}: {error}", time.monotonic()
         self._noted = {k: v for k, v in self._noted.items() if now - v < QUIET_S}
         if said in self._noted:
@@ -74,8 +90,141 @@ def _append(path: str, text: str) -> None:
         stream.write(text)
 
 
+class Service:
+    """One worktree that stays open, with a watcher; one thread calls every method."""
+
+    def __init__(self, context: RecorderContext) -> None:
+        self._context = context
+        self._port: WatchPort | None = None
+        self._stamps = settings.stamps(context.workspace)
+        self._upkeep = Upkeep(context)
+        self._mirroring = Mirroring(context.workspace)
+        self._prompting = Prompting(context)
+
+    @classmethod
+    def open(
+        cls, layout: Layout, environ: Mapping[str, str], *, lock_timeout_s: float
+    ) -> "Service":
+        """Open a worktree and catch up; errors as `open_workspace`."""
+        context = open_context(layout, environ, lock_timeout_s=lock_timeout_s)
+        hook_intake.listen(context)
+        try:
+            mend(context)
+        except BaseException:
+            context.close()
+            raise
+        return cls(context)
+
+    @property
+    def enabled(self) -> bool:
+        """Return whether this repository is to be recorded at all."""
+        return self._context.workspace.config.enabled
+
+    def drain(self) -> None:
+        """Process the hook payloads that wait."""
+        hook_intake.drain_spool(self._context)
+
+    def start(self, port: WatchPort) -> None:
+        """Begin to watch; what changed while nobody watched is recorded as offline."""
+        self._port = port
+        startup_repair.mark_running(self._context)
+        # The walk needs the windows to find authors, so the payloads are processed before it. Their
+        # files stay until after it: hooks wait until all is recorded that was written before them.
+        hook_intake.hear(self._context)
+        self._context.observer.start(port)
+        hook_intake.drain_spool(self._context)
+
+    def hints(self, hints: Hints) -> None:
+        """Record what was hinted, with the payloads that came before it."""
+        self._follow_settings()
+        if not self.enabled:
+            return
+        hook_intake.drain_spool(self._context)
+        self._context.observer.hints(hints)
+
+    def due(self) -> float | None:
+        """Return the monotonic time of the next deferred work, None where there is none."""
+        due = self._context.observer.due()
+        if not self._context.commits.running:
+            return due
+        look = time.monotonic() + _COMMIT_POLL_S
+        return look if due is None else min(due, look)
+
+    def tick(self) -> None:
+        """Do deferred work that is due."""
+        over = self._context.commits.gone()
+        if self.enabled:
+            self._context.claimant.tick(time.monotonic())
+            self._context.observer.tick()
+        # A commit that succeeds ends its window by its last hook. One that fails runs none, so only
+        # the end of its process shows it.
+        if over:
+            self._context.observer.settle()
+            self._context.commits.end()
+        if self.enabled:
+            self._upkeep.tick()
+            self._mirroring.tick()
+
+    def run(self, verb: str, params: Mapping[str, object]) -> Document:
+        """Run one verb; errors as the verb's."""
+        self._follow_settings()
+        # On a full disk an interrupted undo cannot be finished; other verbs may work all the same.
+        with contextlib.suppress(StoreError, JournalError):
+            finish_undo(self._context)
+        hook_intake.drain_spool(self._context)
+        return run_verb(self._context, verb, params)
+
+    def hook(self, body: bytes) -> bytes:
+        """Process one hook delivery; return what the agent is to read."""
+        self._follow_settings()
+        hook_intake.drain_spool(self._context)
+        return hook_intake.take_body(self._context, body)
+
+    def told(self, body: bytes) -> bytes:
+        """Return what the agent is to read at a delivery that came through the spool."""
+        return hook_intake.told(self._context, body)
+
+    def prompt(self) -> bytes:
+        """Return what a shell's prompt shows, without recording anything first."""
+        self._follow_settings()
+        return self._prompting.segment()
+
+    def _follow_settings(self) -> None:
+        """Read the settings again if a file that may contain them changed."""
+        found = settings.stamps(self._context.workspace)
+        if found == self._stamps:
+            return
+        self._stamps, before = found, self.enabled
+        settings.read_again(self._context)
+        # What was written while recording was off is recorded as found offline.
+        if self.enabled and not before and self._port is not None:
+            self._context.observer.start(self._port)
+
+    def alive(self) -> bool:
+        """Return whether the worktree still exists and is the same repository."""
+        layout = self._context.workspace.layout
+        if not os.path.isdir(layout.wt_dir):
+            return False
+        found = discover(layout.root)
+        return found is not None and found.git_dir == layout.git_dir
+
+    def in_place(self) -> bool:
+        """Return whether the paths of worktree and state lead to what was opened."""
+        return self._context.workspace.in_place
+
+    def close(self) -> None:
+        """Close the worktree."""
+        self._upkeep.close()
+        self._mirroring.close()
+        if self.in_place():
+            startup_repair.mark_stopped(self._context)
+        else:
+            startup_repair.note_move(self._context)
+        self._context.close()
+
+
 def run(layout: Layout, foreground: bool) -> int:
-    """Serve one worktree until it is told to stop; return the exit code.
+    """Serve one worktree until somebody stops the daemon; return the exit code.
 
     Raises:
         ShadowError: the worktree cannot be opened (in the foreground).
@@ -112,7 +261,7 @@ def _open(layout: Layout, foreground: bool) -> Service | None:
 
 @dataclass(slots=True)
 class _Wake:
-    """Remember whether the loop was told to look at the watcher."""
+    """Whether the loop has to read the watcher; only the first call of a batch wakes it."""
 
     jobs: Jobs
     pending: threading.Event = field(default_factory=threading.Event)
@@ -191,10 +340,8 @@ class Server:
         self._end_when_done(listener)
 
     def _leave(self, job: SocketRequest | None) -> None:
-        """End without touching anything: by its paths this would be another repository.
-
-        A client does its work itself.
-        """
+        """End without a change of any file; the client does its work itself."""
+        # The paths lead to another repository now, or to none.
         self._stopping.set()
         if job is not None:
             job.finish(wire.ENDING, b"{}")
@@ -224,7 +371,7 @@ class Server:
             self._owed = None
 
     def _relook(self) -> None:
-        """Look for what an earlier failure lost, before anybody is told that all is well."""
+        """Look for what an earlier failure lost, before a request gets its answer."""
         self._service.hints(Hints(lost=True))
         self._relook_at, self._relook_s = None, _RELOOK_S
 
@@ -239,10 +386,11 @@ class Server:
                 self._stopping.set()
 
     def _guarded(self, work: Callable[[], None]) -> None:
-        """Do a part of the loop; what it failed to record is looked for again later."""
+        """Do a part of the loop; if it fails, all is looked at again later."""
         try:
             work()
-        except Exception as error:  # noqa: BLE001 - the loop goes on
+        # A loop that ends here would leave the worktree without a recorder, and no person sees it.
+        except Exception as error:  # noqa: BLE001
             if not self._service.in_place():
                 self._leave(None)
                 return
@@ -255,13 +403,14 @@ class Server:
         self._relook_s = min(self._relook_s * 2, _RELOOK_LIMIT_S)
 
     def _note(self, error: Exception) -> None:
-        """Log what went wrong, and leave a gap row; never silent, never twice a minute."""
+        """Log an error and journal a gap, at most once a minute for the same error."""
         if not self._troubles.note(error):
             return
         why = {"why": f"the daemon failed: {error}"}
         try:
             self._service.run("journal_gap", why)
-        except Exception as second:  # noqa: BLE001 - a full disk takes no gap row either
+        # A full disk takes no gap row either: the next tick that can write it does.
+        except Exception as second:  # noqa: BLE001
             self._owed = why
             self._troubles.note(second)
 
@@ -281,7 +430,7 @@ class Server:
         job.finish(status, body)
 
     def _refusal(self, job: SocketRequest, error: ShadowError) -> tuple[bytes, bytes]:
-        """Return an error's own words; an agent is not told, and its hook loses nothing."""
+        """Return the text of an error; a hook gets `LATER`, and spools its payload."""
         if job.verb not in _HOOKS:
             return wire.OK, _error_body(error)
         self._note(error)
@@ -300,7 +449,8 @@ class Server:
 
     def _result(self, job: SocketRequest) -> tuple[bytes, bytes]:
         if job.version != wire.VERSION:
-            if job.verb != b"prompt":  # which starts no other one
+            # The client starts a daemon of its own version. A prompt starts none.
+            if job.verb != b"prompt":
                 self.stop()
             return wire.OTHER_VERSION, b"{}"
         if job.verb == b"hook":

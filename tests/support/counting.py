@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from gitshadow.capture.fs_events import Hints, WatchPort
-from gitshadow.daemon.server import Server
+from gitshadow.daemon.server import Server, Service
 from gitshadow.errors import ShadowError
 from gitshadow.ipc import wire
 from gitshadow.model import RepoPath
 from gitshadow.recording.workspace import make_state_dirs
-from gitshadow.service.daemon_service import Service
 from gitshadow.store.layout import Layout, discover
 from tests.support.repo import Repo
 from tests.support.waiting import HANGS_S

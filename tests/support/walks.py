@@ -172,9 +172,8 @@ class _Silent:
 
 def _hook(root: Path) -> Walk:
     from gitshadow.daemon.listener import SocketRequest
-    from gitshadow.daemon.server import Server
+    from gitshadow.daemon.server import Server, Service
     from gitshadow.ipc import hook, wire
-    from gitshadow.service.daemon_service import Service
 
     layout = _layout(root)
     service = Service.open(layout, os.environ, lock_timeout_s=1.0)
