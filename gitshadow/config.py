@@ -37,14 +37,14 @@ _SHOWN_CHARACTERS = 80
 
 
 class DaemonMode(StrEnum):
-    """Say whether a daemon may be started on demand."""
+    """Whether a daemon may be started on demand."""
 
     AUTO = "auto"
     OFF = "off"
 
 
 class PromptPolicy(StrEnum):
-    """Say where the text of prompts is kept."""
+    """Where the text of prompts is stored."""
 
     JOURNAL = "journal"
     COMMIT = "commit"
@@ -53,7 +53,7 @@ class PromptPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey(Generic[_T_co]):
-    """Describe one setting: its name in git's config, values, default and meaning.
+    """One setting: its name in git's config, values, default and meaning.
 
     `parse` raises ValueError for a value that is not allowed. A `joined` key takes all
     values that git's config has for it, one per line; any other key takes the last one.
@@ -348,10 +348,7 @@ KEYS: tuple[ConfigKey[object], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Hold every setting as a value that can be used at once.
-
-    None stands for `off` where a setting can be off.
-    """
+    """Every setting as a parsed value; None is `off`."""
 
     enabled: bool
     daemon: DaemonMode

@@ -38,7 +38,7 @@ class SocketRequest:
     _answer: tuple[bytes, bytes] = (wire.ENDING, b"{}")
 
     def finish(self, status: bytes, body: bytes) -> None:
-        """Give the answer to the thread that waits for it."""
+        """Answer the thread that waits."""
         self._answer = (status, body)
         self._done.set()
 
@@ -85,7 +85,7 @@ class SocketListener:
         return _inode(self._layout.socket) == self._inode
 
     def close(self) -> None:
-        """Let the last answers out and remove the socket, if its name is still ours."""
+        """Send the last answers and remove the socket, if its name still leads to it."""
         self._closed.set()
         if self.reachable():
             with contextlib.suppress(OSError):
@@ -117,10 +117,8 @@ class SocketListener:
             thread.start()
 
     def _serve_in_want(self) -> bool:
-        """Serve one peer by the reserved descriptor, in this thread; False where it is not free.
-
-        Without it every client would wait until others close some files.
-        """
+        """Serve one peer by the reserved descriptor, in this thread; False if it is not free."""
+        # Without a reserve, every client would wait until some program closes its files.
         if not self._give_spare():
             with contextlib.suppress(OSError):
                 self._spare = os.dup(self._socket.fileno())
@@ -132,9 +130,11 @@ class SocketListener:
         try:
             self._talk(peer)
         except (OSError, wire.WireError):
-            pass  # as in `_serve`
+            # As in `_serve`, the peer is gone or malformed.
+            pass
         finally:
-            # In one step, so that nobody else gets it: this closes the connection too.
+            # dup2(2) closes the connection and reserves its descriptor in one step. Between two
+            # steps, another thread could take it.
             os.dup2(self._socket.fileno(), peer.fileno(), inheritable=False)
             self._spare = peer.detach()
         return True
@@ -151,7 +151,8 @@ class SocketListener:
             with peer:
                 self._talk(peer)
         except (OSError, wire.WireError):
-            return  # the peer went away or spoke nonsense
+            # The peer is gone, or sent no frame; it is told nothing.
+            return
         finally:
             self._threads.discard(threading.current_thread())
             self._slots.release()
@@ -192,7 +193,8 @@ class SocketListener:
 
 
 def _bind(layout: Layout) -> socket.socket:
-    """Bind the socket through /proc, since its path may be too long for `sun_path`."""
+    """Bind the socket of a worktree, for our user only."""
+    # Its path may be too long for `sun_path` (108 bytes, unix(7)), one through /proc never is.
     with contextlib.suppress(FileNotFoundError):
         os.unlink(layout.socket)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -234,7 +236,8 @@ def _refusal(error: wire.TooLargeError) -> bytes:
 
 
 def _read_out(peer: socket.socket) -> None:
-    """Read what a peer still sends, so that it gets as far as reading the answer."""
+    """Read what a peer still sends, so that it comes to read the answer."""
+    # Closing a socket with unread data resets the connection, and the peer loses the answer.
     peer.shutdown(socket.SHUT_WR)
     deadline = time.monotonic() + READ_S
     while peer.recv(1 << 20) and time.monotonic() < deadline:

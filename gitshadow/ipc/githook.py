@@ -77,7 +77,8 @@ def _is_of_interest(event: str, words: list[str]) -> bool:
     if os.environ.get("GITSHADOW_INTERNAL") or _is_off():
         return False
     if os.environ.get("_PRE_COMMIT_SKIP_POST_CHECKOUT"):
-        return False  # pre-commit hides changes for a moment; its own window is open
+        # pre-commit hides uncommitted changes while its hooks run; its own window is open.
+        return False
     return event != "reference-transaction" or words[1:2] == ["committed"]
 
 
@@ -100,13 +101,16 @@ def _is_off() -> bool:
 
 def _tell(params: "Params", in_process: "Tell") -> None:
     """Report a call if the repository was initialised."""
+    # Git gives its hooks GIT_DIR and GIT_INDEX_FILE, which may be of another worktree, or of an
+    # index that only this commit uses.
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         del os.environ[name]
     layout = discover(os.getcwd())
     if layout is None or not layout.initialised:
         return
     if params["event"] == _MESSAGES[1] and not os.path.exists(layout.trailers):
-        return  # trailers are off, so this check is all
+        # Trailers are off, or there are none: a commit pays for this check only.
+        return
     full = {**params, "pid": os.getppid()}
     from gitshadow.errors import LockedError, ShadowError, UnreachableError
     from gitshadow.ipc import client
@@ -117,7 +121,8 @@ def _tell(params: "Params", in_process: "Tell") -> None:
         try:
             in_process(layout, full)
         except LockedError:
-            return  # whoever is at work records what there is
+            # The process that has the lock records what there is.
+            return
     else:
         if "error" in document:
             raise ShadowError(str(document["error"]))

@@ -98,7 +98,7 @@ def main(arguments: list[str], in_process: "Capture") -> int:
 
 
 def deliver(layout: Layout, body: bytes, in_process: "Capture") -> bytes:
-    """Get a delivery processed now: by the daemon, by one that is started, or in this process.
+    """Have a delivery processed now: by the daemon, by one that is started, or in this process.
 
     If all of them fail, it is written into the spool.
 
@@ -161,6 +161,8 @@ def _without_daemon(layout: Layout, body: bytes, in_process: "Capture") -> bytes
         from gitshadow.ipc import launch
 
         launch.spawn(layout)
+        # The daemon deletes the file once all is recorded that was written before this hook. An
+        # agent that goes on earlier would write into that.
         deadline = time.monotonic() + START_S
         while os.path.exists(path):
             if time.monotonic() >= deadline:
@@ -171,7 +173,8 @@ def _without_daemon(layout: Layout, body: bytes, in_process: "Capture") -> bytes
 
     try:
         return in_process(layout, body)
-    except (LockedError, JournalBusyError):  # the next barrier reads it from the spool
+    # The next barrier reads it from the spool, with its time.
+    except (LockedError, JournalBusyError):
         _spool(layout, body)
         return b""
     except BaseException:
@@ -183,7 +186,8 @@ def _told(layout: Layout, body: bytes) -> bytes:
     """Return the daemon's text for a delivery that it read from the spool."""
     try:
         sock = wire.connect(layout.wt_dir, ANSWER_S)
-    except OSError:  # a command read it, so there is no daemon to ask
+    # A command processed the payload, so there is no daemon that knows of a notice.
+    except OSError:
         return b""
     status, answer = _call(sock, b"told", body)
     return answer if status == wire.OK else b""
@@ -197,11 +201,8 @@ def _daemon_allowed(layout: Layout) -> bool:
 
 
 def _read_all() -> tuple[bytes, bool]:
-    """Read all of standard input, because a broken pipe upsets some agents.
-
-    Returns:
-        The input, or its beginning, and whether it is complete.
-    """
+    """Return standard input, or its beginning, and whether that is all of it."""
+    # All of it is read, even if it is too large: a broken pipe is an error for some agents.
     parts, size = [], 0
     while part := os.read(0, 1 << 16):
         size += len(part)
@@ -211,11 +212,9 @@ def _read_all() -> tuple[bytes, bool]:
 
 
 def _find(payload: bytes) -> Layout | None:
-    """Return the initialised worktree that the payload or the environment names.
-
-    A directory comes before a path that a tool writes: the daemon forwards a delivery that is
-    about other repositories.
-    """
+    """Return the initialised worktree that the payload or the environment names."""
+    # A directory comes before a path that a tool writes, because the daemon passes a delivery on to
+    # the other repositories that its paths are in.
     for place in _places(payload):
         found = discover(place) if place and place.startswith("/") else None
         if found is not None and found.initialised:

@@ -53,6 +53,8 @@ def start(layout: Layout, timeout_s: float = START_S) -> int:
 
 def spawn(layout: Layout) -> None:
     """Start a daemon process and do not wait for it; a second one ends by itself."""
+    # A hook of Git has GIT_DIR and GIT_INDEX_FILE of its command. The daemon outlives that, and its
+    # own processes of git would use them.
     environ = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     environ.pop("GITSHADOW_SESSION", None)
     log = _open_log(layout)
@@ -69,6 +71,7 @@ def spawn(layout: Layout) -> None:
         )
     finally:
         os.close(log)
+    # The daemon forks at once, and only its first process is waited for: no zombie remains.
     child.wait()
 
 
@@ -76,7 +79,8 @@ def _open_log(layout: Layout) -> int:
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         return os.open(layout.log, flags, 0o600)
-    except OSError:  # a full or read-only file system
+    # A full or read-only file system must not keep the daemon from answering questions.
+    except OSError:
         return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
 
 
@@ -115,10 +119,8 @@ def _ask_to_stop(layout: Layout, timeout_s: float) -> Mapping[str, object] | Non
 
 
 def _remove_stale(layout: Layout) -> bool:
-    """Remove the socket of an ended daemon; return False while another process has the lock.
-
-    That is a command, or a daemon that does not answer yet.
-    """
+    """Remove the socket of an ended daemon; return False while another process has the lock."""
+    # The lock is held by a command, or by a daemon that does not answer yet: its socket must stay.
     if not os.path.isdir(layout.wt_dir):
         return True
     check_dir(layout, "wt", layout.worktree)

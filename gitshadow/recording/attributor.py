@@ -133,7 +133,8 @@ class Claimant:
         live = sessions.live(self._db)
         waits = self._waits(windows)
         known = [self._evidence(draft, offline) for draft in drafts]
-        # A look costs some milliseconds: only what the last one allows is asked for again.
+        # A look at the processes costs some milliseconds, so it is made only if an agent seemed to
+        # be waiting when it was looked at last.
         if any(self._waiting(waits, evidence) for evidence in known):
             self._stillness.look(self._clock.now_ns())
         claims: list[Attribution] = []
@@ -199,11 +200,9 @@ class Claimant:
         )
 
     def judge_again(self, doubt: Doubt) -> dict[PathChange, Attribution]:
-        """Return the new authors of rows that were judged before a window changed.
-
-        Only claims that rest on windows are judged again: what else was known of a write is not
-        stored.
-        """
+        """Return the new authors of rows that were judged before a window changed."""
+        # Only claims that rest on windows are judged again: open files and processes are evidence
+        # of one moment, and are not stored.
         found = events.since(self._db, self._worktree, doubt.begin_ns)
         rows = [row for row in found if self._is_in_doubt(row, doubt)]
         if not rows:
@@ -221,7 +220,9 @@ class Claimant:
         return judged
 
     def _is_restored(self, row: PathChange) -> bool:
-        """Return whether an undo wrote the path later: it took the row as it was then."""
+        """Return whether an undo wrote the path later."""
+        # The undo chose its unit by the author that the row had then. A new author would make its
+        # report false.
         wanted = EventFilter(
             worktree=self._worktree,
             paths=(row.path,),
@@ -248,11 +249,9 @@ class Claimant:
         return fits or call.session in who.candidates
 
     def _evidence_of(self, row: PathChange) -> Evidence:
-        """Return what is still known of a recorded write.
-
-        When its path was looked at before is not stored; the row before it is the safe answer
-        where the time is not exact, as that of a deletion.
-        """
+        """Return what is still known of a recorded write."""
+        # When its path was looked at before is not stored. If the time of the write is not exact,
+        # as that of a deletion, the row before it is the earliest possible moment.
         exact = row.kind is not EventKind.DELETE and not row.inexact
         begin_ns = row.ts_ns
         if not exact:
@@ -428,7 +427,8 @@ class Claimant:
     def _background(
         self, agents: Sequence[Session], end_ns: int
     ) -> tuple[ProcessHint, ...]:
-        # The process of a command's session writes itself; an agent's lets its tools do it.
+        # The process of a wrapped command writes itself, so its own life is no sign of a background
+        # task. That of an agent has its tools write.
         seen = [
             replace(one, pid=None, pid_started=None)
             if one.native_id.startswith(EXEC_NATIVE)
@@ -438,11 +438,7 @@ class Claimant:
         return outliving(self._db, self._scan.living(seen), end_ns)
 
     def _with_holder(self, evidence: Evidence, scene: Scene) -> Evidence:
-        """Add the living process that holds the path open for writing.
-
-        One outside all sessions tells nothing where an agent with a window has no process that
-        is known: it may be that agent's own.
-        """
+        """Add the living process that has the path open for writing."""
         path = os.path.join(self._top, evidence.path)
         pids = self._open_files.writers(path, self._scan.pids)
         if not pids:
@@ -453,12 +449,13 @@ class Claimant:
             return evidence
         at_work = (scene.session(call.session) for call in scene.windows)
         known = all(one is not None and one.pid is not None for one in at_work)
+        # A process outside all sessions may belong to an agent whose own process is not known.
         if holder.session is None and not known:
             return evidence
         return replace(evidence, holder=holder)
 
     def _with_heuristics(self, evidence: Evidence, scene: Scene) -> Scene:
-        """Add the only agent's process in the worktree, where no hook speaks at all."""
+        """Add the only agent process in the worktree, if no window of any hook is open."""
         if scene.windows:
             return scene
         earliest_ns = evidence.end_ns if evidence.exact else evidence.begin_ns

@@ -49,11 +49,10 @@ class CommitWindow:
     def begin(self, process: ProcessId, opened_ns: int) -> None:
         """Open the window; it ends with this process at the latest.
 
-        One that is open and whose process lives stays: hooks run git commands with hooks.
-
         Raises:
             StoreError: the file could not be written: other processes do not see the window.
         """
+        # The hooks of a commit may run git commands that have hooks: the outer window stays.
         if self.running and not self.gone():
             return
         self._window, self._alive_ns = _Window(process, opened_ns), opened_ns
@@ -77,7 +76,7 @@ class CommitWindow:
         nobody: Callable[[str], Attribution],
         newest_at: Callable[[RepoPath], Event | None],
     ) -> list[Attribution]:
-        """Take what hooks of a commit write from whoever seems to have written it.
+        """Return claims in which nobody has what hooks of a commit wrote.
 
         Args:
             drafts: Writes.
@@ -97,7 +96,7 @@ class CommitWindow:
         return self.relabel(drafts, revised, nobody(AT_WORK))
 
     def _look(self) -> None:
-        """Open the window of a commit whose hooks run now, though nobody told of it."""
+        """Open the window of a commit whose hooks run now, if no hook of ours reported it."""
         if self.running and not self.gone():
             return
         process = hooks_at(self._root)
@@ -125,9 +124,9 @@ class CommitWindow:
         claims: Sequence[Attribution],
         nobody: Attribution,
     ) -> list[Attribution]:
-        """Take the writes of the window from whoever seemed to have made them.
+        """Return claims in which nobody has the writes of the window.
 
-        A call that names the path may have written it too: then it is one of two, `ambiguous`.
+        A call that names the path may have written it too: that claim becomes `ambiguous`.
 
         Args:
             drafts: Writes.
@@ -147,7 +146,7 @@ class CommitWindow:
 
 
 def is_doubtful(claim: Attribution) -> bool:
-    """Tell a claim of an agent's that rests on the time alone."""
+    """Return whether a claim names an agent, and rests on the time alone."""
     return claim.actor is Actor.AGENT and not _is_certain(claim)
 
 
@@ -161,7 +160,7 @@ def started_ns(process: ProcessId) -> int:
 
 
 def brings_back(draft: Draft, last: Event | None) -> bool:
-    """Tell a write that takes back exactly what hooks of a commit wrote last at its path."""
+    """Return whether a write undoes exactly what hooks of a commit wrote last at its path."""
     if not isinstance(last, PathChange) or last.path != draft.path:
         return False
     return is_by_hooks(last) and (last.after, last.before) == draft.versions

@@ -67,15 +67,15 @@ def reflog_size(git_dir: str) -> int:
     """Return the size of the log, 0 where there is none."""
     try:
         return os.stat(_reflog_path(git_dir)).st_size
-    except OSError:  # logging may be off: core.logAllRefUpdates
+    # There is no log if `core.logAllRefUpdates` is off.
+    except OSError:
         return 0
 
 
 def reflog_mark(git_dir: str, head: Oid | None) -> str:
-    """Return the mark of the newest entry; empty where that is no entry to this commit.
-
-    Git writes the entry of a move before it moves HEAD (refs/files-backend.c).
-    """
+    """Return the mark of the newest entry; empty if that entry leads to another commit."""
+    # Git writes the entry of a move before it moves HEAD (refs/files-backend.c), so the newest one
+    # may be of a move that is still under way.
     found = _entries(_read_reflog(_reflog_path(git_dir), -_TAIL_BYTES))
     return found[-1].mark if found and found[-1].new == head else ""
 
@@ -233,7 +233,7 @@ class HeadMove(NamedTuple):
         return HeadMoveKind.COMMIT if _COMMIT.match(words) else HeadMoveKind.SWITCH
 
     def describe(self) -> str:
-        """Say in a sentence what moved; short ids only, since old commits may go away."""
+        """Return a sentence on what moved, with short ids: old commits may go away."""
         made = _COMMIT.match(self.words or "")
         if made is not None and self.new is not None and self.steps == 1:
             subject = made[2][:_MOST_SUBJECT]
@@ -268,11 +268,9 @@ class HeadPosition(NamedTuple):
 
 
 def read_moves(repo: Repo, git_dir: str, known: HeadPosition) -> tuple[HeadMove, ...]:
-    """Return how HEAD moved since it was known, step by step, oldest first.
-
-    A HEAD that cannot be read (its branch's file was lost to a crash) has not moved: writes go on
-    being recorded, and Git itself says what is wrong.
-    """
+    """Return how HEAD moved since it was known, step by step, oldest first."""
+    # A crash may lose the file of the branch. A HEAD that cannot be read has not moved, so that
+    # writes are still recorded; Git itself reports the damage.
     try:
         ref, oid = repo.head()
     except StoreError:
@@ -454,7 +452,7 @@ def carry(
 
 
 def is_gitlink(entry: Entry | None) -> bool:
-    """Tell whether a tree entry is a submodule."""
+    """Return whether a tree entry is a submodule."""
     return entry is not None and entry[0] == GITLINK_MODE
 
 
@@ -526,5 +524,6 @@ class HeadFollower:
 
         try:
             return candidates(self.steps(moves), version)
-        except StoreError:  # the move itself cannot be recorded, which says why
+        # The record of the move fails in the same way, and journals why.
+        except StoreError:
             return set()

@@ -44,10 +44,9 @@ class IndexView:
         self._rule_files = _rule_files(layout, repo)
 
     def ignored(self, path: bytes) -> bool:
-        """Return what Git's ignore rules say of exactly this path; a directory's ends in `/`.
-
-        libgit2 takes UTF-8 only (pygit2 1.21), so other names are asked of Git itself.
-        """
+        """Return what Git's ignore rules say of exactly this path; a directory's ends in `/`."""
+        # libgit2 takes UTF-8 only (pygit2 1.21), and a process of Git costs some milliseconds: only
+        # other names pay for it.
         try:
             return self._repo.path_is_ignored(path.decode())
         except UnicodeDecodeError:
@@ -75,6 +74,7 @@ class IndexView:
             self._sorted = sorted(paths)
         if not directory:
             return self._sorted
+        # `0` is the byte after `/`, so these are all paths that begin with the directory.
         start = bisect_left(self._sorted, directory + b"/")
         stop = bisect_left(self._sorted, directory + b"0", start)
         return self._sorted[start:stop]
@@ -85,7 +85,7 @@ class IndexView:
         return self._repo.entry(tree, path) if tree is not None else None
 
     def head_tree(self) -> Oid | None:
-        """Return HEAD's tree, None where HEAD is unborn; the last one where it cannot be read."""
+        """Return HEAD's tree, None if HEAD is unborn; the last one if it cannot be read."""
         try:
             _, head = self._repo.head()
         except StoreError:

@@ -29,14 +29,14 @@ _NAME_BYTES = 6
 
 
 class IngestResult(NamedTuple):
-    """Store what was taken in: sessions that are new or longer, and what could not be read."""
+    """The sessions that are new or longer, and the refs that could not be read, with the reason."""
 
     sessions: tuple[str, ...]
     broken: tuple[tuple[str, str], ...]
 
 
 def move(layout: Layout, repo: Repo, found: Collection[str]) -> None:
-    """Move chains of other machines from among ours to where they belong, and take them in.
+    """Move chains of other machines that are among ours to the fetched ones, and ingest them.
 
     Raises:
         StoreError, JournalError: it could not be done.
@@ -52,7 +52,7 @@ def move(layout: Layout, repo: Repo, found: Collection[str]) -> None:
 
 
 def follow(layout: Layout, repo: Repo) -> IngestResult:
-    """Have the journals of other machines say what their refs here hold.
+    """Bring the journals of other machines to what their fetched refs contain.
 
     Raises:
         LockedError: another process is at it.
@@ -66,7 +66,7 @@ def follow(layout: Layout, repo: Repo) -> IngestResult:
 
 
 def fold(layout: Layout, repo: Repo, found: Mapping[str, Oid]) -> IngestResult:
-    """Have the journals of other machines hold these chains, by the refs that they have there."""
+    """Bring the journals of other machines to these chains, by the refs that they have there."""
     if not found and not os.path.isdir(layout.fetched_dir):
         return IngestResult((), ())
     make_dir(layout, "fetched")
@@ -83,7 +83,7 @@ def fold(layout: Layout, repo: Repo, found: Mapping[str, Oid]) -> IngestResult:
 
 
 def make_journal(layout: Layout, machine: str) -> None:
-    """Make sure of the journal of a machine."""
+    """Create the journal of a machine if there is none."""
     make_dir(layout, "fetched")
     place = machine_layout(layout, machine)
     make_state_dirs(place)
@@ -105,11 +105,9 @@ def _locked(layout: Layout) -> Iterator[None]:
 def _standing(
     layout: Layout, repo: Repo, found: Mapping[str, Oid]
 ) -> dict[str, dict[str, Chain]]:
-    """Return the chains that are as their refs are, by machine.
-
-    A journal with a chain that is gone or was rewritten is dropped: it has rows of commits that
-    no ref has any more.
-    """
+    """Return the chains that are as their refs are, by machine."""
+    # A journal with a chain that is gone or was rewritten has rows of commits that no ref has any
+    # more. It is deleted, because the refs rebuild all of it.
     standing: dict[str, dict[str, Chain]] = {}
     for machine in machines(layout):
         chains = _chains(machine_layout(layout, machine))
@@ -164,7 +162,8 @@ def _read(
 
 
 def _nameless(tail: Tail) -> str:
-    """Return a name for the machine of a chain that says none: its numbers are its own."""
+    """Return a name for the machine of a chain that names none."""
+    # Sequence numbers of two machines would collide in one journal, so such a chain has its own.
     text = tail.session.encode("ascii")
     return blake2b(text, digest_size=_NAME_BYTES).hexdigest()
 

@@ -78,7 +78,7 @@ class Observer:
         self._started_ns: int | None = None
 
     def start(self, port: WatchPort) -> None:
-        """Begin to watch: watch first, list then; what changed meanwhile is offline."""
+        """Begin to watch; what changed since the last process is recorded as offline."""
         self._port = port
         self._watch_anew(self._walker.full(offline=True))
         self._started_ns = self._ws.clock.now_ns()
@@ -116,10 +116,8 @@ class Observer:
 
     @contextmanager
     def _noticing(self) -> Iterator[None]:
-        """Have the next barrier look at everything where the block fails.
-
-        What the block had taken from the watcher, or from what was put off, is in no list then.
-        """
+        """Mark that the next barrier has to look at everything if the block fails."""
+        # What the block took from the watcher, or from the deferred paths, is in no list any more.
         try:
             yield
         except BaseException:
@@ -133,20 +131,17 @@ class Observer:
         return set(hints.paths) | self._unlisted(hints.listed)
 
     def _unlisted(self, directories: Iterable[RepoPath]) -> set[RepoPath]:
-        """Return what is recorded in listed directories and is gone.
-
-        A file that came and went between two listings is in neither of them, but a walk or
-        a hook may have recorded it in between.
-        """
+        """Return what is recorded in listed directories and is gone."""
+        # A file that came and went between two listings is in neither of them, but a walk or a
+        # hook may have recorded it in between.
         known = {path for one in directories for path in self._ws.states.within(one)}
         with self._ws.files.together():
             return {path for path in sorted(known) if not self._ws.files.glance(path)}
 
     def _holds(self, hints: Hints) -> bool:
-        """Keep hints back while a git command rewrites the tree.
-
-        A checkout of thousands of files is itself what makes a watcher lose events.
-        """
+        """Defer hints while a git command rewrites the tree; return whether they wait."""
+        # A checkout of thousands of files is itself what makes a watcher lose events, so lost
+        # events count as a sign of it while the index is locked.
         locked = hints.lost and lock_exists(self._ws.layout.git_dir)
         if not (hints.git_dir or locked or self._hold is not None):
             return False
@@ -180,7 +175,7 @@ class Observer:
         with self._noticing():
             for path in ready:
                 del self._deferred[path]
-            # Of nothing too, now and then: HEAD moves, and sessions die, without a hint.
+            # An empty capture has a use: HEAD moves, and sessions die, without a hint.
             if ready or now - self._captured_at >= _LOOK_S:
                 self._capture(self._with_new_names(ready))
         if now >= self._next_walk:
@@ -190,11 +185,10 @@ class Observer:
             self._patrol()
 
     def _ripe(self, paths: Iterable[RepoPath]) -> set[RepoPath]:
-        """Put off for a moment what an unfinished save may explain; return the rest.
-
-        A path that was put off is judged again at each hint: another directory may be there
-        now, which has to be watched at once. Its first deadline stays.
-        """
+        """Defer for a moment what an unfinished save may explain; return the rest."""
+        # A deferred path is judged again at each hint, because another directory may be there now,
+        # which has to be watched at once. Its first deadline stays: a file that is written all the
+        # time would never be recorded otherwise.
         now = time.monotonic()
         ripe: set[RepoPath] = set()
         for path in paths:
@@ -224,7 +218,7 @@ class Observer:
         return ripe | self._other_ends(ripe)
 
     def _still_empty(self, path: RepoPath, now: float) -> bool:
-        """Put a file off again that was opened for writing and has no bytes yet."""
+        """Defer a file again that was opened for writing and has no bytes yet."""
         look = self._ws.files.glance(path)
         if look is None or not look.is_file or look.stat.size:
             return False
@@ -234,10 +228,8 @@ class Observer:
         return True
 
     def _wait_for_removal(self, ready: set[RepoPath], now: float) -> set[RepoPath]:
-        """Return what is ready; deletions wait where the repository itself may be going.
-
-        What is written into it during `rm -rf` keeps that from succeeding.
-        """
+        """Return what is ready; deletions wait if the repository itself may be going."""
+        # An object that is written during `rm -rf` makes it fail: its directory is not empty.
         gone = {path for path in ready if self._ws.files.glance(path) is None}
         if not gone or not self._is_being_removed():
             self._removal_since = None
@@ -262,7 +254,7 @@ class Observer:
         return time.time_ns() - newest_ns < _REMOVAL_STEP_NS
 
     def _look_at_git(self) -> None:
-        """Hold while a living git command has the index locked; let go a moment after."""
+        """Begin a hold while a running git command has the index locked, and end it after that."""
         now = time.monotonic()
         git_dir = self._ws.layout.git_dir
         if lock_exists(git_dir):
@@ -280,7 +272,8 @@ class Observer:
             self._hold.released = self._hold.released or now
             if now - self._hold.released > _HEAD_GRACE_S:
                 self._let_go()
-        else:  # a quick one has let go already, and moves HEAD only now
+        else:
+            # A quick command has released the lock already, and moves HEAD only now.
             self._hold = _Hold(now, now, released=now)
 
     def _let_go(self) -> None:
@@ -326,33 +319,31 @@ class Observer:
         self._settle_soon = True
 
     def settle_call(self) -> None:
-        """Settle before the end of a call is answered: what is written later is not the call's.
-
-        Nobody waits for a git command that goes on after its call.
-        """
+        """Settle before the end of a call is answered: what is written later is not the call's."""
+        # A git command that goes on after its call must not keep the agent waiting.
         if self._hold is not None or lock_exists(self._ws.layout.git_dir):
             self.settle_soon()
         else:
             self.settle()
 
     def _relist(self) -> set[RepoPath]:
-        """List again what was first seen since the last barrier: its watch may be younger."""
+        """List the directories again that were first seen since the last barrier."""
+        # What was written before a new directory had its watch came without a hint.
         fresh, self._fresh = self._fresh, set()
         tops = [path for path in fresh if not path or _parent(path) not in fresh]
         self._touched |= fresh
         return {path for top in tops for path in self._walker.below(top).files}
 
     def _prove_watches(self) -> None:
-        """Enter directories again that were replaced and are not watched as what they are now.
-
-        Every directory that is replaced is hinted by the one above it, so those that were
-        hinted or entered since the last barrier are enough; `_patrol` looks at all of them.
-        """
+        """Enter directories again that were replaced, whose watch is on the old one."""
+        # The directory above hints at each one that is replaced, so those that were hinted or
+        # entered since the last barrier are enough; `_patrol` looks at all of them.
         touched, self._touched = self._touched, set()
         strays = self._port.unwatched(touched) if self._port is not None else None
         if self._port is None or not strays:
             return
-        hints = self._port.barrier(BARRIER_S)  # they may have been replaced just now
+        # They may have been replaced just now: then their hint is on its way.
+        hints = self._port.barrier(BARRIER_S)
         if hints is None or hints.lost:
             self._rewalk()
             return
@@ -381,7 +372,8 @@ class Observer:
                     break
             time.sleep(_HOLD_POLL_S)
         else:
-            if checked:  # it moves HEAD only now
+            # Git removes the lock of the index before it moves HEAD.
+            if checked:
                 time.sleep(_HEAD_GRACE_S)
         self._hold = None
 
@@ -398,10 +390,11 @@ class Observer:
         self._in_doubt = False
 
     def _watch_anew(self, found: Watched, *, patient: bool = False) -> None:
-        """Watch what a walk found, and walk again: new directories had no watch till now."""
+        """Watch what a walk found, and record what changed in new directories before that."""
         if self._port is None:
             return
         self._watch(found)
+        # A write between the first walk and the watches came without a hint.
         again = self._walker.full(ripe=self._ripe_with_ends if patient else None)
         if young := set(again.directories).difference(found.directories):
             self._capture(young, patient=patient)
@@ -465,10 +458,7 @@ class Observer:
             self._pipeline.gap(f"{_UNHEARD} ({len(missed)} files in all)")
 
     def _capture(self, paths: Collection[RepoPath], *, patient: bool = False) -> None:
-        """Record paths; a hinted directory may be a new one by an old name.
-
-        Who is patient lets a file be finished that turns up in a new directory.
-        """
+        """Record paths; with `patient`, files in new directories may be finished first."""
         with self._noticing():
             fresh = self._unfold(paths, patient=patient)
             wanted = set(fresh)
@@ -490,20 +480,19 @@ class Observer:
         wanted = set(paths) - set(roots) | known
         if roots:
             found = self._enter(roots)
-            for root in roots:  # another directory may stand where one was known
+            # Another directory may be where a known one was: its files are gone.
+            for root in roots:
                 found.update(self._ws.states.below(root))
             found -= wanted
             wanted |= self._ripe(found) if patient else found
         return wanted
 
     def _other_ends(self, paths: Collection[RepoPath]) -> set[RepoPath]:
-        """Return deferred paths that turn out to be the old names of new ones.
-
-        Where a directory was put off, the files that were in it come too: another directory
-        may have its name by now, and must not hide that they are gone.
-        """
+        """Return deferred paths that turn out to be the old names of new ones."""
         if not self._deferred:
             return set()
+        # If a directory was deferred, its files come too: another directory may have its name by
+        # now, and must not hide that they are gone.
         states, files = self._ws.states, self._ws.files
         new = (files.glance(path) for path in paths if states.get(path) is None)
         inodes = {look.stat.inode for look in new if look is not None}
@@ -517,10 +506,9 @@ class Observer:
         return found
 
     def _with_new_names(self, paths: set[RepoPath]) -> set[RepoPath]:
-        """Add what came before some paths were found gone: it may be their files' new names.
-
-        A rename is seen in two directories, whose events need not come together.
-        """
+        """Add what came before some paths were found gone: it may be their files' new names."""
+        # A rename is seen in two directories, whose events need not come together. One that is
+        # recorded in two halves would be a deletion and a creation.
         inodes = self._gone(paths)
         if self._port is None or not inodes:
             return paths
@@ -585,7 +573,9 @@ def _parent(path: RepoPath) -> RepoPath:
 
 
 class StillObserver(Observer):
-    """Observe nothing: what another machine recorded has no working tree here."""
+    """The observer of another machine's journal: it does not look at the disk."""
 
     def settle(self) -> None:
-        """Leave everything as it is."""
+        """Do nothing."""
+        # What another machine recorded has no working tree here: a walk would record the
+        # differences of ours as its changes.

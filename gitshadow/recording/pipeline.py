@@ -72,8 +72,7 @@ class Pipeline:
     """Capture paths of one workspace.
 
     `missed` are the paths whose changes could not be stored: every barrier looks at them again.
-    `before_claims` is called when writes were seen and nobody was asked yet who wrote them: a
-    window that was reported before a write is to be known by then.
+    `before_claims` is called when writes were seen, before their authors are found.
     """
 
     def __init__(
@@ -144,11 +143,9 @@ class Pipeline:
             )
 
     def record_found(self, path: RepoPath, edit: FileEdit, call: Call) -> None:
-        """Record what a file tool found at its path, where that is news: somebody wrote it before.
-
-        Without a watcher that write and the tool's after it would look like one. Line ends and
-        byte order marks are not told, so files with any are left out.
-        """
+        """Record what a file tool found at its path, if that was not recorded yet."""
+        # Somebody else wrote it before. Without a watcher that write and the tool's after it would
+        # look like one write of the tool.
         ws, known = self._ws, self._ws.states.get(path)
         held = digest(edit.found)
         if known is None or known.version.is_link:
@@ -160,6 +157,8 @@ class Pipeline:
             old, now = ws.repo.read_blob(known.version.oid), ws.files.read(path)
         except (StoreError, OSError):  # the capture that follows says so
             return
+        # The payload does not tell line ends and byte order marks, so the found bytes of such a
+        # file are not known.
         if now is None or now.data != edit.left or _is_odd_text(old):
             return
         version = FileVersion(ws.repo.write_blob(edit.found), known.version.mode)
@@ -186,10 +185,8 @@ class Pipeline:
                 self.uncovered.update({p: k for p, k in known.items() if p != path})
 
     def look_at_uncovered(self) -> None:
-        """Note what happened at the uncovered places that are known: no watcher reports it.
-
-        Only what was changed in the place itself is seen, not what was changed further below.
-        """
+        """Note what changed at the known places that are not recorded, but not below them."""
+        # The watcher does not watch them, so a barrier has to look.
         ws, known = self._ws, self.uncovered.known()
         if len(known) > _PLACES_LOOKED_AT:  # the walk in the background looks at them
             return
@@ -219,20 +216,20 @@ class Pipeline:
         self.record_coverage("coverage grew", seen)
 
     def settled(self, began_ns: int) -> bool:
-        """Remember that all that was written before a moment is recorded; tell whether it is."""
+        """Note that all that was written before a moment is recorded; return whether it is."""
         if not self.missed:
             self.settled_ns = began_ns
         return not self.missed
 
     def _note_unreadable(self, path: RepoPath, done: Captured) -> None:
-        """Remember a file that nobody has read yet: who makes it readable has not created it."""
+        """Note a file that could not be read: who makes it readable has not created it."""
         look = self._ws.files.glance(path)
         if look is not None and self._ws.states.get(path) is None:
             done.unreadable[path] = look.stat
             self.uncovered.add(path)
 
     def catch_up(self, told: Collection[str] = ()) -> CatchUp:
-        """Give commits that stand without rows their rows; a chain that is lost is a gap.
+        """Add the rows of commits that have none; a chain that is lost is a gap.
 
         Args:
             told: Refs of which a gap tells already.
@@ -266,11 +263,10 @@ class Pipeline:
     def _observe(
         self, wanted: Collection[RepoPath], noticed_ns: int
     ) -> tuple[ObservedChanges, Sequence[HeadMove]]:
-        """Look at paths; where HEAD turns out to have moved, at all that Git switched as well.
-
-        A path that came later than the move's row would be somebody's ordinary write.
-        """
-        # A storm is a checkout more often than not: asked first, it is looked at once.
+        """Look at paths; if HEAD turns out to have moved, at all that Git switched as well."""
+        # A path that is recorded later than the row of the move would be an ordinary write. So this
+        # looks again until HEAD does not move. Many paths are a checkout more often than not: if
+        # HEAD is read first, they are looked at once.
         moves = self._head.moves() if len(wanted) > STORM_PATHS else ()
         while True:
             more = self._head.switched(moves).difference(wanted)
@@ -301,6 +297,8 @@ class Pipeline:
         offline: bool,
     ) -> list[CommitEvent]:
         """Draft, claim and publish what was seen, the moves of HEAD in their order first."""
+        # A hook without a daemon leaves its payload in the spool before its tool writes. Read after
+        # the write was seen, the spool has the window of that tool.
         if seen or moves:
             self.before_claims()
         self._claimant.close_gone(noticed_ns)
@@ -374,12 +372,10 @@ class Pipeline:
         return self._ws.recorder.record_coverage(note, claim, drafts)
 
     def _split_entering(self, seen: Sequence[Seen]) -> tuple[list[Seen], list[Seen]]:
-        """Split off what stood there uncovered before: nobody created it now.
-
-        What the tree carries for such a path is what stood there; where that still does, only
-        its state is new. Nothing stood where a sparse checkout leaves a path out: who writes
-        there changes what Git has of it.
-        """
+        """Split off what existed before it was recorded: nobody created it now."""
+        # The tree carries from HEAD what is not recorded. If the file still has that content, only
+        # its state is new. Where a sparse checkout leaves a path out there was no file, so a write
+        # there changes what Git has of it.
         entering: list[Seen] = []
         others: list[Seen] = []
         same: dict[RepoPath, FileState] = {}
@@ -417,11 +413,12 @@ class Pipeline:
             self.touched([(one.path, why)], one.after.stat.ctime_ns)
 
     def _carried(self, one: Seen) -> FileState | None:
-        """Return what the tree holds at a path that is not recorded; submodules count not."""
+        """Return what the tree holds at a path that is not recorded, None for a submodule."""
         recorder = self._ws.recorder
         try:
             entry = self._ws.repo.entry(recorder.tree, one.path)
-        except StoreError:  # the tree is gone; the recorder builds it anew
+        # If the tree is gone, the recorder builds a new one and reports what was lost.
+        except StoreError:
             return None
         if entry is None or entry[0] in (TREE_MODE, GITLINK_MODE) or one.after is None:
             return None
@@ -537,7 +534,7 @@ class Pipeline:
         return recorded
 
     def _is_absent(self, path: RepoPath) -> bool:
-        """Tell whether nothing is at a path, and nothing is recorded of it."""
+        """Return whether nothing is at a path, and nothing is recorded of it."""
         known = self._ws.states.get(path)
         return known is None and self._ws.files.glance(path) is None
 

@@ -34,7 +34,7 @@ _SPLIT_NS = 5_000_000_000
 
 
 class Kin:
-    """Find out about the files of one batch at a time."""
+    """Related names of the files of one batch."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._ws = workspace
@@ -75,10 +75,8 @@ class Kin:
     def moved_in(
         self, drafts: Sequence[Draft], claims: Sequence[Attribution]
     ) -> list[bool]:
-        """Return for each draft whether its file was moved here from an unrecorded place.
-
-        What the same call was just recorded to delete is a move in two rows.
-        """
+        """Return for each draft whether its file was moved here from an unrecorded place."""
+        # If the same call was just recorded to delete those bytes, the move has two rows already.
         gone: dict[tuple[str, str | None], set[Oid]] = {}
         found: list[bool] = []
         for draft, claim in zip(drafts, claims, strict=True):
@@ -92,19 +90,19 @@ class Kin:
         return found
 
     def _is_older_than_its_call(self, draft: Draft, claim: Attribution) -> bool:
-        """Whether a path got a file that is older than the call that brought it.
+        """Return whether a path got a file that is older than the call that brought it.
 
-        Without a call it is one that was there when all was recorded last, but not here.
-        An empty file is no loss. What is known from a commit alone has no inode, and no age.
-        A file that replaced another one needs a time of birth: programs that save through a
-        temporary file may set an old mtime.
+        Without a call, the file must be older than the newest moment at which all was recorded.
         """
         after = draft.after
         if after is None or draft.twins:
             return False
+        # A file that replaced another one needs a time of birth, because programs that save through
+        # a temporary file may set an old mtime.
         replaced = draft.kind in (EventKind.MODIFY, EventKind.TYPE)
         if draft.kind is not EventKind.CREATE and not (replaced and draft.born_ns):
             return False
+        # What is known from a commit alone has no inode, and no age. An empty file is no loss.
         if not after.stat.inode or not after.stat.size:
             return False
         call = self._call_of(claim)
@@ -160,10 +158,9 @@ class Kin:
 def _has_moved(
     stat: StatKey, born_ns: int | None, noticed_ns: int, at_once_ns: int
 ) -> bool:
-    """Return whether a file seems to have got its name later than its bytes.
-
-    What moves with its directory keeps its times, and is only old.
-    """
+    """Return whether a file seems to have got its name later than its bytes."""
+    # A rename changes the ctime of the file itself. A file that moves with its directory keeps all
+    # of its times, so there only its age counts.
     written_ns = max(stat.mtime_ns, born_ns or 0)
     if stat.ctime_ns - written_ns > at_once_ns:
         return True

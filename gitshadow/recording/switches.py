@@ -160,15 +160,15 @@ class _Splitter:
         """Whether Git wrote a path by a move that is no commit."""
         if changes[at].kind is HeadMoveKind.SWITCH:
             return True
-        if at + 1 < len(changes):  # what is not committed keeps Git from switching
+        # Git refuses to switch a path with uncommitted changes, so what comes next tells whether
+        # this move has written it.
+        if at + 1 < len(changes):
             return changes[at + 1].kind is not HeadMoveKind.COMMIT
         return self._is(changes[at].new, after)
 
     def _converted(self, path: RepoPath, changes: Sequence[_Change]) -> list[_Part]:
-        """Return what became of a path that Git's index says is as committed, converted.
-
-        Git refuses to switch what is not committed, unless it is forced to; a reset always is.
-        """
+        """Return what became of a path that Git's index says is as committed, converted."""
+        # Git refuses to switch what is not committed, unless it is forced to; a reset always is.
         trail: list[_Part] = []
         for change in changes:
             _go_on(trail, (changes[0].old,), change)
@@ -196,10 +196,9 @@ class _Splitter:
         return [_Part(last.at, HeadMoveKind.SWITCH, None)]
 
     def _brought_back(self, one: Seen, last: _Change) -> list[_Part]:
-        """Return that Git wrote a file that somebody had removed, and not committed that.
-
-        Such a removal keeps Git from no switch; its index says that the file is the branch's.
-        """
+        """Return that Git wrote a file that somebody had removed without a commit."""
+        # An uncommitted removal does not stop a switch. The index says that the file on the disk is
+        # that of the new branch.
         entry, state = last.new, one.after
         if entry is None or state is None or last.kind is not HeadMoveKind.SWITCH:
             return []
@@ -242,11 +241,9 @@ class _Splitter:
         )
 
     def _is_whole(self, path: RepoPath, trail: Sequence[_Part]) -> bool:
-        """Whether one step of Git's explains all of a path.
-
-        So it is where a file is above or below another path: parts of those would be in each
-        other's way in between.
-        """
+        """Return whether one step of Git explains all of a path."""
+        # A file that is above or below another path is taken as a whole: between the parts of both,
+        # a path would be a file and a directory at once.
         return (len(trail) == 1 and self._arrives(path, trail)) or path in self._nested
 
     @cached_property
@@ -269,11 +266,9 @@ class _Splitter:
     def _barred(
         self, trails: Collection[RepoPath], whole: Collection[RepoPath]
     ) -> set[RepoPath]:
-        """Return which of Git's paths need room that one of the others makes.
-
-        A move is recorded before what is left: a file there first, where the tree still has a
-        directory or the other way round, would take along what is not in the same commit.
-        """
+        """Return which of Git's paths need room that one of the others makes."""
+        # A move is recorded before what is left. If the tree still had a directory where the move
+        # has a file, the commit of the move would remove files that are not among its changes.
         left = {
             path
             for path, after in self._afters.items()
@@ -289,7 +284,7 @@ class _Splitter:
         }
 
     def _place(self, one: Seen, trail: Sequence[_Part], whole: bool) -> None:
-        """Give a path's drafts to their moves, and what is after them to the rest."""
+        """Add a path's drafts to their moves, and what came after them to the rest."""
         arrives = bool(trail) and self._arrives(one.path, trail)
         if not trail or (whole and not arrives):
             self._rest.append(one)
@@ -300,7 +295,8 @@ class _Splitter:
             return
         try:
             states = [self._state(part, one) for part in trail]
-        except StoreError:  # what was committed is gone
+        # What was committed may be gone by now (a rebase and `git gc`).
+        except StoreError:
             self._rest.append(one)
             return
         if arrives:
@@ -338,7 +334,7 @@ class _Splitter:
         return min(self.moment.noticed_ns, (at_s + 1) * _SECOND_NS - 1)
 
     def _state(self, part: _Part, one: Seen) -> FileState | None:
-        """Return the state that a commit tells of; it is looked at again where it matters."""
+        """Return the state that a commit contains, marked so that the next look reads the file."""
         if part.entry is None:
             return None
         mode, oid = part.entry
@@ -355,13 +351,15 @@ class _Splitter:
         return entry[1] == version.oid or self._same_text(entry[1], version.oid)
 
     def _same_text(self, committed: Oid, disk: Oid) -> bool:
-        """Compare but for line endings: checkout may convert them (gitattributes(5), eol)."""
+        """Return whether two blobs differ in line ends only."""
+        # A checkout may convert them: gitattributes(5), `eol`.
         try:
             text = self.witness.data_of(disk)
             return b"\r\n" in text and text.replace(
                 b"\r\n", b"\n"
             ) == self.witness.data_of(committed)
-        except StoreError:  # a partial clone may not have it
+        # A partial clone may not have the blob.
+        except StoreError:
             return False
 
 

@@ -64,8 +64,9 @@ class DirectoryModes:
                     RepoPath(os.fsencode(path)): int(mode) for path, mode in odd
                 }
                 self._usual = kept.get("usual")
+            # The next walk fills what another version or a damaged journal has in another form.
             except (ValueError, TypeError, AttributeError):
-                self._odd = {}  # the next walk fills it again
+                self._odd = {}
         return self._odd
 
     def _store(self) -> None:
@@ -102,6 +103,7 @@ class Walker:
             self._ws.coverage.reload()
         began = self._ws.clock.now_ns()
         found = walk(self._ws.files, self._ws.coverage)
+        # An ignore file among the changes decides which other files are recorded.
         if self._record(found, offline=offline, ripe=ripe):
             self._ws.coverage.reload()
             found = walk(self._ws.files, self._ws.coverage)
@@ -111,7 +113,7 @@ class Walker:
         return Watched(tuple(found.directories), tuple(found.polled))
 
     def recover(self) -> Watched:
-        """Read the coverage rules again; paths enter and leave by a coverage commit."""
+        """Read the coverage rules again, and record which paths enter and leave."""
         self._ws.coverage.reload()
         return self.full()
 
@@ -129,7 +131,7 @@ class Walker:
     def _record(
         self, found: Walk, *, offline: bool = False, ripe: Ripe | None = None
     ) -> bool:
-        """Record what differs; tell whether coverage rules were among it."""
+        """Record what differs; return whether coverage rules were among it."""
         ws = self._ws
         self.modes.note(found.modes, whole=True)
         states = ws.states.all()
@@ -155,10 +157,13 @@ class Walker:
             for path, (item, key) in now.items()
             if key is not None and known.get(path) != key
         ]
+        # What is gone from a place that was not recorded was changed, too. A path that is recorded
+        # now has its own row.
         for path in known.keys() - now.keys() - found.files.keys():
             look = self._ws.files.glance(path)
             why = self._ws.coverage.of(path, look, known[path])
             moved += [(path, why.reason)] if why is not None else []
+        # The first walk of a worktree knows no earlier state to compare with.
         if known:
             self._pipeline.touched(moved)
         looks = {path: key for path, (_, key) in now.items() if key is not None}

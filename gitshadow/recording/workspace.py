@@ -34,7 +34,7 @@ _FILES_COMPARED = 1000
 
 @dataclass(slots=True)
 class Workspace:
-    """Store one worktree opened for recording; `close` gives everything back."""
+    """One worktree that is opened for recording; `close` releases everything."""
 
     layout: Layout
     config: Config
@@ -53,11 +53,8 @@ class Workspace:
 
     @property
     def in_place(self) -> bool:
-        """Return whether the paths of worktree and state lead to what was opened.
-
-        A repository that is being deleted is not there any more: what is written into it now
-        would keep `rm -rf` from removing it.
-        """
+        """Return whether the paths of worktree and state lead to what was opened."""
+        # A write into a repository that is being deleted would make `rm -rf` fail.
         git_dir, common_dir = self.layout.git_dir, self.layout.common_dir
         parts = (f"{git_dir}/HEAD", f"{common_dir}/objects", f"{common_dir}/refs")
         return (
@@ -130,7 +127,8 @@ def open_workspace(
             hint="to rebuild it from the refs: git agent-undo reindex",
         )
     if not layout.initialised:
-        Repo.open(layout).close()  # where no `init` would help, that is what is said
+        # Raises UnsupportedError for a repository in which `init` would not help.
+        Repo.open(layout).close()
         raise NotInitialisedError(
             f"nothing is recorded in {layout.root}", hint="git agent-undo init"
         )
@@ -145,7 +143,7 @@ def open_workspace(
 
 
 def configure(recorder: Recorder, settings: Config) -> None:
-    """Have the recorder do as the settings say, at first and when they change."""
+    """Apply the settings that concern the recorder, at first and when they change."""
     recorder.idle_gap_ns = settings.idle_gap_ns
     recorder.tells_prompts = settings.prompts is PromptPolicy.COMMIT
 
@@ -204,11 +202,9 @@ def _worktree_row(
 
 
 def _was_moved(files: WorkFiles, states: StateTable) -> bool:
-    """Return whether a directory holds the very files that were recorded under another path.
-
-    A rename of a directory above leaves inode and times of a file as they were; a copy and a
-    new worktree by an old name do not.
-    """
+    """Return whether a directory contains the same files that were recorded at another path."""
+    # A rename of a directory above leaves inode and times of a file as they were; a copy and a new
+    # worktree of an old name do not.
     for path in islice(states.all(), _FILES_COMPARED):
         look, known = files.glance(path), states.get(path)
         if look is not None and known is not None and look.stat == known.stat:

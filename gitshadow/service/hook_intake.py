@@ -42,9 +42,9 @@ _FAULTS = (
 
 
 def take_body(context: RecorderContext, body: bytes) -> bytes:
-    """Take one request of the hook program; return what the agent is to read.
+    """Process one request of the hook program; return what the agent is to read.
 
-    That is nothing, but where a prompt comes after the session's work was taken back.
+    That is nothing, unless a prompt comes after work of its session was undone.
     """
     delivery = parse_body(body)
     taken = take(context, delivery) if delivery is not None else None
@@ -56,7 +56,7 @@ def take_body(context: RecorderContext, body: bytes) -> bytes:
 
 
 def told(context: RecorderContext, body: bytes) -> bytes:
-    """Return what the agent is to read at a payload that was taken from the spool."""
+    """Return what the agent is to read after a payload that came through the spool."""
     delivery = parse_body(body)
     if delivery is None or not context.workspace.config.enabled:
         return b""
@@ -68,24 +68,25 @@ def told(context: RecorderContext, body: bytes) -> bytes:
 
 
 def listen(context: RecorderContext) -> None:
-    """Have every write judged by the payloads that came before it, however late it is seen."""
+    """Read the spool before the authors of writes are found, however late a write is seen."""
+    # Recording is below this package, so it cannot import what it calls here.
     context.pipeline.before_claims = lambda: hear(context)
 
 
 def drain_spool(context: RecorderContext) -> int:
-    """Take every payload that waits in the spool and remove it; return how many."""
+    """Process every payload that waits in the spool and remove it; return how many."""
     hear(context)
     return context.spool.clear()
 
 
 def hear(context: RecorderContext) -> None:
-    """Take every payload that waits in the spool, oldest first.
-
-    The files stay until `context.spool.clear()`: that is what a hook waits for.
-    """
+    """Process every payload that waits in the spool, oldest first."""
+    # A hook waits until its file is gone. So the files stay until `context.spool.clear()`, when all
+    # that was written before the hook is recorded.
     _tell_missed(context)
     for one in context.spool.waiting():
-        if not os.path.exists(one.path):  # another worktree's process took it
+        # The process of another worktree may have processed it.
+        if not os.path.exists(one.path):
             continue
         if one.delivery is None:
             context.pipeline.gap("could not read a spooled hook payload")
@@ -97,16 +98,16 @@ def hear(context: RecorderContext) -> None:
 def _take_spooled(
     context: RecorderContext, one: SpooledFile, delivery: HookDelivery
 ) -> None:
-    """Take one spooled payload; one that always fails is set aside, with a gap.
-
-    It would fail every verb otherwise. What fails with the journal itself stays.
-    """
+    """Process one spooled payload; one that always fails is set aside, with a gap."""
+    # A payload that stays in the spool is read by every verb, and would make each of them fail. It
+    # must stay all the same if the journal or the disk is what failed: an empty transaction, and
+    # `raise_shortage`, find that out before the second try.
     try:
         _try_spooled(context, one, delivery)
     except _FAULTS as fault:
         raise_shortage(fault)
         with context.workspace.db.write():
-            pass  # raises where the journal is what is wrong
+            pass
         try:
             _try_spooled(context, one, delivery)
         except _FAULTS as error:
@@ -141,10 +142,15 @@ def _tell_missed(context: RecorderContext) -> None:
 def take(
     context: RecorderContext, delivery: HookDelivery, *, addressed: bool = False
 ) -> tuple[HookEvent, Intake] | None:
-    """Take one delivery, late or live; one that is addressed to this worktree goes no further.
+    """Process one delivery, late or live.
+
+    Args:
+        context: The worktree.
+        delivery: What the hook program sent.
+        addressed: Whether another worktree passed it on to this one, and to no other.
 
     Returns:
-        What it said and did to the journal; None where it does not concern this worktree.
+        The event and what it did to the journal; None if it does not concern this worktree.
     """
     ws = context.workspace
     if not ws.config.enabled:
@@ -159,7 +165,8 @@ def take(
     if around.other_paths and not addressed:
         told = _forward(context, delivery, around.other_paths)
         if told and not around.paths and _share_our_journal(context, told):
-            return None  # the call is one row: that of the worktree in which it writes
+            # A call is one row of a journal: that of the worktree in which it writes.
+            return None
     if not _concerns(context, event, around.paths):
         return None
     if delivery.at_ns is None:
@@ -200,7 +207,7 @@ def _note_window(
 def _forward(
     context: RecorderContext, delivery: HookDelivery, paths: tuple[bytes, ...]
 ) -> list[Layout]:
-    """Tell other worktrees of a call that names paths there; return those that were told."""
+    """Pass a call on to the worktrees whose paths it names; return those."""
     told: list[Layout] = []
     for layout in _others(context.workspace.layout, paths):
         try:
@@ -256,7 +263,7 @@ def _place(context: RecorderContext, delivery: HookDelivery) -> EventSource:
 
 
 def _capture_before(context: RecorderContext, event: HookEvent, around: Reach) -> None:
-    """Record what stands there already when something begins, or is merely told of."""
+    """Record what is on the disk before something begins, or when it is only announced."""
     opens = event.phase is HookPhase.BEFORE
     if event.phase is HookPhase.PROMPT or (opens and around.needs_barrier):
         context.observer.settle()
@@ -265,7 +272,7 @@ def _capture_before(context: RecorderContext, event: HookEvent, around: Reach) -
 
 
 def _capture_after(context: RecorderContext, event: HookEvent, done: Intake) -> None:
-    """Record what a call or turn left; without a watcher nobody else will see it in time."""
+    """Record what a call or turn wrote: without a watcher nothing else sees it in time."""
     if event.phase in END_PHASES:
         context.observer.settle()
     elif event.phase in (HookPhase.AFTER, HookPhase.FAILED):
@@ -280,7 +287,9 @@ def _capture_after(context: RecorderContext, event: HookEvent, done: Intake) -> 
 
 
 def _begin_at_writes(context: RecorderContext, event: HookEvent, done: Intake) -> None:
-    """Let the window of a file tool begin at its write, where no hook says how long it ran."""
+    """Move the begin of a file tool's window to its write, if no hook says how long it ran."""
+    # The hook before the tool also comes before the person who is asked for permission. What
+    # somebody else wrote while the question was open is not the tool's.
     is_untimed = event.duration_ns is None and event.phase in (
         HookPhase.AFTER,
         HookPhase.FAILED,
@@ -294,17 +303,15 @@ def _begin_at_writes(context: RecorderContext, event: HookEvent, done: Intake) -
 
 
 def _touch_nested(context: RecorderContext, event: HookEvent, around: Reach) -> None:
-    """Note what was written below us in a repository of its own: no undo here takes it back."""
+    """Note writes in repositories below this one, which no undo here restores."""
     if event.phase in (HookPhase.AFTER, HookPhase.FAILED) and around.nested:
         context.observer.store(around.nested)
 
 
 def _after_shell(context: RecorderContext) -> None:
-    """Record what a tool wrote that names no path, before its agent goes on.
-
-    A deletion may still be put off, as the beginning of a save; whoever writes there after the
-    call is somebody else.
-    """
+    """Record what a tool wrote that names no path, before its agent goes on."""
+    # A deletion may be deferred still, as the beginning of a save. If it were recorded later, a
+    # write of somebody else after the call could become a part of it.
     if context.observer.watching:
         context.observer.settle_call()
     else:

@@ -20,10 +20,10 @@ from gitshadow.service import hook_intake, settings
 from gitshadow.store.layout import Layout
 
 LOCK_S = 20.0
+# These verbs can be answered without a journal if shadow refs were fetched: in CI, for example.
 _ON_REFS = frozenset({"check", "review", "reviews", "unreview"})
-"""What can be answered where there is no journal, but shadow refs were fetched."""
+# A person who runs `git commit` or a wrapped command did not ask for packing, and waits for these.
 _WAITED_FOR = frozenset({"git_hook", "exec_begin"})
-"""What somebody waits for who did not ask us for anything: nothing is tidied up then."""
 HOOK_LOCK_S = 1.0
 JOURNAL_S = 5.0
 
@@ -92,15 +92,17 @@ def du(layout: Layout) -> DuAnswer:
 
 def _tidying(context: RecorderContext) -> Callable[[], None] | None:
     """Return what is to be done when the worktree is closed, usually nothing."""
+    # Git itself guesses the number of loose objects from this directory (gc.auto). Most commands
+    # find none there, and do not pay for the import of the packer.
     if not os.path.isdir(os.path.join(context.workspace.layout.objects_dir, "17")):
         return None
-    from gitshadow.maintenance.upkeep import at_end  # takes packing along, for few
+    from gitshadow.maintenance.upkeep import at_end
 
     return at_end(context.workspace)
 
 
 def deliver(layout: Layout, body: bytes) -> bytes:
-    """Take one hook delivery in this process.
+    """Process one hook delivery in this process.
 
     Raises:
         LockedError: another process is at work; the caller spools.
@@ -114,7 +116,7 @@ def deliver(layout: Layout, body: bytes) -> bytes:
 
 
 def git_hook(layout: Layout, params: Params) -> None:
-    """Take the call of a git hook in this process; nobody waits long for it.
+    """Process the call of a git hook in this process, and give up soon if that must wait.
 
     Raises:
         LockedError: another process is at work.
@@ -138,7 +140,7 @@ def _open(layout: Layout, timeout_s: float) -> RecorderContext:
 
 
 def _on_refs(layout: Layout, verb: str, params: Params) -> Document:
-    """Run a verb on what the refs tell; nothing is recorded there."""
+    """Run a verb on the history in the refs; nothing is recorded."""
     from gitshadow.maintenance.reindex import context_from_refs
 
     with context_from_refs(layout, os.environ) as context:
@@ -146,7 +148,7 @@ def _on_refs(layout: Layout, verb: str, params: Params) -> Document:
 
 
 def _reindex(layout: Layout) -> Document:
-    """Build the journal anew, then look at everything, so that it agrees with the disk."""
+    """Rebuild the journal, then record what differs on the disk."""
     from gitshadow.maintenance.reindex import refuse_unrecorded, reindex
 
     refuse_unrecorded(layout)
@@ -171,7 +173,7 @@ def _reindex(layout: Layout) -> Document:
 
 
 def _bring_back(layout: Layout, params: Params) -> Document:
-    """Bring the history back from a mirror, then look at everything."""
+    """Restore the history from a mirror, then record what differs on the disk."""
     from gitshadow.maintenance.reindex import bring_back
 
     done = bring_back(layout, os.environ, parse(BringBackRequest, params).mirror)

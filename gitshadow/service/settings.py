@@ -22,7 +22,9 @@ Stamps = tuple[tuple[int, int, int] | None, ...]
 
 
 def stamps(ws: Workspace) -> Stamps:
-    """Return what tells that a file with settings changed; included files are not looked at."""
+    """Return what differs once a file with settings changed; included files do not count."""
+    # Every request of the daemon asks for this. Five calls of stat(2) cost it nothing; to find the
+    # files that these include, they would have to be parsed.
     home = ws.environ.get("HOME", "")
     xdg = ws.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
     places = (
@@ -36,7 +38,7 @@ def stamps(ws: Workspace) -> Stamps:
 
 
 def read_again(context: RecorderContext) -> None:
-    """Use the settings as they are now; what recording off left open ends."""
+    """Use the settings as they are now; if recording is off now, sessions end."""
     ws = context.workspace
     try:
         found = read_config(ws.repo, ws.environ)
@@ -52,7 +54,7 @@ def read_again(context: RecorderContext) -> None:
 
 
 def follow(context: RecorderContext) -> None:
-    """Have what stands outside of the settings agree with them: the mark, the open windows."""
+    """Bring the mark for hook programs, and open sessions, into line with the settings."""
     ws = context.workspace
     if not ws.environ.get("GITSHADOW_DAEMON"):
         setup.mark_daemon(ws.layout, allowed=ws.config.daemon is DaemonMode.AUTO)
@@ -61,7 +63,9 @@ def follow(context: RecorderContext) -> None:
 
 
 def _end_sessions(ws: Workspace) -> None:
-    """End the sessions of agents: their hooks are not heard, so nothing would close a window."""
+    """End the sessions of agents."""
+    # No hook is processed while recording is off, so nothing else would close their windows. Writes
+    # after it is on again would look like theirs.
     live = [one for one in sessions.live(ws.db) if one.actor is Actor.AGENT]
     if not live:
         return
