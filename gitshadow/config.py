@@ -387,6 +387,7 @@ def load(
         UsageError: a value is not allowed, or `overrides` has an unknown name.
     """
     flags = dict(overrides or {})
+    # Names in Git's config are case-insensitive (git-config(1)).
     sources = _Sources(
         git={
             name.lower().removeprefix(GIT_PREFIX): values
@@ -459,5 +460,6 @@ class _Sources:
         text = "\n".join(values) if key.joined else values[-1]
         return (
             text,
+            # `--unset` refuses a name with several values.
             f"run `git config --unset-all {key.git_name}`, or set another value",
         )

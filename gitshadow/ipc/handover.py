@@ -20,6 +20,7 @@ def hand_over(arguments: Sequence[str]) -> None:
         return
     other = installed(os.environ, os.path.dirname(sys.executable))
     if other is not None:
+        # The variable stops a second handover, from a wrapper or a copy that leads here again.
         try:
             os.execve(other, [other, *arguments], {**os.environ, _DONE: "1"})
         except OSError:

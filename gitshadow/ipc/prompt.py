@@ -33,6 +33,8 @@ def main(arguments: "Sequence[str]") -> int:
     Args:
         arguments: `--json`, `--ascii`, both or none.
     """
+    # The shell waits for each prompt. The timer ends this process whichever call hangs: it has
+    # nothing to clean up.
     try:
         _signal.signal(_signal.SIGALRM, lambda *_: os._exit(0))
         _signal.setitimer(_signal.ITIMER_REAL, _WHOLE_S)

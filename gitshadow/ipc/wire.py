@@ -44,6 +44,7 @@ def connect(directory: str, timeout_s: float) -> _socket.socket:
     fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        # Without a limit of time, connect(2) blocks on a full backlog; with one it fails at once.
         try:
             sock.settimeout(timeout_s)
             sock.connect(f"/proc/self/fd/{fd}/{SOCKET_NAME}")
@@ -75,13 +76,13 @@ def ask(sock: _socket.socket, verb: bytes, body: bytes) -> None:
 
 
 def await_answer(sock: _socket.socket, timeout_s: float) -> None:
-    """Wait until a reply begins, in short turns.
-
-    After a suspend of the machine, one long turn would be over before the answer can come.
+    """Wait until a reply begins.
 
     Raises:
         TimeoutError: it did not begin in time.
     """
+    # It waits in short turns: after a suspend of the machine, one long turn would be over before
+    # the daemon has had time to answer.
     sock.settimeout(timeout_s / _TURNS)
     for _ in range(_TURNS - 1):
         try:

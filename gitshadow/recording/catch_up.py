@@ -50,6 +50,7 @@ def _take_over(ws: Workspace, rows: Sequence[CommitEvent], tree: Oid) -> None:
                 gone.add(path)
         if row.after is not None:
             data = ws.repo.read_blob(row.after.oid)
+            # No file has this stat, so the next look reads the file and compares the bytes.
             stat = StatKey(len(data), 0, 0, 0)
             put[row.path] = FileState(row.after, digest(data), stat, row.ts_ns, True)
             gone.discard(row.path)
@@ -61,7 +62,8 @@ def _take_over(ws: Workspace, rows: Sequence[CommitEvent], tree: Oid) -> None:
 def _head_after(
     ws: Workspace, rows: Sequence[CommitEvent]
 ) -> tuple[Oid | None, str | None, str]:
-    """Return HEAD as these rows leave it: a move that has its row is not to get another."""
+    """Return HEAD as these rows leave it."""
+    # A move that has its row already would get another one from the next capture.
     row = ws.recorder.row
     at = HeadPosition(row.head_ref, row.head, row.head_mark)
     heads = [row.note for row in rows if isinstance(row, HeadChange)]

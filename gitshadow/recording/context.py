@@ -41,10 +41,9 @@ class RecorderContext:
     others: "Others"
 
     def hold_present(self) -> None:
-        """Publish the files on disk if no ref contains them: call it before a write.
-
-        No ref contains them after everything was dropped, until the next write.
-        """
+        """Publish the files on disk if no ref contains them: call it before a write."""
+        # That is so after `prune` has dropped all sessions. The first write after it could not be
+        # undone, because its earlier content would be nowhere.
         if self.workspace.states.apart:
             unknown = self.claimant.personal(Actor.UNKNOWN)
             self.workspace.recorder.ensure_baseline(unknown, synced=True)

@@ -476,10 +476,10 @@ class Pipeline:
 
     def _lost_below(self, path: RepoPath) -> list[RepoPath]:
         """Return the known paths below a path that is no directory any more."""
-        look = self._ws.files.glance(path)
-        if look is not None and look.is_dir:
-            return []
-        return self._ws.states.below(path)
+        # Most paths are files, with nothing below them: they need no look at the disk.
+        below = self._ws.states.below(path)
+        look = self._ws.files.glance(path) if below else None
+        return [] if look is not None and look.is_dir else below
 
     def _store_blobs(self, changes: Iterable[Change], noticed_ns: int) -> list[Seen]:
         seen: list[Seen] = []

@@ -60,7 +60,7 @@ class Spool:
             os.rename(one.path, os.path.join(self.layout.spool_dir, name))
 
     def set_aside(self, one: SpooledFile) -> str:
-        """Rename a payload that cannot be taken, so that no verb reads it again."""
+        """Rename a payload that cannot be processed, so that no verb reads it again."""
         aside = one.path + _ASIDE
         with suppress(FileNotFoundError):
             os.rename(one.path, aside)
@@ -70,7 +70,7 @@ class Spool:
         return aside
 
     def clear(self) -> int:
-        """Delete the files that were taken, which is what a hook waits for; return their number."""
+        """Delete the files that were processed, and return their number; hooks wait for it."""
         done = len(self.taken)
         for path in self.taken:
             discard(path)
@@ -88,6 +88,7 @@ class Spool:
                 continue
             if worktree in (None, self.layout.worktree):
                 yield path
+            # Nobody else reads the payloads of a worktree that was removed.
             elif not _exists(self.layout, worktree or MAIN_WORKTREE):
                 discard(path)
 
@@ -96,8 +97,9 @@ class Spool:
         at_ns = 0 if delivery is None else delivery.at_ns or 0
         name = os.path.basename(path)
         stamp = name.partition("-")[0]
+        # A rename changes the ctime of a file, so an addressed payload has its time in the name.
         if _worktree_of(name) is not None and stamp.isdecimal():
-            at_ns = int(stamp)  # the rename has moved the file's own time
+            at_ns = int(stamp)
             delivery = None if delivery is None else replace(delivery, at_ns=at_ns)
         return SpooledFile(path, delivery, at_ns)
 
