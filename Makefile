@@ -71,6 +71,7 @@ walks: venv
 pictures: venv
 	$(BIN)/python -m tests.support.pictures
 	$(BIN)/python -m tests.support.chains
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python demo/record.py docs/img/oops.svg
 
 # A real repository, a scripted agent, undo and redo: REPO=path or URL, else this one. Without the
 # environment of `make venv` it makes one that has nothing but the program itself.

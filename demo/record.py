@@ -29,7 +29,7 @@ echo 'Enjoy.' >>README.md
 """
 SHOWN = ("git agent-undo log", "git agent-undo oops", "git status --short")
 QUESTION_END = b"] "
-COLUMNS = 92
+COLUMNS = 98
 FONT_PX = 14
 CHAR_PX = 8.43
 LINE_PX = 20

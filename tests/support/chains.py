@@ -35,8 +35,8 @@ _ROW, _COLUMN, _TOP, _EDGE, _WIDTH = 30, 30, 34, 24, 760
 _FIRST, _ROOT = "Start", "root"
 _NOTES = {
     _ROOT: "your first commit",
-    "baseline": "the tree as it stands",
-    "head": "HEAD has moved; no file was written",
+    "baseline": "the whole working tree",
+    "head": "HEAD moved; no files changed",
 }
 SHOP = "tea = 3\npot = 9\ncup = 5\nbag = 1\n"
 
@@ -265,8 +265,8 @@ def merge(told: Story) -> str:
     restore = next(one for one in commits if one.kind == "restore")
     shown = {
         "before the agent": f"{edit.oid}^",
-        "what the agent left": edit.oid,
-        "on the disk now": f"{restore.oid}^",
+        "after the agent": edit.oid,
+        "on disk now": f"{restore.oid}^",
         "after oops": restore.oid,
     }
     texts = [

@@ -122,7 +122,8 @@ PICTURES: Mapping[str, Callable[[Repo, Path], bytes]] = {
 def main(names: list[str]) -> None:
     """Make the named pictures, or all."""
     for name in names or PICTURES:
-        with tempfile.TemporaryDirectory() as scratch:
+        # A browser or terminal that was closed may still write its state for a moment.
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
             home = Path(scratch)
             (home / ".gitconfig").write_text(_CONFIG)
             os.environ |= {"HOME": scratch, "TZ": "UTC"}

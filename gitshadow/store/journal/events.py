@@ -139,7 +139,7 @@ def insert_new(db: Db, rows: Sequence[CommitEvent]) -> list[CommitEvent]:
 
 
 def raise_next(db: Db, next_seq: int) -> None:
-    """Raise the next sequence number above `next_seq` - 1 and every existing row."""
+    """Have the next sequence number be at least `next_seq`, and above every row."""
     found = max(next_seq, last_seq(db) + 1, db.number(_NEXT))
     db.run(_RESERVE, (found - db.number(_NEXT),))
 
