@@ -77,6 +77,7 @@ def _resolved(
     if request.op is not None and not _OP.fullmatch(request.op):
         raise UsageError(f"cannot use {request.op} as an op id")
     ws, at = context.workspace, request.at
+    # A pin is more than its time: it has the exact modes of files, which trees do not have.
     if isinstance(at, str) and pins.get(ws.db, at) is not None:
         at, request = None, request._replace(pin=at)
     return ResolvedUndo(
@@ -117,6 +118,7 @@ def _with_staged(answer: FileUndoAnswer, ws: Workspace) -> FileUndoAnswer:
     gone = any(item.action == Action.DELETE for item in items)
     if not gone and all(item.old_path is None for item in items):
         return answer
+    # Only renames and deletions can leave something staged; the index is not read for others.
     from gitshadow.undo.report_context import creations_staged, moves_staged
 
     staged = (*moves_staged(items, ws.index), *creations_staged(items, ws.index))

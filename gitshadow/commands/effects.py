@@ -60,6 +60,7 @@ def journal() -> Iterator["Db"]:
         raise NotInitialisedError(
             f"nothing is recorded in {layout.root}", hint="git agent-undo init"
         )
+    # Read only and without the writer lock, so it never waits for a running program.
     db = Db.view(layout.journal)
     try:
         yield db
@@ -68,7 +69,7 @@ def journal() -> Iterator["Db"]:
 
 
 class Toolbox(NamedTuple):
-    """Hold what undoing a program's effects needs."""
+    """What undoing a program's effects needs."""
 
     tools: "ToolRegistry"
     policy: "Policy | None" = None
@@ -94,7 +95,7 @@ class Toolbox(NamedTuple):
 
 
 def is_told_of_tools(named: str | None) -> bool:
-    """Tell whether it was said where a program's tools are."""
+    """Return whether an option or the environment names a program's tools."""
     return bool(named or os.environ.get(TOOLS_VARIABLE))
 
 

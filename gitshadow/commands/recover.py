@@ -75,7 +75,7 @@ def recover_command(
 
 
 def _is_to_do(row: Mapping[str, object]) -> bool:
-    """Tell whether a thing that needs somebody is one that `recover` deals with."""
+    """Return whether `recover` deals with a row."""
     if row["what"] == "held":
         return row["state"] == "due" and row["waits"] is False
     return row["state"] in ("unfinished", "in_doubt", "rolling_back")

@@ -77,8 +77,9 @@ def _restore_of(paths: Sequence[str], manner: UndoFlags) -> FileUndoRequest:
 
 
 def _from_mirror(mirror: str, paths: Sequence[str], manner: UndoFlags) -> int:
-    """Bring the history back, then restore the newest moment in it."""
+    """Fetch the history from the mirror, then restore its newest moment."""
     named = BringBackRequest(os.path.abspath(mirror) if mirror else None)
+    # The daemon must not write into the journal while it is replaced.
     with standstill():
         answer = send(BRING_BACK, named).answer
     if not manner.as_json:

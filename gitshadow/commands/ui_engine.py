@@ -95,4 +95,5 @@ def _stamp(path: str) -> tuple[int, int]:
         found = os.stat(path)
     except OSError:
         return 0, 0
+    # The WAL counts too: SQLite writes to it, and to the journal itself only at a checkpoint.
     return found.st_mtime_ns, found.st_size

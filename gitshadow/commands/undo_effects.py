@@ -33,13 +33,12 @@ if TYPE_CHECKING:
     from gitshadow.sdk.turns.undo_request import UndoOptions
 
 _TURN = re.compile(r"t-[0-9]+")
-_CALL = re.compile(
-    r"t-[0-9]+\.[0-9]+"
-)  # as a turn names calls that nobody else has named
+# A turn names its calls so if the program gives them no id.
+_CALL = re.compile(r"t-[0-9]+\.[0-9]+")
 
 
 class ProgramOptions(NamedTuple):
-    """Hold what `undo` is told of an agent program."""
+    """The options of `undo` for an agent program."""
 
     session: str | None
     tools: str | None
@@ -112,6 +111,7 @@ def _session_of_call(call: str, program: ProgramOptions) -> str | None:
     from gitshadow.store.journal import saga
 
     is_own = _CALL.fullmatch(call) is not None
+    # A file of that name is what a person most likely means.
     if os.path.lexists(call) or not (is_own or is_told_of_tools(program.tools)):
         return None
     with journal() as db:

@@ -158,14 +158,17 @@ def carry_out(request: FileUndoRequest, manner: UndoFlags) -> int:
     """
     if manner.interactive:
         return _carry_out_chosen(request, manner)
-    shown = screen()  # before anything is applied: it may remove the current directory
+    # Before anything is applied, because the undo may remove the current directory.
+    shown = screen()
     if request.dry_run or request.yes or request.token:
         report = _ask(request._replace(yes=not request.dry_run))
         return _finish(report, manner, shown)
     plan = _ask(request)
     if plan.status != "planned":
         return _finish(plan, manner, shown)
-    token = None  # nobody saw the plan, so the newest one is as good
+    # Without a question nobody saw the plan, so the newest plan is as good.
+    token = None
+    # An answer of an older daemon has no `confirm`, and then the question is asked.
     if plan.confirm is not False:
         if not _agreed(plan, manner, shown):
             return int(ExitCode.REFUSED)
@@ -226,6 +229,7 @@ def _ask(request: FileUndoRequest) -> FileUndoAnswer:
 
 def runner() -> str | None:
     """Return the agent's session that this command runs in, None for a person."""
+    # An agent's program sets one of these for the commands that it runs.
     names = ("GITSHADOW_SESSION", "CLAUDE_CODE_SESSION_ID")
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
@@ -234,6 +238,7 @@ def _agreed(plan: FileUndoAnswer, manner: UndoFlags, shown: Screen) -> bool:
     """Show the plan and ask; where nobody can be asked, say how to go on."""
     if manner.as_json or not is_interactive():
         if manner.as_json:
+            # A script gets the whole plan, so that it can apply it with --token.
             json.show({**encode(plan), "status": "refused", "hint": "--yes"})
         else:
             output.show(report_lines(plan, shown.view))

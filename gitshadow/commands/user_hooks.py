@@ -54,6 +54,7 @@ def told(
     if answer.announced:
         notes += _tell("pre_undo", answer, layout)
         answer = ask(request)
+    # Without an op nothing was changed, so there is nothing to report to a hook.
     if "post_undo" in (answer.hooks or ()) and answer.op_id:
         notes += _tell("post_undo", answer, layout)
     return _public(answer)._replace(notes=(*answer.notes, *notes))
@@ -61,6 +62,7 @@ def told(
 
 def _tell(name: "HookName", report: FileUndoAnswer, layout: Layout) -> Iterator[str]:
     """Run a hook command to its end; yield in words what went wrong."""
+    # Imported here, because few users have hook commands and the SDK takes long to import.
     from gitshadow.sdk.turns.errors import ToolFailure
     from gitshadow.sdk.turns.run_command import CommandError
     from gitshadow.sdk.turns.user_hooks import UserHooks
@@ -72,7 +74,8 @@ def _tell(name: "HookName", report: FileUndoAnswer, layout: Layout) -> Iterator[
             hooks.run(name, argv, encode(_public(report)))
     except (ShadowError, ToolFailure, CommandError, OSError) as error:
         yield f"{_SETTING[name]}: {str(error).rstrip(': ')}"
-    except KeyboardInterrupt:  # the undo itself was done, or is still to be
+    except KeyboardInterrupt:
+        # Only the hook is stopped: the undo was done, or is still to be done.
         yield f"{_SETTING[name]}: interrupted"
 
 

@@ -48,6 +48,7 @@ def _changes(row: CountedFile) -> int:
 def _graph(row: CountedFile, view: View, scale: float) -> str:
     """Return a sign per line, fewer where there is no room, but one where there is any."""
     added, removed = (
+        # One line added to a long file must still be seen.
         max(int(count * scale), bool(count))
         for count in (row.added or 0, row.removed or 0)
     )

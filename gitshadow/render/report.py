@@ -56,6 +56,7 @@ _NOTES: Mapping[str, str] = {
     "merge": "later edits kept",
 }
 _MARK_WIDTH = len("restored")
+# For these the answer that Enter gives is no.
 _CONFLICTS = frozenset({"conflict", "binary", "type_clash"})
 _NAMED = frozenset({"oops", "undo"})
 _ACTORS: Mapping[str, str] = {"human": "you", "unknown": "you?"}
@@ -217,7 +218,8 @@ def _headline_style(report: FileUndoAnswer) -> str:
 
 
 def _notes(report: FileUndoAnswer) -> Iterator[str]:
-    for note in report.notes:  # they say of `head_moved` what matters
+    # They have what matters of `head_moved`.
+    for note in report.notes:
         yield f"note: {printable(note)}"
 
 
@@ -248,6 +250,7 @@ def _moved(
     report: FileUndoAnswer, items: Sequence[FileItem], view: View
 ) -> Iterator[str]:
     moved = [item for item in items if item.state in ("reversed", "compensated")]
+    # A pipe gets every line, because a script must not miss one.
     shown = moved[:_SHOWN_ON_TERMINAL] if view.terminal else moved
     redo = report.kind == "redo"
     planned = report.status == "planned"
@@ -368,5 +371,5 @@ def _not_covered(report: FileUndoAnswer, view: View) -> Iterator[str]:
 
 
 def would_overwrite(report: FileUndoAnswer) -> bool:
-    """Tell whether a plan overwrites later work or leaves a conflict behind."""
+    """Return whether a plan overwrites later work or leaves a conflict."""
     return any(item.overwrites or item.reason in _CONFLICTS for item in report.items)

@@ -87,6 +87,7 @@ class ViewApp(App[object]):
     def unexpected(self) -> BaseException | None:
         """Return the unexpected error that ended the UI, if there was one."""
         found = self._exception
+        # An error in a worker arrives wrapped; the caller reports the error itself.
         return found.error if isinstance(found, WorkerFailed) else found
 
     def _fatal_error(self) -> None:
@@ -119,6 +120,7 @@ class ViewApp(App[object]):
 
     def _follow(self, rounds: int) -> None:
         self._past = Past(self.screen, rounds)
+        # A widget that is being removed takes no messages any more.
         if not (self.focused or self.screen).post_message(self._past):
             self.post_message(self._past)
 
@@ -127,6 +129,7 @@ class ViewApp(App[object]):
         """Continue when all have seen a key, and the screen that it opened is shown."""
         if past is not self._past:
             return
+        # The key opened or closed a screen, so the one that is shown now gets the message too.
         if past.screen is not self.screen:
             self._follow(_ROUNDS)
         elif past.rounds > 1:

@@ -190,6 +190,7 @@ class BlameScreen(ModalScreen[int | None]):
             return
         view = self.query_one(BlameView)
         view.show(lines, answer.owners)
+        # After an undo the file is shown again at the same line.
         view.go(self._line - 1)
         self._tell()
 

@@ -101,6 +101,7 @@ class DataSource(NamedTuple):
             UsageError: the words are no moment.
         """
         until, request = self.moment(words), self._request()
+        # A time outside the filter would show an event that the filter hides.
         if request.until is not None:
             until = min(until, request.until)
         page = self.engine.send(LOG, request._replace(until=until, limit=1)).rows
@@ -144,6 +145,7 @@ class DataSource(NamedTuple):
         block = line.block
         if line.event is not None:
             return Listed(files_of((line.event,)))
+        # Loose events have no id of their own, so what is loaded of them is all there is.
         if block.kind not in (BlockKind.BURST, BlockKind.OP):
             return Listed(block.files())
         request = ShowRequest(block.target, patch=False, limit=_FILES)
@@ -240,4 +242,6 @@ def ask(
         finally:
             asker.post_message(Waiting(begun=False))
 
+    # `exclusive` cancels the older worker of the group. Its thread goes on until it has an
+    # answer, which is then dropped.
     asker.run_worker(run, name=about, group=about, exclusive=True, thread=True)

@@ -206,6 +206,7 @@ class Detail(Container):
         self._line = line
         if self._settling is not None:
             self._settling.stop()
+        # Moving quickly through the timeline asks nothing for the blocks in between.
         self._settling = self.set_timer(_SETTLES_S, self.reload)
 
     def turn(self) -> None:

@@ -37,8 +37,9 @@ _BOTH_NUMBERS = 80
 _PARTS = {" ": "diff--same", "-": "diff--less", "+": "diff--more"}
 _TINTED_LINES = 2_000
 _TINTED_CHARACTERS = 60_000
+# A longer line is no source text, and the lexers' regular expressions that look ahead can take
+# time that grows with its square.
 _LINE_CHARACTERS = 500
-"""A longer line is no source text; expressions that look ahead may take its square in steps."""
 
 
 _BY_NAME: Mapping[str, str] = {
@@ -70,7 +71,7 @@ Tints = Sequence[Sequence[Tint]]
 
 
 class _Kinds(HighlightTheme):
-    """Give each type of token that gets a colour the name of its kind."""
+    """Return the kind of each type of token that gets a colour."""
 
     STYLES = {  # noqa: RUF012 (so declared where it is inherited from)
         ("Comment",): TokenKind.COMMENT,
@@ -454,7 +455,8 @@ class DiffView(TextView):
 
     async def _tint_hunks(self) -> None:
         while self._untinted:
-            key = self._untinted[-1]  # what was asked for last is on the screen
+            # What was asked for last is on the screen.
+            key = self._untinted[-1]
             file = self._patch.files[key[0]]
             found = await asyncio.to_thread(_tints_of, file.path, file.hunks[key[1]])
             self._tints[key] = found

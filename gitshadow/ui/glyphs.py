@@ -33,6 +33,7 @@ class Glyphs(NamedTuple):
         """
         if width <= 0:
             return ""
+        # Escaping and measuring a whole prompt of megabytes for 40 cells would stop the UI.
         shown = self.text(text[: width * _PER_CELL + 1])
         if len(text) <= width * _PER_CELL and cell_len(shown) <= width:
             return shown

@@ -42,6 +42,7 @@ _LIGHT = ("#8a5a00", "#00609c", "#006b4f", "#6b6200", "#8f3f6f", "#a83f00")
 _WIDE, _MEDIUM = 100, 70
 
 
+# Each redraw formats the times of all loaded blocks.
 _local = lru_cache(maxsize=4 * HELD)(local_time)
 
 
@@ -134,6 +135,7 @@ class History(Listing):
         """Make the lines again, and put the cursor where it was."""
         selected = self.line
         offset, at_top = self.cursor - self.top, self.top == 0
+        # Newer pins belong above rows that are not loaded.
         blocks = blocks_of(self.window.rows, self.pins if not self.window.newer else ())
         days = {block.key: _local(block.ts)[:10] for block in blocks}
         self.letters = lettered(

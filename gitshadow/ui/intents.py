@@ -43,6 +43,7 @@ def undo(line: TimelineLine | None, path: str = "") -> FileUndoRequest:
     events = [one for one in block.events if one.path and path in ("", one.path)]
     if not events:
         raise UsageError("nothing to undo here: no file was changed")
+    # No undo reverts what Git itself wrote; a restore to an earlier time can.
     if block.head.switched:
         raise UsageError("Git switched these files: R restores an earlier time")
     return undo_of(*(str(one.seq) for one in events))

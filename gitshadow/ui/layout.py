@@ -106,6 +106,7 @@ class Bar(Static):
 
     def show(self, line: str) -> None:
         """Show a line that fits."""
+        # An update lays out the widget again, and the bar is written at each move of the cursor.
         if line != self._shown:
             self._shown = line
             self.update(Content(line), layout=False)
@@ -135,6 +136,7 @@ class Foot(Bar):
     def asked(self) -> None:
         """Count a question that waits for its answer."""
         self._asked += 1
+        # Most answers come at once, and a foot that flickers at each key is hard to read.
         self.set_timer(_WAITS_S, self._still)
 
     def answered(self) -> None:

@@ -21,6 +21,7 @@ from gitshadow.ui.glyphs import glyphs_of
 
 _WHEEL = 3
 _SIDEWAYS = 8
+# Lines are cut to 2,000 characters before, and a character has at most two cells.
 _FARTHEST = 4_000
 
 
@@ -83,6 +84,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
             row += step
         if 0 <= row < max(1, count):
             self.cursor = row
+        # Two lines are drawn again, not the screen: holding a key down moves many times a second.
         for changed in {old, self.cursor}:
             self.refresh_line(changed)
         self.show_cursor()
@@ -93,7 +95,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         top = max(min(top, self.cursor), self.cursor - height + 1)
         top = min(top, max(0, self.row_count() - height))
         if self.cursor < height and not any(map(self.can_stop, range(top))):
-            top = 0  # a heading above the first line that can be selected is shown
+            # A heading above the first line that can be selected is shown.
+            top = 0
         self.scroll_to_line(top)
         self.moved()
 
@@ -323,6 +326,7 @@ class Prose(TextView):
         width = max(10, self.columns)
         self._rows = []
         for line in self._lines:
+            # `wrap` is slow, and most lines are short.
             fits = line.cell_len <= width
             self._rows += [line] if fits else line.wrap(self.app.console, width)
         self.virtual_size = Size(1, len(self._rows))

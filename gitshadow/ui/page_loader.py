@@ -118,6 +118,7 @@ class Loader:
         add = with_older if older else with_newer
 
         def hold(page: tuple[EventRow, ...]) -> None:
+            # Another window came in between; this page does not join it without a hole.
             if self._history.window is window:
                 keep = self._history.kept(older=older)
                 self._history.hold(add(window, page, keep))
@@ -191,6 +192,7 @@ class Watch:
 
     def start(self, seconds: float) -> None:
         """Check the mark so often from now on; `changed` is called on the watching thread."""
+        # A daemon thread, so that a check that hangs on a slow disk does not keep the program.
         thread = threading.Thread(target=self._run, args=(seconds,), daemon=True)
         thread.start()
 

@@ -112,6 +112,7 @@ class _Reader:
             head = _HEAD.match(line)
             if head is not None:
                 hunks.append(self._hunk(head))
+            # The title has the new name, and blob ids mean nothing to a reader.
             elif not line.startswith(("index ", "rename to ")):
                 notes += _note(line)
         return notes, hunks
@@ -185,6 +186,7 @@ def paired(lines: Sequence[PatchLine]) -> Iterator[Pair]:
     less: list[PatchLine] = []
     more: list[PatchLine] = []
     for line in lines:
+        # Removed lines face the added lines that follow; context or a new removal ends that.
         if line.sign == "-" and not more:
             less.append(line)
         elif line.sign == "+":

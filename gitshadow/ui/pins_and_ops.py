@@ -211,6 +211,7 @@ class OpsScreen(RowsScreen):
 def _op_line(op: OpRow) -> str:
     """Return an op in few columns; whether it is in effect comes before its target."""
     state = "undone" if op.undone_by else printable(op.status)
+    # Month to minute: the year and the seconds would push the target off a narrow screen.
     when = local_time(op.ts or "")[len("2026-") : -len(":00")]
     kind, target = printable(op.kind), printable(op.target)
     return f"{printable(op.id)}  {when}  {kind:<8}  {state:<10}  {target}"

@@ -206,6 +206,7 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
         """Change what happens to conflicts, and plan again."""
         if self._is_open() and self._has_conflicts():
             on = _CONFLICTS[self._wish.on_conflict]
+            # A choice is made on one plan; another policy makes another plan.
             self._wish = self._wish._replace(on_conflict=on, choice=None)
             self._plan()
 
@@ -242,6 +243,7 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
     async def _applied(self) -> None:
         token = self._shown.token
         try:
+            # The token makes sure that exactly the plan on the screen is applied.
             report = await asyncio.to_thread(self._engine.apply, self._wish, token)
         except RefusedError as error:
             self._begin_anew(error)
@@ -250,6 +252,7 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
             self._stop(error)
             return
         self._shown = report
+        # Without an op nothing was changed, so the timeline need not be read again.
         if report.op_id:
             self._report = report
         self._enter(PlanStage.REPORT)

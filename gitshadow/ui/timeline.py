@@ -177,6 +177,7 @@ def marks_of(ops: Iterable[OpRow]) -> UndoMarks:
             or op.kind == "redo"
         ):
             continue
+        # The ops come newest first, so `setdefault` keeps the newest one that counts.
         for id in op.undoes or _begun(op):
             undone.setdefault(id, op)
     return UndoMarks(undone, known)
@@ -231,6 +232,7 @@ def blocks_of(
     for event in events:
         key = _key(event)
         if key is None:
+            # A checkout switches hundreds of files: they are one block, not one line each.
             if not loose or not _belongs(found[loose][-1], event):
                 loose = f"{BlockKind.LOOSE.value} {event.seq}"
             key = loose
@@ -316,6 +318,7 @@ def lettered(known: Mapping[str, str], lanes: Iterable[str]) -> dict[str, str]:
     letters = {**_FIXED, **known}
     for lane in lanes:
         if lane not in letters:
+            # Known letters are kept, so a session never changes its letter.
             number = len(letters) - len(_FIXED)
             letters[lane] = (_LETTERS + _LETTERS.lower())[number : number + 1] or "*"
     return letters
@@ -332,6 +335,7 @@ def placed(lanes: Sequence[str], columns: int) -> list[LanePosition]:
     Returns:
         A place for each block. The lane of a block without one is column -1.
     """
+    # A lane keeps its column until its oldest loaded block, then the column is free for another.
     last = {lane: number for number, lane in enumerate(lanes)}
     at: dict[str, int] = {YOU: 0, UNKNOWN: 1}
     alive: dict[str, int] = {}

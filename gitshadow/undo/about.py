@@ -12,11 +12,12 @@ from gitshadow.store.journal.db import Db
 from gitshadow.undo.targets import events_of, root_of, unit_of_ids
 
 _PROMPT_CHARS = 200
-_NESTED = 8  # undos of undos of undos: further back nobody remembers
+# An undo of an undo is about what the first one undid; further back nobody remembers.
+_NESTED = 8
 
 
 class About(NamedTuple):
-    """Store what one agent, or one person, wrote in one turn.
+    """The work of one agent, or one person, in one turn.
 
     `ordinal` is the turn's number of `turns` in its session, `prompt` the beginning of its prompt
     on one line. `kind` is set for a restore, which has no turn.
@@ -43,6 +44,7 @@ def about(db: Db, worktree: str, rows: Iterable[PathChange]) -> tuple[About, ...
         if who.session not in roots:
             roots[who.session] = root_of(db, who.session)
         root = roots[who.session]
+        # A subagent's turn is `<turn>/<child>`: the user asked for the first part only.
         turn = (
             who.turn.split("/", 1)[0] if who.turn and root != who.session else who.turn
         )

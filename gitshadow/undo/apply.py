@@ -24,6 +24,7 @@ from gitshadow.undo.report import Action, Item, Reason, State
 from gitshadow.undo.worktree_scan import version_at
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+# Objects, the commit and the journal need room too, after the files are written.
 _SPARE_BYTES = 1 << 20
 _MEANWHILE = "it changed while undo ran"
 
@@ -32,7 +33,7 @@ StepHook = Callable[[str], None]
 """Called with the name of every step, before and between them; tests interrupt there."""
 
 ReadBlob = Callable[[Oid], bytes]
-"""Give a blob's bytes, or raise StoreError."""
+"""Return a blob's bytes, or raise StoreError."""
 
 
 def no_hook(_: str) -> None:
@@ -45,10 +46,10 @@ class FullError(RefusedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """Store one change that was made, as it is to be recorded.
+    """One change that was made, as it is to be recorded.
 
-    With `old_path` the file moved from there and `before` is what stood there. `after` is None
-    where the path is absent now.
+    With `old_path` the file moved from there and `before` is what was there. `after` is None
+    if the path is absent now.
     """
 
     path: RepoPath
@@ -58,14 +59,14 @@ class Applied:
 
 
 class Failure(NamedTuple):
-    """Store why a step was not made."""
+    """Why a step was not made."""
 
     reason: Reason
     detail: str
 
 
 class Result(NamedTuple):
-    """Store what came of a plan: its items as they are now, and the changes made.
+    """The result of a plan: its items as they are now, and the changes made.
 
     `lost` are the extended attributes that files had and that those in their places have not,
     `unset` the modes of directories that came back and could not get them.
@@ -82,7 +83,7 @@ def _unknown(_: RepoPath) -> int | None:
 
 
 class Tools(NamedTuple):
-    """Store what applying works with; `mode_of` gives the mode that a directory had last."""
+    """What applying works with; `mode_of` returns the mode that a directory had last."""
 
     files: WorkFiles
     read: ReadBlob
@@ -92,7 +93,7 @@ class Tools(NamedTuple):
 
 
 def apply(plan: Plan, tools: Tools) -> Result:
-    """Carry out a plan.
+    """Apply a plan.
 
     Raises:
         FullError: there is no room; nothing stays changed.
@@ -141,6 +142,7 @@ class _Run:
 
     def check_room(self) -> None:
         """Refuse before anything happens where the new files cannot fit."""
+        # A temporary file is written before the old one goes, so a replaced file frees no room.
         needed = _SPARE_BYTES + sum(
             len(self._data(step.after))
             for step in self.plan.steps.values()
@@ -156,12 +158,15 @@ class _Run:
         removals = [step for step in steps if isinstance(step, RemovalStep)]
         early = [step for step in removals if step.early]
         try:
+            # New content is staged and synced before the first path changes: a full disk or a
+            # crash until then leaves only temporary files.
             for step in writes:
                 if not _is_chmod(step) and not self._is_barred(step.path):
                     self._try(self._stage, step)
             for step in writes:
                 if step.path in self.temps:
                     self._try(self._harden, step)
+            # A file that becomes a directory must go before anything can be written below it.
             for removal in early:
                 self._try(self._remove, removal)
             for directory in self.plan.clear:
@@ -169,6 +174,7 @@ class _Run:
                 self._clear(directory)
             for step in writes:
                 self._try(self._write, step)
+            # Other removals come last: if a moved file cannot be written, the old path has it.
             for removal in removals:
                 if not removal.early:
                     self._try(self._remove, removal)
@@ -186,6 +192,7 @@ class _Run:
 
     def _try(self, make: Callable[[_Step], None], step: _Step) -> None:
         """Make one step unless its item failed already; a failure takes its item along."""
+        # The other path of a renamed file may have failed, which skips the whole item.
         if step.path in self.failed:
             return
         self.tools.hook(f"{make.__name__.strip('_')} {step.path!r}")
@@ -204,10 +211,12 @@ class _Run:
     def _stage(self, step: WriteStep) -> None:
         files = self.tools.files
         directory = step.path.rpartition(b"/")[0]
+        # One look for each directory: a plan often writes many files into the same one.
         if directory not in self.ready:
             self.made += files.make_parents(step.path, self.tools.mode_of)
             self.ready.add(directory)
         data = self._data(step.after)
+        # A rename replaces the inode, and with it the extended attributes of the old file.
         if not step.after.is_link:
             self.carried[step.path] = files.attributes(step.path)
         self.temps[step.path] = files.stage(step.path, data, step.after.mode)
@@ -244,7 +253,7 @@ class _Run:
             self._keep_newer(step, bytes_then())
 
     def _keep_newer(self, step: PlanStep, data: bytes | None) -> None:
-        """Give a path back what somebody wrote between the last look at it and its change."""
+        """Restore what somebody wrote between the last look at a path and its change."""
         files = self.tools.files
         if data is None or step.before is None or blob_oid(data) == step.before.oid:
             return
@@ -279,6 +288,7 @@ class _Run:
         if state.version.oid != step.after.oid:
             raise _MovedError
         self.states[step.path] = state
+        # A mount may accept chmod and ignore it, as vfat with the option `quiet` does (mount(8)).
         if state.version != step.after:
             raise OSError(errno.EPERM, "the mode could not be set")
         if had := self.carried.get(step.path):
@@ -287,7 +297,8 @@ class _Run:
                 self.lost[step.path] = gone
 
     def _fail(self, path: RepoPath, failure: Failure) -> None:
-        """Give up every item that needs this path and put back what it had changed."""
+        """Skip every item that needs this path, and restore what it had changed."""
+        # Items can share a path, as when two files change places, so a failure spreads.
         todo = [path]
         while todo:
             at = todo.pop()
@@ -320,12 +331,13 @@ class _Run:
                 self.cleared.append((directory, mode))
 
     def _remake(self) -> None:
-        """Bring back the directories that made room for a file which then did not come."""
+        """Create again the directories that were removed for a file which then was not written."""
         for directory, mode in reversed(self.cleared):
             above = {directory, *parents(directory)}
             if any(path in above for path in self.failed):
                 self.tools.hook(f"remake {directory!r}")
-                with suppress(OSError, UnsafePathError):  # what stands there now stays
+                # What somebody put there since is kept.
+                with suppress(OSError, UnsafePathError):
                     self.tools.files.make_dir(directory, mode)
 
     def _drop_temps(self) -> None:
@@ -363,6 +375,7 @@ class _Run:
                 new, old = planned.paths
                 if self.plan.steps[new].before is None and self.states[old] is None:
                     moved[new] = old
+        # A move is one row with both paths, so that history follows the file.
         gone = set(moved.values())
         for path, state in self.states.items():
             if path in gone:
@@ -385,11 +398,11 @@ class _Run:
 
 
 class _MovedError(Exception):
-    """Store that a path changed between plan and step."""
+    """A path changed between plan and step."""
 
 
 def set_modes(made: Sequence[RepoPath], tools: Tools) -> list[tuple[RepoPath, int]]:
-    """Give directories the modes they had, inner ones first; return what could not be set."""
+    """Set the modes that directories had, inner ones first; return what could not be set."""
     unset: list[tuple[RepoPath, int]] = []
     for directory in reversed(made):
         mode = tools.mode_of(directory)
@@ -398,7 +411,8 @@ def set_modes(made: Sequence[RepoPath], tools: Tools) -> list[tuple[RepoPath, in
         try:
             is_set = tools.files.set_mode(directory, mode)
         except FileNotFoundError:
-            continue  # nothing had to be in it
+            # The write that needed it was not made.
+            continue
         except (OSError, UnsafePathError):
             is_set = False
         if not is_set:
@@ -409,7 +423,7 @@ def set_modes(made: Sequence[RepoPath], tools: Tools) -> list[tuple[RepoPath, in
 def put_back(
     path: RepoPath, before: FileVersion | None, after: FileVersion | None, tools: Tools
 ) -> bool:
-    """Give a path its earlier state again if it still holds what was written.
+    """Restore the earlier state of a path if it still has what was written.
 
     Returns:
         Whether the path holds the earlier state now.
@@ -422,12 +436,14 @@ def put_back(
     now = version_at(files, path)
     if now == before:
         return True
+    # Somebody wrote here after the op, and their content or directory is not ours to replace.
     if now != after or (now is None and files.look(path) is not None):
         return False
     if before is None:
         files.unlink(path)
     else:
         made = files.make_parents(path, tools.mode_of)
+        # Staged, synced and renamed, so that a crash leaves either the old file or the new one.
         temp = files.stage(path, tools.read(before.oid), before.mode)
         files.harden(temp)
         files.publish(temp, path)
@@ -441,7 +457,7 @@ def _state_of(reading: Reading, seen_ns: int) -> FileState:
 
 
 def _is_chmod(step: PlanStep) -> bool:
-    """Tell a step that changes permission bits alone."""
+    """Return whether a step changes permission bits only."""
     return (
         step.before is not None
         and step.after is not None
@@ -456,15 +472,17 @@ def unlink_quietly(files: WorkFiles, path: RepoPath) -> None:
     try:
         files.unlink(path)
     except (OSError, UnsafePathError):
-        return  # it is gone, and its directory may be too
+        # It is gone, and its directory may be too.
+        return
 
 
 def rmdir_quietly(files: WorkFiles, directory: RepoPath) -> bool:
-    """Remove a directory if it is one and empty; tell whether it was removed."""
+    """Remove a directory if it is one and empty; return whether it was removed."""
     try:
         return files.rmdir_if_empty(directory)
     except (OSError, UnsafePathError):
-        return False  # gone already, or something else by now: it is not ours
+        # It is gone already, or something else by now, which is not ours.
+        return False
 
 
 def _full() -> FullError:

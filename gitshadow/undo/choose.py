@@ -48,6 +48,7 @@ from gitshadow.undo.targets import (
     unit_of,
 )
 
+# File times come from the kernel's coarse clock, which is up to one tick (10 ms) behind.
 _TOLERANCE_NS = 10_000_000
 _UNSURE = (Confidence.LOW, Confidence.AMBIGUOUS, Confidence.UNKNOWN)
 _SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH})
@@ -115,7 +116,7 @@ def _may_be(row: PathChange, renamed: PathChange) -> bool:
 
 
 class UnitWindow(NamedTuple):
-    """Store when a unit was at work and whose sessions it is of.
+    """When a unit was at work, and the sessions that it belongs to.
 
     `sessions` None: anybody's; `end_ns` None: until now.
     """
@@ -128,10 +129,10 @@ class UnitWindow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Store the unit that is to be taken back.
+    """The unit to undo.
 
     `taken` are its events, oldest first. `undoes` is how the op will remember it. `maybe` may be
-    the unit's too and is listed only; `ambiguous` is named as left alone. `windows` say where to
+    the unit's too and is only listed; `ambiguous` is listed as skipped. `windows` say where to
     look for what undo does not cover. `headline` says something that must be read first.
     """
 
@@ -175,6 +176,8 @@ class Chooser:
         for burst in agents:
             if self._in_effect(burst, self._is_sure):
                 return self._family_burst(burst)
+        # Without hooks no agent was ever reported here, and the newest writes by unknown
+        # authors are the best guess. Once agents report, such writes are probably a person's.
         if self._agents_known():
             return self._nothing(agents)
         even_low = Chooser(self.db, self.worktree, include_low=True)
@@ -203,6 +206,7 @@ class Chooser:
         """Return a burst with those of the parent and child sessions in the same turn."""
         root = root_of(self.db, burst.session)
         members = [burst]
+        # A subagent writes in a session of its own; for the user it is the same turn.
         if burst.turn is not None and len(family(self.db, root)) > 1:
             turn = burst.turn.split("/", 1)[0] if burst.session != root else burst.turn
             members = self._of_turn(family(self.db, root), turn)
@@ -313,6 +317,7 @@ class Chooser:
 
     def _file(self, path: RepoPath, words: str) -> Selection:
         """Return what the newest burst in effect did to a file, or below a directory."""
+        # From the first event on: a rename long ago decides which file is at the path now.
         history = events.history(self.db, self.worktree, self._recorded(path), 0)
         undoings = undoings_of(self.db, history)
         live: list[PathChange] = []

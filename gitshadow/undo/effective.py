@@ -21,7 +21,7 @@ _NOTED = "recovered:"
 
 
 class EffectiveOps(NamedTuple):
-    """Store the ops in effect, newest first, and by which of them each id was taken back."""
+    """The ops in effect, newest first, and which of them undid each id."""
 
     ops: Sequence[Op]
     undone_by: Mapping[str, Op]
@@ -31,6 +31,7 @@ def standing(db: Db, worktree: str | None = None) -> EffectiveOps:
     """Return which ops (of one worktree) are in effect, and what each took back."""
     undone: dict[str, Op] = {}
     found: list[Op] = []
+    # Newest first: an op that a newer op in effect undid does not count, nor what it undid itself.
     for op in ops.done_in_order(db, worktree):
         if op.id in undone:
             continue
@@ -71,7 +72,7 @@ class _Back:
 
 
 class Undone:
-    """Know which events of a worktree are taken back at present."""
+    """Which events of a worktree are undone at present."""
 
     def __init__(self, db: Db, worktree: str) -> None:
         self._db = db
@@ -107,6 +108,7 @@ class Undone:
     def _last_seq(self, back: _Back) -> int:
         """Return an op's newest row: what came after it is not taken back, by any clock."""
         if back.last_seq is None:
+            # Asked only for an op whose unit has the event: most events are in none.
             rows = events.changes(self._db, EventFilter(op=back.op.id, limit=1))
             back.last_seq = rows[0].seq if rows else 0
         return back.last_seq
@@ -124,7 +126,7 @@ def _is_low(event: PathChange) -> bool:
 
 
 def add_notes(db: Db, worktree: str, sentences: Sequence[str]) -> None:
-    """Store sentences about interrupted ops until they are shown."""
+    """Keep sentences about interrupted ops until they are shown."""
     if sentences:
         said = [*_noted(db, worktree), *sentences]
         with db.write():
@@ -134,6 +136,7 @@ def add_notes(db: Db, worktree: str, sentences: Sequence[str]) -> None:
 def take_notes(db: Db, worktree: str) -> list[str]:
     """Return and drop the sentences about interrupted ops, so that each is shown once."""
     said = _noted(db, worktree)
+    # No write without a note: every command takes the notes, and most find none.
     if said:
         with db.write():
             meta.put(db, _NOTED + worktree, "[]")

@@ -44,7 +44,7 @@ class UndoPort(Protocol):
     clock: StampClock
 
     def catch_up(self) -> None:
-        """Give commits whose rows could not be stored their rows.
+        """Store the rows of commits whose rows could not be stored before.
 
         Raises:
             StoreError, JournalError: it is not possible now either.
@@ -113,6 +113,7 @@ class UndoEngine:
 
     def __init__(self, context: RecorderContext, runner: str | None) -> None:
         ws = context.workspace
+        # Attributes, because a plan reads them for each path; a workspace never exchanges them.
         self.worktree = ws.layout.worktree
         self.files = ws.files
         self.repo = ws.repo
@@ -122,7 +123,7 @@ class UndoEngine:
         self._runner = runner
 
     def catch_up(self) -> None:
-        """Give commits whose rows could not be stored their rows."""
+        """Store the rows of commits whose rows could not be stored before."""
         if self._context.workspace.recorder.behind:
             self._context.pipeline.catch_up()
 
@@ -132,6 +133,7 @@ class UndoEngine:
 
     def record_present(self, paths: Collection[RepoPath]) -> None:
         """Have what these paths hold at this moment recorded, covered or not."""
+        # The plan replaces these too, so their present content must be recorded to be restorable.
         hidden = [path for path in paths if self.uncovered(path) is not None]
         self._context.observer.store(set(paths).difference(hidden))
         if hidden:
@@ -228,6 +230,7 @@ class UndoEngine:
 
 def _why(coverage: Coverage, path: RepoPath, look: Look | None) -> Reason | None:
     found = coverage.verdict(path, look) if look is not None else None
+    # A file that does not exist has no type to match, but a directory above it may be excluded.
     if found is None or (look is not None and look.is_dir):
         found = coverage.excluded_above(path)
     if found is None:

@@ -33,7 +33,7 @@ _NEEDS_BEFORE = frozenset(
 
 
 class LineageRecord(NamedTuple):
-    """Store where a file is and what it holds; `version` is None where it is absent."""
+    """Where a file is and what it holds; `version` is None if it is absent."""
 
     path: RepoPath
     version: FileVersion | None
@@ -41,7 +41,7 @@ class LineageRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRun:
-    """Store one stretch of the unit's events on one lineage.
+    """One stretch of the unit's events on one lineage.
 
     `switched_to` is where Git's last later switch left the lineage, None where there was none
     that counts. `away` means that it was written on a detour of Git's. `baseless` means that what
@@ -61,7 +61,7 @@ class EventRun:
 
 
 class Course(NamedTuple):
-    """Store what became of the events of one lineage.
+    """What became of the events of one lineage.
 
     `undone` are the events that are undone at present, by the op that did it; `away` those of
     Git's detours, `detours` those of all detours, with the events that end them.
@@ -74,7 +74,7 @@ class Course(NamedTuple):
 
 @dataclass(slots=True)
 class Lineage:
-    """Store one file's events; `path` is where it stands after the last one.
+    """One file's events; `path` is where it is after the last one.
 
     `displaced` means that another lineage was moved onto its path, so the disk's content there
     is not its own.
@@ -100,6 +100,7 @@ def trace(events: Sequence[PathChange]) -> list[Lineage]:
         if lineage is None:
             lineage = Lineage(event.path)
             found.append(lineage)
+        # A rename replaced this file: the disk has the other one, so this one counts as gone.
         if event.path in at:
             at[event.path].displaced = True
         lineage.events.append(event)
@@ -186,6 +187,7 @@ def _undone_by(events: Sequence[PathChange], undoings: Undoings) -> dict[int, st
         if event.op is not None and event.op in undoings:
             rows.setdefault(event.op, []).append(event.seq)
     undone: dict[int, str] = {}
+    # Newest first: whether an op counts depends on whether a newer op that counts undid it.
     for op in sorted(rows, key=lambda one: rows[one][0], reverse=True):
         if all(seq in undone for seq in rows[op]):
             continue
@@ -224,6 +226,7 @@ def _stretches(
     last: PathChange | None = None
     for event in events:
         if belongs(event):
+            # What an event found is not what the one before it left: a write was missed.
             follows = last is not None and after_of(last) == before_of(event)
             another = event.moved_in and event.before is None
             if follows and not another:

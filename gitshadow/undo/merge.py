@@ -21,7 +21,7 @@ Block = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Name the two sides of a conflict in markers."""
+    """The names of the two sides of a conflict, for markers."""
 
     before: str
     present: str
@@ -29,7 +29,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class MergeEdit:
-    """Store one edit: base lines `[start, end)` become `lines`."""
+    """One edit: base lines `[start, end)` become `lines`."""
 
     start: int
     end: int
@@ -37,7 +37,7 @@ class MergeEdit:
 
 
 def is_binary(data: bytes) -> bool:
-    """Tell data that has no lines: it holds a NUL byte."""
+    """Return whether data has no lines: it has a NUL byte."""
     return b"\0" in data
 
 
@@ -49,7 +49,7 @@ def split_lines(data: bytes) -> list[bytes]:
 
 
 def merge(base: bytes, before: bytes, present: bytes) -> bytes | None:
-    """Take the step from `base` back to `before` out of `present`.
+    """Undo the step from `before` to `base` in `present`.
 
     Args:
         base: What the undone unit left.
@@ -75,6 +75,7 @@ def mark(
     Returns:
         The merged bytes and the number of conflicts in them, 1 or more.
     """
+    # Markers get the line ends of the file, or an editor shows it as one with mixed ends.
     newline = b"\r\n" if present.split(b"\n", 1)[0].endswith(b"\r") else b"\n"
     merged: list[bytes] = []
     conflicts = 0
@@ -84,8 +85,10 @@ def mark(
             continue
         conflicts += 1
         merged += _marked(sides, labels, newline)
+    # A last line without a newline in the middle of the result would run into the next line.
     if conflicts and _joinable(merged):
         return b"".join(merged), conflicts
+    # Without line ends no place for markers inside is safe, so both versions are marked whole.
     whole = _marked((split_lines(before), split_lines(present)), labels, newline)
     return b"".join(whole), 1
 
@@ -110,6 +113,8 @@ def _regions(
         sequence_matcher=_Matcher,
     )
     for group in merger.merge_groups():
+        # merge3 makes one conflict of edits that only touch, and in an undo somebody else's line is
+        # often next to the agent's.
         if group[0] == "conflict":
             sides = group[2], group[3]
             yield _untangle(group[1], *sides), sides
@@ -128,6 +133,7 @@ def _untangle(
         {*edits(base, before), *edits(base, present)},
         key=lambda edit: (edit.start, edit.end),
     )
+    # An edit that both sides made is in the set once, so it does not overlap with itself.
     for one, two in pairwise(both):
         if two.start < one.end or (one.start, one.end) == (two.start, two.end):
             return None
@@ -166,7 +172,7 @@ def _marked(
 
 
 def _ended(lines: Sequence[bytes], newline: bytes) -> list[bytes]:
-    """Give the last line an end, so that a marker stands on a line of its own."""
+    """Return lines of which the last one ends, so that a marker is on a line of its own."""
     if lines and not lines[-1].endswith(b"\n"):
         return [*lines[:-1], lines[-1] + newline]
     return list(lines)
@@ -178,7 +184,7 @@ def _joinable(lines: Sequence[bytes]) -> bool:
 
 
 class _Matcher:
-    """Give merge3 our blocks in the shape of `difflib.SequenceMatcher`."""
+    """Our matching blocks in the shape of `difflib.SequenceMatcher`, for merge3."""
 
     def __init__(
         self,
@@ -219,6 +225,7 @@ def _pairs(
 ) -> Iterator[tuple[int, int]]:
     """Yield the matched lines of two ranges, ascending."""
     (start_a, end_a), (start_b, end_b) = in_a, in_b
+    # Most files differ in few lines, so what is equal at both ends is cut off before the slow part.
     while start_a < end_a and start_b < end_b and a[start_a] == b[start_b]:
         yield start_a, start_b
         start_a, start_b = start_a + 1, start_b + 1
@@ -259,6 +266,7 @@ def _anchors(
     """Return the longest rising sequence of lines that are unique in both ranges."""
     once_a, once_b = _unique(a, in_a), _unique(b, in_b)
     pairs = sorted((at, once_b[line]) for line, at in once_a.items() if line in once_b)
+    # Patience sorting: the longest rising subsequence in O(n log n).
     tails: list[int] = []
     chosen: list[int] = []
     back: list[int] = []
@@ -289,6 +297,7 @@ def _plain_pairs(
     a: Sequence[bytes], b: Sequence[bytes], in_a: tuple[int, int], in_b: tuple[int, int]
 ) -> Iterator[tuple[int, int]]:
     """Match by difflib; its shortcut for frequent lines only where it would take long."""
+    # difflib takes quadratic time; autojunk ignores frequent lines, which is fast but coarse.
     cells = (in_a[1] - in_a[0]) * (in_b[1] - in_b[0])
     matcher = SequenceMatcher(
         None, a[slice(*in_a)], b[slice(*in_b)], autojunk=cells > _SLOW_CELLS

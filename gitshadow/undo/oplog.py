@@ -41,15 +41,16 @@ from gitshadow.undo.apply import (
 from gitshadow.undo.plan import Plan
 from gitshadow.undo.report import Action, Item, Report, State
 
+# Directories are steps too: a rollback must know which of them the op made and which it removed.
 _DIRECTORY = FileVersion(Oid(""), TREE_MODE)
 _SHOWN = 3
 
 
 class Recovery(NamedTuple):
-    """Store what became of an op that a crash interrupted.
+    """What became of an op that a crash interrupted.
 
-    `left` are paths that somebody changed since, `stuck` those that the system would not let us
-    put back: the op stays `applying` and the next command tries again.
+    `left` are paths that somebody changed since, `stuck` those that the system did not let us
+    restore: the op stays `applying` and the next command tries again.
     """
 
     op: str
@@ -99,6 +100,8 @@ def recover(db: Db, worktree: str, tools: Tools) -> list[Recovery]:
 
 def settle(db: Db, op: str, tools: Tools) -> Recovery:
     """Finish an op whose commit is recorded, roll any other back; the journal knows the refs."""
+    # The journal has caught up with the refs before, so a row means that the commit was published:
+    # everybody can see the undo, and it must not be rolled back.
     rows = events.changes(db, EventFilter(op=op, limit=1))
     if not rows:
         return roll_back(db, op, tools)
@@ -108,13 +111,15 @@ def settle(db: Db, op: str, tools: Tools) -> Recovery:
 
 
 def roll_back(db: Db, op: str, tools: Tools) -> Recovery:
-    """Give every path that still holds what an op wrote its earlier state again."""
+    """Restore the earlier state of every path that still holds what an op wrote."""
     steps = ops.steps(db, op)
     drop_temps(steps, tools.files)
     paths = [step for step in steps if _DIRECTORY not in (step.before, step.after)]
     made = [step.path for step in steps if step.after == _DIRECTORY]
     swept = [step.path for step in steps if step.before == _DIRECTORY]
     put = _Back(tools)
+    # Created files go first, or a directory that the op made would not be empty;
+    # what the op deleted can only be written when its directory exists again.
     put.all([step for step in paths if step.before is None])
     for directory in reversed(made):
         tools.hook(f"unmake {directory!r}")
@@ -123,6 +128,7 @@ def roll_back(db: Db, op: str, tools: Tools) -> Recovery:
     for directory in reversed(swept):
         tools.hook(f"remake {directory!r}")
         _remake(directory, tools)
+    # With a path that could not be restored the op stays open, so the next command tries again.
     if not put.stuck:
         with db.write():
             ops.finish(db, op, OpStatus.ROLLED_BACK, commit=None, report=None)
@@ -135,8 +141,10 @@ def drop_temps(steps: Iterable[Written], files: WorkFiles) -> None:
         try:
             entries = files.list(RepoPath(directory))
         except OSError:
-            continue  # there is no such directory, so nothing was left in it
+            # There is no such directory, so nothing was left in it.
+            continue
         for name, look in entries:
+            # The name of a temporary file is random and not journaled, so all with our prefix go.
             if name.startswith(TEMP_PREFIX) and not look.is_dir:
                 above = directory + b"/" if directory else b""
                 unlink_quietly(files, RepoPath(above + name))
@@ -162,7 +170,7 @@ class _Back:
     stuck: list[RepoPath] = field(default_factory=list)
 
     def all(self, steps: Iterable[Written]) -> None:
-        """Put paths back as they were, where they still are what the op made of them."""
+        """Restore paths that still are what the op made of them."""
         for step in steps:
             self.tools.hook(f"back {step.path!r}")
             try:
@@ -185,7 +193,8 @@ def _remake(directory: RepoPath, tools: Tools) -> None:
         below = RepoPath(directory + b"/x")
         set_modes(tools.files.make_parents(below, tools.mode_of), tools)
     except (OSError, UnsafePathError):
-        return  # something else stands there now, and it stays
+        # Something else is there now, and it is kept.
+        return
 
 
 def report_of(db: Db, op_id: str) -> FileUndoAnswer | None:

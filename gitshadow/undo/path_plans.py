@@ -31,7 +31,7 @@ _NO_END = "\\ No newline at end of file"
 
 
 class Below(NamedTuple):
-    """Store what lies below a directory, at any depth: everything but directories, and those."""
+    """What is below a directory, at any depth: everything but directories, and the directories."""
 
     files: frozenset[RepoPath]
     directories: frozenset[RepoPath]
@@ -39,10 +39,10 @@ class Below(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Store the disk as it is now, as far as a plan is concerned.
+    """The disk as it is now, as far as a plan is concerned.
 
-    `directories` are the concerned paths where a directory stands; `barriers` what is no
-    directory but stands above a concerned path, and what is neither file, link nor directory.
+    `directories` are the concerned paths that are directories; `barriers` what is no
+    directory but above a concerned path, and what is neither file, link nor directory.
     `excluded` are concerned paths that are not covered now; where something is there, `present`
     has a stand-in for it.
     """
@@ -55,7 +55,7 @@ class World:
 
 @dataclass(slots=True)
 class Case:
-    """Store one file, where it stands now and what is to become of it.
+    """One file, where it is now and what is to become of it.
 
     `displaced`: its path holds another file now. `session` is whose writes are taken back.
     `fleeting`: the unit made it and took it away again, and nothing stands there. `by_timing`:
@@ -120,6 +120,7 @@ def settle(cases: Sequence[Case], world: World) -> None:
 
 
 def _clashes(cases: Sequence[Case], world: World) -> Iterator[tuple[Case, Reason, str]]:
+    # Computed again in each round, because a case that is skipped no longer vacates its path.
     room = _Room(cases, world)
     for case in cases:
         if not case.moves or case.destination is None:
@@ -132,7 +133,7 @@ def _clashes(cases: Sequence[Case], world: World) -> Iterator[tuple[Case, Reason
 
 
 class _Room:
-    """Know which paths are given up and which are wanted, if all cases went as planned."""
+    """Which paths are vacated and which are wanted, if all cases go as planned."""
 
     def __init__(self, cases: Sequence[Case], world: World) -> None:
         self._world = world
@@ -160,6 +161,7 @@ class _Room:
         below = self._world.directories.get(path)
         if below is None:
             return False
+        # A directory makes room for a file only if all files in it leave and no other arrives.
         inside = path + b"/"
         return not below.files <= self._vacated or any(
             wanted.startswith(inside) for wanted in self.arriving
@@ -208,7 +210,7 @@ def _take_parts(case: Case, wanted: frozenset[int], blobs: Blobs) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    """Store both sides of a case as lines; `known`: there are lines to show."""
+    """Both sides of a case as lines; `known` if there are lines to show."""
 
     whole: bool
     mode: bool = False
@@ -227,6 +229,7 @@ def _parts(case: Case, blobs: Blobs) -> _Parts:
     start, target = case.start.version, case.turned.target.version
     old, new = (_text(version, blobs) for version in (start, target))
     if old is None or new is None:
+        # Binary content has no lines, but its mode can still be chosen by itself.
         if start and target and start.oid == target.oid and not _is_whole(case):
             return _Parts(whole=False, mode=True)
         return _Parts(whole=True, known=False)
@@ -240,7 +243,7 @@ def _parts(case: Case, blobs: Blobs) -> _Parts:
 
 
 def _is_whole(case: Case) -> bool:
-    """Tell a case in which there are no lines to choose: it comes, goes, moves or is a link."""
+    """Return whether there are no lines to choose: it is created, deleted, moved or a link."""
     start, target = case.start, case.turned.target
     if start.version is None or target.version is None or start.path != target.path:
         return True

@@ -45,7 +45,7 @@ class PathFilter(NamedTuple):
 
 
 class Unrecorded(NamedTuple):
-    """Store a path that was changed while nobody recorded it; `why` is one sentence."""
+    """A path that was changed while nobody recorded it; `why` is one sentence."""
 
     path: RepoPath
     reason: Reason
@@ -54,7 +54,7 @@ class Unrecorded(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """Store what is to be taken back and how.
+    """What is to be undone, and how.
 
     `seqs` are the unit's events. `ambiguous` are events that may be the unit's and are named,
     `unrecorded` are paths that are named because nobody recorded what the unit did to them.
@@ -96,7 +96,7 @@ PlanStep: TypeAlias = WriteStep | RemovalStep
 
 
 class PlannedItem(NamedTuple):
-    """Store one item with the paths whose steps it needs; without paths nothing is done."""
+    """One item with the paths whose steps it needs; without paths nothing is done."""
 
     item: Item
     paths: tuple[RepoPath, ...] = ()
@@ -104,7 +104,7 @@ class PlannedItem(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Store the items of a plan and the steps that carry it out, by path.
+    """The items of a plan and the steps that apply it, by path.
 
     `made` is content that merging made, by oid; everything else is in the object store.
     `clear` are directories that make room for a file, `sweep` the unit's that go when they are
@@ -124,7 +124,7 @@ class Plan:
 
 
 class WantedState(NamedTuple):
-    """Store a state that a path is to have again; None: absent.
+    """A state that a path is to have again; None is absent.
 
     `deletable` tells that what stands there came from an agent and is as it left it. `reason`
     is set where the path is to be left alone.
@@ -214,6 +214,7 @@ def _case(
     case.turned = take_back(runs, start, blobs, wish.manner)
     if case.turned.reason is Reason.CONFLICT and lineage.path in world.directories:
         case.leave(Reason.TYPE_CLASH, "a directory is there now")
+    # All of the unit's events on this file are undone; the report names the op that did it.
     if not runs:
         case.turned.detail = f"already undone by op {undone[mine[-1].seq]}"
     check_alone(case, world)
@@ -225,7 +226,7 @@ def _is_by_timing(event: PathChange) -> bool:
 
 
 def _is_fleeting(run: EventRun) -> bool:
-    """Tell a run that made a file and took it away again: a temporary one, mostly."""
+    """Return whether a run created a file and deleted it again: mostly a temporary one."""
     return not run.baseless and run.before.version is None is run.after.version
 
 
@@ -257,6 +258,7 @@ def _finish(
     settle(cases, world)
     cases.sort(key=_place)
     seqs = frozenset(seq for case in cases for seq in case.seqs)
+    # A choice is made on a plan without one, so both tokens are needed to check it.
     whole = token = _token(cases, seqs, wish, seq)
     if wish.choice is not None:
         path_plans.choose(_shown(cases), wish.choice, blobs)
@@ -393,6 +395,7 @@ def _steps(cases: Sequence[Case], world: World) -> dict[RepoPath, PlanStep]:
     for case in cases:
         path = case.vacates
         if path is not None and path not in written:
+            # The file is where a directory is needed, or below a path that becomes a file.
             early = path in above or not written.isdisjoint(parents(path))
             steps[path] = RemovalStep(path, case.start.version, early)
     for case in cases:
@@ -418,6 +421,7 @@ def _sweep(
     steps: Mapping[RepoPath, PlanStep], wish: PlanRequest
 ) -> tuple[RepoPath, ...]:
     """Return the unit's directories from which files go."""
+    # A directory that gets a file is not empty afterwards, so whose it is need not be asked.
     kept = {up for path, step in steps.items() if step.after for up in parents(path)}
     asked: dict[RepoPath, bool] = dict.fromkeys(kept, False)
     for path, step in steps.items():

@@ -28,7 +28,7 @@ _WORDS: Mapping[object, str] = {
 
 
 class Action(StrEnum):
-    """Say what an undo does, or would do, to one path."""
+    """What an undo does, or would do, to one path."""
 
     WRITE = "write"
     CREATE = "create"
@@ -42,7 +42,7 @@ class Action(StrEnum):
 
 
 class State(StrEnum):
-    """Say what became of one item."""
+    """What became of one item."""
 
     REVERSED = "reversed"
     COMPENSATED = "compensated"
@@ -51,7 +51,7 @@ class State(StrEnum):
 
 
 class Reason(StrEnum):
-    """Say why an item was not reversed."""
+    """Why an item was not reversed."""
 
     CONFLICT = "conflict"
     BINARY = "binary"
@@ -78,7 +78,7 @@ class Reason(StrEnum):
 
 
 class Status(StrEnum):
-    """Say how an undo as a whole ended."""
+    """How an undo as a whole ended."""
 
     REVERSED = "reversed"
     COMPENSATED = "compensated"

@@ -44,7 +44,8 @@ _ROWS_READ = 1000
 _PATHS_SHOWN = 5
 Rules = Mapping[RepoPath, bytes | None]
 """The contents that rule files are to have; None: the file is to be absent."""
-_RULE_ROUNDS = 4  # restored rules may uncover further rule files, below them
+# Restored rules may bring further rule files into the plan, in directories below them.
+_RULE_ROUNDS = 4
 
 
 def not_covered(
@@ -320,6 +321,7 @@ def moves_staged(items: Sequence[FileItem], index: IndexView) -> Iterator[Uncove
         now, then = (RepoPath(parse_path(p)) for p in (item.path, item.old_path))
         if not _is_staged(index, then, now) or index.head_entry(now) is None:
             continue
+        # undo never writes the user's index, so the command for it is all that can be given.
         words = shlex.join(sorted((item.path, item.old_path)))
         yield Uncovered(
             "the index",

@@ -29,7 +29,7 @@ from gitshadow.undo.targets import is_agents
 
 
 class PinSnapshot(NamedTuple):
-    """Store a pin: its tree, the exact modes that the tree does not show, and its time.
+    """A pin: its tree, the exact modes that the tree does not have, and its time.
 
     `plain` are the permissions that 100644 and 100755 stand for.
     """
@@ -41,7 +41,7 @@ class PinSnapshot(NamedTuple):
 
 
 class RestorePoint(NamedTuple):
-    """Store what paths are to be again, and the newest event that this rests on."""
+    """What paths are to be again, and the newest event that decides it."""
 
     wanted: Mapping[RepoPath, WantedState]
     newest_seq: int
@@ -122,6 +122,7 @@ def _want_last(
     for row in history:
         for end in (row.old_path, row.path):
             if end is not None and PathFilter((path,)).takes((end,)):
+                # Only the last deletion counts, and only if nothing was created there since.
                 gone.pop(end, None)
                 is_left = end == row.old_path or row.after is None
                 if is_left and row.before is not None:
@@ -154,12 +155,14 @@ def at_snapshot(
     tree, states = now
     goals: dict[RepoPath, FileVersion | None] = {}
     for change in repo.diff(tree, pin.tree):
+        # A submodule is another repository; its commits are not in our object store.
         if GITLINK_MODE in (change.old and change.old[0], change.new and change.new[0]):
             continue
         goals[change.path] = change.new and _exact(pin, change.path, change.new)
     for path, state in states.items():
         if path in goals:
             continue
+        # Trees know two permissions only, so files that differ in other bits are equal in `diff`.
         entry = repo.entry(pin.tree, path) if _differs(pin, path, state) else None
         if entry is not None:
             goals[path] = _exact(pin, path, entry)
@@ -209,7 +212,7 @@ def _before(row: PathChange, path: RepoPath) -> FileVersion | None:
 
 
 def is_provable(row: PathChange) -> bool:
-    """Tell a write that an agent surely made, or an op of ours."""
+    """Return whether a write was surely an agent's, or one of an op of ours."""
     return _is_sure(row) or row.op is not None
 
 

@@ -25,7 +25,7 @@ _MOVED_AND_CHANGED = "it was created, then moved and edited"
 
 
 class OnConflict(StrEnum):
-    """Store what to do where later changes are in the way."""
+    """What to do if later changes conflict."""
 
     SKIP = "skip"
     OVERWRITE = "overwrite"
@@ -33,7 +33,7 @@ class OnConflict(StrEnum):
 
 
 Read = Callable[[Oid], bytes | None]
-"""Give a blob's bytes; None where it is gone from the object store."""
+"""Return a blob's bytes; None if it is gone from the object store."""
 
 
 @dataclass(slots=True)
@@ -65,14 +65,14 @@ class Blobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictPolicy:
-    """Store how conflicts are dealt with; `label` names the unit in markers."""
+    """How conflicts are dealt with; `label` names the unit in markers."""
 
     on_conflict: OnConflict = OnConflict.SKIP
     label: str = "the undone unit"
 
 
 class _LeftError(Exception):
-    """Carry out of the fold why a lineage is left alone."""
+    """The reason for which a lineage is skipped."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(detail)
@@ -82,7 +82,7 @@ class _LeftError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Turned:
-    """Store the result of taking runs back.
+    """The result of reversing runs.
 
     `target` is what is to stand there; `reason` is set where the lineage is left alone, where
     conflict markers are written, or where the file itself stays that the unit brought.
@@ -102,7 +102,7 @@ def take_back(
     blobs: Blobs,
     manner: ConflictPolicy,
 ) -> Turned:
-    """Take runs back, newest first, starting from the present."""
+    """Reverse runs, newest first, starting from the present."""
     fold = _Fold(present, blobs, manner)
     try:
         for run in reversed(runs):
@@ -129,7 +129,7 @@ class _Fold:
     replaced: bool = False
 
     def take(self, run: EventRun) -> None:
-        """Take one run back."""
+        """Reverse one run."""
         if run.away:
             self.elsewhere = True
             return
@@ -139,11 +139,15 @@ class _Fold:
             raise _LeftError(
                 Reason.NO_BASELINE, "its earlier content was never recorded"
             )
+        # The run changed nothing in the end, or somebody already restored what was before it.
         if run.before == run.after or self.at == run.before:
             return
         absent = self.at.version is None and run.after.version is None
-        if self.at == run.after or absent:  # absent is the same under every name
+        # A file that is absent is the same under every name.
+        if self.at == run.after or absent:
             self.at = run.before
+        # Git has not touched the file since, or it left the run's own result: what differs now was
+        # written by people or programs after the run.
         elif run.switched_to in (None, run.after):
             self.at = self._three_way(run)
         elif (taken := self._taken_along(run)) is not None:
@@ -170,6 +174,7 @@ class _Fold:
                 reason, detail = Reason.HEAD_MOVED, None
         if self.replaced and self.at.version != present.version:
             detail = _REPLACED
+        # The file itself stays, because the unit did not create it; only its lines are reverted.
         if self.brought and self.at.version is not None:
             reason, detail = Reason.NOT_CREATED_BY_UNIT, _BROUGHT
         if self.marked:
@@ -196,11 +201,14 @@ class _Fold:
         before, after, now = run.before.version, run.after.version, self.at.version
         if before is None or after is None or now is None:
             return None
+        # A link has no lines to merge.
         if before.is_link or after.is_link or now.is_link:
             return None
         old, left, here = (self._bytes(one) for one in (before, after, now))
         if any(merge.is_binary(data) for data in (old, left, here)):
             return None
+        # A run that only deleted lines looks the same if Git carried it over and if the other
+        # branch never had these lines, so nothing proves that they were deleted here.
         added, _ = merge.count_changes(old, left) or (0, 0)
         data = merge.merge(left, old, here) if added else None
         if data is None or data == here or merge.merge(old, left, data) != here:
@@ -235,6 +243,7 @@ class _Fold:
     def _versions(
         self, before: FileVersion, after: FileVersion, now: FileVersion
     ) -> FileVersion:
+        # Content and mode are merged apart: a later chmod does not stand in the way of the content.
         if _content(now) == _content(after):
             oid, link = _content(before)
         elif _content(before) in (_content(after), _content(now)):
@@ -283,8 +292,9 @@ class _Fold:
         return FileVersion(self.blobs.make(data), mode)
 
     def _clash(self, before: FileVersion, reason: Reason, detail: str) -> FileVersion:
-        """Take the earlier state whole if that was asked for, else leave the lineage."""
-        self._bytes(before)  # what is gone is no choice that anybody has
+        """Return the earlier state if the request says so, else skip the lineage."""
+        # If the earlier content is gone, that is the reason to report: no option can restore it.
+        self._bytes(before)
         if self.manner.on_conflict is not OnConflict.OVERWRITE:
             raise _LeftError(reason, detail)
         self.overwrites = True

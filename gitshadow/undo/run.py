@@ -126,7 +126,7 @@ def _tools(engine: UndoPort, hook: StepHook) -> Tools:
 
 
 class _Draft(NamedTuple):
-    """Store a plan with what it was made from; `paths` are all that it depends on."""
+    """A plan with what it was made from; `paths` are all that it depends on."""
 
     selection: Selection
     plan: Plan
@@ -149,6 +149,7 @@ class _Undo:
         recover(self.engine, self.hook)
         self.notes += take_notes(self.engine.db, self.engine.worktree)
         draft = self._settled_draft()
+        # The token is checked for a plan too: --dry-run --token says whether it still applies.
         self._check_token(draft)
         planned = self._report(draft)
         if not self.request.asked.apply or planned.status is Status.NOTHING_TO_DO:
@@ -166,6 +167,7 @@ class _Undo:
             lacking = self._lacking(draft.plan, world)
             if not lacking:
                 return draft
+            # An object that every try lacks is lost; one that one try lacks was just being written.
             lost = lacking if lost is None else lost & lacking
         if lost:
             raise StoreError(
@@ -225,7 +227,7 @@ class _Undo:
     def _with_way_back(
         self, chooser: Chooser, found: tuple[_Draft, World], passed: Sequence[str]
     ) -> tuple[_Draft, World]:
-        """Name the burst before one of which nothing is there any more: nobody meant that one."""
+        """Add a note about the burst before, if nothing of this one is left to undo."""
         (selection, plan, paths), world = found
         items = [planned.item for planned in plan.items]
         if not items or any(item.state is not State.NO_EFFECT for item in items):
@@ -342,6 +344,7 @@ class _Undo:
     def _history(self, taken: Collection[PathChange]) -> list[PathChange]:
         if not taken:
             return []
+        # Later events decide whether the unit's result is still there; earlier ones do not matter.
         since = min(event.seq for event in taken)
         return events.history(
             self.engine.db, self.engine.worktree, _paths_of(taken), since
@@ -368,6 +371,7 @@ class _Undo:
     ) -> tuple[Plan, World]:
         """Make a plan for the coverage rules that it restores, if it restores any."""
         world = self._survey(paths, {})
+        # Only then a rule file of the plan can matter, and planning twice costs twice.
         if Reason.EXCLUDED in world.excluded.values():
             whole = replace(wish, choice=None)
             restored = report_context.restored_by(
@@ -418,6 +422,7 @@ class _Undo:
     def _apply(self, draft: _Draft, planned: Report) -> Report:
         engine, plan = self.engine, draft.plan
         engine.record_present(plan.steps.keys())
+        # The restore commit needs these objects, and a failure here leaves nothing to roll back.
         for data in plan.made.values():
             engine.repo.write_blob(data)
         op = Op(
@@ -440,10 +445,12 @@ class _Undo:
             commit = (
                 engine.record_restore(op, result.applied) if result.applied else None
             )
+        # KeyboardInterrupt too: whoever stops an undo wants their files as they were.
         except BaseException:
             self._give_up(op, tools)
             raise
         self.hook("recorded")
+        # Nothing changed, so there is nothing that a redo could reverse: no op, no commit.
         if not result.applied:
             oplog.roll_back(engine.db, op.id, tools)
             return self._ended(draft, replace(planned, items=result.items))
@@ -451,6 +458,7 @@ class _Undo:
         lost = report_context.not_carried(result)
         report = replace(report, not_covered=(*report.not_covered, *lost))
         report = self._ended(draft, report)
+        # Stored with the end of the op, so that a repeated request gets the same report.
         oplog.finish(engine.db, op.id, commit, json.dumps(encode(report.answer())))
         return report
 
@@ -474,6 +482,7 @@ class _Undo:
         request = self.request
         if request.kind is OpKind.RESTORE:
             return ()
+        # A part is remembered by its events: under the unit's id all of it would count as undone.
         if request.paths != PathFilter() or request.asked.choice is not None:
             return tuple(str(seq) for seq in sorted(draft.plan.taken))
         return draft.selection.undoes
@@ -549,7 +558,7 @@ class _Undo:
 
 
 def _is_fleeting(draft: _Draft) -> bool:
-    """Tell a unit that came and went by itself, and leaves nobody a choice."""
+    """Return whether a unit created and deleted its files, so that there is nothing to choose."""
     selection = draft.selection
     return bool(selection.taken) and not draft.plan.items and not selection.maybe
 

@@ -35,7 +35,7 @@ _SLACK_NS = 2_000_000_000
 
 
 class ProgramTarget(NamedTuple):
-    """Store what an undo of a program's work is about.
+    """What an undo of a program's work is about.
 
     `missing` are turns that the recorder was not told of, `loose` paths that were written by the
     turn in that time and by none of its calls. `session` is the recorder's.
@@ -72,6 +72,7 @@ def hand_over(
     if named is not None and request.kind is OpKind.REDO:
         return HandOver(named.session, op=named.id)
     planned = request.asked._replace(yes=False, token=None, choice=None)
+    # Only the plan knows which burst `oops` and which op `redo` means.
     plan = undo_run.run(engine, request._replace(asked=planned))
     if request.kind is OpKind.REDO:
         op = saga.op(db, plan.target)

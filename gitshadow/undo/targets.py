@@ -29,12 +29,13 @@ from gitshadow.store.journal.prune import tombstones
 
 _SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH, Confidence.MEDIUM})
 _SHOWN = 8
-_LEAST_PREFIX = 4  # as in Git: core.abbrev, git-config(1)
+# The shortest abbreviation that Git accepts, too: core.abbrev in git-config(1).
+_LEAST_PREFIX = 4
 Named = Session | Turn | Call | Burst | Op | Event
 
 
 def is_undoable(event: Event) -> TypeGuard[PathChange]:
-    """Tell a change of a path by somebody from rows that no undo takes back."""
+    """Return whether an event is a change of a path that undo can revert."""
     if not isinstance(event, PathChange) or event.switched:
         return False
     return event.kind is not EventKind.COVERAGE
@@ -48,7 +49,7 @@ def is_agents(event: PathChange) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """Store ids; an event belongs when any of them is its own.
+    """Ids; an event belongs to the unit if one of them is its own.
 
     `turns` and `calls` are (session, id) pairs.
     """
@@ -91,7 +92,7 @@ Undoings = Mapping[str, Unit]
 
 
 class Target(NamedTuple):
-    """Store one word as typed; `path` is what it means as a path, None outside the worktree."""
+    """One word as typed; `path` is the path that it names, None outside the worktree."""
 
     text: str
     path: RepoPath | None = None
@@ -112,6 +113,7 @@ def resolve(db: Db, worktree: str, target: Target) -> Named | RepoPath:
     path = target.path
     if path is not None and not _is_recorded(db, worktree, path):
         path = None
+    # A whole id comes before a prefix: `1` is event 1, not the beginning of another id.
     found: list[Named] = list(_exact(db, target.text))
     if not found and (path is None or len(target.text) >= _LEAST_PREFIX):
         found = list(_beginning(db, target.text))
@@ -132,6 +134,7 @@ def resolve(db: Db, worktree: str, target: Target) -> Named | RepoPath:
             f"ambiguous id '{target.text}': matches {len(found)} objects",
             hint=f"type more of it; it could be: {shown}{more}",
         )
+    # Known, but gone: the error says so instead of denying that it ever was.
     pruned = [one for one in sorted(tombstones(db)) if one.startswith(target.text)]
     if pruned and target.text:
         raise UnknownIdError(
@@ -240,6 +243,7 @@ def _turn_unit(db: Db, turn: Turn) -> Unit:
 
 
 def _began_in(turn: Turn, session: Session) -> bool:
+    # A child without turns has only its time to tell which turn of the parent began it.
     if session.started_ns < turn.started_ns:
         return False
     return turn.ended_ns is None or session.started_ns <= turn.ended_ns

@@ -30,11 +30,12 @@ from gitshadow.store.repo import Repo
 from gitshadow.undo.path_plans import Below, World
 from gitshadow.undo.report import Reason
 
+# No blob has this id, so a file that was not read equals no recorded version.
 _UNREAD = Oid("0" * 40)
 
 
 class PathSources(NamedTuple):
-    """Store whom to ask about a path.
+    """What is known of a path.
 
     `state` is what was recorded of it, `uncovered` why it is not covered (None: it is).
     """
@@ -112,9 +113,12 @@ class _Surveyor:
         return True
 
     def _version(self, path: RepoPath, look: Look) -> FileVersion:
+        # What is not recorded may be large or private, so it is read only before it is replaced.
         if path in self.excluded:
             return FileVersion(_UNREAD, look.mode)
         state = self.known.state(path)
+        # The recorded stat is trusted, as Git trusts its index, unless the file was written in the
+        # tick of the clock in which it was read (racy).
         if state is not None and not state.racy and state.stat == look.stat:
             return FileVersion(state.version.oid, look.mode)
         try:
@@ -127,13 +131,15 @@ class _Surveyor:
     def _below(self, directory: RepoPath) -> Below:
         inner: set[RepoPath] = set()
         found: set[RepoPath] = set()
+        # A loop, not recursion: a tree can be deeper than Python's stack.
         todo = [directory]
         while todo:
             at = todo.pop()
             try:
                 entries = self.files.list(at)
             except OSError:
-                found.add(at)  # what cannot be listed is not empty
+                # What cannot be listed may have files, so it counts as one.
+                found.add(at)
                 continue
             for name, look in entries:
                 path = RepoPath(at + b"/" + name)
@@ -146,7 +152,7 @@ class _Surveyor:
 
 
 class DirectoryOwner(NamedTuple):
-    """Store for directories whether they came with a unit.
+    """Which directories a unit created.
 
     `tree` is the working tree before it, None where that is not known: then none is. `since`
     is its first event, `mine` tells its events from those of others.
