@@ -36,6 +36,7 @@ def git_mode(mode: int) -> int:
     """Return the mode that a Git tree stores for a real mode (0o100600 gives 0o100644)."""
     if mode in (LINK_MODE, GITLINK_MODE, TREE_MODE):
         return mode
+    # Git looks at the owner's bit alone (`create_ce_mode` in cache.h).
     return 0o100755 if mode & 0o100 else 0o100644
 
 
@@ -46,24 +47,25 @@ def format_mode(mode: int) -> str:
 
 def micro(time_ns: int) -> int:
     """Return a time in whole microseconds: refs and rows that repeat them have no finer ones."""
+    # Commit messages have microseconds, and a rebuilt row must be equal to the recorded one.
     return time_ns // 1000 * 1000
 
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """Say what one path holds: blob oid and real mode (`0o100600`, links `0o120000`)."""
+    """The content of one path: blob oid and real mode (`0o100600`, links `0o120000`)."""
 
     oid: Oid
     mode: int
 
     @property
     def is_link(self) -> bool:
-        """Tell a symbolic link from a regular file."""
+        """Return whether it is a symbolic link."""
         return self.mode == LINK_MODE
 
 
 class StatKey(NamedTuple):
-    """Hold the stat fields that decide whether a file must be read again.
+    """The stat fields that decide whether a file must be read again.
 
     A tuple, because a walk makes one for every file: four times as fast as a frozen dataclass.
     """
@@ -76,7 +78,7 @@ class StatKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """Hold the last recorded state of one covered path of one worktree.
+    """The last recorded state of one covered path of one worktree.
 
     `racy` means that the file's ctime was too near to the moment of reading to prove that
     no later write has the same stat: it is read again at the next look.
@@ -90,7 +92,7 @@ class FileState:
 
 
 class Actor(StrEnum):
-    """Name the three classes of writers."""
+    """The three classes of writers."""
 
     AGENT = "agent"
     HUMAN = "human"
@@ -98,7 +100,7 @@ class Actor(StrEnum):
 
 
 class Confidence(StrEnum):
-    """Name the rungs of the attribution ladder (docs/agents.md)."""
+    """The confidence of an attribution (docs/agents.md)."""
 
     CERTAIN = "certain"
     HIGH = "high"
@@ -109,7 +111,7 @@ class Confidence(StrEnum):
 
 
 class EventKind(StrEnum):
-    """Name what a journal row says happened to its path."""
+    """What happened, as a journal row names it."""
 
     CREATE = "create"
     MODIFY = "modify"
@@ -126,7 +128,7 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribution:
-    """Say who wrote, with what certainty and why.
+    """Who made a change, how certain that is and why.
 
     `session` is ours for every class of actor: human and unknown writes have sessions too.
     `candidates` are session ids, sorted, filled only when `confidence` is ambiguous.
@@ -145,7 +147,7 @@ class Attribution:
 
     @property
     def is_maybe(self) -> bool:
-        """Whether a person may as well have made the write: no view calls it the agent's."""
+        """Return whether a person may have made the write; no view attributes it to the agent."""
         return self.actor is Actor.AGENT and self.confidence is Confidence.LOW
 
 
@@ -244,7 +246,7 @@ Event: TypeAlias = CommitEvent | Gap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Hold one run of one agent, or one stretch of human or unknown work."""
+    """One run of one agent, or one period of human or unknown work."""
 
     id: str
     native_id: str
@@ -261,7 +263,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """Hold the ref of one session in one worktree and what it points at."""
+    """The ref of one session in one worktree and what it points at."""
 
     ref: str
     session: str
@@ -273,7 +275,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """Hold one prompt of a session, up to its stop."""
+    """One prompt of a session, until the agent stops."""
 
     id: str
     session: str
@@ -284,7 +286,7 @@ class Turn:
 
 
 class ToolClass(StrEnum):
-    """Say what a tool call can do to files."""
+    """What a tool call can do to files."""
 
     WRITE = "write"
     SHELL = "shell"
@@ -299,7 +301,7 @@ PATHLESS_WRITERS = (ToolClass.SHELL, ToolClass.OTHER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """Hold one tool call: a window `[opened_ns, closed_ns)` of the file system's clock.
+    """One tool call: a window `[opened_ns, closed_ns)` of the file system's clock.
 
     `paths` are the covered paths that its hook names; empty for a tool that names none.
     `began_ns` is when the tool began to run, where that is known: a hook that comes before the
@@ -328,7 +330,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burst:
-    """Hold the events of one session that belong together."""
+    """The events of one session that belong together."""
 
     id: str
     session: str
@@ -343,7 +345,7 @@ class Burst:
 
 
 class OpKind(StrEnum):
-    """Name the verbs that write an earlier state into the working tree."""
+    """The verbs that write an earlier state into the working tree."""
 
     OOPS = "oops"
     UNDO = "undo"
@@ -352,7 +354,7 @@ class OpKind(StrEnum):
 
 
 class OpStatus(StrEnum):
-    """Say how far an op got; `applying` marks one that a crash interrupted."""
+    """How far an op got; `applying` marks one that a crash interrupted."""
 
     APPLYING = "applying"
     DONE = "done"
@@ -361,9 +363,9 @@ class OpStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
-    """Hold one recorded restore.
+    """One recorded undo, redo or restore.
 
-    `undoes` are the ids that it takes back: bursts, sessions, turns, calls (`session:call`),
+    `undoes` are the ids that it undoes: bursts, sessions, turns, calls (`session:call`),
     event seqs or ops, each as printed. `report` is the JSON document, None until done.
     """
 
@@ -382,7 +384,7 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Excluded:
-    """Name one topmost path that is not recorded, why, and by which rule.
+    """One topmost path that is not recorded, why, and by which rule.
 
     `count` is the number of entries it stands for where that is known cheaply, else 1.
     """
@@ -395,7 +397,7 @@ class Excluded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touch:
-    """Hold one observed write to a path that is not covered; it can never be undone."""
+    """One observed write to a path that is not covered; it can never be undone."""
 
     worktree: str
     path: RepoPath
@@ -407,7 +409,7 @@ class Touch:
 
 
 class Level(StrEnum):
-    """Say what comes of a finding of `check`; later ones are stricter."""
+    """What follows from a finding of `check`; later ones are stricter."""
 
     OFF = "off"
     WARN = "warn"
@@ -420,7 +422,7 @@ class Level(StrEnum):
 
 
 class Demands(NamedTuple):
-    """Hold what one source demands of a change: the user's settings, or a policy file.
+    """The demands of one source: the user's settings, or a policy file.
 
     `review_lines` agent lines may go without a review mark.
     """

@@ -51,6 +51,7 @@ class Foreign:
         if owner.source is not OriginSource.COMMIT or owner.commit is None:
             return None
         for machine in self._others.who_wrote(owner.path):
+            # Two machines may name each other's commits, so each is asked once per line.
             if machine in asked:
                 continue
             theirs = self._of(machine, owner.commit, owner.path).get(origin.line)
@@ -61,6 +62,7 @@ class Foreign:
                 and theirs.owner.event is not None
             ):
                 event = theirs.owner.event
+                # The event is kept, so that its id stays its own.
                 self._machines[id(event)] = event, machine
                 return event
             found = self._asked(theirs, asked | {machine})
@@ -130,6 +132,7 @@ class Crediting:
     def of(self, origin: Origin) -> Credit:
         """Return who is credited with a line; equal lines of one owner get one value."""
         owner = origin.owner
+        # A recorded write of another machine is evidence; a claim is not.
         fetched = self._elsewhere.event(origin)
         if fetched is not None:
             return self._by_fetched(fetched)
@@ -174,9 +177,11 @@ class Crediting:
             self._claims[commit] = blame.claims_of(self._db, commit)
         whole: ClaimRow | None = None
         for row in self._claims[commit]:
+            # That a person wrote a line is no claim that changes the answer of Git.
             if row.actor is not Actor.AGENT:
                 continue
             if row.path == WHOLE_COMMIT:
+                # A claim about the line itself is more exact, so the search goes on.
                 whole = whole or row
             elif row.path == owner.path and row.first <= origin.line <= row.last:
                 return row

@@ -43,6 +43,7 @@ from gitshadow.store.repo import line_hunks
 from gitshadow.undo.effective import undoings_of
 
 UNSEEN = "it is on disk, but in no recorded state"
+# The limits of -M and -C in git-blame(1): shorter runs of lines are equal by chance.
 _LEAST_IN_OWN, _LEAST_IN_OTHER = 20, 40
 _MOST_STEPS = 2_000_000
 """So many lines are compared for one answer: about a second."""
@@ -65,6 +66,7 @@ def laid_over(
     unseen = Owner(source=OriginSource.UNRECORDED, path=path, note=UNSEEN)
     if recorded is None:
         return fresh(unseen, count_lines(data))
+    # This is the usual case, and a diff of equal contents would still read every line.
     if recorded.data == data:
         return recorded.vector
     return carried(recorded.vector, diff(whole(recorded.data), whole(data)), unseen)
@@ -85,6 +87,7 @@ Places = Callable[[Sequence[PathChange]], Iterable[CopySource]]
 def traced(data: bytes, vector: Vector, places: Places) -> Vector:
     """Return a settled vector with the origins of what was moved or copied."""
     lines, made = split_lines(data), list(vector)
+    # With running sums, the weight of any run of lines is one subtraction.
     weights = (len(line.translate(None, _NOT_ALNUM)) for line in lines)
     sums, left = list(accumulate(weights, initial=0)), _MOST_STEPS
     runs: dict[int, list[tuple[int, int]]] = {}
@@ -101,11 +104,14 @@ def traced(data: bytes, vector: Vector, places: Places) -> Vector:
             for at, length, there in search.found(
                 start, end, _LEAST_IN_OWN if is_own else _LEAST_IN_OTHER
             ):
+                # The lines get the origins that they had there. The event that copied them wrote
+                # nothing.
                 made[at : at + length] = state.vector[there : there + length]
                 rest.append((start, at))
                 start = at + length
             rest.append((start, end))
         runs[event.seq] = rest
+        # The limit is for the whole answer; per source, 64 sources could take a minute.
         left = search.left
     return made
 
@@ -209,6 +215,7 @@ class Blaming:
         self._diff: Diff = partial(line_hunks, ignore_space=wish.ignore_space)
         options = ("-w",) * wish.ignore_space + ("-C",) * wish.copies
         self._past = past or past_of(context, options)
+        # A snapshot depends on what one worktree's reflog says, so it belongs to that worktree.
         self._resuming = Resuming(
             self._ws.db, self._past, self._ws.layout.worktree, wish.path
         )
@@ -219,6 +226,7 @@ class Blaming:
         Raises:
             UsageError: the file is not there, or nothing is known of it.
         """
+        # A snapshot that cannot decide is no error: then the replay begins at the first event.
         with contextlib.suppress(DoubtError):
             if self._is_plain:
                 replay = self._replay({})
@@ -227,6 +235,7 @@ class Blaming:
                     return self._answered(replay, first)
         history = self._history(self._wish.path)
         replay = self._replay(self._taken_back(history))
+        # A replay that ends at an earlier event would replace snapshots that later replays need.
         if self._is_plain and self._wish.seq is None:
             self._resuming.feed(replay, history)
         else:
@@ -235,18 +244,20 @@ class Blaming:
 
     @property
     def _is_plain(self) -> bool:
-        """Tell a wish whose replay is everybody's, so that snapshots serve it."""
+        """Return whether all queries share this replay, so that snapshots can serve it."""
         return not (self._wish.removed or self._wish.ignore_space)
 
     def _answered(self, replay: Replay, first: PathChange | None) -> Blamed:
         ground = GitOrigins(self._past, replay.read, self._diff, replay.rewrites, first)
         data, vector = self._content(replay)
+        # Only what an event wrote is searched for copies, and Git's answer may lead back to events.
         vector = ground.settle(vector)
         if self._wish.copies:
             vector = ground.settle(traced(data, vector, self._places))
         return Blamed(data, vector, ground, replay.removals or [])
 
     def _history(self, path: RepoPath) -> list[PathChange]:
+        # All worktrees count: commits and checkouts carry content from one to the other.
         rows = events.history(self._ws.db, None, (path,), 0)
         seq = self._wish.seq
         return [row for row in rows if seq is None or row.seq <= seq]
@@ -375,6 +386,8 @@ class Blaming:
         """Replay each file once; yield its state before a row, and before the event."""
         for path, pairs in wanted.items():
             history = self._history(path)
+            # One replay serves all rows of a file, because the pairs are sorted by their first
+            # event.
             replay, fed = self._replay(self._taken_back(history)), 0
             for row, event in sorted(pairs, key=_first_seq):
                 until = bisect_left(history, _first_seq((row, event)), key=_seq)
@@ -394,6 +407,7 @@ class Blaming:
         first: dict[RepoPath, PathChange] = {}
         for row in sorted(events.changes(self._ws.db, wanted), key=_seq):
             first.setdefault(row.path_before, row)
+        # A formatter's burst can have thousands of files; each costs a replay of its history.
         return list(first.values())[:_MOST_SOURCES]
 
 

@@ -114,7 +114,10 @@ class GitOrigins:
         if owner.content is None:
             return origin
         if id(owner) not in self._answers:
+            # An answer may lead back to a content whose owners are being asked for; this ends the
+            # circle.
             self._asking.add(id(owner))
+            # The owner is kept with its answer, so that its id is not given to another one.
             self._answers[id(owner)] = owner, self._answer(owner, owner.content)
             self._asking.discard(id(owner))
         found = self._answers[id(owner)][1]
@@ -145,6 +148,8 @@ class GitOrigins:
         """Return the commit whose lines are to be asked for."""
         if owner.commit is not None:
             return owner.commit
+        # A content that Git switched in is in a commit where HEAD was. One that was there first is
+        # in the commit on which the session began, unless it was uncommitted.
         holding = self.commits.holding(owner.path, content)
         if owner.switched:
             return holding
@@ -171,6 +176,7 @@ class GitOrigins:
             return [self._by_git(line) for line in lines]
         named = list({line.commit for line in lines})
         base = self._base()
+        # Without a base nothing proves that a commit is older than the recording.
         newer = set(named) if base is None else self.commits.newer(named, base)
         return [
             self._newer(owner, line, text)
@@ -188,6 +194,7 @@ class GitOrigins:
             return self.commits.recorded_since()
         path = self.first.path_before
         blob = self.first.before.oid if self.first.before is not None else None
+        # The reflog is the better witness: the session may have begun on a commit of recorded work.
         return self.commits.oldest(path, blob) or self.commits.began(self.first)
 
     def _by_git(self, line: GitLine) -> Origin:
@@ -220,8 +227,12 @@ class GitOrigins:
         changed = self._same_changes(line).get(line.line)
         if changed is not None:
             return self._settled(changed)
+        # Rebases and squashes change blobs and hunks, so an equal recorded line may be the same
+        # one.
         if self.rewrites.has_written(text):
             return self._nobody_of(line, ALIKE)
+        # Only `git commit` takes what is in the working tree: cherry-pick, am and rebase take the
+        # work of others.
         if self.commits.plainly_made(line.commit) and _is_agents(owner.event):
             return self._by_window(owner, line)
         if self.commits.made_here(line.commit):
@@ -229,7 +240,7 @@ class GitOrigins:
         return self._by_git(line)
 
     def _by_window(self, owner: Owner, line: GitLine) -> Origin:
-        """Name the agent in whose window a line was both written and committed."""
+        """Return the origin of a line that was written and committed in one agent's tool call."""
         key = id(owner), line.path
         if key not in self._windows:
             self._windows[key] = Owner(

@@ -31,6 +31,7 @@ from gitshadow.store.paths import unquote
 from gitshadow.store.repo import Repo
 
 _HEADER = re.compile(rb"([0-9a-f]{40}) ([0-9]{1,9}) ([0-9]{1,9})(?: [0-9]{1,9})?")
+# Each entry costs a lookup of the path in its tree.
 _MOST_HEADS = 500
 """So far the reflog of HEAD is read."""
 _MADE = re.compile(
@@ -76,6 +77,7 @@ def parse_porcelain(output: bytes) -> list[GitLine]:
     facts: dict[Oid, Facts] = {}
     header: tuple[Oid, int] | None = None
     for row in output.split(b"\n")[:-1]:
+        # The header, facts and text of a line follow each other, and facts come once per commit.
         if header is None:
             header = _header(row)[:2]
         elif row.startswith(b"\t"):
@@ -126,6 +128,7 @@ def _header(row: bytes) -> tuple[Oid, int, int]:
 
 
 def _name(word: bytes) -> RepoPath:
+    # Git quotes names with special bytes; git-config(1), core.quotePath.
     if not word.startswith(b'"'):
         return RepoPath(word)
     return RepoPath(unquote(word.decode("ascii")))
@@ -157,6 +160,7 @@ class GitPast:
 
     def heads(self) -> str:
         """Return a digest of where HEAD was: while it is the same, so is `committed`."""
+        # Commits do not change, so the same list of ids gives the same answers.
         steps = "".join(oid for oid, _ in self._logged())
         return blake2b(steps.encode("ascii"), digest_size=16).hexdigest()
 
@@ -169,6 +173,7 @@ class GitPast:
 
     def oldest(self, path: RepoPath, blob: Oid | None) -> Oid | None:
         """Return the oldest commit where HEAD was that has a blob (None: nothing) at a path."""
+        # The reflog names commits that gc may have deleted since.
         readable = {commit.oid for commit in self._all_heads()}
         for oid in reversed(self._steps):
             if oid in readable and self.blob(oid, path) == blob:
@@ -225,6 +230,7 @@ class GitPast:
             found = self.git.commits_between(self.recorded_since(), tip)
         except StoreError:  # the commit on which it began was collected
             found = self.git.commits_between(None, tip)
+        # The list of commits between two begins with the oldest one.
         return [oid for oid in reversed(found) if oid in self._made]
 
     def plainly_made(self, commit: Oid) -> bool:
@@ -237,6 +243,7 @@ class GitPast:
         try:
             said = self.git.blame(commit, path, options=self.options)
         except StoreError as error:
+            # In a partial clone `git blame` would fetch objects, but nothing here uses the network.
             if "promisor" in str(error):
                 raise StoreError(
                     "objects are missing; git blame fetches them"

@@ -35,6 +35,7 @@ class Speaking:
     def paths(self, tip: Oid) -> frozenset[RepoPath]:
         """Return the paths that may have a line of a speaking commit, up to a commit."""
         if tip not in self._paths:
+            # Git searches all messages in one process; only what it finds is parsed here.
             by_words = self.git.commits_saying(tip, MESSAGE_PATTERN)
             by_name = self.git.commits_by(tip, AUTHOR_PATTERNS)
             named = [
@@ -50,6 +51,7 @@ class Speaking:
         claimed = self.crediting.claimed()
         if not claimed:
             return []
+        # `_reached` needs the oldest commit last; the list begins with it.
         every = reversed(self.git.commits_between(None, tip))
         return [oid for oid in every if oid in claimed]
 
@@ -110,6 +112,7 @@ class Owning:
         state = self._ws.states.get(path)
         if state is None:
             return self._blamed(BlameQuery(path=path))
+        # Most files have no event and no agent's commit, and need neither replay nor `git blame`.
         if self._is_as_in_head(path, state.version.oid):
             return self._by_git(path, state.version.oid)
         return self._blamed(BlameQuery(path=path, content=state.version))
@@ -146,7 +149,7 @@ class Owning:
         )
 
     def _is_gits(self, path: RepoPath, commit: Oid) -> bool:
-        """Tell a file of which Git names the author of every line, whoever that is."""
+        """Return whether Git alone names the author of every line of a file."""
         written = events.is_written(self._ws.db, path)
         written = written or bool(self._context.others.who_wrote(path))
         return not written and path not in self._speaking.paths(commit)

@@ -26,6 +26,7 @@ SUBMODULE = "a submodule"
 BINARY = "binary"
 LONG = "it has a line of more than 64 KiB"
 MISSING = "its content is missing from the object store"
+# Lines that are longer are those of minified or generated files.
 _LONGEST_LINE = 65_536
 ModelOf = Callable[[PathChange], str | None]
 """Return the model that an event's session named last before it."""
@@ -40,7 +41,7 @@ class Portion:
 
 
 class Skipped(NamedTuple):
-    """Name a file that is not counted by line, and why."""
+    """A file that is not counted by line, and why."""
 
     path: RepoPath
     why: str
@@ -104,6 +105,7 @@ class Portions:
             for change in self._ws.git.changes(parent, commit):
                 found.setdefault(change.path, []).append(change)
         for path, changes in sorted(found.items()):
+            # A path that is equal to one parent came from there, and not from the merge.
             if len(changes) == len(parents) and is_below(path, paths):
                 yield from self._added(changes, commit)
 
@@ -172,7 +174,7 @@ def _all_of(owned: FileOwners) -> Portion:
 
 
 class CountedWriter(NamedTuple):
-    """Name an agent's session and the model it used; a model of None was not named."""
+    """An agent's session and the model it used; None if no model was named."""
 
     agent: str
     session: str
@@ -180,7 +182,7 @@ class CountedWriter(NamedTuple):
 
 
 class ClaimedAuthor(NamedTuple):
-    """Name who is said to have written lines of which nothing was seen here, and by whom."""
+    """The author that another source claims for lines that were not recorded here."""
 
     source: str
     agent: str | None
@@ -203,6 +205,7 @@ class Shares:
         """Count a portion."""
         self.files += 1
         credits = portion.owned.credits
+        # Equal lines share one credit, and hashing its fields for each line takes longer.
         found = Counter(id(credits[line - 1]) for line in portion.lines)
         by_id = {id(credit): credit for credit in credits}
         for number, lines in found.items():

@@ -98,6 +98,8 @@ def carried(vector: Vector, hunks: Sequence[Hunk], owner: Owner) -> Vector:
     made: Vector = []
     at = 0
     for old_start, old_lines, new_start, new_lines in hunks:
+        # In unified diffs a side without lines is numbered by the line before it; GNU diff,
+        # "Hunks".
         begin = old_start - 1 if old_lines else old_start
         made += vector[at:begin]
         made += [
@@ -124,6 +126,7 @@ def kept_lines(hunks: Sequence[Hunk], count: int) -> Iterator[tuple[int, int]]:
     """
     old = new = 0
     for old_start, old_lines, new_start, new_lines in (*hunks, (0, 0, count + 1, 1)):
+        # The last, artificial hunk yields the lines after the last change.
         begin = new_start - 1 if new_lines else new_start
         for _ in range(begin - new):
             yield old, new
@@ -136,7 +139,7 @@ def kept_lines(hunks: Sequence[Hunk], count: int) -> Iterator[tuple[int, int]]:
 def fill(
     vector: Vector, missing: set[int], source: BlamedContent, hunks: Sequence[Hunk]
 ) -> None:
-    """Give missing lines of a vector under construction the origins that a state has for them.
+    """Set missing origins of a vector under construction to those that a state has.
 
     Args:
         vector: The vector; changed in place, so nobody else may hold it yet.

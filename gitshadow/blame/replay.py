@@ -90,7 +90,7 @@ class Replay:
         return BlameSnapshot(at=dict(self._at), newest=newest, before=before)
 
     def feed(self, events: Sequence[PathChange]) -> None:
-        """Take events, in ascending order."""
+        """Apply events, in ascending order."""
         for event in events:
             self._take(event)
 
@@ -105,6 +105,7 @@ class Replay:
     def _take(self, event: PathChange) -> None:
         source = (event.worktree, event.path_before)
         sides = (event.before, event.after)
+        # A snapshot lists every content that was met, also those that can no longer be read.
         self._contents.update(side.oid for side in sides if side is not None)
         if event.kind is EventKind.COVERAGE:
             self.rewrites.before.all_there()
@@ -113,6 +114,7 @@ class Replay:
             self._before[event.seq] = (source, prior)
         if prior is not None and (event.switched or not _is_certain(event)):
             self.rewrites.leaves(event, prior)
+        # A rename moves the content, so the old name holds nothing from here on.
         self._at.pop(source, None)
         if event.after is None:
             if prior is not None and event.kind is EventKind.COVERAGE:
@@ -134,6 +136,7 @@ class Replay:
         state = self._at.get(source)
         if event.before is None:
             return None
+        # The blob is compared because a write between two rows may have been missed.
         if state is not None and state.oid == event.before.oid:
             return state
         known = self.rewrites.known(event.before.oid)
@@ -153,6 +156,7 @@ class Replay:
         missed = Owner(
             source=OriginSource.UNKNOWN, path=source[1], event=event, note=MISSED
         )
+        # Only the lines that differ from the last recorded state came unrecorded.
         hunks = self._hunks(state.data, found.data)
         return BlamedContent(
             found.oid, found.data, carried(state.vector, hunks, missed)
@@ -162,6 +166,7 @@ class Replay:
         self, event: PathChange, oid: Oid, prior: BlamedContent | None
     ) -> BlamedContent | None:
         """Return the content that an event left, with its owners; None if it is missing."""
+        # A change of mode or a plain rename has no lines, so every owner stays.
         if prior is not None and prior.oid == oid:
             return prior
         try:
@@ -189,6 +194,7 @@ class Replay:
         prior: BlamedContent | None,
         data: bytes,
     ) -> BlamedContent:
+        # `git stash pop` or `git am` in a shell call look like writes of that call.
         may_be_git = not _is_certain(event)
         if may_be_git:
             known = self.rewrites.returned(event, prior, data)
@@ -230,7 +236,7 @@ class Replay:
         return made
 
     def _entered(self, event: PathChange, oid: Oid, data: bytes) -> BlamedContent:
-        """Take a path that comes under recording: what is new in it came unseen."""
+        """Return the state of a path that enters the recording: its new lines were not observed."""
         left = self._left.pop((event.worktree, event.path), None)
         if left is None:
             owner = Owner(
@@ -256,7 +262,7 @@ class Replay:
         data: bytes,
         sources: Sequence[BlamedContent],
     ) -> BlamedContent:
-        """Give every line that an op brought back the origin that it had."""
+        """Return the state that an op restored, each line with its earlier origin."""
         for source in sources:
             if source.oid == oid:
                 return source
@@ -268,6 +274,7 @@ class Replay:
         )
         hunks = self._hunks(prior.data if prior is not None else b"", data)
         vector = carried(prior.vector if prior is not None else [], hunks, nobody)
+        # A merge keeps the lines of the present; only what the restore added is searched for.
         missing = {at for at, origin in enumerate(vector) if origin.owner is nobody}
         for source in sources:
             if not missing:
@@ -282,6 +289,7 @@ class Replay:
         seqs = sorted(self.taken_back.get(op, ()))
         found = [self._before[seq] for seq in seqs if seq in self._before]
         here = (event.worktree, event.path)
+        # States of this path come first: another file of the same unit may have equal lines.
         ordered = [state for place, state in found if place == here]
         ordered += [state for place, state in found if place != here]
         return list({state.oid: state for state in reversed(ordered)}.values())[::-1]
@@ -297,6 +305,7 @@ class Replay:
         hunks: Sequence[Hunk] | None,
     ) -> None:
         """Remember which lines of others a write took away, where somebody asks."""
+        # An undo removes lines by request, so it is not listed as a removal.
         if self.removals is None or prior is None or event.op is not None:
             return
         if hunks is None:
@@ -307,7 +316,7 @@ class Replay:
 
 
 def _is_certain(event: PathChange) -> bool:
-    """Tell a write that a tool named beforehand: it is no work of Git."""
+    """Return whether a tool named the write beforehand, so that it is not Git's."""
     return event.attribution.confidence is Confidence.CERTAIN
 
 

@@ -23,10 +23,12 @@ from gitshadow.store.journal.db import Db
 from gitshadow.store.repo import LIBGIT2_VERSION
 from gitshadow.undo.targets import unit_of_ids
 
+# Blames of the past need snapshots in between; each step four times as far keeps them few.
 _STEPS = (64, 256, 1024, 4096)
 """After so many events, and each multiple, a snapshot stands: the newest one of each."""
 _MOST_BYTES = 16 << 20
 """So much the snapshots of one journal may take."""
+# Another libgit2 may diff otherwise, so its snapshots are not used.
 _MADE_BY = f"{snapshots.VERSION} {LIBGIT2_VERSION}"
 
 
@@ -53,6 +55,8 @@ class Resuming:
             DoubtError: the events since need what it does not tell.
         """
         for row in blame.newest_states(self._db, self._worktree, self._path, until):
+            # Whether the rows still fit is asked before the row is unpacked: it is the cheaper
+            # question.
             tail = self._tail(row)
             if tail is None or not self._begin(replay, row):
                 continue
@@ -74,9 +78,11 @@ class Resuming:
         """Return the events since a snapshot; None where those up to it are others now."""
         if row.made_by != _MADE_BY:
             return None
+        # After a crash rows may come late with lower numbers, and no trigger reports an insert.
         if events.count_named(self._db, row.names, row.seq) != row.named:
             return None
         found = events.history(self._db, None, row.names, row.seq + 1)
+        # A later rename may join a file that had events of its own before the snapshot.
         more = _names_of(found).difference(row.names)
         if events.count_named(self._db, more, row.seq):
             return None
@@ -90,6 +96,7 @@ class Resuming:
             self._drop(row)
             return False
         contents = snapshot.before.contents
+        # Most moves of HEAD concern other files: then the digest is the same all the same.
         same_heads = row.heads == self._past.heads()
         if not same_heads and row.committed != self._committed(row.names, contents):
             return False
@@ -105,6 +112,8 @@ class Resuming:
             op = ops.get(self._db, op_id)
             if op is None:
                 found[op_id] = frozenset()
+            # What an op undid before the snapshot is not in the tail; without an entry, a replay
+            # doubts.
             elif all(self._is_after(one, after) for one in op.undoes):
                 unit = unit_of_ids(self._db, op.undoes)
                 found[op_id] = frozenset(row.seq for row in tail if unit.holds(row))
@@ -138,6 +147,7 @@ class Resuming:
         wanted = {end - end % step for step in _STEPS}
         stops = sorted(stop for stop in wanted if stop > fed)
         if stops and fed == 0:
+            # The first replay also stores its end, because the next blame begins there.
             stops = sorted({*stops, end})
         standing = self._standing()
         taken: list[BlameState] = []
@@ -183,6 +193,7 @@ class Resuming:
         with contextlib.suppress(JournalError), self._db.write():
             for row in taken:
                 blame.put_state(self._db, row)
+            # Snapshots of other steps are left over from when the file had fewer events.
             blame.keep_states(self._db, self._worktree, self._path, wanted)
             blame.trim_states(self._db, _MOST_BYTES)
 

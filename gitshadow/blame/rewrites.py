@@ -52,7 +52,7 @@ class HeadHistory(Protocol):
 
 @dataclass(slots=True)
 class Rewrites:
-    """Know the states of a replay, and which of them Git may bring back.
+    """The states of a replay, and which of them Git may restore.
 
     `before` says what there was before the first event that the replay takes; what it cannot
     tell is a DoubtError, from any method.
@@ -80,7 +80,7 @@ class Rewrites:
         return found
 
     def resume(self, states: Iterable[BlamedContent]) -> None:
-        """Take the newest states of their contents, which a snapshot holds."""
+        """Add the newest states of their contents, which a snapshot has."""
         self._known.update((state.oid, state) for state in states)
 
     def is_newest(self, state: BlamedContent) -> bool:
@@ -88,18 +88,18 @@ class Rewrites:
         return self._known.get(state.oid) is state
 
     def ground(self, state: BlamedContent) -> None:
-        """Take a content whose owners Git knows."""
+        """Add a content whose owners Git knows."""
         self._keep(state)
         self._commit(state, state.vector[0].owner.path if state.vector else None)
 
     def seen(self, event: PathChange, state: BlamedContent) -> None:
-        """Take the state that an event left."""
+        """Add the state that an event left."""
         if self._known.get(state.oid) is not state:
             self._keep(state)
             self._commit(state, event.path)
 
     def leaves(self, event: PathChange, prior: BlamedContent) -> None:
-        """Look at an event that is about to replace a state: did Git take it away?
+        """Note whether Git removed the state that an event is about to replace.
 
         Git takes uncommitted content away for committed content (stash, checkout of a path,
         reset), and committed content for other committed content.
@@ -109,6 +109,7 @@ class Rewrites:
         after = event.after.oid if event.after is not None else None
         if after == prior.oid:
             return
+        # A checkout of a path or `git reset --hard` leaves committed content and no other trace.
         to_commit = after is not None and after in self.past.committed(event.path)
         if not (event.switched or to_commit or after is None):
             return
@@ -116,6 +117,7 @@ class Rewrites:
         target = self.known(after) if after is not None else None
         if target is not None:
             self._pairs.append((target, prior))
+        # Without the other side there is no diff, so each line may be one that Git removed.
         if target is None:
             self._lost.update(split_lines(whole(prior.data)))
             return
@@ -125,18 +127,22 @@ class Rewrites:
 
     def _keep(self, state: BlamedContent) -> None:
         self._known[state.oid] = state
+        # With core.autocrlf a commit holds the same text without its carriage returns.
         if b"\r" in state.data:
             self._converted[blob_oid(state.data.replace(b"\r\n", b"\n"))] = state
         self._cells += len(state.vector)
+        # A replay from a snapshot cannot know what a whole replay would have dropped here.
         if self.before.cells + self._cells > _MOST_CELLS:
             self.before.all_there()
             self._forget()
 
     def _forget(self) -> None:
         """Let the older half of the states go, but for those that Git may bring back."""
+        # Dictionaries keep the order of insertion, so this is the older half.
         old = list(self._known)[: len(self._known) // 2]
         tips = {state.oid for state in self._tips}
         for oid in old:
+            # Git restores committed and stashed content, however old it is.
             if oid not in tips and oid not in self._parted:
                 del self._known[oid]
         self._cells = sum(len(state.vector) for state in self._known.values())
@@ -149,11 +155,12 @@ class Rewrites:
 
     def _newest_tips(self) -> list[BlamedContent]:
         if len(self._tips) >= _PAIRED:
+            # The tips of a snapshot are decoded only where they are needed.
             return self._tips[-_PAIRED:]
         return [*self.before.tips(), *self._tips][-_PAIRED:]
 
     def wrote(self, lines: Iterable[bytes]) -> None:
-        """Take lines that an event wrote, without their newlines."""
+        """Add lines that an event wrote, without their newlines."""
         self._written.update(map(self._folded, lines))
 
     def _folded(self, line: bytes) -> bytes:
@@ -177,6 +184,7 @@ class Rewrites:
         """
         after = event.after
         known = self.known(after.oid) if after is not None else None
+        # Commit hooks such as pre-commit stash unstaged changes and restore the same blobs.
         if known is None or is_by_hooks(event):
             return known
         committed = self.past.committed(event.path)
@@ -184,6 +192,7 @@ class Rewrites:
             return known
         if known.oid not in self._parted and not self.before.has_parted(known.oid):
             return None
+        # Short contents (an empty file, one line) are written again by chance.
         if prior is None:
             return known if is_telling(data) else None
         return known if prior.oid in committed else None
@@ -195,7 +204,7 @@ class Rewrites:
         data: bytes,
         change: tuple[Sequence[Hunk], Vector],
     ) -> None:
-        """Give the lines that Git merged into committed content the owners they had.
+        """Restore the owners of lines that Git merged into committed content.
 
         A line that Git had taken away and that comes back otherwise (merged with the lines
         around it) is not the writer's either: nobody can tell.
@@ -208,6 +217,7 @@ class Rewrites:
                 changed in place.
         """
         hunks, vector = change
+        # Most files never lost a line to Git; this saves the lookup in the reflog.
         if not (self._lost or self.before.lost):
             return
         if prior.oid not in self.past.committed(path):
@@ -216,6 +226,7 @@ class Rewrites:
         for hunk in hunks:
             key, start = change_of(old, new, hunk), hunk[2] - 1
             lost = [self._is_lost(line) for line in key[1]]
+            # A line that Git never removed is somebody's new one, though the change looks the same.
             owners = self.same_change(key) if all(lost) else None
             if owners is not None:
                 vector[start : start + hunk[3]] = owners
@@ -231,6 +242,7 @@ class Rewrites:
         """Return the owners of the lines that a recorded change added, if it is telling."""
         if not _is_telling_change(change):
             return None
+        # A change before the snapshot has owners that only a whole replay knows.
         self.before.no_change(change)
         self._index_all()
         return self._changes.get(change)
@@ -261,6 +273,7 @@ class Rewrites:
         )
 
     def _index_all(self) -> None:
+        # The diffs are made when the first answer needs them: most replays never ask.
         pairs, self._pairs = self._pairs, []
         for old, new in pairs:
             self._index(old, new)
@@ -273,10 +286,12 @@ class Rewrites:
             start, count = hunk[2] - 1, hunk[3]
             owners = new.vector[start : start + count]
             key = change_of(olds, news, hunk)
+            # These lines are Git's own, so they lead back to nobody.
             if any(origin.owner.switched for origin in owners):
                 continue
             known = self._changes.setdefault(key, owners)
             if known is not None and _whose(known) != _whose(owners):
+                # Two owners made the same change; naming one of them would be a guess.
                 self._changes[key] = None
 
 
@@ -289,7 +304,8 @@ def change_of(old: Sequence[bytes], new: Sequence[bytes], hunk: Hunk) -> Change:
 
 
 def is_telling(data: bytes) -> bool:
-    """Tell a content that hardly comes twice by chance."""
+    """Return whether a content is long enough not to be equal by chance."""
+    # The start of a content is enough to reach the limit; large files are not counted whole.
     return sum(map(data[:4096].count, _ALNUM)) >= _SUBSTANCE
 
 

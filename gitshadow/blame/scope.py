@@ -62,6 +62,7 @@ def _range(spec: str, count: int) -> tuple[int, int]:
         )
     first = 1 if match[1] is None else _positive(match[1])
     last = count if match[2] is None else _end(match[2], first)
+    # git-blame(1) accepts the ends of a range in any order, too.
     if match[2] is not None and last < first:
         first, last = last, first
     if first > min(last, count):
@@ -105,6 +106,7 @@ def lines_named(
     """
     if not has_search(specs):
         return numbered_lines(specs, count_lines(data))
+    # Git resolves /regex/ and :function itself, but only in a commit.
     held = commit or _holding(context, path, blob_oid(data))
     if held is None:
         raise UsageError(
@@ -142,7 +144,7 @@ def _candidates(context: RecorderContext, path: RepoPath, blob: Oid) -> Iterator
 
 
 class ScopeKind(StrEnum):
-    """Name what can be meant."""
+    """The kinds of scopes."""
 
     WORKTREE = "worktree"
     """Every line of the working tree."""
@@ -208,6 +210,7 @@ def scope_of(context: RecorderContext, request: StatsRequest) -> LineScope:
 def named_range(context: RecorderContext, word: str) -> LineScope | None:
     """Return what `REV`, `A..B` or `A...B` names, None where it names no commits."""
     repo = context.workspace.repo
+    # The longer form first, because the shorter one is in it.
     for dots in ("...", ".."):
         left, found, right = word.partition(dots)
         if found:

@@ -63,6 +63,7 @@ class FingerprintSet:
     @classmethod
     def of(cls, marks: Iterable[int]) -> "FingerprintSet":
         """Return the set of some marks."""
+        # Sorted cells are searched in the bytes as they are stored: nothing is decoded.
         made = array("Q", sorted(set(marks)))
         return cls(made.tobytes())
 
@@ -144,6 +145,7 @@ class Before:
 
 def mark_of_change(change: Change) -> int:
     """Return the mark of a change."""
+    # The lengths keep lines apart, so that no two changes give the same bytes.
     sides = (b"".join(b"%d:%b" % (len(one), one) for one in side) for side in change)
     return mark_of(b"|".join(sides))
 
@@ -163,6 +165,7 @@ class BlameSnapshot:
 def pack(snapshot: BlameSnapshot) -> bytes:
     """Return a snapshot as bytes."""
     out, owners = _Out(), _Numbered()
+    # Identity counts: two places may hold equal states of which one is the last.
     newest = {id(state) for state in snapshot.newest}
     before = snapshot.before
     out.number(before.cells)
@@ -178,6 +181,7 @@ def pack(snapshot: BlameSnapshot) -> bytes:
     out.number(len(tips))
     for tip in tips:
         out.state(tip, owners)
+    # Owners come last, because they get their numbers while the states are written.
     out.number(len(owners.found))
     for owner in owners.found:
         out.owner(owner)
@@ -223,6 +227,7 @@ def _snapshot(of: "_In", read: Read, fetch: Fetch) -> BlameSnapshot:
         places.append((place, of.number() != 0, *of.state()))
     lasts = [of.state() for _ in range(of.number())]
     owners = _Owners([of.owner() for _ in range(of.number())], fetch)
+    # The owners of the tips are left out: few replays ask for them.
     owners.need(run for _, _, _, runs in places for run in runs)
     at = {place: owners.state(oid, runs, read) for place, _, oid, runs in places}
 
@@ -277,6 +282,7 @@ class _Owners:
         wanted = {number for number, _, _ in runs} - self._made.keys()
         seqs = {self.rows[number][2] for number in wanted} - {0}
         known = self.fetch(seqs)
+        # A pruned or rebuilt row leaves nothing to name as the author.
         if len(known) != len(seqs):
             raise DoubtError
         for number in wanted:
@@ -299,6 +305,7 @@ class _Owners:
             for number, start, count in runs
             for line in range(start, start + count)
         ]
+        # A damaged row must not move owners to other lines.
         if len(vector) != count_lines(data):
             raise DoubtError
         return BlamedContent(oid, data, vector)
@@ -321,6 +328,7 @@ class _Out:
         runs: list[list[int]] = []
         last: Owner | None = None
         for owner, line in state.vector:
+            # Neighbouring lines of one owner are one run, so a file is as long as its edits.
             if owner is last and line == runs[-1][1] + runs[-1][2]:
                 runs[-1][2] += 1
             else:
@@ -356,6 +364,7 @@ class _In:
 
     @classmethod
     def opened(cls, data: bytes) -> "_In":
+        # The checksum is of the compressed bytes, so that nothing broken is unpacked.
         if zlib.crc32(data[:-4]).to_bytes(4, "big") != data[-4:]:
             raise DoubtError
         plain = zlib.decompress(data[:-4])

@@ -28,6 +28,7 @@ from gitshadow.store.objects import OUR_EMAIL, OUR_NAME, NewCommit
 from gitshadow.store.refs import PathNote, ShadowCommit
 from gitshadow.store.repo import Repo
 
+# Each try reads the ref again, so only a program that moves it all the time makes all fail.
 _STALE_TRIES = 20
 _SEVERAL = (b"several", b"several@agent-undo.invalid")
 _OLD_DATE = 1_000_000_000
@@ -102,10 +103,13 @@ class ChainWriter:
             try:
                 return self._publish(session, chain, ground, links, reserve)
             except StoreError as error:
+                # Without its ref the tip may be collected at any time, so the error of a missing
+                # object counts as a lost chain, too.
                 if chain is not None and self._repo.ref(chain.ref) is None:
                     raise ChainGoneError(f"ref {chain.ref} is missing") from error
                 if not isinstance(error, StaleTipError):
                     raise
+                # The loser of a compare-and-swap begins again at the new tip.
                 chain = self._reread(session, chain)
                 time.sleep(0.002)
         raise StaleTipError(
@@ -146,6 +150,7 @@ class ChainWriter:
         links: Sequence[CommitStep],
         reserve: Callable[[], int],
     ) -> Published:
+        # All commits of a chain have one committer date; see `_committer_date`.
         date = self._committer_date(chain, ground)
         baseline = None
         if chain is None:
@@ -164,6 +169,8 @@ class ChainWriter:
             tip, tree, tip_seq = commit, ground.tree, seq
         else:
             ref, tip, tree, tip_seq = chain.ref, chain.tip, chain.tree, chain.tip_seq
+        # Others wrote since this chain's tip. Their changes come in by a commit of their own, so
+        # that the diff of the next one is one write alone.
         if tree != ground.tree:
             tip, tree = self._sync(session, tip, tree, ground, date), ground.tree
         commits: list[Oid] = []
@@ -225,7 +232,7 @@ class ChainWriter:
     def _sync(
         self, session: Session, tip: Oid, tree: Oid, ground: ChainRoot, date: int
     ) -> Oid:
-        """Bring in what others wrote; the author is whoever did, where that is one."""
+        """Commit the changes of other sessions; the author is the other session if it is one."""
         changes = self._repo.diff(tree, ground.tree)
         count = len(changes)
         names = sorted({one.agent or one.actor.value for one in ground.writers})

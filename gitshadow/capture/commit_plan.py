@@ -29,6 +29,8 @@ from gitshadow.store import refs
 from gitshadow.store.refs import PathNote, ShadowCommit
 from gitshadow.store.trees import Entry
 
+# A commit per path costs a tree and a commit object each; from here on it is a checkout, a
+# formatter or a generator.
 STORM_PATHS = 64
 OFFLINE, MOVED_IN, INEXACT = "offline", "moved_in", "inexact"
 _KINDS = {"restore": EventKind.RESTORE, "coverage": EventKind.COVERAGE}
@@ -133,6 +135,7 @@ def split_writes(claimed: Sequence[AttributedDraft]) -> list[list[AttributedDraf
     first = making_room([one.draft for one in claimed])
     parts: list[list[AttributedDraft]] = []
     storms: dict[tuple[Attribution, tuple[str, ...]], list[AttributedDraft]] = {}
+    # Backwards, so that a storm is placed where its last write was: its tree then has all of them.
     for one in reversed(claimed):
         is_storm = counts[one.attribution.session] > STORM_PATHS
         if not is_storm or not first.isdisjoint(leaves(one.draft)):
@@ -150,10 +153,12 @@ def split_writes(claimed: Sequence[AttributedDraft]) -> list[list[AttributedDraf
 def step_of(group: Group, frame: Frame) -> CommitStep:
     """Turn a group into the commit to append and the rows it stands for."""
     ends = [draft.end_ns for draft in group.drafts]
+    # Refs store microseconds, and rows that are rebuilt from them must be equal.
     ts_ns = micro(max(ends + ([frame.head_ns] if frame.head_ns else [])))
     changes: dict[RepoPath, Entry | None] = {}
     for draft in group.drafts:
         if draft.old_path is not None:
+            # Another draft of the group may fill the old path again.
             changes.setdefault(draft.old_path, None)
         after = draft.versions[1]
         changes[draft.path] = (git_mode(after.mode), after.oid) if after else None
@@ -221,6 +226,7 @@ def _notes(drafts: Sequence[Draft], modes: tuple[int, int]) -> Iterator[PathNote
         if after is None:
             continue
         hidden = before is not None and before.mode != after.mode
+        # Git's modes do not show such a change, so a rebuild would miss it without a note.
         hidden &= before is None or git_mode(before.mode) == git_mode(after.mode)
         if draft.old_path is not None or is_odd(after.mode, modes) or hidden:
             yield PathNote(after.mode, draft.path, draft.old_path)

@@ -56,6 +56,7 @@ def read_scope(files: WorkFiles, path: RepoPath) -> RuleList:
     except OSError as error:
         raise_shortage(error)
         return RuleList(())
+    # Git does not follow a link to an ignore file in the working tree; gitignore(5), NOTES.
     if reading is None or reading.mode == LINK_MODE:
         return RuleList(())
     return parse_rules(reading.data)
@@ -89,6 +90,7 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
 def _read(path: str) -> bytes:
     """Read a regular file, links followed as Git does here; anything else is empty."""
     try:
+        # To open a FIFO or a device could block for ever, or have an effect.
         if not st.S_ISREG(os.stat(path).st_mode):
             return b""
         with open(path, "rb") as stream:
@@ -181,6 +183,7 @@ class Coverage:
 
     def verdict(self, path: RepoPath, look: Look) -> Excluded | None:
         """Return why a file or link is not covered; None: it is."""
+        # Names are judged first: they cost no system call, and decide about most files.
         hidden = self._by_name(path, is_dir=False)
         if hidden is not None:
             return hidden
@@ -236,12 +239,14 @@ class Coverage:
 
     def _by_name(self, path: RepoPath, *, is_dir: bool) -> Excluded | None:
         head, _, name = path.rpartition(b"/")
+        # Files with this prefix are those that an undo writes before it renames them.
         if name.startswith(TEMP_PREFIX) or not safe_path(RepoPath(name)):
             return Excluded(path, UNSAFE)
         parent = RepoPath(head)
         folder = self._checked(parent)
         if folder.barred is not None:
             return folder.barred
+        # A rule file that could hide itself would also hide the write that an undo has to revert.
         if is_rules(path) and not self._is_hidden_rule_file(path, folder):
             return None
         if self._own and _takes(self._own, path, is_dir=is_dir):
@@ -254,7 +259,7 @@ class Coverage:
         return None
 
     def _is_hidden_rule_file(self, path: RepoPath, folder: _Folder) -> bool:
-        """Whether a rule file is part of what is ignored.
+        """Return whether a rule file is itself ignored.
 
         Below the top, one that ignores itself is: tools write `*` into directories of their own
         (`.venv`, `.pytest_cache`). Without it the rest of such a directory would be recorded.
@@ -273,9 +278,10 @@ class Coverage:
         return self._moved or self._stamp != self._stat_rules()
 
     def use(self, rules: Rules) -> None:
-        """Take other settings; `stale` is true until they are read again."""
+        """Set other settings; `stale` is true until they are read again."""
         self._rules = rules
         self._include = parse_patterns(rules.include)
+        # The caches are kept until `reload`: verdicts must not change in the middle of a batch.
         self._moved = True
 
     def reload(self) -> None:
@@ -290,7 +296,7 @@ class Coverage:
     def listed(
         self, directory: RepoPath, entries: Mapping[bytes, Look]
     ) -> Excluded | None:
-        """Take note of a directory's entries; say why it is not covered, now that they are known.
+        """Note a directory's entries; return why it is not covered, now that they are known.
 
         Rules that changed since the last look count from now on.
         """
@@ -301,6 +307,7 @@ class Coverage:
             stamp = StatKey(0, 0, 0, 0)  # it is read whatever the disk holds
         foreign = bool(directory) and _GIT in entries
         folder = self._folder(directory)
+        # A changed rule file decides about all below it, so every verdict is dropped.
         if folder.checked and (folder.foreign, folder.stamp) != (foreign, stamp):
             self._folders.clear()
             folder = self._folder(directory)
@@ -314,6 +321,7 @@ class Coverage:
         """Look again at the rules and repositories that decide about these paths."""
         self.refresh_submodules()
         parents = {RepoPath(path.rpartition(b"/")[0]) for path in paths}
+        # Each directory once: thousands of paths of a checkout share their ancestors.
         above = {directory for parent in parents for directory in lineage(parent)}
         for directory in sorted(above):
             self._refresh_one(directory)
@@ -338,6 +346,7 @@ class Coverage:
         self._moved = self._moved or (folder.foreign, folder.stamp) != before
 
     def _stat_rules(self) -> tuple[object, ...]:
+        # Only the rule files at the top: to stat all nested ones costs as much as a walk.
         inside = [self._files.look(RepoPath(n)) for n in (IGNORE_FILE, _GITIGNORE)]
         return (*self._outside.stamps(), *(look and look.stat for look in inside))
 
@@ -373,6 +382,7 @@ class Coverage:
     def _of_directory(self, directory: RepoPath) -> _Folder:
         head, _, name = directory.rpartition(b"/")
         parent = self._folder(RepoPath(head))
+        # Nothing below it is covered, so its own rules and entries are not looked at.
         if parent.barred is not None:
             return _Folder(barred=parent.barred, checked=True)
         ignored = parent.ignored
@@ -402,6 +412,7 @@ class Coverage:
             return folder.barred
         if self._tracked.under(directory):
             return None
+        # A path may be in HEAD and removed from the index; the baseline has it all the same.
         if self._tracked.head_entry(directory) is not None:
             return None
         return folder.ignored
@@ -411,6 +422,7 @@ class Coverage:
         scopes = self._folder(directory).scopes
         if scopes is not None:
             return scopes
+        # Nearer files are put in front of it, because the first rule that matches decides.
         scopes = self._outside.scopes
         for each in lineage(directory):
             folder = self._folder(each)
@@ -442,6 +454,7 @@ class Coverage:
         Ignored directories are not searched for it: one is entered only if a pattern names it
         or something below it (`build/keep.txt`, but not `keep.txt`).
         """
+        # Below an ignored directory that no pattern leads into, none can match.
         if not self._include or not parent.is_open:
             return parent.included
         rule = self._include.decide(path, is_dir=is_dir)
@@ -449,7 +462,7 @@ class Coverage:
 
 
 def is_rules(path: RepoPath) -> bool:
-    """Whether a path is that of a file with coverage rules."""
+    """Return whether a path is that of a file with coverage rules."""
     return path.rpartition(b"/")[2] == _GITIGNORE or path == IGNORE_FILE
 
 

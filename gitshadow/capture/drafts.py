@@ -51,8 +51,10 @@ def pair_renames(
         if match:
             left_gone[end.digest].remove(match[0])
             pairs.append((match[0].path, end.path))
+        # Empty files are all equal: without the same inode, nothing tells which one moved.
         elif end.size:
             rest.append(end)
+    # A copy is not a rename: if two new files have the bytes, neither is the moved one.
     rivals: dict[Digest, int] = defaultdict(int)
     for end in rest:
         rivals[end.digest] += 1
@@ -66,6 +68,8 @@ def pair_renames(
 
 def _is_same(old: End, new: End) -> bool:
     """Return whether both ends are one file, by its inode."""
+    # Inodes are reused at once by some file systems, so for an empty file its time of birth has to
+    # agree.
     if old.inode != new.inode or new.size:
         return old.inode == new.inode
     if old.there_ns is None or new.there_ns is None:
@@ -157,6 +161,7 @@ def draft_changes(seen: Sequence[Seen], moment: BatchTime) -> list[Draft]:
         if len(ordered) == len(drafts):
             return ordered
         # Files and directories changed places: no rename can be the first, so one is none.
+        # Only a rename leaves one path and fills another, so a circle always contains one.
         placed = {one.path for one in ordered}
         stuck = next(new for _, new in pairs if new not in placed)
         pairs = [pair for pair in pairs if pair[1] != stuck]
@@ -198,6 +203,7 @@ def _ordered(drafts: Sequence[Draft]) -> list[Draft]:
     The latest goes last, then what it waited for and what is latest of the rest. Drafts that wait
     for each other are left out, with all that they wait for.
     """
+    # The path breaks ties, so that equal histories give equal commits.
     by_time = sorted(drafts, key=lambda draft: (draft.end_ns, draft.path))
     leaving = {path: at for at, one in enumerate(by_time) for path in leaves(one)}
     coming = {one.path: at for at, one in enumerate(by_time)}
@@ -299,9 +305,11 @@ def _written_at(
     ctime of the nearest ancestor that changed.
     """
     ctime, mtime = after.stat.ctime_ns, after.stat.mtime_ns
+    # chmod and rename(2) leave the mtime, which is then that of an earlier write.
     wrote = kind not in (EventKind.MODE, EventKind.RENAME)
     if wrote and begin < mtime <= ctime:
         return mtime
+    # A ctime cannot be set by a program, an mtime can: tar and rsync restore old ones.
     if ctime > begin:
         return min(ctime, max(moment.noticed_ns, begin + 1))
     return _ancestor_changed(path, begin, moment) or moment.noticed_ns

@@ -17,6 +17,7 @@ GRACE_S = 0.04
 TEMPORARY_GRACE_S = 1.0
 WRITING_GRACE_S = 0.01
 TRACE_S = 2.0
+# A file whose mtime is younger is looked at again a moment later.
 _AT_WORK_NS = 3_000_000
 _JUST_EMPTIED_NS = 150_000_000
 _TEMPORARY = re.compile(
@@ -120,7 +121,9 @@ def is_being_written(look: Look, now_ns: int) -> bool:
     anybody meant.
     """
     age_ns = now_ns - look.stat.mtime_ns
+    # An empty file is given more time: programs truncate first and compute the content then.
     limit = _AT_WORK_NS if look.stat.size else _JUST_EMPTIED_NS
+    # A time in the future is that of another clock, and tells nothing about the writer.
     return 0 <= age_ns < limit
 
 
@@ -152,10 +155,12 @@ class EditorTraces:
         self._seen: dict[RepoPath, float] = {}
 
     def note(self, paths: Iterable[RepoPath]) -> None:
-        """Take note of paths that were hinted at."""
+        """Note the files whose editor traces are among some paths."""
         now = self._clock()
         found = {target for path in paths if (target := edited(path)) is not None}
         if found:
+            # Old traces are dropped here, so that the table stays as small as the work of two
+            # seconds.
             kept = self._seen.items()
             self._seen = {one: at for one, at in kept if now - at <= TRACE_S}
             self._seen |= dict.fromkeys(found, now)

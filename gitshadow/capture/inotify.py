@@ -19,34 +19,37 @@ from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
 from gitshadow.model import RepoPath
 
+# So long one batch lasts at most, however fast events come.
 DEADLINE_MS = 20
 _OPEN_TRIES = 50
 _FDS = "/proc/self/fd"
 _INODE = re.compile(rb"^inotify wd:\S+ ino:([0-9a-f]+) ", re.MULTILINE)
+# A listing misses what comes and goes between two of them, so the pause is short.
 POLL_S = 0.1
 _SHARE = 20
+# More than a tick of the slowest kernels (10 ms at 100 Hz), by which file times advance.
 _RACY_NS = 20_000_000
 _Stamp = tuple[int, int, int, int]
 _ABSENT: _Stamp = (0, 0, 0, 0)
 
 
 class InotifyListener(Protocol):
-    """Take what instances see; called from their threads."""
+    """Receive what instances see; called from their threads."""
 
     def step_ms(self) -> int:
         """Return how long to wait for more of a batch."""
         ...
 
     def saw(self, instance: "Instance", batch: set[str]) -> None:
-        """Take one batch of absolute paths."""
+        """Receive one batch of absolute paths."""
         ...
 
     def died(self, instance: "Instance") -> None:
-        """Take note that an instance saw a name it cannot say, and ended."""
+        """Note that an instance ended at a name that is not UTF-8."""
         ...
 
     def ended(self, instance: "Instance") -> None:
-        """Take note that an instance ended as it was told."""
+        """Note that an instance ended as requested."""
         ...
 
 
@@ -90,6 +93,7 @@ class Instance:
             except WatchfilesRustInternalError:
                 self._listener.died(self)
                 return
+            # `watch` returns a word (`stop`, `timeout`, `signal`) where it has no events.
             if not isinstance(batch, set):
                 break
             self._listener.saw(self, {path for _, path in batch})
@@ -122,6 +126,7 @@ def directory_inode(path: str) -> int | None:
         found = os.lstat(path)
     except OSError:
         return None
+    # watchfiles hides an error of a single watch, so what would fail is left out before.
     if not stat.S_ISDIR(found.st_mode) or not os.access(path, os.R_OK | os.X_OK):
         return None
     return found.st_ino
@@ -135,6 +140,7 @@ def watched_inodes() -> frozenset[int]:
     found: set[int] = set()
     for name in os.listdir(_FDS):
         with suppress(OSError):  # another thread closes descriptors
+            # The descriptors of an instance are not visible through watchfiles.
             if os.readlink(f"{_FDS}/{name}") == "anon_inode:inotify":
                 with open(f"/proc/self/fdinfo/{name}", "rb") as lines:
                     found.update(int(one, 16) for one in _INODE.findall(lines.read()))
@@ -202,6 +208,7 @@ class Poller:
                 stays |= _paths(directory, old.directories & new.directories)
                 if old.own is None or old.own != new.own:
                     changed.add(directory)
+            # A directory that is polled reports its own names, which are more exact.
             found -= stays & self._seen.keys()
             if found or changed:
                 self._report(found, changed)
@@ -221,11 +228,13 @@ class Poller:
         while not self._closed.wait(pause_s):
             began = time.monotonic()
             self.poll()
+            # Large directories are listed less often, so that polling never takes a whole core.
             pause_s = max(POLL_S, _SHARE * (time.monotonic() - began))
 
     def _list(self, directory: RepoPath) -> _Listing:
         found: dict[bytes, _Stamp | None] = {}
         directories: set[bytes] = set()
+        # O_NOFOLLOW: a directory that became a link must not lead out of the working tree.
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             fd = os.open(os.path.join(self._root, directory), flags)
@@ -237,6 +246,8 @@ class Poller:
             with os.scandir(fd) as scan:
                 for entry in scan:
                     name = os.fsencode(entry.name)
+                    # Git's own directory changes with each command and holds nothing that is
+                    # recorded.
                     if directory or name != b".git":
                         found[name] = _stamp_of(entry)
                         if entry.is_dir(follow_symlinks=False):

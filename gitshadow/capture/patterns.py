@@ -15,6 +15,7 @@ from functools import cached_property
 _SPECIAL = re.compile(rb"[*?\[\\]")
 _TOKEN = re.compile(rb"\*+|\\?.|\\", re.DOTALL)
 _NEVER = rb"(?!)"
+# Indexing bytes gives numbers.
 _SLASH = 0x2F
 _CLASSES: dict[bytes, Callable[[bytes], bool]] = {
     b"alnum": bytes.isalnum,
@@ -48,7 +49,7 @@ class IgnoreRule:
 
     @property
     def is_literal(self) -> bool:
-        """Tell a rule without wildcards."""
+        """Return whether a rule has no wildcards."""
         return _SPECIAL.search(self.text) is None
 
     def leads_into(self, directory: bytes) -> bool:
@@ -89,6 +90,7 @@ class RuleList:
     """Match paths against the rules of one file; the last rule that matches decides."""
 
     def __init__(self, rules: Sequence[IgnoreRule]) -> None:
+        # Within one file the last matching pattern decides; gitignore(5).
         self._rules = tuple(reversed(rules))
         floating = [rule for rule in rules if rule.floating]
         rooted = [rule for rule in rules if not rule.floating]
@@ -102,6 +104,8 @@ class RuleList:
             for rule in floating
             if not rule.is_literal and not _is_ending(rule.text)
         ]
+        # One joined expression refuses most names at once; only a name that it takes is tried rule
+        # by rule.
         self._odd_name = _any_of(odd)
         self._odd_path = _any_of([rule for rule in rooted if not rule.is_literal])
 
@@ -121,6 +125,7 @@ class RuleList:
             is_dir: A real directory, not a link to one.
         """
         name = path[path.rfind(b"/") + 1 :]
+        # Nearly all files match no rule, and a walk asks for each of them.
         if not self._may_match(name, path):
             return None
         for rule in self._rules:
@@ -131,7 +136,7 @@ class RuleList:
         return None
 
     def _may_match(self, name: bytes, path: bytes) -> bool:
-        """Tell cheaply whether any rule is worth a closer look."""
+        """Return, cheaply, whether any rule may match."""
         if name in self._names or name.endswith(self._endings) or path in self._paths:
             return True
         if self._odd_name is not None and self._odd_name.fullmatch(name):
@@ -141,6 +146,7 @@ class RuleList:
 
 def parse_rules(data: bytes) -> RuleList:
     """Read a rule file's bytes; empty lines and comments are skipped."""
+    # Git skips a UTF-8 byte order mark at the start of the file (`skip_utf8_bom`).
     lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     rules = [_parse_line(line) for line in lines]
     return RuleList([rule for rule in rules if rule is not None])
@@ -155,6 +161,7 @@ def _parse_line(line: bytes) -> IgnoreRule | None:
     """Read one line as `add_patterns_from_buffer` and `parse_path_pattern` do."""
     if line.startswith(b"#"):
         return None
+    # Git keeps patterns as C strings, so a NUL byte ends one.
     text = _trim(line.removesuffix(b"\r").split(b"\0", 1)[0])
     negated = text.startswith(b"!")
     text = text.removeprefix(b"!")
@@ -262,6 +269,7 @@ def _settle(
             pieces[-1][1].append(part)
     text = join(pieces[0][1])
     for wild, between in pieces[1:-1]:
+        # Atomic groups, in `re` since Python 3.11, never go back, so the time stays polynomial.
         text += rb"(?>%b?%b)" % (wild, join(between))
     for wild, rest in pieces[1:][-1:]:
         text += wild + join(rest)
@@ -284,6 +292,7 @@ def _bracket(text: bytes, at: int) -> tuple[bytes, int]:
         chosen |= members
     if negated:
         chosen = set(_BYTES) - chosen
+    # A bracket never takes a slash: Git matches with WM_PATHNAME.
     chosen.discard(b"/")
     if not chosen:
         return _NEVER, len(text)
@@ -302,6 +311,7 @@ def _member(text: bytes, at: int, previous: bytes) -> tuple[set[bytes], bytes, i
         if end < 0:
             return set(), b"", -1
         if end > at + 2 and text[end - 1 : end] == b":":
+            # An unknown class makes the whole pattern match nothing, as in wildmatch.c.
             test = _CLASSES.get(text[at + 2 : end - 1])
             if test is None:
                 return set(), b"", -1

@@ -69,8 +69,10 @@ def prove(
         states: What the covered paths hold, to build the tree anew if parts of it are gone.
     """
     try:
+        # What a live tip reaches is safe from gc, so only the difference to it is looked up.
         changes = repo.diff(live, tree)
     except StoreError:
+        # The cache may name trees that are gone, and would splice new ones onto them.
         repo.trees.forget()
         return _rebuild(repo, files, live, states)
     entries = {c.path: c.new for c in changes if c.new is not None}
@@ -110,6 +112,7 @@ def _restore_missing(
             reading = files.read(path)
         except OSError:
             reading = None
+        # Other bytes at the path are a later write: they must not stand for the lost ones.
         if reading is None or blob_oid(reading.data) != oid:
             lost.append(path)
         else:
@@ -172,10 +175,12 @@ class Publisher:
         known = batch.chains.get(session.id) or sessions.get_chain(
             self._db, session.id, batch.row.id
         )
+        # The proof costs a diff of trees; after an ordinary write the newest chain has the tree.
         if not self._is_reachable(known, batch):
             self._prove(batch)
         try:
             published = self._publish_links(session, known, steps, batch)
+        # The user deleted the ref. Recording goes on with a new chain, and the loss becomes a gap.
         except ChainGoneError as error:
             self._forget_chain(session, error, batch)
             self._prove(batch)
@@ -183,6 +188,7 @@ class Publisher:
         if published.baseline is not None:
             batch.rows.append(published.baseline)
         batch.chains[session.id] = published.chain
+        # The next group of the batch begins where this one ended, also on another chain.
         batch.tree = published.chain.tree
         for step, commit in zip(steps, published.commits, strict=True):
             batch.rows += step.rows(commit)
@@ -228,6 +234,7 @@ class Publisher:
             return ()
         names = set(events.writers_since(self._db, batch.row.id, known.tip_seq))
         names.update(row.attribution.session for row in batch.rows)
+        # A chain that lacks only its own session's rows has nothing to bring in.
         names.discard(session.id)
         found = (sessions.get(self._db, name) for name in sorted(names))
         return tuple(one for one in found if one is not None)
@@ -252,6 +259,7 @@ class Publisher:
 
     def _prove(self, batch: Batch) -> None:
         """Make sure that every object of the batch's tree is there."""
+        # libgit2 caches the list of packs; a gc by git may have replaced them.
         self._repo.refresh()
         chains = sessions.chains(self._db, batch.row.id)
         live = next((chain.tree for chain in chains if self._stands(chain)), None)

@@ -16,6 +16,7 @@ from gitshadow.model import Digest, Excluded, FileState, FileVersion, RepoPath, 
 from gitshadow.store.files import Look, Reading, WorkFiles, digest
 from gitshadow.store.journal.state import Looks, States
 
+# What vanishes during a walk is no failure: its removal is found by comparing.
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
@@ -72,9 +73,11 @@ def _list(
     if barred is not None:
         found.excluded.append((barred, own.stat))
         return []
+    # Git's own directory, or the file of a linked worktree or submodule in its place.
     entries.pop(b".git", None)
     found.directories.append(directory)
     found.modes[directory] = own.directory_mode
+    # watchfiles ends an instance for good at a name that is not UTF-8.
     if not _is_utf8(directory) or not all(map(_is_utf8, entries)):
         found.polled.append(directory)
     inner: list[tuple[RepoPath, Look]] = []
@@ -141,7 +144,7 @@ class ObservedChanges:
     left: list[RepoPath] = field(default_factory=list)
 
     def extend(self, other: "ObservedChanges") -> None:
-        """Take in what a look at other paths found."""
+        """Add what a look at other paths found."""
         self.changes += other.changes
         self.restat += other.restat
         self.excluded += other.excluded
@@ -175,6 +178,7 @@ def suspects(
         files: To tell what is gone from what is only no longer covered.
         skipped: Paths that a sparse checkout leaves out: they are not deleted.
     """
+    # Packed stats are compared without making an object for each of all files.
     looks = found.files.packed()
     read = [path for path, look in looks if not states.stands(path, look)]
     gone: list[RepoPath] = []
@@ -185,8 +189,10 @@ def suspects(
     unreadable = {path for path, _ in found.unreadable}
     for path in states.keys() - found.files.keys():
         above = lineage(path)
+        # What cannot be listed may still be there, and must not count as deleted.
         if not unreadable.isdisjoint(above):
             continue
+        # A sparse checkout, or a repository in the directory's place, is no deletion by somebody.
         if path in sparse or not foreign.isdisjoint(above):
             left.append(path)
         elif not _stands(files, path):
@@ -211,6 +217,7 @@ def observe(
     another repository is left for a walk to judge.
     """
     wanted = list(paths)
+    # A rule file may have changed in the same batch as the files that it decides about.
     coverage.refresh(wanted)
     observer = _Observer(files, coverage, states, seen_ns)
     with files.together():
@@ -260,6 +267,7 @@ class _Observer:
             except PermissionError:
                 if known is None or not _is_mode_alone(look, known):
                     raise
+                # chmod 000: the content is known by its stat, and only the mode has to be recorded.
                 unread = Reading(b"", look.mode, look.stat, False)
                 change = Change(path, known, unread, known.digest)
                 self.found.changes.append(change)
@@ -283,6 +291,7 @@ class _Observer:
         known = self._states.get(path)
         if known is None:
             return
+        # Git removed it when the sparse patterns changed; the index still has it.
         if path in self._skipped():
             self.found.left.append(path)
             return
@@ -319,12 +328,13 @@ def _compare(
         return
     version = FileVersion(known.version.oid, reading.mode)
     fresh = FileState(version, now, reading.stat, seen_ns, reading.racy)
+    # A touch without a change costs no row, only a new stat, and that only if it differs.
     if fresh != replace(known, seen_ns=seen_ns):
         found.restat.append((path, fresh))
 
 
 def _is_mode_alone(look: Look, known: FileState) -> bool:
-    """Whether a file has other permissions since, and nothing tells of another content."""
+    """Return whether only the permissions of a file changed, as far as its stat shows."""
     same = (look.stat.size, look.stat.mtime_ns, look.stat.inode)
     then = (known.stat.size, known.stat.mtime_ns, known.stat.inode)
     return look.is_file and same == then and not known.racy

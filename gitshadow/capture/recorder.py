@@ -54,7 +54,9 @@ from gitshadow.store.journal.state import WorktreeRow
 from gitshadow.store.refs import parse_rows
 from gitshadow.store.repo import Repo
 
+# Five minutes: without turns, a longer pause separates two pieces of work.
 DEFAULT_IDLE_GAP_NS = 300_000_000_000
+# A prompt may have whole files pasted into it, and each goes into a commit message.
 _MOST_OF_PROMPT = 1 << 16
 
 
@@ -165,6 +167,8 @@ class Recorder:
         batch = Batch(self.tree, self._row)
         with self._noticing():
             for _, who, _ in parts:
+                # The new author's chain needs a baseline first: `reindex` reads the session from
+                # there.
                 if sessions.get_chain(self._db, who.session, self._row.id) is None:
                     self._publisher.append(self._session(who.session), [], batch)
             for (chain, who, kept), rows in parts.items():
@@ -195,7 +199,7 @@ class Recorder:
         batch.corrections.append(Correction(chain, runs, who, name))
 
     def ensure_baseline(self, session: Session, *, synced: bool = False) -> Chain:
-        """Give a session a chain, so that what it starts from is reachable.
+        """Return a session's chain, created if needed, so that its starting point is reachable.
 
         Where it has one, `synced` has that bring in the present.
         """
@@ -282,6 +286,7 @@ class Recorder:
     ) -> list[CommitEvent]:
         if not groups:
             return []
+        # A move of HEAD comes with its own row, so that both are stored or neither.
         row = row or self._row
         batch = Batch(row.tree or self.tree, row)
         with self._noticing():
@@ -301,8 +306,11 @@ class Recorder:
         for name in dict.fromkeys(group.attribution.session for group in groups):
             if sessions.get_chain(self._db, name, self._row.id) is None:
                 self._try_append(name, [], batch, failed)
+        # Numbers are reserved before commits are made: a crash leaves a hole, never a number twice.
         seq = events.reserve(self._db, sum(group.rows for group in groups))
         for name, run in groupby(groups, lambda group: group.attribution.session):
+            # Bursts are extended while steps are planned; a failed append must not leave them
+            # longer.
             known, ended = batch.bursts.copy(), batch.ended.copy()
             steps: list[CommitStep] = []
             for group in run:
@@ -333,6 +341,7 @@ class Recorder:
         try:
             yield
         except BaseException:
+            # Any error may come after the ref moved and before its rows were stored.
             self.behind = True
             self._modes.forget()
             raise
@@ -381,6 +390,7 @@ class Recorder:
 
     def _burst(self, group: Group, seq: int, batch: Batch) -> Burst | None:
         """Return the burst that a group's events belong to, extended by them."""
+        # Restores, coverage and moves of HEAD are no work that an undo of a burst may revert.
         if group.kind != "write":
             return None
         # The commit's own time: a burst's is rebuilt from its commits.
@@ -392,6 +402,7 @@ class Recorder:
         self, who: Attribution, moment: int, seqs: tuple[int, int], batch: Batch
     ) -> Burst:
         """Return the burst that rows join that are somebody's, extended by them."""
+        # Bursts of the batch are not in the journal yet, so they are looked up here first.
         key = (who.session, who.turn)
         known = batch.bursts.get(key)
         if known is not None and self._is_over(known, moment):

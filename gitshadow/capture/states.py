@@ -34,11 +34,12 @@ class StateTable:
         return self._apart
 
     def take_out(self) -> None:
-        """Take all states out of the journal and keep them in memory; inside `db.write()`.
+        """Move all states from the journal to memory; call it inside `db.write()`.
 
         The next one that is recorded brings them back: it is published with what it stands on.
         """
         self.all()
+        # The states name blobs that no ref reaches yet; the user's gc may delete them.
         rows.drop_states(self._db, self._worktree)
         self._apart = True
 
@@ -84,6 +85,7 @@ class StateTable:
         """
         if self._all is None:
             return set()
+        # Walking all states for one inode is slow, so it is done once per file with several links.
         if links > 1 and inode not in self._linked:
             self._linked[inode] = self._all.named({inode})
         if inode not in self._linked:
@@ -101,7 +103,7 @@ class StateTable:
         return {path: self._all[path] for path in self._all.named(inodes)}
 
     def begin(self, states: Mapping[RepoPath, FileState]) -> None:
-        """Take over the first states of a worktree that has none; inside `db.write()`."""
+        """Store the first states of a worktree that has none; call it inside `db.write()`."""
         rows.put_many(self._db, self._worktree, states)
         self._apart = False
         self._all = States.of(states)
@@ -114,6 +116,7 @@ class StateTable:
     ) -> None:
         """Write states to the journal and to memory; call it inside `db.write()`."""
         drop = [path for path in drop if path not in put]
+        # States that were only in memory are stored with the first recorded one.
         known = self._all if self._apart and self._all is not None else {}
         rows.put_many(self._db, self._worktree, {**known, **put})
         rows.drop_many(self._db, self._worktree, drop)
@@ -147,13 +150,15 @@ class StateTable:
             parent = RepoPath(path.rpartition(b"/")[0])
             siblings = self._children.get(parent)
             if siblings is not None:
+                # The parents of a known directory are entered already, so this stops early: O(new
+                # names).
                 siblings.add(path)
                 return
             self._children[parent] = {path}
             path = parent
 
     def _unhang(self, path: RepoPath) -> None:
-        """Take a path out, and its directories as far as nothing else is in them.
+        """Remove a path, and its directories that have nothing else in them.
 
         Where a file took a directory's place in the same update, its name stays.
         """
@@ -172,6 +177,7 @@ class StateTable:
         self._saving = False
         try:
             yield
+        # Also for KeyboardInterrupt: the transaction was rolled back, and memory must not keep it.
         except BaseException:
             self.forget()
             raise
@@ -187,7 +193,7 @@ class Modes:
         self.plain = DEFAULT_MODES
 
     def use(self, plain: tuple[int, int]) -> None:
-        """Return what 100644 and 100755 stand for."""
+        """Set what 100644 and 100755 stand for."""
         self.plain = plain
         self._odd = None
 

@@ -30,10 +30,13 @@ from gitshadow.capture.inotify import (
 )
 from gitshadow.model import RepoPath
 
+# An instance waits so long for more events, and so long a write stays unseen.
 STEP_MS = 3
+# Fewer wake-ups save power while nobody works; a barrier first switches back.
 IDLE_STEP_MS = 25
 ACTIVE_S = 30.0
 _TIDY_AFTER_S = 1.0
+# Instances count against fs.inotify.max_user_instances, of which there are 128 by default.
 _MAX_EXTRA = 8
 _COSTLY = 500
 _PATROL = 32
@@ -59,6 +62,7 @@ class Cookies:
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._lock = threading.Lock()
+        # Numbers rise across restarts, so that a cookie of an earlier process proves nothing.
         self._next = time.time_ns() // 1_000_000
 
     def number(self) -> int:
@@ -76,6 +80,7 @@ class Cookies:
             Its number.
         """
         number = self.number() if number is None else number
+        # O_EXCL and O_NOFOLLOW: whatever lies at the path, it is neither opened nor changed.
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
         path = os.path.join(self._directory, str(number))
         with contextlib.suppress(OSError):
@@ -159,6 +164,7 @@ class Watcher:
         self._poller.replace(listed)
         with self._opening:
             old = self._living()
+            # The new instance listens before the old one ends, so that no event falls between them.
             if self._open(wanted):
                 self._retire(old)
                 self._degraded = None
@@ -174,11 +180,13 @@ class Watcher:
         with box.changed:
             self._await(lambda: self._all_saw(number) or box.lost, timeout_s)
             complete = self._all_saw(number) or box.lost
+            # The doubt ends here: the caller looks at everything after this answer.
             doubt, box.doubt = box.doubt, False
             hints = box.take()
         if doubt or not complete:
             return None
         if self._degraded is not None:
+            # Without watches the hints are not complete, so the caller has to walk.
             return hints._replace(lost=True)
         return hints
 
@@ -248,14 +256,14 @@ class Watcher:
             return self._inbox.take()
 
     def nudge(self) -> None:
-        """Say that somebody is at work, so that events are fetched often."""
+        """Note activity, so that events are fetched often."""
         self._active = time.monotonic()
         if self._idle:
             self._idle = False
             self._cookies.drop()
 
     def resumed(self) -> None:
-        """Say that the process had been stopped; may be called by a signal handler.
+        """Note that the process had been stopped; a signal handler may call it.
 
         Meanwhile the kernel's queue may have overflowed and been emptied again.
         """
@@ -298,12 +306,13 @@ class Watcher:
         return IDLE_STEP_MS if idle else STEP_MS
 
     def saw(self, instance: Instance, batch: set[str]) -> None:
-        """Take a batch of one instance."""
+        """Add a batch of one instance."""
         paths, git_dir, cookie = self._sort(batch)
         box = self._inbox
         with box.changed:
             box.paths |= paths
             box.git_dir |= git_dir
+            # A walk is cheaper than so many single looks, and proves more.
             box.lost |= len(batch) >= _HUGE_BATCH
             self._backlog.append((time.monotonic(), len(batch)))
             box.doubt |= self._is_doubtful()
@@ -374,6 +383,8 @@ class Watcher:
             try:
                 before = self._inodes(directories)
                 notify = open_notify(self._places(before))
+                # A directory may be replaced while its watch is added; only an inode that stayed is
+                # watched.
                 inodes = dict(before.items() & self._inodes(before).items())
             except UnicodeEncodeError:
                 self._degraded = "the path of the repository is not UTF-8: move it"
@@ -397,7 +408,7 @@ class Watcher:
         return own + [self._absolute(path) for path in sorted(directories)]
 
     def _merge(self, *, whole: bool) -> None:
-        """Put directories into one instance again, the largest only when it costs little.
+        """Merge instances into one, the largest only if that is cheap.
 
         Opening takes 45 µs a directory, in which nothing else in this process runs.
         """
@@ -410,6 +421,7 @@ class Watcher:
 
     def _retire(self, old: Iterable[Instance]) -> None:
         """End instances after what they saw before now has been taken."""
+        # An old instance may end when it has seen this cookie: what came before it is then taken.
         number = self._cookies.number()
         for instance in old:
             instance.last_cookie = number
@@ -423,7 +435,7 @@ class Watcher:
         return all(one.cookie >= number for one in self._instances)
 
     def _pace_walks(self) -> None:
-        """Give at most a tenth of the time to walks that stand in for a watch."""
+        """Schedule the next walk so that walks take at most a tenth of the time."""
         if self._walk_asked is not None:
             now = time.monotonic()
             self._walk_at = now + max(

@@ -81,6 +81,7 @@ def of_commit(ws: Workspace, typed: str) -> ReviewedChange:
     tip = _commit(ws, typed)
     parents = ws.repo.commit(tip).parents
     base = parents[0] if parents else None
+    # In a shallow clone the parent is named but absent, and all lines would count as new.
     if base is not None and not ws.repo.has(base):
         raise UsageError(
             f"cannot find commit {base}, the parent of {typed}", hint=_DEEPEN
@@ -102,6 +103,7 @@ def of_range(ws: Workspace, typed: str) -> ReviewedChange:
         )
     before = _commit(ws, left or "HEAD")
     tip = _commit(ws, right.removeprefix(".") or "HEAD")
+    # As `git diff A...B` does: what A got since is not part of the change.
     base = ws.git.merge_base(before, tip) or before
     return _change(ws, ChangeKind.RANGE, (base, before, tip), ws.git.changes(base, tip))
 
@@ -189,6 +191,7 @@ class Additions:
     @cached_property
     def _sizes(self) -> dict[Oid, int]:
         ends = [end for one in self._change.files for end in (one.old, one.new)]
+        # One git process gives all sizes; a large blob is then never read.
         blobs = [end[1] for end in ends if end is not None and end[0] != GITLINK_MODE]
         return self._ws.git.sizes(blobs)
 
@@ -205,6 +208,7 @@ class Additions:
         hits = [at for at in added.numbers if added.lines[at - 1] in gone]
         for numbers in added.stretches(hits):
             texts = [added.lines[at - 1] for at in numbers]
+            # A brace or an empty line is equal by chance, and no sign that undone work came back.
             if is_telling(b"\n".join(texts)):
                 found |= {
                     at: gone[text] for at, text in zip(numbers, texts, strict=True)

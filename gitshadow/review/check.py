@@ -67,6 +67,7 @@ def led_here(
     after = [at for at, row in enumerate(rows) if _is(row.after, new)]
     if not after and not whole:
         return []
+    # The same content may come several times; the last time leads to what is there now.
     end = after[-1] + 1 if after else len(rows)
     start: int | None = None
     for at, row in enumerate(rows[:end]):
@@ -96,6 +97,7 @@ def own_sessions(context: RecorderContext, pid: int | None) -> frozenset[str]:
 
 
 def _root(session: str, parents: dict[str, str | None]) -> str:
+    # A parent may be named wrongly in imported rows; the loop must end all the same.
     seen: set[str] = set()
     above = parents.get(session)
     while above is not None and session not in seen:
@@ -172,10 +174,12 @@ class Inspection:
 
     def _kind(self, one: TreeDelta, added: Added, at: int) -> tuple[LineWriter, bool]:
         credit = added.credits[at - 1]
+        # A mark is of a line by its event, so it stays valid while the line moves in the file.
         key = line_key(credit, one.path, added.lines[at - 1])
         return self.writer(credit), key in self._reviewed
 
     def _history(self, one: TreeDelta) -> list[PathChange]:
+        # A commit may have been made of work in another worktree; the index has only this one's.
         here = None if self._change.tip is not None else self._ws.layout.worktree
         return events.history(self._ws.db, here, (one.path, one.old_path), 0)
 
@@ -186,6 +190,7 @@ class Inspection:
         old = None if one.old is None else one.old[1]
         new = None if one.new is None else one.new[1]
         names = {one.path, one.old_path}
+        # With `git add -p` the index has a content that was never on the disk, so no row has it.
         staged = self._change.kind is ChangeKind.STAGED
         found: list[PathChange] = []
         for rows in by_worktree.values():
@@ -195,6 +200,7 @@ class Inspection:
     def _touched(
         self, led: Sequence[PathChange], runs: Sequence[LineRun]
     ) -> tuple[LineWriter, ...]:
+        # Writes count, too, whose lines are gone again: the agent has changed the file.
         writers = [self.writer(by_event(row)) for row in led]
         writers += [run.writer for run in runs]
         agents = {
@@ -211,6 +217,7 @@ class Inspection:
     @cached_property
     def _turns_of_others(self) -> list[tuple[Session, Turn]]:
         """Return the open turns of other sessions; one that nothing is heard of has expired."""
+        # A turn that is open now says nothing about a commit that was made before.
         if self._change.kind is not ChangeKind.STAGED:
             return []
         now_ns = self._ws.clock.now_ns()
@@ -255,6 +262,7 @@ class Inspection:
         for row in self._gap_rows:
             if row.path is not None and row.path in (one.path, one.old_path):
                 yield RecordingGap(row.seq, row.note or "not recorded")
+            # A gap without a path may hide any write of a session that was at work then.
             if row.path is None:
                 for who in touched:
                     if who.session is not None and self._ran_at(who.session, row.ts_ns):

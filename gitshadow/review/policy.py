@@ -57,6 +57,7 @@ class _UnusableError(Exception):
 
 def read(data: bytes) -> PolicyReading:
     """Read a policy file."""
+    # The file may come from anybody's pull request, so its size is bounded before it is parsed.
     if len(data) > MOST_BYTES:
         return PolicyReading(errors=(f"it is larger than {MOST_BYTES} bytes",))
     try:
@@ -106,6 +107,7 @@ def _demands(table: Mapping[str, object]) -> tuple[Demands, list[str]]:
     implied = {"protected": _PATTERNS in table, "review": _LINES in table}
     for key, given in implied.items():
         if given:
+            # Who lists paths or a number of lines means it, and need not name a level as well.
             levels.setdefault(key, Level.REFUSE)
     return _with_levels(made, levels), errors
 
@@ -147,6 +149,7 @@ def _patterns(value: object) -> tuple[str, ...]:
 
 
 def _count(value: object) -> int:
+    # In Python `true` is an int, but in TOML it is no number.
     whole = isinstance(value, int) and not isinstance(value, bool)
     if isinstance(value, int) and whole and 0 <= value <= MOST_LINES:
         return value
@@ -185,6 +188,7 @@ def policies_for(
         reading = _read_file(ws, after)
         _take(found, _NAME if before == after else f"{_NAME} in this change", reading)
         found.findings += [_broken(why) for why in reading.errors]
+    # A change must not get around a policy by editing it: the state before it counts, too.
     if before is not None and before != after:
         reading = _read_file(ws, before)
         _take(found, f"{_NAME} before this change", reading)
@@ -228,6 +232,7 @@ def _read_file(ws: Workspace, entry: Entry) -> PolicyReading:
     why = _NO_FILE.get(entry[0])
     if why is not None:
         return PolicyReading(errors=(why,))
+    # The size is asked first, so that a huge blob is not read to be refused.
     size = ws.git.sizes([entry[1]]).get(entry[1], 0)
     if size > MOST_BYTES:
         return PolicyReading(errors=(f"it is larger than {MOST_BYTES} bytes",))

@@ -79,7 +79,7 @@ def line_count(span: Span) -> int:
 
 
 class CheckRule(StrEnum):
-    """Name the rules as the settings do; `policy` is about a policy file itself."""
+    """The rules, named as in the settings; `policy` is about a policy file itself."""
 
     POLICY = "policy"
     OPEN_TURN = "openTurn"
@@ -134,6 +134,7 @@ def judge(
                 made = one._replace(level=level, source=source.name)
                 key = made.rule, made.path, made.spans, made.writer, made.about
                 known = found.get(key)
+                # Several sources may demand the same; it is reported once, by the strictest.
                 if known is None or known.level.rank < level.rank:
                     found[key] = made
     return sorted(found.values(), key=_order)
@@ -184,6 +185,7 @@ def _protected(files: Sequence[FileFacts], demands: Demands) -> _Found:
 
 def _matching(rules: RuleList, path: RepoPath) -> str | None:
     """Return the pattern that a path or a directory above it falls under, as gitignore does."""
+    # A pattern may name a directory, and then protects all that is in it.
     parts = path.split(b"/")
     for end in range(1, len(parts) + 1):
         rule = rules.decide(b"/".join(parts[:end]), is_dir=end < len(parts))
@@ -198,6 +200,7 @@ def _unreviewed(files: Sequence[FileFacts], demands: Demands) -> _Found:
     def open_agent_run(run: LineRun) -> bool:
         return run.writer.actor is Actor.AGENT and not run.reviewed
 
+    # A mark of the whole content counts also for lines whose owner is not known.
     open_files = [file for file in files if not file.reviewed]
     total = sum(
         line_count(run.span)
@@ -254,7 +257,7 @@ def _undone(files: Sequence[FileFacts], _demands: Demands) -> _Found:
 
 
 def _gaps(files: Sequence[FileFacts], _demands: Demands) -> _Found:
-    """Tell of a hole in a whole session once, whatever number of files it wrote to."""
+    """Yield a gap of a whole session once, however many files the session wrote to."""
     told: set[tuple[int, str | None]] = set()
     for file in files:
         for gap in () if file.reviewed else file.gaps:
@@ -290,6 +293,7 @@ def _by_writer(runs: Iterable[LineRun]) -> Mapping[LineWriter, tuple[Span, ...]]
 def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
     """Join spans that touch."""
     made: list[Span] = []
+    # Sorted, so that each span can only touch the one before it.
     for first, last in sorted(set(spans)):
         if made and first <= made[-1][1] + 1:
             made[-1] = (made[-1][0], max(last, made[-1][1]))
