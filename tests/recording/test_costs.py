@@ -8,6 +8,7 @@ from tests.conftest import FULL
 from tests.support.packed import Shelf
 from tests.support.repo import Repo
 from tests.support.studio import studio_of
+from tests.support.walks import traced_walk
 
 _WRITES = 100 if FULL else 20
 _PER_DIRECTORY = 20
@@ -37,3 +38,11 @@ def test_a_write_makes_five_objects_whatever_the_repository_holds(
             studio.hand(path, f"version {number}\n")
         assert len(Shelf(repo).loose() - before) == 5 * _WRITES
         assert repo.tree_snapshot(exclude=[path]) == tree
+
+
+@pytest.mark.uncounted
+def test_a_hook_after_an_edit_runs_few_statements() -> None:
+    """An agent waits for each of them; a batch is one statement for many rows."""
+    walk = traced_walk("hook")
+    assert walk.statements <= 20
+    assert walk.batches <= 8
