@@ -7,17 +7,16 @@ parsed as. A verb raises only ShadowError.
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import cast
+from typing import Any, NamedTuple, TypeAlias
 
 from gitshadow.errors import UnknownIdError, UsageError
-from gitshadow.messages.codec import encode, parse
-from gitshadow.query.rows import marked
+from gitshadow.messages.codec import JsonObject, Params, encode, parse
+from gitshadow.query.rows import with_machine
 from gitshadow.recording.context import RecorderContext
 from gitshadow.undo.effective import take_notes
 
-Document = dict[str, object]
-Params = Mapping[str, object]
-VerbFunction = Callable[[RecorderContext, Params], Document]
+# Each takes its own type of request, which `parse` has made by its annotation.
+_VerbFunction: TypeAlias = Callable[[RecorderContext, Any], NamedTuple]
 
 _MODULES: Mapping[str, str] = {
     "init": "init",
@@ -78,7 +77,7 @@ _NAMED_BY: Mapping[str, str] = {
     "report": "session",
     "show": "id",
 }
-"""Verbs that only look, and the parameter with what they look at: it may be another machine's."""
+"""Verbs that only look, and the field with what they look at: it may be another machine's."""
 _ON_THE_PRESENT = frozenset(
     {
         "blame",
@@ -100,21 +99,22 @@ _UNATTENDED = frozenset({"exec_begin", "exec_end", "git_hook", "journal_gap"})
 """What no person reads the answer of."""
 
 
-def run(context: RecorderContext, verb: str, params: Params) -> Document:
+def run(context: RecorderContext, verb: str, params: Params) -> JsonObject:
     """Run one verb; what became of interrupted undos is told with the first answer.
 
     Raises:
-        UsageError: there is no such verb.
+        UsageError: there is no such verb, or it cannot use these parameters.
         ShadowError: what the verb raises.
     """
     module = _MODULES.get(verb)
     if module is None:
         raise UsageError(f"no such verb: {verb}")
-    function = _function(module, verb)
+    function: _VerbFunction = getattr(import_module(f"{__name__}.{module}"), verb)
     try:
         if verb in _ON_THE_PRESENT:
             context.hold_present()
-        document = _run_where(context, function, verb, params)
+        request = parse(function.__annotations__["request"], params)
+        document = encode(_run_where(context, function, _NAMED_BY.get(verb), request))
     finally:
         context.others.close()
     if verb not in _UNATTENDED:
@@ -125,24 +125,17 @@ def run(context: RecorderContext, verb: str, params: Params) -> Document:
     return document
 
 
-def _function(module: str, verb: str) -> VerbFunction:
-    """Return a verb as a function of JSON documents."""
-    function = getattr(import_module(f"{__name__}.{module}"), verb)
-    kind = function.__annotations__.get("request")
-    if kind is None:
-        return cast(VerbFunction, function)
-    return lambda context, params: encode(function(context, parse(kind, params)))
-
-
 def _run_where(
-    context: RecorderContext, function: VerbFunction, verb: str, params: Params
-) -> Document:
+    context: RecorderContext,
+    function: _VerbFunction,
+    named_by: str | None,
+    request: NamedTuple,
+) -> NamedTuple:
     """Run a verb here, or on the history of the machine that has what it is about."""
-    name = _NAMED_BY.get(verb)
-    typed = params.get(name) if name is not None else None
-    if name is None or not isinstance(typed, str) or not context.others.machines():
+    typed = None if named_by is None else getattr(request, named_by)
+    if named_by is None or typed is None or not context.others.machines():
         try:
-            return function(context, params)
+            return function(context, request)
         except UnknownIdError as error:
             from gitshadow.query.resolve import explained
 
@@ -151,7 +144,6 @@ def _run_where(
 
     machine, id = routed(context, typed)
     if machine is None:
-        return function(context, params)
-    return marked(
-        function(context.others.context(machine), {**params, name: id}), machine
-    )
+        return function(context, request)
+    there = request._replace(**{named_by: id})
+    return with_machine(function(context.others.context(machine), there), machine)

@@ -4,9 +4,8 @@ Invariant: the engine (and pygit2, sqlite3 with it) is imported only when no dae
 """
 
 import os
-from collections.abc import Mapping
 from functools import cached_property
-from typing import Generic
+from typing import Generic, NamedTuple
 
 import click
 
@@ -17,8 +16,7 @@ from gitshadow.errors import (
     UnsupportedError,
     UsageError,
 )
-from gitshadow.messages.codec import A, JsonObject, Q, Verb, decode, encode
-from gitshadow.render.document import Document, texts
+from gitshadow.messages.codec import A, JsonObject, Params, Q, Verb, decode, encode
 from gitshadow.render.style import printable
 from gitshadow.service.client import answer
 from gitshadow.store.layout import Layout, discover, is_bare
@@ -45,40 +43,35 @@ def made_here(answer: A) -> Reply[A]:
 
 
 def send(verb: Verb[Q, A], request: Q, *, root_hint: str | None = None) -> Reply[A]:
-    """Have a verb answered here, by the daemon or in this process; errors as `ask`."""
-    return Reply(verb.answer, ask(verb.name, encode(request), root_hint=root_hint))
-
-
-def ask(
-    verb: str, params: Mapping[str, object], *, root_hint: str | None = None
-) -> Document:
-    """Have the engine run one verb here.
+    """Have a verb answered here, by the daemon or in this process.
 
     The current directory goes along as `cwd`, in the spelling of documents. What became of undos
-    that were interrupted is said on standard error, whatever the verb.
+    that were interrupted is printed on standard error, whatever the verb.
 
     Args:
-        verb: The engine's name of the verb.
-        params: JSON values only; paths in the spelling of documents.
+        verb: The verb.
+        request: Its request; paths in the spelling of documents.
         root_hint: A directory in the worktree that is meant, if not the current one.
-
-    Returns:
-        The engine's document.
 
     Raises:
         ShadowError: what the engine raised, wherever it ran, with its exit code.
     """
     here = current_directory()
     layout = find_layout(root_hint or here)
-    full = {**params, "cwd": spelled(here)}
-    document = answer(layout, verb, full)
+    document = answer(layout, verb.name, {**encode(request), "cwd": spelled(here)})
     raise_if_error(document)
-    for note in texts(document, "recovered"):
+    for note in decode(_Recovered, document).recovered:
         click.echo(f"note: {printable(note)}", err=True)
-    return document
+    return Reply(verb.answer, document)
 
 
-def raise_if_error(document: Mapping[str, object]) -> None:
+class _Recovered(NamedTuple):
+    """What the document of any verb may have: how interrupted undos ended."""
+
+    recovered: tuple[str, ...]
+
+
+def raise_if_error(document: Params) -> None:
     """Raise the error that a document carries, if it carries one.
 
     Raises:

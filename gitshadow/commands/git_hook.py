@@ -1,10 +1,9 @@
 """`git agent-undo git-hook`: the door for Git's own hooks, with the help that the program lacks."""
 
-from collections.abc import Mapping
-
 import click
 
 from gitshadow.ipc import githook
+from gitshadow.messages.codec import Params
 from gitshadow.store.layout import Layout
 
 
@@ -34,7 +33,7 @@ def command(
     return githook.main([*flags, *words], _in_process)
 
 
-def _in_process(layout: Layout, params: Mapping[str, object]) -> None:
+def _in_process(layout: Layout, params: Params) -> None:
     from gitshadow.service import in_process
 
     in_process.git_hook(layout, params)

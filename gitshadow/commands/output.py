@@ -4,13 +4,13 @@ Invariant: with `--json` nothing but JSON reaches standard output.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import click
 
 from gitshadow.commands.client import Reply
 from gitshadow.commands.terminal import screen
-from gitshadow.messages.codec import A
+from gitshadow.messages.codec import A, JsonObject, decode
 from gitshadow.render import json, output
 from gitshadow.render.document import Document, rows
 from gitshadow.render.style import View
@@ -83,9 +83,15 @@ def print_list(
         empty: What to print on standard error if there is no row.
     """
     if as_json:
-        json.show_lines(rows(reply.document, "rows"))
+        json.show_lines(decode(_Rows, reply.document).rows)
         return
     _print_lines(rows_of(reply.answer), text_of, empty)
+
+
+class _Rows(NamedTuple):
+    """The rows of a document as they came, with fields that this program may not know."""
+
+    rows: tuple[JsonObject, ...]
 
 
 def _print_lines(

@@ -14,10 +14,9 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gitshadow.api import Document
 from gitshadow.api import run as run_verb
 from gitshadow.capture.fs_events import Hints, WatchPort
 from gitshadow.capture.watcher import Watcher
@@ -34,6 +33,7 @@ from gitshadow.ipc import client, wire
 from gitshadow.maintenance import startup_repair
 from gitshadow.maintenance.startup_repair import finish_undo, mend
 from gitshadow.maintenance.upkeep import Upkeep
+from gitshadow.messages.codec import JsonObject, Params
 from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.reporting.prompt_line import Prompting
 from gitshadow.service import hook_intake, settings
@@ -165,7 +165,7 @@ class Service:
             self._upkeep.tick()
             self._mirroring.tick()
 
-    def run(self, verb: str, params: Mapping[str, object]) -> Document:
+    def run(self, verb: str, params: Params) -> JsonObject:
         """Run one verb; errors as the verb's."""
         self._follow_settings()
         # On a full disk an interrupted undo cannot be finished; other verbs may work all the same.
@@ -295,7 +295,7 @@ class Server:
         self._alive_at = time.monotonic()
         self._relook_at: float | None = None
         self._relook_s = _RELOOK_S
-        self._owed: Mapping[str, object] | None = None
+        self._owed: Params | None = None
 
     def serve(self) -> int:
         """Serve until something ends it; clients wait until the first walk is done."""
@@ -406,7 +406,7 @@ class Server:
         """Log an error and journal a gap, at most once a minute for the same error."""
         if not self._troubles.note(error):
             return
-        why = {"why": f"the daemon failed: {error}"}
+        why: Params = {"why": f"the daemon failed: {error}"}
         try:
             self._service.run("journal_gap", why)
         # A full disk takes no gap row either: the next tick that can write it does.
@@ -469,12 +469,12 @@ class Server:
             raise ShadowError("cannot read the request") from error
         if not isinstance(params, dict):
             raise ShadowError("cannot read the request")
-        return wire.OK, json.dumps(dict(self._service.run(verb, params))).encode()
+        return wire.OK, json.dumps(self._service.run(verb, params)).encode()
 
 
 def _error_body(error: ShadowError) -> bytes:
     cause = error.__cause__
-    document: dict[str, object] = {
+    document: JsonObject = {
         "error": error.message,
         "hint": error.hint,
         "exit": int(error.exit_code),

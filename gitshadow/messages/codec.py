@@ -34,6 +34,8 @@ from gitshadow.errors import UsageError
 
 JsonObject: TypeAlias = dict[str, object]
 """A JSON object as `json.loads` gives it."""
+Params: TypeAlias = Mapping[str, object]
+"""The fields of a request or an answer, to be read only."""
 
 M = TypeVar("M", bound=NamedTuple)
 Q = TypeVar("Q", bound=NamedTuple)
@@ -107,7 +109,7 @@ def encode(message: NamedTuple) -> JsonObject:
     return document
 
 
-def decode(kind: type[M], document: Mapping[str, object]) -> M:
+def decode(kind: type[M], document: Params) -> M:
     """Return the message in a document that this program, or another version of it, wrote.
 
     A field that is missing, or of another type, gets its default or else the empty value of its
@@ -125,7 +127,7 @@ def decode(kind: type[M], document: Mapping[str, object]) -> M:
     return kind._make(values)
 
 
-def parse(kind: type[M], document: Mapping[str, object]) -> M:
+def parse(kind: type[M], document: Params) -> M:
     """Return the request in a document; null means that a field is not given.
 
     Raises:

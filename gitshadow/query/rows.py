@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
+from gitshadow.messages.lists import LogAnswer, TurnsAnswer
 from gitshadow.messages.rows import (
     AboutRow,
     BurstRow,
@@ -14,6 +16,7 @@ from gitshadow.messages.rows import (
     TurnRow,
     VersionRow,
 )
+from gitshadow.messages.show import ShowAnswer
 from gitshadow.messages.status import ClosingRow
 from gitshadow.model import (
     Actor,
@@ -35,8 +38,6 @@ from gitshadow.store import refs
 from gitshadow.store.journal.saga_rows import SagaCall, SagaTurn
 from gitshadow.store.refs import display_path
 from gitshadow.undo.about import About
-
-Row = dict[str, object]
 
 
 def rfc3339(time_ns: int | None) -> str | None:
@@ -237,22 +238,19 @@ def op_row(op: Op, undone_by: Op | None) -> OpRow:
     )
 
 
-def marked(document: Mapping[str, object], machine: str) -> dict[str, object]:
-    """Return a document about another machine's history with the machine in it and in each row."""
-    rows = document.get("rows")
-    done = {**document, "machine": machine}
-    if isinstance(rows, list):
-        done["rows"] = [_marked_row(row, machine) for row in rows]
-    return _with_ref(done)
-
-
-def _marked_row(row: object, machine: str) -> object:
-    return _with_ref({**row, "machine": machine}) if isinstance(row, dict) else row
-
-
-def _with_ref(row: dict[str, object]) -> dict[str, object]:
-    ref = row.get("ref")
-    return {**row, "ref": local_ref(ref)} if isinstance(ref, str) else row
+def with_machine(answer: NamedTuple, machine: str) -> NamedTuple:
+    """Return an answer about another machine's history, with the machine in it and its rows."""
+    if isinstance(answer, LogAnswer):
+        events = tuple(row._replace(machine=machine) for row in answer.rows)
+        return LogAnswer(events, machine)
+    if isinstance(answer, TurnsAnswer):
+        turns = tuple(row._replace(machine=machine) for row in answer.rows)
+        return TurnsAnswer(turns, machine)
+    if isinstance(answer, ShowAnswer) and isinstance(answer.thing, SessionRow):
+        ref = answer.thing.ref
+        thing = answer.thing._replace(ref=ref and local_ref(ref))
+        return answer._replace(thing=thing, machine=machine)
+    return answer._replace(machine=machine)
 
 
 def local_ref(ref: str) -> str:

@@ -4,18 +4,16 @@ Invariant: the engine (and pygit2, sqlite3 with it) is imported only when no dae
 """
 
 import time
-from collections.abc import Mapping
 
 from gitshadow.errors import LockedError, UnreachableError
+from gitshadow.messages.codec import JsonObject, Params
 from gitshadow.store.layout import Layout
 
 _LOCK_S = 20.0
 _LOCK_TURN_S = 0.25
 
 
-def answer(
-    layout: Layout, verb: str, params: Mapping[str, object]
-) -> dict[str, object]:
+def answer(layout: Layout, verb: str, params: Params) -> JsonObject:
     """Ask the daemon, else do it here; who has the lock may be a daemon about to answer.
 
     Returns:

@@ -6,12 +6,11 @@ Invariant: the same verbs and documents as in the daemon, under the same lock.
 import os
 from collections.abc import Callable
 
-from gitshadow.api import Document, Params
 from gitshadow.api import run as run_verb
 from gitshadow.api.init import describe
 from gitshadow.maintenance import setup
 from gitshadow.maintenance.startup_repair import mend
-from gitshadow.messages.codec import encode, parse
+from gitshadow.messages.codec import JsonObject, Params, encode, parse
 from gitshadow.messages.sharing import BringBackAnswer, BringBackRequest
 from gitshadow.messages.status import InitRequest
 from gitshadow.messages.storage import DuAnswer, PackAnswer, ReindexAnswer
@@ -30,7 +29,7 @@ JOURNAL_S = 5.0
 
 def run(
     layout: Layout, verb: str, params: Params, *, lock_timeout_s: float = LOCK_S
-) -> Document:
+) -> JsonObject:
     """Run one verb in this process.
 
     Raises:
@@ -139,7 +138,7 @@ def _open(layout: Layout, timeout_s: float) -> RecorderContext:
     return context
 
 
-def _on_refs(layout: Layout, verb: str, params: Params) -> Document:
+def _on_refs(layout: Layout, verb: str, params: Params) -> JsonObject:
     """Run a verb on the history in the refs; nothing is recorded."""
     from gitshadow.maintenance.reindex import context_from_refs
 
@@ -147,7 +146,7 @@ def _on_refs(layout: Layout, verb: str, params: Params) -> Document:
         return run_verb(context, verb, {**params, "borrowed": True})
 
 
-def _reindex(layout: Layout) -> Document:
+def _reindex(layout: Layout) -> JsonObject:
     """Rebuild the journal, then record what differs on the disk."""
     from gitshadow.maintenance.reindex import refuse_unrecorded, reindex
 
@@ -172,7 +171,7 @@ def _reindex(layout: Layout) -> Document:
     return encode(answer)
 
 
-def _bring_back(layout: Layout, params: Params) -> Document:
+def _bring_back(layout: Layout, params: Params) -> JsonObject:
     """Restore the history from a mirror, then record what differs on the disk."""
     from gitshadow.maintenance.reindex import bring_back
 
@@ -189,7 +188,7 @@ def _bring_back(layout: Layout, params: Params) -> Document:
     return encode(answer)
 
 
-def _init(layout: Layout, params: Params) -> Document:
+def _init(layout: Layout, params: Params) -> JsonObject:
     force = parse(InitRequest, params).force
     done = setup.initialise(layout, os.environ, force=force)
     return encode(describe(layout, done))

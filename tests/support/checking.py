@@ -3,8 +3,9 @@
 import os
 from dataclasses import replace
 
-from gitshadow.api import Document, run
+from gitshadow.api import run
 from gitshadow.attribution.process import process_start
+from gitshadow.messages.codec import JsonObject as Document
 from gitshadow.store.journal import sessions
 from tests.support.studio import Studio
 

@@ -17,6 +17,8 @@ from gitshadow.commands import client
 from gitshadow.errors import ShadowError
 from gitshadow.ipc import client as ipc_client
 from gitshadow.ipc import launch
+from gitshadow.messages.record import FLUSH, FlushRequest
+from gitshadow.messages.status import INIT, InitRequest
 from gitshadow.store.layout import Layout
 from tests.support import audit, fork_server
 from tests.support.repo import PathLike, Repo
@@ -191,7 +193,7 @@ class Shadow:
     def init(self) -> None:
         """Do `init`, which starts the daemon where the test is about it."""
         with self._in_its_environment() as layout:
-            client.ask("init", {"force": False}, root_hint=layout.root)
+            client.send(INIT, InitRequest(), root_hint=layout.root)
             if self.daemon:
                 if not self.executes and fork_server.can_fork(os.environ):
                     _fork_daemon(layout)
@@ -200,7 +202,7 @@ class Shadow:
     def settle(self) -> None:
         """Do `flush`."""
         with self._in_its_environment() as layout:
-            client.ask("flush", {}, root_hint=layout.root)
+            client.send(FLUSH, FlushRequest(), root_hint=layout.root)
 
     def _stop(self) -> None:
         """Do `stop`; what goes on in spite of it is found afterwards."""
