@@ -9,7 +9,8 @@ import pytest
 from gitshadow import cli
 from gitshadow.commands import client
 from gitshadow.errors import JournalError, LockedError, StoreError, UsageError
-from gitshadow.render.document import Document
+from gitshadow.messages.codec import JsonObject, Params
+from gitshadow.store.layout import Layout
 from tests.support.repo import Repo
 
 
@@ -18,11 +19,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, object]]:
     """Have the engine answer that nothing was found; return what it is asked."""
     seen: list[Mapping[str, object]] = []
 
-    def ask(name: str, params: Mapping[str, object], **_: object) -> Document:
+    def ask(_: Layout, name: str, params: Params) -> JsonObject:
         seen.append(params)
         return {"status": "passed", "findings": [], "change": {}}
 
-    monkeypatch.setattr(client, "ask", ask)
+    monkeypatch.setattr(client, "answer", ask)
     return seen
 
 
@@ -40,10 +41,10 @@ def test_gate_never_fails_because_of_us(
     capsys: pytest.CaptureFixture[str],
     error: Exception,
 ) -> None:
-    def fail(name: str, params: Mapping[str, object], **_: object) -> Document:
+    def fail(_: Layout, name: str, params: Params) -> JsonObject:
         raise error
 
-    monkeypatch.setattr(client, "ask", fail)
+    monkeypatch.setattr(client, "answer", fail)
     assert cli.main(["check"]) == 0
     out, err = capsys.readouterr()
     assert out == ""
@@ -55,10 +56,10 @@ def test_gate_never_fails_because_of_us(
 def test_skipped_check_is_a_document_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(name: str, params: Mapping[str, object], **_: object) -> Document:
+    def fail(_: Layout, name: str, params: Params) -> JsonObject:
         raise LockedError("busy")
 
-    monkeypatch.setattr(client, "ask", fail)
+    monkeypatch.setattr(client, "answer", fail)
     assert cli.main(["check", "--json"]) == 0
     assert '"status": "skipped"' in capsys.readouterr().out
 
@@ -66,10 +67,10 @@ def test_skipped_check_is_a_document_too(
 def test_what_the_user_typed_wrong_is_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(name: str, params: Mapping[str, object], **_: object) -> Document:
+    def fail(_: Layout, name: str, params: Params) -> JsonObject:
         raise UsageError("cannot find commit x")
 
-    monkeypatch.setattr(client, "ask", fail)
+    monkeypatch.setattr(client, "answer", fail)
     assert cli.main(["check", "x"]) == 2
     assert "cannot find commit x" in capsys.readouterr().err
 
@@ -77,10 +78,10 @@ def test_what_the_user_typed_wrong_is_an_error(
 def test_refused_change_exits_5(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(name: str, params: Mapping[str, object], **_: object) -> Document:
+    def refuse(_: Layout, name: str, params: Params) -> JsonObject:
         return {"status": "refused", "findings": [], "change": {}}
 
-    monkeypatch.setattr(client, "ask", refuse)
+    monkeypatch.setattr(client, "answer", refuse)
     assert cli.main(["check"]) == 5
 
 
