@@ -38,7 +38,7 @@ _MODULES: Mapping[str, str] = {
     "cat": "states",
     "blame": "blame",
     "stats": "stats",
-    "check": "check",
+    "check": "review",
     "review": "review",
     "reviews": "review",
     "unreview": "review",

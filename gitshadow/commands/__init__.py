@@ -24,8 +24,12 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "watch": Verb(
             "daemon", "Record in the foreground until interrupted.", "watch_command"
         ),
-        "status": Verb("status", "Show whether you are protected right now."),
-        "prompt": Verb("prompt", "Print one short line for a shell prompt."),
+        "status": Verb(
+            "status", "Show whether you are protected right now.", "status_command"
+        ),
+        "prompt": Verb(
+            "status", "Print one short line for a shell prompt.", "prompt_command"
+        ),
         "doctor": Verb("doctor", "Diagnose problems and suggest fixes."),
         "completion": Verb(
             "completion", "Print a shell completion script.", "completion_command"
@@ -39,9 +43,9 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         ),
         "redo": Verb("undo", "Redo: reverse the last undo.", "redo_command"),
         "restore": Verb("restore", "Restore files to an earlier state."),
-        "pin": Verb("pins", "Save the current state under a name.", "pin_command"),
-        "pins": Verb("pins", "List the pins.", "pins_command"),
-        "unpin": Verb("pins", "Delete a pin; files are not changed.", "unpin_command"),
+        "pin": Verb("lists", "Save the current state under a name.", "pin_command"),
+        "pins": Verb("lists", "List the pins.", "pins_command"),
+        "unpin": Verb("lists", "Delete a pin; files are not changed.", "unpin_command"),
         "ops": Verb("lists", "List undos, redos and restores.", "ops_command"),
     },
     "inspect": {
@@ -56,10 +60,10 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
             "diff", "Compare recorded states, or one with the disk.", "diff_command"
         ),
         "cat": Verb("diff", "Print an earlier version of a file.", "cat_command"),
-        "blame": Verb("blame", "Show who wrote each line of a file."),
-        "stats": Verb("stats", "Count lines by author."),
+        "blame": Verb("blame", "Show who wrote each line of a file.", "blame_command"),
+        "stats": Verb("blame", "Count lines by author.", "stats_command"),
         "check": Verb("check", "Check a commit against policies.", "check_command"),
-        "review": Verb("review", "Mark agent lines as reviewed."),
+        "review": Verb("check", "Mark agent lines as reviewed.", "review_command"),
         "report": Verb("report", "Write an HTML report of a session."),
         "expose": Verb(
             "sharing", "Make a session visible to Git tools.", "expose_command"
@@ -107,7 +111,9 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "du": Verb("storage", "Show how much disk the history uses.", "du_command"),
         "pack": Verb("storage", "Pack the history, to save disk.", "pack_command"),
         "prune": Verb("storage", "Delete old sessions.", "prune_command"),
-        "purge": Verb("purge", "Erase content from the recorded history."),
+        "purge": Verb(
+            "storage", "Erase content from the recorded history.", "purge_command"
+        ),
         "push": Verb("sharing", "Send sessions to a remote.", "push_command"),
         "fetch": Verb(
             "sharing", "Fetch sessions of others from a remote.", "fetch_command"

@@ -1,4 +1,4 @@
-"""`git agent-undo blame`: who wrote each line."""
+"""blame, stats: who wrote each line, and how many lines are whose."""
 
 import time
 from collections.abc import Mapping
@@ -13,12 +13,15 @@ from gitshadow.commands.options import (
     separated,
     spelled_paths,
 )
+from gitshadow.commands.output import print_answer
 from gitshadow.commands.terminal import screen
 from gitshadow.commands.times import state_named
 from gitshadow.errors import UsageError
 from gitshadow.messages.blame import BLAME, BlameAnswer, BlameRequest
 from gitshadow.messages.codec import parse
+from gitshadow.messages.stats import STATS, StatsRequest
 from gitshadow.render import blame, json, output
+from gitshadow.render.stats import stats_lines
 
 
 @click.command("blame", cls=SeparatingCommand)
@@ -42,7 +45,7 @@ from gitshadow.render import blame, json, output
 @json_option
 @click.argument("words", nargs=-1, metavar="FILE")
 @click.pass_context
-def command(
+def blame_command(
     ctx: click.Context,
     /,
     at: str | None,
@@ -81,3 +84,25 @@ def _show(reply: Reply[BlameAnswer], options: Mapping[str, object]) -> None:
     prompts, why = options["prompt"] is True, options["why"] is True
     lines = blame.blame_lines(answer, shown.view, prompts=prompts, reasons=why)
     output.show(lines, pager=shown.pager)
+
+
+@click.command("stats", cls=SeparatingCommand)
+@click.option("--commit", metavar="REV", help="All lines in a commit.")
+@colour_option
+@json_option
+@click.argument("words", nargs=-1, metavar="[REV|A..B] [PATH]...")
+@click.pass_context
+def stats_command(
+    ctx: click.Context,
+    /,
+    commit: str | None,
+    as_json: bool,
+    words: tuple[str, ...],
+) -> None:
+    """Count lines by author: class, agent, model and session.
+
+    Without REV, the lines of the working tree; with REV, the lines that the commit added;
+    with A..B, the lines in B that are not in A. With PATH, only lines below it.
+    """
+    request = StatsRequest(tuple(spelled_paths(words)), tuple(separated(ctx)), commit)
+    print_answer(send(STATS, request), stats_lines, as_json=as_json, paged=True)

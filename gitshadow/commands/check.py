@@ -1,4 +1,4 @@
-"""check: judge a change by the policies of the repository."""
+"""check, review: check a change against policies, and mark lines as reviewed."""
 
 import os
 import shlex
@@ -9,14 +9,26 @@ import click
 
 from gitshadow.commands import error_handler
 from gitshadow.commands.client import Reply, find_layout, send
-from gitshadow.commands.options import colour_option, json_option
+from gitshadow.commands.options import colour_option, json_option, spelled_paths
+from gitshadow.commands.output import print_answer, print_list
 from gitshadow.commands.terminal import screen
 from gitshadow.config import ENV_PREFIX, GIT_PREFIX, KEYS
 from gitshadow.errors import ExitCode, JournalError, ShadowError, UsageError
 from gitshadow.ipc.handover import FLAG
-from gitshadow.messages.check import CHECK, CheckAnswer, CheckRequest
+from gitshadow.messages.check import (
+    CHECK,
+    REVIEW,
+    REVIEWS,
+    UNREVIEW,
+    CheckAnswer,
+    CheckRequest,
+    ReviewRequest,
+    ReviewsRequest,
+    UnreviewRequest,
+)
 from gitshadow.render import check as shown
 from gitshadow.render import json, output
+from gitshadow.render.check import review_lines, reviews_lines, unreview_lines
 from gitshadow.render.style import printable
 
 _PARAMETERS, _COUNT = "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"
@@ -157,3 +169,65 @@ def _refuse_other_versions() -> None:
 
         if not db.is_of_this_version(layout.journal):
             raise JournalError("the journal is from another version of gitshadow")
+
+
+_EMPTY = "nothing is marked as reviewed; to mark lines: git agent-undo review PATH"
+
+
+@click.command("review")
+@click.option("--staged", is_flag=True, help="Staged changes (the default).")
+@click.option("--range", "range_", metavar="A..B", help="The changes from A to B.")
+@click.option("--commit", "rev", metavar="REV", help="The changes of a commit.")
+@click.option("--list", "listed", is_flag=True, help="List the review marks.")
+@click.option("--undo", metavar="ID", help="Remove a review mark.")
+@json_option
+@click.argument("targets", nargs=-1, metavar="[SESSION|PATH]...")
+def review_command(
+    targets: tuple[str, ...],
+    as_json: bool,
+    staged: bool,
+    listed: bool,
+    undo: str | None,
+    **change: str | None,
+) -> None:
+    """Mark lines by agents as reviewed.
+
+    For a SESSION or PATH these are the lines on disk, else those that the change adds. The
+    mark records you, the time and exactly these lines; later changes need a new one.
+    """
+    named = [value for value in (undo, *change.values()) if value is not None]
+    if len(named) + staged + listed + bool(targets) > 1:
+        raise UsageError(
+            "cannot do several of these at once",
+            hint="use a SESSION, or PATHs, or one of the options alone",
+        )
+    if listed:
+        print_list(
+            send(REVIEWS, ReviewsRequest()),
+            lambda answer: answer.rows,
+            reviews_lines,
+            as_json=as_json,
+            empty=_EMPTY,
+        )
+    elif undo is not None:
+        reply = send(UNREVIEW, UnreviewRequest(undo))
+        print_answer(reply, unreview_lines, as_json=as_json)
+    else:
+        caller = surroundings()
+        request = ReviewRequest(
+            targets=tuple(spelled_paths(targets)),
+            range=change["range_"],
+            rev=change["rev"],
+            index_=caller.index_,
+            pid=caller.pid,
+            agent=_agent(),
+        )
+        print_answer(send(REVIEW, request), review_lines, as_json=as_json)
+
+
+def _agent() -> str | None:
+    """Return the agent in whose environment this runs, if any."""
+    from gitshadow.attribution import markers
+
+    found = markers.detect(os.environ)
+    return None if found is None else found.agent

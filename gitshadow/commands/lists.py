@@ -1,4 +1,4 @@
-"""log, sessions, turns, ops, show: what was recorded."""
+"""log, sessions, turns, ops, show, pins: what was recorded, and its named states."""
 
 import time
 from collections.abc import Sequence
@@ -20,6 +20,14 @@ from gitshadow.messages.lists import (
     SessionsRequest,
     TurnsRequest,
 )
+from gitshadow.messages.pins import (
+    PIN,
+    PINS,
+    UNPIN,
+    PinRequest,
+    PinsRequest,
+    UnpinRequest,
+)
 from gitshadow.messages.rows import EventRow
 from gitshadow.messages.show import SHOW, ShowRequest
 from gitshadow.model import EventKind
@@ -27,9 +35,12 @@ from gitshadow.render.text import (
     log_groups,
     log_lines,
     op_lines,
+    pin_lines,
+    pinned_lines,
     session_lines,
     show_lines,
     turn_lines,
+    unpinned_lines,
 )
 from gitshadow.words import did_you_mean
 
@@ -188,3 +199,36 @@ def show_command(
     """
     request = ShowRequest(id, tuple(spelled_paths(paths)), patch=not no_patch)
     print_answer(send(SHOW, request), show_lines, as_json=as_json, paged=True)
+
+
+@click.command("pin")
+@json_option
+@click.argument("name")
+def pin_command(name: str, as_json: bool) -> None:
+    """Save the current state under NAME; `restore --pin NAME` restores it."""
+    print_answer(send(PIN, PinRequest(name)), pinned_lines, as_json=as_json)
+
+
+_EMPTY = "no pins; to save the current state: git agent-undo pin NAME"
+
+
+@click.command("pins")
+@colour_option
+@json_option
+def pins_command(as_json: bool) -> None:
+    """List the pins."""
+    print_list(
+        send(PINS, PinsRequest()),
+        lambda answer: answer.rows,
+        pin_lines,
+        as_json=as_json,
+        empty=_EMPTY,
+    )
+
+
+@click.command("unpin")
+@json_option
+@click.argument("name")
+def unpin_command(name: str, as_json: bool) -> None:
+    """Delete a pin; files are not changed."""
+    print_answer(send(UNPIN, UnpinRequest(name)), unpinned_lines, as_json=as_json)

@@ -1,4 +1,4 @@
-"""`git agent-undo status`: is this protected right now, by what, and what is not covered."""
+"""status, prompt: whether this is protected right now, and what `oops` would undo."""
 
 import os
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from gitshadow.errors import ExitCode, NotInitialisedError, StoreError
 from gitshadow.hookfiles import detect, presence
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.detect import InstallEnvironment
+from gitshadow.ipc import prompt
 from gitshadow.messages.codec import JsonObject, encode
 from gitshadow.messages.status import (
     STATUS,
@@ -33,7 +34,7 @@ from gitshadow.render.status import status_lines
 )
 @colour_option
 @json_option
-def command(whole: bool, as_json: bool) -> int:
+def status_command(whole: bool, as_json: bool) -> int:
     """Show whether you are protected right now, and what is not recorded.
 
     The first line answers, the last one shows what to type next. Exits 1 if nothing is
@@ -97,3 +98,18 @@ def _hooks(around: InstallEnvironment) -> list[HookRow]:
             )
         )
     return rows
+
+
+@click.command("prompt")
+@click.option("--ascii", "plain", is_flag=True, help="Use only ASCII characters.")
+@json_option
+def prompt_command(plain: bool, as_json: bool) -> int:
+    """Print one short line for a shell's prompt, such as `<- claude-code 3`.
+
+    This is what `oops` would undo: the latest changes of an agent, and their number of files.
+    The sign alone means nothing to undo; a trailing `!` that changes are detected late; `off`
+    that no daemon runs; `...` that it is busy. Nothing is printed outside a recorded
+    repository. The command starts no daemon, takes at most 0.4 seconds and always exits 0.
+    """
+    words = [prompt.AS_ASCII] * plain + [prompt.AS_JSON] * as_json
+    return prompt.main(words)

@@ -1,4 +1,7 @@
-"""du, pack, prune, reindex: the disk space and the journal of the history."""
+"""du, pack, prune, purge, reindex: what the history takes, and what is deleted from it."""
+
+import base64
+from typing import IO
 
 import click
 
@@ -8,6 +11,7 @@ from gitshadow.commands.options import (
     ask_yes,
     is_interactive,
     json_option,
+    spelled_paths,
     yes_option,
 )
 from gitshadow.commands.output import print_answer
@@ -15,8 +19,21 @@ from gitshadow.commands.times import parse_length
 from gitshadow.config import parse_size
 from gitshadow.errors import ExitCode, RefusedError, UsageError
 from gitshadow.messages.record import FLUSH, FlushRequest
-from gitshadow.messages.storage import PRUNE, REINDEX, PruneRequest, ReindexRequest
-from gitshadow.render.keep import du_lines, pack_lines, prune_lines, reindex_lines
+from gitshadow.messages.storage import (
+    PRUNE,
+    PURGE,
+    REINDEX,
+    PruneRequest,
+    PurgeRequest,
+    ReindexRequest,
+)
+from gitshadow.render.storage import (
+    du_lines,
+    pack_lines,
+    prune_lines,
+    purge_lines,
+    reindex_lines,
+)
 
 
 @click.command("du")
@@ -130,3 +147,70 @@ def reindex_command(as_json: bool) -> None:
     with standstill():
         reply = send(REINDEX, ReindexRequest())
     print_answer(reply, reindex_lines, as_json=as_json)
+
+
+@click.command("purge")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option(
+    "--content",
+    "files",
+    metavar="FILE",
+    type=click.File("rb"),
+    multiple=True,
+    help="The content of a file, wherever it occurs; - reads standard input.",
+)
+@click.option(
+    "--text", "texts", metavar="TEXT", multiple=True, help="The same, given as TEXT."
+)
+@click.option(
+    "--fetched", is_flag=True, help="Also delete fetched sessions that contain it."
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Show what would be erased, change nothing."
+)
+@click.option("--check", is_flag=True, help="Only show what is left of purged content.")
+@yes_option
+@json_option
+def purge_command(  # noqa: PLR0913 - one per option
+    paths: tuple[str, ...],
+    *,
+    files: tuple[IO[bytes], ...],
+    texts: tuple[str, ...],
+    fetched: bool,
+    dry_run: bool,
+    check: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Erase files, or every copy of a text, from the whole recorded history.
+
+    For secrets. PATH erases the content of files or directories, in every session and under
+    every name they ever had. --content and --text erase every content that contains a text,
+    and the text itself from prompts, arguments, reports and the rest of the journal. Purged
+    content can no longer be undone; its bytes leave the repository with: git gc --prune=now.
+    Your own commits, index and files are not touched; copies in them are listed.
+    """
+    wanted = [file.read().rstrip(b"\r\n") for file in files]
+    wanted += [text.encode("utf-8", "surrogateescape") for text in texts]
+    if check == bool(paths or wanted):
+        raise UsageError(
+            "purge what? nothing given",
+            hint="name paths, --content FILE, --text TEXT, or --check",
+        )
+    request = PurgeRequest(
+        paths=tuple(spelled_paths(paths)),
+        texts=tuple(base64.b64encode(one).decode("ascii") for one in wanted),
+        fetched=fetched,
+        dry_run=dry_run,
+    )
+    if check or dry_run:
+        print_answer(send(PURGE, request), purge_lines, as_json=as_json)
+        return
+    if not yes:
+        raise RefusedError(
+            "nothing was purged: this rewrites the history",
+            hint="check with --dry-run first, then use --yes",
+        )
+    with standstill():
+        reply = send(PURGE, request)
+    print_answer(reply, purge_lines, as_json=as_json)

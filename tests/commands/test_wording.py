@@ -26,7 +26,7 @@ from gitshadow.messages.storage import (
     PurgeAnswer,
     ReindexAnswer,
 )
-from gitshadow.render import effects, keep, purge, sharing, text
+from gitshadow.render import effects, sharing, storage, text
 from gitshadow.render.status import doctor_lines, init_lines, status_lines
 from gitshadow.render.style import View
 
@@ -143,12 +143,12 @@ def lines_of_one() -> Iterator[str]:
     yield from status_lines(decode(StatusAnswer, many), verdict, view)
     yield from init_lines(decode(InitAnswer, many), view)
     yield from doctor_lines(decode(DoctorAnswer, many), view)
-    yield from keep.pack_lines(decode(PackAnswer, many), view)
-    yield from keep.prune_lines(decode(PruneAnswer, many), view)
-    yield from purge.purge_lines(decode(PurgeAnswer, many), view)
-    yield from keep.reindex_lines(decode(ReindexAnswer, many), view)
+    yield from storage.pack_lines(decode(PackAnswer, many), view)
+    yield from storage.prune_lines(decode(PruneAnswer, many), view)
+    yield from storage.purge_lines(decode(PurgeAnswer, many), view)
+    yield from storage.reindex_lines(decode(ReindexAnswer, many), view)
     yield from sharing.returned_lines(decode(BringBackAnswer, many), view)
-    yield from keep.du_lines(
+    yield from storage.du_lines(
         decode(DuAnswer, {**many, "packs": {"count": 1, "bytes": 1}}), view
     )
     yield from sharing.push_lines(decode(PushAnswer, many), view)

@@ -13,7 +13,7 @@ from gitshadow.messages.storage import (
     PruneAnswer,
     ReindexAnswer,
 )
-from gitshadow.render import keep, sharing, text
+from gitshadow.render import sharing, storage, text
 from gitshadow.render.style import View
 
 Lines = Callable[[Mapping[str, object], View], Iterator[str]]
@@ -44,7 +44,7 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             ["pin good was deleted; no file changed"],
         ),
         (
-            typed(DuAnswer, keep.du_lines),
+            typed(DuAnswer, storage.du_lines),
             {
                 "bytes": 2048,
                 "loose": 7,
@@ -63,7 +63,7 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             ],
         ),
         (
-            typed(PackAnswer, keep.pack_lines),
+            typed(PackAnswer, storage.pack_lines),
             {"packed": 3, "merged": 2, "packs": 1, "bytes": 2048},
             [
                 "3 objects packed",
@@ -72,12 +72,12 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             ],
         ),
         (
-            typed(PruneAnswer, keep.prune_lines),
+            typed(PruneAnswer, storage.prune_lines),
             {"dropped": [], "dry_run": True},
             ["nothing to delete"],
         ),
         (
-            typed(PruneAnswer, keep.prune_lines),
+            typed(PruneAnswer, storage.prune_lines),
             {"dropped": [], "dry_run": False, "open": 2, "kept": 1},
             [
                 "nothing to delete; sessions kept: 2 in open agent sessions,"
@@ -85,7 +85,7 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             ],
         ),
         (
-            typed(PruneAnswer, keep.prune_lines),
+            typed(PruneAnswer, storage.prune_lines),
             {"dropped": [], "dry_run": False, "open": 2, "kept": 0, "needed": 3},
             [
                 "nothing to delete; sessions kept: 2 in open agent sessions,"
@@ -93,7 +93,7 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             ],
         ),
         (
-            typed(PruneAnswer, keep.prune_lines),
+            typed(PruneAnswer, storage.prune_lines),
             {"dropped": [ONE], "dry_run": True},
             [
                 "would delete 1 session permanently",
@@ -101,7 +101,7 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             ],
         ),
         (
-            typed(PruneAnswer, keep.prune_lines),
+            typed(PruneAnswer, storage.prune_lines),
             {"dropped": [ONE, ONE], "dry_run": False},
             [
                 "deleted 2 sessions",
@@ -129,7 +129,7 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             ["hidden again: refs/remotes/agent-undo/x"],
         ),
         (
-            typed(ReindexAnswer, keep.reindex_lines),
+            typed(ReindexAnswer, storage.reindex_lines),
             {
                 "events": 3,
                 "sessions": 2,

@@ -6,7 +6,7 @@ import pytest
 
 from gitshadow.messages.codec import decode
 from gitshadow.messages.storage import PurgeAnswer
-from gitshadow.render.purge import purge_lines
+from gitshadow.render.storage import purge_lines
 from gitshadow.render.style import View
 
 MINE = {"commit": "1" * 40, "path": "k", "refs": ["refs/heads/main", "refs/tags/v1"]}
