@@ -70,6 +70,7 @@ _MODULES: Mapping[str, str] = {
 }
 
 
+# Verbs that only look, and the field with what they look at: it may be another machine's.
 _NAMED_BY: Mapping[str, str] = {
     "log": "session",
     "turns": "session",
@@ -77,7 +78,7 @@ _NAMED_BY: Mapping[str, str] = {
     "report": "session",
     "show": "id",
 }
-"""Verbs that only look, and the field with what they look at: it may be another machine's."""
+# Verbs that read the content of files on the disk, or begin to write.
 _ON_THE_PRESENT = frozenset(
     {
         "blame",
@@ -94,9 +95,8 @@ _ON_THE_PRESENT = frozenset(
         "undo",
     }
 )
-"""What needs the content of what stands on the disk, or begins to write."""
+# No person reads their answers, so a note in one of them would be lost.
 _UNATTENDED = frozenset({"exec_begin", "exec_end", "git_hook", "journal_gap"})
-"""What no person reads the answer of."""
 
 
 def run(context: RecorderContext, verb: str, params: Params) -> JsonObject:
@@ -137,10 +137,12 @@ def _run_where(
         try:
             return function(context, request)
         except UnknownIdError as error:
+            # Another machine may know the id: that explains more than "cannot find".
             from gitshadow.query.resolve import explained
 
             raise explained(context, error) from None
-    from gitshadow.query.resolve import routed  # 3 ms, for who has fetched
+    # This import takes 3 ms; only who has fetched pays for it.
+    from gitshadow.query.resolve import routed
 
     machine, id = routed(context, typed)
     if machine is None:

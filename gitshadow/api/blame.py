@@ -77,7 +77,7 @@ def _wish(context: RecorderContext, request: BlameRequest) -> BlameQuery:
 
 
 def _foreign(one: Removal) -> bool:
-    """Tell a recorded line that somebody else took away."""
+    """Return whether somebody else removed a recorded line."""
     theirs, ours = one.origin.owner.event, one.event.attribution
     if theirs is None or one.origin.owner.source is not OriginSource.EVENT:
         return False
@@ -99,7 +99,9 @@ class _Owners:
         self.rows: list[OwnerRow] = []
 
     def index(self, origin: Origin) -> int:
-        """Return the number of the row of a line's owner; made where it is new."""
+        """Return the number of the row of a line's owner; make the row if it is new."""
+        # Owners are shared by many lines. By identity: to compare their contents per line would
+        # cost more than the rest of the answer.
         credit = self._crediting.of(origin)
         key = id(origin.owner), id(credit)
         if key not in self._at:

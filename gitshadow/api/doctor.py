@@ -1,7 +1,4 @@
-"""doctor: what is wrong with the recording of this worktree, and what of it could be mended.
-
-Invariant: what keeps one thing from being mended is a finding; all else is looked at still.
-"""
+"""doctor: what is wrong with the recording of this worktree, and what could be repaired."""
 
 import os
 from collections.abc import Callable
@@ -37,7 +34,8 @@ def doctor(context: RecorderContext, request: DoctorRequest) -> DoctorAnswer:
 
 
 def _tried(work: Callable[[], object], name: str, stuck: list[Check]) -> None:
-    """Do one thing; what keeps it from being done is a finding."""
+    """Do one thing; make a failure a finding."""
+    # One failure must not hide the other findings, so it does not end the examination.
     try:
         work()
     except (StoreError, LockedError) as error:
@@ -50,6 +48,7 @@ def _remedy(error: ShadowError) -> str:
 
 def _mend(context: RecorderContext, stuck: list[Check]) -> list[str]:
     ws, done = context.workspace, list[str]()
+    # A lock of a git command that still runs looks like a stale one: give it time to end.
     outwait(ws, _PATIENCE_S)
     for lock in ref_locks(ws):
         if lock.is_stale:
@@ -68,7 +67,8 @@ def _mend(context: RecorderContext, stuck: list[Check]) -> list[str]:
     for ref in sorted(before.keys() & after.keys()):
         if before[ref] != after[ref]:
             done.append(f"{ref} was reset to its last complete commit")
-    with suppress(StoreError, JournalError):  # it is named again by the examination
+    # An undo that cannot be finished is a finding of the examination that follows.
+    with suppress(StoreError, JournalError):
         finish_undo(context)
     with ws.db.write():
         fresh = events.see_gaps(ws.db)

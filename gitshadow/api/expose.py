@@ -46,7 +46,7 @@ def expose(context: RecorderContext, request: ExposeRequest) -> ExposeAnswer:
 
 
 def unexpose(context: RecorderContext, request: UnexposeRequest) -> UnexposeAnswer:
-    """Take back what `expose` wrote for a session, or for all of them."""
+    """Delete what `expose` wrote for a session, or for all of them."""
     repo = context.workspace.repo
     typed = request.session
     if typed is None and not request.all:

@@ -19,14 +19,14 @@ _REFS = "reference-transaction"
 
 
 def git_hook(context: RecorderContext, request: GitHookRequest) -> NothingAnswer:
-    """Take the call of a git hook, everything written before it recorded first.
+    """Record everything written before a call of a git hook; open or close a window.
 
-    A window opens where other hooks run after ours. Where we stand around them it is theirs
-    (`chained`), where a manager calls us the manager's (`managed`), where Git runs them the
-    commit's (`beside`), but for the time in which a person writes the message. A reference
-    transaction comes in the middle of a git command: nothing waits for that command here.
+    A window is open while other hooks run after ours. If our script calls them (`chained`) it
+    belongs to the script, if a manager calls us (`managed`) to the manager, and if Git runs them
+    (`beside`) to the commit, but not while a person writes the message.
     """
     event, commits = request.event, context.commits
+    # A reference transaction comes in the middle of a git command, which must not wait for a walk.
     if event == _REFS:
         context.observer.settle_soon()
         return NothingAnswer()
@@ -35,7 +35,8 @@ def git_hook(context: RecorderContext, request: GitHookRequest) -> NothingAnswer
     over = commits.gone() or event in _ENDS or (event == _DONE and ours)
     process = _runner(request, event, above)
     if process is not None and request.managed:
-        # A manager has taken changes away before it calls the first of its hooks.
+        # pre-commit stashes unstaged changes before its first hook runs, so the window begins when
+        # its process began.
         commits.begin(
             process, min(context.workspace.clock.now_ns(), started_ns(process))
         )
@@ -51,11 +52,12 @@ def git_hook(context: RecorderContext, request: GitHookRequest) -> NothingAnswer
 def _write_trailers(
     context: RecorderContext, request: GitHookRequest, above: tuple[ProcessId, ...]
 ) -> None:
-    """Have the message of a commit that a person makes name whose lines it commits."""
+    """Add trailers that name the authors of the lines to the message of a person's commit."""
     message = request.message
     if message is None:
         return
-    from gitshadow.interchange import commit_trailers  # it takes blame along
+    # Imported only here, because it imports all of blame and every git command runs this hook.
+    from gitshadow.interchange import commit_trailers
 
     asked = commit_trailers.MessageContext(
         message, request.source or "", request.index_
@@ -67,13 +69,14 @@ def _write_trailers(
 
 
 def _git_verb(above: tuple[ProcessId, ...]) -> bytes | None:
-    """Return what the nearest git above was called for, None where that is not to be seen."""
+    """Return the verb of the nearest git process above, None if there is none or it is hidden."""
     for process in above:
         words = command_line(process.pid)
         if not words or os.path.basename(words[0]) != b"git":
             continue
         rest = iter(words[1:])
         for word in rest:
+            # Only these of Git's own options take their value as a word of its own.
             if word in (b"-c", b"-C"):
                 next(rest, None)
             elif not word.startswith(b"-"):

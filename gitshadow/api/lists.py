@@ -38,6 +38,7 @@ from gitshadow.undo.effective import standing
 from gitshadow.undo.sdk_turns import recorded_turn
 from gitshadow.undo.targets import events_of, unit_of_ids
 
+# The root of a chain is no change: one per session would only be noise.
 _QUIET = (EventKind.BASELINE,)
 _PROMPT_SHOWN = 200
 

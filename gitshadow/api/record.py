@@ -46,6 +46,7 @@ def flush(context: RecorderContext, request: FlushRequest) -> FlushAnswer:
         StoreError: some of it could not be stored; the next barrier tries again.
     """
     context.observer.settle()
+    # Scripts call flush to be sure: a file that could not be stored must not look recorded.
     for path, error in context.pipeline.missed.items():
         shown = display_path(path)
         raise StoreError(f"could not record {shown}: {error}", hint=error.hint)
@@ -69,7 +70,8 @@ def record(context: RecorderContext, request: RecordRequest) -> RecordAnswer:
         call = _open_call(context, session, tool, context.pipeline.settled_ns)
         try:
             context.observer.store(paths)
-        finally:  # an open window would claim what others write there later
+        finally:
+            # An open window would claim what others write there later.
             _close_call(context, session.id, call.id, "ok")
         already = tuple(_recorded_before(context, paths, before, session.id))
     return RecordAnswer(events.last_seq(ws.db) - before, already)
@@ -78,10 +80,9 @@ def record(context: RecorderContext, request: RecordRequest) -> RecordAnswer:
 def _recorded_before(
     context: RecorderContext, paths: Sequence[RepoPath], before: int, session: str
 ) -> Iterator[AlreadyRow]:
-    """Yield the rows of paths that were recorded already, as somebody else's.
-
-    Who wrote them was decided then; a row is never changed.
-    """
+    """Yield the rows of paths that were recorded already, as somebody else's."""
+    # They are only listed: who wrote them was decided when they were recorded, and a claim made
+    # afterwards must not change it.
     ws = context.workspace
     for path in paths:
         chosen = EventFilter(limit=1, paths=(path,), worktree=ws.layout.worktree)
@@ -184,7 +185,8 @@ def exec_begin(context: RecorderContext, request: ExecBeginRequest) -> ExecBegin
 def _session_around(
     context: RecorderContext, pid: int | None, named: str | None
 ) -> str | None:
-    """Return the live session in which a process runs; `named` where the tree does not tell."""
+    """Return the live session in which a process runs, else the session `named`."""
+    # The process tree first: a variable is inherited by shells that outlive their session.
     db = context.workspace.db
     live = [one for one in sessions.live(db) if one.actor is Actor.AGENT]
     found = ProcessScan().session_of(pid, live) if pid is not None and live else None
@@ -194,10 +196,7 @@ def _session_around(
 
 
 def exec_end(context: RecorderContext, request: ExecEndRequest) -> ExecEndAnswer:
-    """End the session of a command, its last writes recorded.
-
-    What the command has left running keeps the session open, as its process: it ends with that.
-    """
+    """Record the last writes of a command and end its session."""
     ws = context.workspace
     name = request.session
     now_ns = ws.clock.now_ns()
@@ -206,6 +205,8 @@ def exec_end(context: RecorderContext, request: ExecEndRequest) -> ExecEndAnswer
     session = sessions.get(ws.db, name)
     if session is None:
         return ExecEndAnswer(name)
+    # A process in the background still writes for this session: the session then ends with that
+    # process, the wrapper's own pid being gone.
     left = _left_running(session)
     with ws.db.write():
         if left is None:
@@ -232,7 +233,7 @@ def journal_gap(context: RecorderContext, request: GapRequest) -> NothingAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tool:
-    """Hold what a window is opened for."""
+    """The tool for whose writes a window is opened."""
 
     name: str
     kind: ToolClass

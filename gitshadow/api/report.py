@@ -1,8 +1,4 @@
-"""report: one session as a document of facts, for a page and for other programs.
-
-Invariant: every list is bounded; what was left out is counted in `left_out`, never dropped
-silently.
-"""
+"""report: one session as a document of facts, for a page and for other programs."""
 
 import json
 import os
@@ -115,7 +111,8 @@ def _newest(context: RecorderContext) -> Session:
 
 
 def _repository(context: RecorderContext, story: Story) -> RepositoryRow:
-    """Name the repository; no path outside of it is told, because a page is passed on."""
+    """Return the repository's name and branch."""
+    # No path outside the repository: people pass the page on, and a home directory names them.
     ws = context.workspace
     ref, head = ws.repo.head()
     name = os.path.basename(ws.layout.root)
@@ -202,6 +199,7 @@ def _op_row(op: Op, undone_by: Op | None, steps: tuple[int, ...]) -> ReportedOp:
 def _steps(context: RecorderContext, story: Story, op: Op) -> tuple[int, ...]:
     """Return the places of the steps that an op took back, or brought back."""
     db = context.workspace.db
+    # A redo names the op that it reversed: its steps are those of that op.
     above = [found for name in op.undoes if (found := ops.get(db, name))]
     if above:
         places = {step for one in above for step in _steps(context, story, one)}
@@ -255,7 +253,7 @@ def _not_covered(
 def _left_out(
     story: Story, patches: Sequence[Patchwork], ops_count: int
 ) -> tuple[LeftOut, ...]:
-    """Return what the limits of this document left out, each with how to see it."""
+    """Return what the limits left out, each with the command that shows it."""
     session = story.session.id
     rows: list[LeftOut] = []
     if story.is_cut:

@@ -56,7 +56,7 @@ def push(context: RecorderContext, request: PushRequest) -> PushAnswer:
 
 
 def came_back(context: RecorderContext, request: CameBackRequest) -> CameBackAnswer:
-    """Note that what came back from a mirror is in place: a daemon may copy there again."""
+    """Record that a restore from a mirror is complete, so that a daemon may copy there again."""
     with context.workspace.db.write():
         meta.settle_return(context.workspace.db)
     return CameBackAnswer()

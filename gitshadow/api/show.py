@@ -37,6 +37,7 @@ def show(context: RecorderContext, request: ShowRequest) -> ShowAnswer:
     """Return what an id names: its own fields, its events, and a patch of them."""
     context.observer.settle()
     ws = context.workspace
+    # Commits first: only they can be named by hexadecimal digits alone.
     commit = recorded_commit(ws, request.id)
     if commit is not None:
         return _show_commit(context, commit)
@@ -45,6 +46,7 @@ def show(context: RecorderContext, request: ShowRequest) -> ShowAnswer:
     paths = typed_paths(ws.layout, request.cwd, request.paths) or None
     rows, limit = [], request.limit or _EVENTS_SHOWN
     if wanted is not None:
+        # One more than is shown, to know whether there are more without counting them.
         chosen = replace(wanted, paths=paths, limit=limit + 1)
         rows = events.rows(ws.db, chosen)
     is_cut, rows = len(rows) > limit, rows[:limit]

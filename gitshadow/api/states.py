@@ -46,6 +46,7 @@ def cat(context: RecorderContext, request: CatRequest) -> CatAnswer:
             hint=f"git agent-undo log -- {shlex.quote(display_path(path))}",
         )
     data = ws.repo.read_blob(found.oid)
+    # A purge leaves a note in place of the content; printed as the file, it would be a lie.
     if is_purged(data):
         raise RefusedError(f"cannot show {display_path(path)}: it was purged")
     return CatAnswer(

@@ -68,10 +68,8 @@ def status(context: RecorderContext, request: StatusRequest) -> StatusAnswer:
 
 
 def _heard(known: Sequence[Session]) -> dict[str, int]:
-    """Return when a hook of each agent last came, the newest first.
-
-    What else opens a session (a process that was seen, a command of ours) is no hook.
-    """
+    """Return when a hook of each agent last came, the newest first."""
+    # A process that was seen, or a command of ours, opens sessions too, but proves no hook.
     heard: dict[str, int] = {}
     for one in known:
         if one.agent is None or one.actor is not Actor.AGENT:
@@ -92,6 +90,7 @@ def _window(context: RecorderContext) -> ClosingRow | None:
 def excluded_rows(context: RecorderContext) -> tuple[ExcludedRow, ...]:
     """Return what is not recorded here, topmost paths, each with the reason and the rule."""
     found: tuple[Excluded, ...] = context.walker.excluded_now()
+    # One git process for all ignored paths; the walk does not know the file and line of each rule.
     ignored = [one.path for one in found if one.reason == "ignored" and not one.rule]
     rules = context.workspace.git.ignore_rules(ignored)
     return tuple(

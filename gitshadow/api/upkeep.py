@@ -1,7 +1,4 @@
-"""prune, purge: delete sessions, erase contents.
-
-Invariant: objects are never removed; refs and rows go, Git's own gc does the rest.
-"""
+"""prune, purge: delete sessions, erase contents."""
 
 import base64
 from collections.abc import Sequence
@@ -45,6 +42,8 @@ def prune(context: RecorderContext, request: PruneRequest) -> PruneAnswer:
     found = forgetting.units_of(context.workspace)
     going = _going(context.workspace, found, request)
     mirrored: list[Cleared] = []
+    # Only refs and rows are deleted. The objects are left to Git's gc, which alone knows what else
+    # still needs them.
     if not request.dry_run:
         names = forgetting.refs_of(context.workspace, going)
         for _ in forgetting.forget(context, going, wait_s=_LOCK_S):
@@ -135,7 +134,7 @@ def purge(context: RecorderContext, request: PurgeRequest) -> PurgeAnswer:
 
 
 class _Said(NamedTuple):
-    """Hold what a purge could not do, and what it dropped beside."""
+    """What a purge could not do, and what else it deleted."""
 
     mirrors: Sequence[Cleared] = ()
     journal: Sequence[str] = ()

@@ -25,7 +25,7 @@ from gitshadow.undo.targets import events_of, unit_of
 
 
 class Moment(NamedTuple):
-    """Store a tree and the newest event that it contains (None: the present)."""
+    """A tree, and the newest event that it contains (None: the present)."""
 
     tree: Oid
     seq: int | None
@@ -50,6 +50,7 @@ def moment_of(context: RecorderContext, at: object) -> Moment:
         wanted = EventFilter(limit=1, until_ns=at, worktree=ws.layout.worktree)
         return _of_events(context, wanted, "that time")
     text = str(at)
+    # Digits are the number of an event, even if a pin has that name.
     pin = None if text.isdigit() else pins.get(ws.db, text)
     if pin is not None:
         return Moment(ws.repo.commit(pin.commit).tree, None)

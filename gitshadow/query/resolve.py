@@ -39,16 +39,17 @@ from gitshadow.undo.targets import family
 _SHOWN = 6
 _T = TypeVar("_T")
 Thing = Session | Turn | Call | Burst | Op | Event
+# A commit message has whole microseconds, the journal nanoseconds: a row of the same moment may be
+# up to 999 ns later than the message says.
 _MICRO_NS = 999
-"""A message holds whole microseconds, the journal nanoseconds."""
 _OID = re.compile(r"[0-9a-f]{7,40}")
+# An agent may write this instead of an id, for all that its session wrote.
 WHOLE = "session"
-"""What names the whole session as a target."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedId:
-    """Store one thing that an id names."""
+    """One thing that an id names."""
 
     id: str
     thing: Thing
@@ -85,6 +86,7 @@ def things(db: Db, typed: str) -> list[ResolvedId]:
     found += [ResolvedId(item.id, item) for item in turns.calls_by_prefix(db, typed)]
     found += [ResolvedId(item.id, item) for item in bursts.by_prefix(db, typed)]
     found += [ResolvedId(item.id, item) for item in ops.by_prefix(db, typed)]
+    # A whole id wins: it may be the beginning of a longer one, which nobody could name otherwise.
     return [item for item in found if item.id == typed] or found
 
 
@@ -104,7 +106,7 @@ def _only(typed: str, found: Sequence[_T], ids: Sequence[str], what: str) -> _T:
 
 
 class Recorded(NamedTuple):
-    """Store one commit of ours and what its message says."""
+    """One commit of ours, and what its message says."""
 
     oid: Oid
     info: CommitInfo
@@ -132,7 +134,10 @@ def recorded_commit(ws: Workspace, typed: str) -> Recorded | None:
 
 
 def _is_seq(ws: Workspace, typed: str) -> bool:
-    """Tell the number of an event: of the ids of seven digits a 27th has no letter."""
+    """Return whether digits are the number of an event that exists."""
+    # One in 27 object ids has no letter in its first seven digits. An event's number is the
+    # commoner meaning, and a commit can still be named by more digits. SQLite's integers end at
+    # 19 digits.
     return (
         len(typed) < 19
         and typed.isdigit()
@@ -141,10 +146,8 @@ def _is_seq(ws: Workspace, typed: str) -> bool:
 
 
 def events_of_commit(ws: Workspace, commit: Recorded) -> list[Event]:
-    """Return the events that made what a commit changed, oldest first.
-
-    A sync commit repeats what other sessions wrote: its events are theirs.
-    """
+    """Return the events that made what a commit changed, oldest first."""
+    # A sync commit has no events of its own: it repeats what other sessions wrote.
     own = events.of_commit(ws.db, commit.oid, commit.said.seqs)
     return own or _foreign(ws, commit)
 
@@ -172,7 +175,7 @@ def _foreign(ws: Workspace, commit: Recorded) -> list[Event]:
 
 
 class Own(NamedTuple):
-    """Store a session and all sessions whose work is its own: itself and those below it."""
+    """A session, and all sessions whose work is its own: itself and its subagents."""
 
     session: Session
     whose: frozenset[str]
@@ -205,9 +208,11 @@ def own_of(db: Db, ancestors: Sequence[ProcessId]) -> Own:
 def sessions_above(db: Db, ancestors: Sequence[ProcessId]) -> list[Session]:
     """Return the sessions of the nearest process that has any, without those below others."""
     live = [one for one in sessions.live(db) if _counts(one)]
+    # The nearest process decides: an agent that runs inside another's shell is its own session.
     for process in ancestors:
         here = [one for one in live if (one.pid, one.pid_started) == process]
         known = {one.id for one in here}
+        # A pid may be used again: only a process with the recorded start time is the same one.
         if here and is_alive(process):
             return [one for one in here if one.parent not in known]
     return []
@@ -236,6 +241,8 @@ def own_thing(db: Db, own: Own, typed: str) -> Thing:
 
 
 def _counts(session: Session) -> bool:
+    # Without hooks, a session is an agent's only because its process looks like one. That is no
+    # proof of who asks.
     return session.actor is Actor.AGENT and not is_guessed(session)
 
 
@@ -259,6 +266,7 @@ def routed(context: RecorderContext, typed: str) -> tuple[str | None, str]:
     numbered = context.others.numbered(typed)
     if numbered is not None:
         return numbered
+    # Ours first: another machine can choose its ids freely, and must not shadow one of ours.
     if _knows(context, typed):
         return None, typed
     for machine, other in context.others.contexts():

@@ -1,7 +1,7 @@
 """What can stand in a command line: ids of the journal, recorded paths, names that Git knows.
 
-A shell asks at every press of a key: nothing here settles, starts a daemon or writes.
-Invariant: the engine is not loaded; what cannot be read offers nothing.
+A shell asks at every press of a key: nothing here settles, starts a daemon, writes or loads the
+engine.
 """
 
 import os
@@ -18,7 +18,7 @@ _MOST_OF_EACH = 10
 
 
 class Word(NamedTuple):
-    """Store one word to choose from, and what is said of it.
+    """One word to choose from, with a note about it.
 
     `form` is `plain`, `path` (a directory ends in `/`), or `file`: any file of this machine.
     """
@@ -29,7 +29,7 @@ class Word(NamedTuple):
 
 
 class CompletionContext(NamedTuple):
-    """Store where a command line is typed."""
+    """Where a command line is typed."""
 
     layout: Layout
     cwd: str
@@ -56,7 +56,9 @@ def words(place: CompletionContext, kinds: Sequence[str], typed: str) -> list[Wo
             else:
                 found += _ids(place, kind, typed, most)
     except (OSError, ShadowError):
-        pass  # a command says what is wrong; a key that is pressed does not
+        # An error here would be printed into the line that is being typed. The command itself
+        # will report it.
+        pass
     return list({word.value: word for word in found}.values())
 
 
@@ -70,6 +72,7 @@ def _ids(place: CompletionContext, kind: str, typed: str, most: int) -> Iterator
 
 
 def _said(offer: offers.Offer) -> str:
+    # Imported here, like other modules below: each key press starts a process anew.
     import time
 
     when = time.strftime("%b %d %H:%M", time.localtime(offer.ts_ns // 10**9))
@@ -102,7 +105,8 @@ def _spelled(path: bytes) -> str:
         text = ""
     if text.isprintable() and text and not text.startswith('"'):
         return text
-    from gitshadow.store.paths import c_quoted  # 10 ms, for odd names
+    # This import takes 10 ms, and few names are odd.
+    from gitshadow.store.paths import c_quoted
 
     return c_quoted(path)
 
@@ -121,7 +125,8 @@ def _remotes(place: CompletionContext, typed: str) -> Iterator[Word]:
 
 
 def _git(place: CompletionContext, *args: str) -> list[str]:
-    from gitshadow.store.git import Git  # it starts children: 10 ms
+    # This import takes 10 ms.
+    from gitshadow.store.git import Git
 
     out = Git(place.layout, dict(place.environ)).run(*args)
     return out.decode("utf-8", "replace").splitlines()

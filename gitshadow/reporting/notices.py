@@ -1,9 +1,7 @@
-"""What a session is told when its work was taken back, or came back: once, at its next prompt.
+"""The notice that a session gets at its next prompt if its work was undone, or redone.
 
-Nothing is queued. What there is to tell follows from the ops in effect; per session it is kept
-which ops it knows of as in effect, and up to which op it was looked for.
-Invariant: a session is told of an op at most once while that is in effect, and never of one that
-it ran itself or that was taken back before it was told; that it came back, where it was told.
+A session gets one notice of an op, and none of its own ops or of ops that were reversed before
+the notice. If an op that it knows of is reversed, it gets a notice of that.
 """
 
 import json
@@ -21,9 +19,12 @@ from gitshadow.store.refs import display_path, parse_path, quote
 from gitshadow.undo.effective import EffectiveOps, standing
 from gitshadow.undo.targets import events_of, family, root_of, unit_of_ids
 
+# Nothing is queued: the ops in effect say what there is to tell. Per session the journal keeps only
+# which ops the session knows of, and which ops had ended then, so a crash loses no notice.
 _TOLD = "told"
 _OPS_SHOWN = 3
 _PATHS_SHOWN = 6
+# The notice goes into a model's context, which costs tokens: it names a few paths, not all.
 _PATH_CHARACTERS = 160
 _FIRST = (
     "gitshadow: work of this session was undone since your last turn. These files no"
@@ -33,14 +34,14 @@ _AGAIN = "gitshadow: an undo of this session's work was reversed"
 
 
 class _Mark(NamedTuple):
-    """Store which ops had ended when a session was told last, and which of them it knows of."""
+    """Which ops had ended at a session's last notice, and which of them it knows of."""
 
     looked: EndedOps = EndedOps(0, 0)
     told: tuple[str, ...] = ()
 
 
 class _Reader(NamedTuple):
-    """Store a session: since when, which sessions' work is its own, and who counts as itself."""
+    """A session: since when it runs, whose work is its own, and whose ops are its own."""
 
     since_ns: int
     mine: Collection[str]
@@ -53,7 +54,7 @@ class _Reader(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """Store an op, and the paths of a session's work that it took back or brought back."""
+    """An op, and the paths of a session's work that it undid or redid."""
 
     op: Op
     paths: Sequence[str]
@@ -63,6 +64,7 @@ def take(context: RecorderContext, session: str) -> str:
     """Return what a session is to be told now, empty if nothing; it is not told again."""
     db = context.workspace.db
     known, ended = sessions.get(db, session), ops.ended(db)
+    # The common case first, without a look at any op: nothing was undone since the session began.
     if known is None or ended.newest_ns <= known.started_ns:
         return ""
     marks = _marks(db)
@@ -94,6 +96,7 @@ def _marks(db: Db) -> Mapping[str, _Mark]:
 
 
 def _remember(db: Db, marks: Mapping[str, _Mark]) -> None:
+    # Marks of sessions that were pruned would stay for ever.
     kept = {one: mark for one, mark in marks.items() if sessions.get(db, one)}
     with db.write():
         meta.put(db, _TOLD, json.dumps(kept))
@@ -133,7 +136,7 @@ def paths_of(db: Db, op: Op, whose: Collection[str] | None = None) -> list[str]:
             for path in (item.get("old_path"), item["path"])
             if path is not None
         ]
-    # A crash ended it after its commit, before its report.
+    # Without a report: a crash ended the op after its commit. Its events name the paths.
     found = {row.path for row in events.changes(db, EventFilter(op=op.id))}
     if whose is not None:
         taken = events_of(db, op.worktree, unit_of_ids(db, op.undoes))
@@ -175,5 +178,6 @@ def who_ran(db: Db, op: Op) -> str:
 
 
 def _shown(path: str) -> str:
+    # The name of a file could contain instructions for a model. Quoted, it has no line breaks.
     said = quote(parse_path(path))
     return said if len(said) <= _PATH_CHARACTERS else f"{said[:_PATH_CHARACTERS]}…"

@@ -1,8 +1,6 @@
 """Format patches as Git does from recorded blobs, and changes of files as rows with limits.
 
-No filter, attribute or diff driver is run.
-Invariant: pure except for object reads. Names and content of any bytes are shown without raw
-control characters. A patch is never cut without a `note` in its row.
+No filter, attribute or diff driver is run: they are programs that a repository can name.
 """
 
 import os
@@ -27,8 +25,9 @@ from gitshadow.store.repo import Repo
 
 _ABBREV = 10
 _ZERO = "0" * _ABBREV
+# A larger file is not compared: a diff of two large files takes seconds in the daemon's one thread.
 LARGEST_BYTES = 1024 * 1024
-"""A file larger than this is not compared."""
+# Whatever these limits cut is named in the `note` of the row.
 FILE_LINES = 400
 LINE_CHARACTERS = 400
 TOTAL_LINES = 20_000
@@ -36,7 +35,7 @@ TOTAL_LINES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Store one path between two states; `old_path` where it was renamed."""
+    """One path in two states; `old_path` differs if it was renamed."""
 
     path: RepoPath
     old_path: RepoPath
@@ -161,7 +160,7 @@ def _data(repo: Repo, version: FileVersion | None) -> bytes | None:
 
 
 class Patchwork:
-    """Make rows of changes; the lines of all their patches together are bounded."""
+    """Makes rows of changes; the lines of all their patches together have a limit."""
 
     def __init__(self, repo: Repo, lines: int = TOTAL_LINES) -> None:
         self._repo = repo

@@ -1,8 +1,4 @@
-"""What a shell's prompt says of this worktree, from the journal as it is.
-
-Invariant: nothing is walked, recorded or waited for, and nothing in the answer has a meaning to
-a shell.
-"""
+"""What a shell's prompt says of this worktree, from the journal as it is."""
 
 import re
 from collections.abc import Sequence
@@ -16,20 +12,21 @@ from gitshadow.undo.choose import Chooser
 from gitshadow.undo.effective import Undone
 from gitshadow.undo.targets import is_agents
 
+# The line is inserted into PS1, where a shell may expand what it finds: an agent's name comes from
+# a payload, so only harmless characters pass.
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._+-]")
 _MOST_CHARACTERS = 24
+# The daemon has one thread: while it reads bursts for a prompt, it records nothing.
 _MOST_BURSTS = 1_000
 _MOST_EVENTS = 1_000
-"""More of either are not read at once: the daemon records nothing meanwhile."""
 _LOOKED_AT = 50
 _SAMPLE = 100
 
 
 class Prompting:
-    """Cache the answer while the journal does not change.
+    """Cache the answer while the journal does not change."""
 
-    A shell asks at every prompt, and a burst may have 50,000 events, which take seconds to read.
-    """
+    # A shell asks at every prompt, and a burst may have 50,000 events: reading them takes seconds.
 
     def __init__(self, context: RecorderContext) -> None:
         self._context = context
@@ -42,6 +39,7 @@ class Prompting:
         They tell of the burst that `oops` would take back. The agent is empty where nobody
         claimed it.
         """
+        # Nothing is walked or recorded first: a prompt must not wait.
         ws = self._context.workspace
         if not ws.config.enabled:
             return b"off\n\n\n"
@@ -70,10 +68,9 @@ def _burst(ws: Workspace) -> str:
 
 
 def _about(ws: Workspace, recent: Sequence[Burst]) -> str:
-    """Look at the last events of each burst alone, and at none of subagents.
-
-    A burst of which they are taken back counts as taken back.
-    """
+    """Return the newest burst of an agent that is not undone, judged by its last events."""
+    # A sample is enough: an undo of a burst includes its last events, and reading all of them is
+    # what takes seconds.
     undone = Undone(ws.db, ws.layout.worktree)
     for burst in recent:
         wanted = EventFilter(burst=burst.id, limit=_SAMPLE)

@@ -1,9 +1,7 @@
 """Report what one session did: its turns with their files, and its time line as lanes.
 
-Lanes show the session's own bursts, those of other sessions at that time, and marks.
-Invariant: only the journal and the object store are read. Every list that a person reads is
-bounded, and what was left out is counted in `left_out`. Each lane and mark is inside the stated
-interval; what came later is at its end and is marked as later.
+Lanes show the session's own bursts, those of other sessions at that time, and marks. Each lane and
+mark is inside the stated interval; what came later is at its end and is marked as later.
 """
 
 from collections import Counter
@@ -44,10 +42,13 @@ from gitshadow.store.journal.events import EventFilter
 from gitshadow.undo.effective import Undone
 from gitshadow.undo.targets import family
 
+# The report is read in a browser and sent by mail, so each list has a limit. What is left out is
+# counted in `left_out`, so that a part is never taken for the whole.
 EVENTS = 20_000
 STEPS = 500
 FILES = 500
 PROMPT_CHARACTERS = 20_000
+# Surest first: the weakest of several is the one with the greatest index.
 _SURE = (
     Confidence.CERTAIN,
     Confidence.HIGH,
@@ -66,7 +67,7 @@ _STRETCHES = 200
 
 @dataclass(slots=True)
 class ReportStep:
-    """Store one turn, or one burst of a session that has no turns, with its events in order."""
+    """One turn, or one burst of a session without turns, with its events in order."""
 
     id: str
     session: str
@@ -78,7 +79,7 @@ class ReportStep:
 
 
 class Story:
-    """Store one session with its subagents."""
+    """One session with its subagents."""
 
     def __init__(self, context: RecorderContext, session: Session) -> None:
         self._ws = context.workspace
@@ -87,6 +88,7 @@ class Story:
         self.members = family(db, session.id)
         written = {chain.worktree for chain in sessions.chains_of(db, session.id)}
         self.worktree = here if here in written or not written else min(written)
+        # Only one worktree is shown: paths of two would be mixed in one list of files.
         self.elsewhere = sorted(written - {self.worktree})
         chosen = EventFilter(
             sessions=self.members, worktree=self.worktree, limit=EVENTS
