@@ -1,31 +1,150 @@
-"""import: what another clone's journal tells beside its refs, and what others claim of lines."""
+"""import: the history of another clone that its refs lack, and claims of other tools."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TextIO
 
 from gitshadow.adapters.payload import Payload
-from gitshadow.errors import ShadowError, UsageError
-from gitshadow.interchange.claims import MOST_BYTES, Reader
+from gitshadow.errors import ShadowError, StoreError, UsageError
+from gitshadow.interchange import agent_trace, authorship, commit_trailers
+from gitshadow.interchange.claims import MOST_BYTES, ExternalClaim, Reader, Span
 from gitshadow.interchange.event_lines import (
     Importer,
     is_header,
     machine_of,
     read_lines,
 )
-from gitshadow.interchange.import_claims import Believed, Believer
 from gitshadow.messages.exchange import (
     ImportAnswer,
     ImportClaimsRequest,
     ImportFileRequest,
 )
+from gitshadow.model import GITLINK_MODE, TREE_MODE, Actor, Oid
 from gitshadow.recording import ingest
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import machine
+from gitshadow.store.journal import blame
 from gitshadow.store.paths import parse_path
 
 _SOURCES = ("git-ai", "entire")
 _MOST_SHOWN = 200
+
+
+@dataclass(slots=True)
+class ImportedClaims:
+    """Counts of imported claims, and why others were skipped."""
+
+    claims: int = 0
+    lines: int = 0
+    commits: set[Oid] = field(default_factory=set)
+    skipped: list[str] = field(default_factory=list)
+
+    def skip(self, notes: Iterable[str]) -> None:
+        """Keep why something was skipped, up to a limit."""
+        room = _MOST_SHOWN - len(self.skipped)
+        self.skipped += list(notes)[: max(0, room)]
+
+
+class ClaimImporter:
+    """Store what other tools claim of commits: notes, trailers, Agent Trace records.
+
+    Claims are not events, and name no line of which there is evidence. Claims about commits that
+    are not here are skipped. Use it inside `db.write()`.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._ws = workspace
+        self.done = ImportedClaims()
+
+    def notes(self) -> ImportedClaims:
+        """Import git-ai's notes."""
+        tip = self._ws.repo.ref(authorship.NOTES_REF)
+        if tip is None:
+            return self.done
+        flat = self._ws.repo.flat(self._ws.repo.commit(tip).tree)
+        for path, (mode, blob) in flat.items():
+            name = path.replace(b"/", b"").decode("ascii", "replace")
+            if mode in (TREE_MODE, GITLINK_MODE):
+                continue
+            reader = Reader(f"note of {name[:40]}")
+            if not reader.is_commit(name):
+                self.done.skip([f"{authorship.NOTES_REF}: a name is not a commit"])
+                continue
+            self._note(Oid(name), blob, reader)
+        return self.done
+
+    def _note(self, commit: Oid, blob: Oid, reader: Reader) -> None:
+        try:
+            data = self._ws.repo.read_blob(blob)
+        except StoreError as error:
+            reader.skip(error.message)
+            data = b""
+        if data:
+            found = list(authorship.read_note(commit, data, reader))
+            self._store(authorship.SOURCE, {commit: found}, reader)
+        self.done.skip(reader.skipped)
+
+    def checkpoints(self, tip: Oid) -> ImportedClaims:
+        """Import the trailers of a commit and its ancestors that name Entire's checkpoints."""
+        pattern = f"^{commit_trailers.CHECKPOINT}:"
+        for commit in self._ws.git.commits_saying(tip, pattern):
+            message = self._ws.repo.commit(commit).message
+            found = [
+                ExternalClaim(
+                    "entire",
+                    commit,
+                    blame.WHOLE_COMMIT,
+                    Span(number, number),
+                    Actor.AGENT,
+                    session=name,
+                )
+                for number, name in enumerate(commit_trailers.checkpoints(message))
+            ]
+            if found:
+                self._store("entire", {commit: found}, Reader(commit))
+        return self.done
+
+    def traces(self, texts: Iterable[str], name: str) -> ImportedClaims:
+        """Import Agent Trace records, one in each text."""
+        by_commit: dict[Oid, list[ExternalClaim]] = {}
+        for number, text in enumerate(texts, 1):
+            reader = Reader(f"{name}, line {number}")
+            for claim in agent_trace.read_record(text, reader):
+                by_commit.setdefault(claim.commit, []).append(claim)
+            self.done.skip(reader.skipped)
+        self._store("agent-trace", by_commit, Reader(name))
+        return self.done
+
+    def _store(
+        self, source: str, by_commit: Mapping[Oid, list[ExternalClaim]], reader: Reader
+    ) -> None:
+        for commit, found in by_commit.items():
+            if not self._ws.repo.has(commit):
+                self.done.skip([f"{reader.what}: commit {commit[:10]} is not here"])
+                continue
+            rows = [_row(claim) for claim in found]
+            self.done.claims += blame.replace_claims(self._ws.db, source, commit, rows)
+            self.done.commits.add(commit)
+            self.done.lines += sum(
+                row.last - row.first + 1
+                for row in rows
+                if row.path != blame.WHOLE_COMMIT
+            )
+
+
+def _row(claim: ExternalClaim) -> blame.ClaimRow:
+    return blame.ClaimRow(
+        claim.source,
+        claim.commit,
+        claim.path,
+        claim.span.first,
+        claim.span.last,
+        claim.actor,
+        claim.agent,
+        claim.model,
+        claim.session,
+    )
 
 
 def import_file(context: RecorderContext, request: ImportFileRequest) -> ImportAnswer:
@@ -41,12 +160,12 @@ def import_file(context: RecorderContext, request: ImportFileRequest) -> ImportA
         with open(
             parse_path(name), encoding="utf-8", errors="replace", newline="\n"
         ) as file:
-            return _take_file(context, file, name.rpartition("/")[2])
+            return _import_from(context, file, name.rpartition("/")[2])
     except OSError as error:
         raise ShadowError(f"could not read {name}: {error.strerror}") from error
 
 
-def _take_file(context: RecorderContext, file: TextIO, name: str) -> ImportAnswer:
+def _import_from(context: RecorderContext, file: TextIO, name: str) -> ImportAnswer:
     texts = _lines_of(file)
     first = next(texts, None)
     reader = Reader(name)
@@ -65,8 +184,8 @@ def _take_file(context: RecorderContext, file: TextIO, name: str) -> ImportAnswe
         )
     if first is not None and head is not None and "files" in head:
         with ws.db.write():
-            return _believed(
-                "agent-trace", Believer(ws).traces(_all(first, texts), name)
+            return _claims_answer(
+                "agent-trace", ClaimImporter(ws).traces(_all(first, texts), name)
             )
     raise UsageError(
         f"cannot import {name}: neither an exported history nor an Agent Trace record",
@@ -101,14 +220,14 @@ def import_claims(
     ws = context.workspace
     head = ws.repo.head()[1]
     with ws.db.write():
-        believer = Believer(ws)
+        importer = ClaimImporter(ws)
         if source == "git-ai":
-            return _believed(source, believer.notes())
-        done = believer.done if head is None else believer.checkpoints(head)
-        return _believed(source, done)
+            return _claims_answer(source, importer.notes())
+        done = importer.done if head is None else importer.checkpoints(head)
+        return _claims_answer(source, done)
 
 
-def _believed(source: str, done: Believed) -> ImportAnswer:
+def _claims_answer(source: str, done: ImportedClaims) -> ImportAnswer:
     return ImportAnswer(
         from_=source,
         claims=done.claims,
@@ -119,7 +238,8 @@ def _believed(source: str, done: Believed) -> ImportAnswer:
 
 
 def _lines_of(file: TextIO) -> Iterator[str]:
-    """Yield lines that are not empty; an endless one is cut, and then it is no JSON."""
+    """Yield the lines that are not empty."""
+    # A file without newlines must not fill the memory. The cut line is no JSON and is skipped.
     while line := file.readline(MOST_BYTES + 1):
         if line.strip():
             yield line

@@ -17,8 +17,8 @@ from gitshadow.hookfiles import health, install
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.health import Health, HealthState
+from gitshadow.hookfiles.install import FileAction
 from gitshadow.hookfiles.placement import InstallScope
-from gitshadow.hookfiles.steps import FileAction
 from gitshadow.messages.codec import encode
 from gitshadow.messages.status import (
     DOCTOR,

@@ -18,7 +18,12 @@ from gitshadow.commands.options import TOOLS_VARIABLE, ask_yes
 from gitshadow.commands.output import print_rows
 from gitshadow.commands.terminal import screen
 from gitshadow.commands.undo_flow import runner
-from gitshadow.errors import ExitCode, NotInitialisedError, UsageError
+from gitshadow.errors import (
+    ExitCode,
+    NotInitialisedError,
+    UnsupportedError,
+    UsageError,
+)
 from gitshadow.render import json, output
 from gitshadow.render.effects import attention_lines, report_text
 from gitshadow.render.style import printable
@@ -152,9 +157,22 @@ def _ask_about(proposal: "Proposal") -> bool:
     return ask_yes(f"{printable(proposal.question)}: do it?", default=False)
 
 
-def _servers(path: str) -> Toolbox:
-    from gitshadow.commands.mcp import need_mcp
+def need_mcp() -> None:
+    """Look for the optional packages of MCP.
 
+    Raises:
+        UnsupportedError: they are not installed.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("mcp") is None:
+        raise UnsupportedError(
+            "cannot run an MCP server: the package mcp is not installed",
+            hint="pip install 'gitshadow[mcp]'",
+        )
+
+
+def _servers(path: str) -> Toolbox:
     need_mcp()
     from gitshadow.sdk.integrations import mcp_config
     from gitshadow.sdk.integrations.mcp_servers import Servers

@@ -25,8 +25,8 @@ from gitshadow.hookfiles import advice, detect, gitconfig, githooks, health, ins
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.health import HealthState
+from gitshadow.hookfiles.install import FileAction, FileStep
 from gitshadow.hookfiles.placement import Agent, InstallScope
-from gitshadow.hookfiles.steps import FileAction, FileStep
 from gitshadow.messages.codec import encode
 from gitshadow.messages.hooks import AgentRow, FindingRow, HooksPlace, HooksRow
 from gitshadow.render import hooks as shown

@@ -12,7 +12,7 @@ from gitshadow.errors import ShadowError, UnsupportedError
 from gitshadow.hookfiles import detect, gitconfig, githooks, install, login
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.githooks import Act
-from gitshadow.hookfiles.steps import FileAction, FileStep
+from gitshadow.hookfiles.install import FileAction, FileStep
 from gitshadow.messages.hooks import InstallItem
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout, discover

@@ -11,8 +11,8 @@ from gitshadow.commands.hooks_plan import InstallWork, agent_work, find_surround
 from gitshadow.commands.options import is_interactive, json_option, yes_option
 from gitshadow.commands.terminal import screen
 from gitshadow.errors import ExitCode, UsageError
-from gitshadow.hookfiles import advice, detect, health, install, presence
-from gitshadow.hookfiles.steps import FileAction
+from gitshadow.hookfiles import advice, detect, health, install
+from gitshadow.hookfiles.install import FileAction
 from gitshadow.messages.codec import JsonObject, encode
 from gitshadow.messages.status import (
     INIT,
@@ -120,7 +120,7 @@ def _protection(daemon: bool) -> InitProtection:
     around, _ = find_surroundings()
     found = [
         state
-        for agent, scope in presence.present(around)
+        for agent, scope in detect.present(around)
         if (state := health.look(agent, scope, around)) is not None
     ]
     told = list(

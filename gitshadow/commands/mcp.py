@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from gitshadow.commands.client import find_layout
+from gitshadow.commands.effects import need_mcp
 from gitshadow.commands.usage_errors import VerbGroup
-from gitshadow.errors import NotInitialisedError, UnsupportedError, UsageError
+from gitshadow.errors import NotInitialisedError, UsageError
 from gitshadow.render.style import printable
 from gitshadow.words import did_you_mean
 
@@ -102,21 +103,6 @@ def proxy(
         note=_note,
         leave=_leave,
     )
-
-
-def need_mcp() -> None:
-    """Look for the optional packages of MCP.
-
-    Raises:
-        UnsupportedError: they are not installed.
-    """
-    from importlib.util import find_spec
-
-    if find_spec("mcp") is None:
-        raise UnsupportedError(
-            "cannot run an MCP server: the package mcp is not installed",
-            hint="pip install 'gitshadow[mcp]'",
-        )
 
 
 def _spec(

@@ -12,7 +12,7 @@ from gitshadow.commands.hooks_plan import find_surroundings
 from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.terminal import screen
 from gitshadow.errors import ExitCode, NotInitialisedError, StoreError
-from gitshadow.hookfiles import detect, presence
+from gitshadow.hookfiles import detect
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.ipc import prompt
@@ -75,7 +75,7 @@ def _found() -> _Found:
 
 def _hooks(around: InstallEnvironment) -> list[HookRow]:
     """Return one row per installation; what that takes is loaded only where there is one."""
-    there = list(presence.present(around))
+    there = list(detect.present(around))
     if not there:
         return []
     from gitshadow.hookfiles import health

@@ -20,8 +20,8 @@ from gitshadow.commands.options import json_option, yes_option
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import gitconfig, githooks, install, login
 from gitshadow.hookfiles.catalog import AGENTS
+from gitshadow.hookfiles.install import FileAction
 from gitshadow.hookfiles.placement import InstallScope
-from gitshadow.hookfiles.steps import FileAction
 from gitshadow.messages.hooks import InstallItem
 from gitshadow.render.status import size
 from gitshadow.store.git import Git

@@ -10,8 +10,8 @@ from gitshadow.hookfiles import detect, gitconfig, health, install
 from gitshadow.hookfiles.catalog import AGENTS, SERVED_BY
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.health import HealthState
+from gitshadow.hookfiles.install import FileAction, FileStep
 from gitshadow.hookfiles.placement import Agent, InstallScope
-from gitshadow.hookfiles.steps import FileAction, FileStep
 
 GIT = "git"
 """The name of Git's own hooks among those of agents."""

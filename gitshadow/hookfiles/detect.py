@@ -4,11 +4,21 @@ Invariant: the environment is passed in as values; nothing here reads it.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gitshadow.hookfiles.catalog import AGENTS
-from gitshadow.hookfiles.placement import Agent, FileLocation, InstallScope, Root
+from gitshadow.hookfiles.placement import (
+    Agent,
+    FileLocation,
+    InstallScope,
+    Placement,
+    Root,
+    Shared,
+)
+
+_NAMES = (b"git-agent-undo", b"gitshadow")
+_MOST_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,3 +112,43 @@ def is_detected(agent: Agent, around: InstallEnvironment) -> bool:
 def detected(around: InstallEnvironment) -> list[str]:
     """Return the names of the installed agents, in the catalogue's order."""
     return [name for name, agent in AGENTS.items() if is_detected(agent, around)]
+
+
+def present(around: InstallEnvironment) -> Iterator[tuple[Agent, InstallScope]]:
+    """Yield each agent and scope whose files name us, in the catalogue's order.
+
+    Whether the hooks work is not checked: see `health.look`. A file that cannot be read counts as
+    possibly ours, and `health` checks it.
+    """
+    # A prompt and `status` ask this, so files that do not name us are not parsed.
+    for agent in AGENTS.values():
+        for scope in InstallScope:
+            placement = agent.placements.get(scope)
+            if placement is not None and _names_us(placement, around):
+                yield agent, scope
+
+
+def _names_us(placement: Placement, around: InstallEnvironment) -> bool:
+    paths = (around.path(place) for place in _places(placement))
+    return any(path is not None and _file_names_us(path) for path in paths)
+
+
+def _places(placement: Placement) -> Iterator[FileLocation]:
+    if isinstance(placement, Shared):
+        yield from placement.files
+        yield from (
+            place for place in (placement.fallback, placement.toml) if place is not None
+        )
+    else:
+        yield from (piece.target for piece in placement.pieces)
+
+
+def _file_names_us(path: str) -> bool:
+    try:
+        with open(path, "rb", buffering=0) as stream:
+            text = stream.read(_MOST_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return any(name in text for name in _NAMES)

@@ -16,8 +16,8 @@ from dataclasses import replace
 from gitshadow.errors import RefusedError, ShadowError
 from gitshadow.hookfiles import files
 from gitshadow.hookfiles.files import Content
+from gitshadow.hookfiles.install import FileAction, FileStep
 from gitshadow.hookfiles.placement import InstallScope
-from gitshadow.hookfiles.steps import FileAction, FileStep
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 

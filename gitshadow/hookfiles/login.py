@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from gitshadow.errors import RefusedError, ShadowError, UnsupportedError
 from gitshadow.hookfiles import files, install
 from gitshadow.hookfiles.detect import InstallEnvironment
+from gitshadow.hookfiles.install import FileAction, FileStep
 from gitshadow.hookfiles.ledger import Ledger, LedgerRecord, sha256
 from gitshadow.hookfiles.placement import (
     Agent,
@@ -22,7 +23,6 @@ from gitshadow.hookfiles.placement import (
     PackagedPiece,
     Root,
 )
-from gitshadow.hookfiles.steps import FileAction, FileStep
 
 _UNIT = "agent-undo@.service"
 _DIRECTORY = FileLocation(Root.CONFIG, "systemd/user")

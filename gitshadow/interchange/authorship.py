@@ -76,7 +76,7 @@ class _Head(NamedTuple):
     """The JSON part of a note; keys of sessions and humans are those of the entries."""
 
     schema_version: str
-    base_commit_sha: Oid
+    base_commit_sha: str
     prompts: Mapping[str, str]
     sessions: dict[str, _SessionRecord] = {}  # noqa: RUF012 - never written to
     humans: dict[str, _HumanRecord] = {}  # noqa: RUF012

@@ -8,7 +8,7 @@ import pytest
 
 from gitshadow.errors import RefusedError
 from gitshadow.hookfiles import gitconfig
-from gitshadow.hookfiles.steps import FileAction, FileStep
+from gitshadow.hookfiles.install import FileAction, FileStep
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 from tests.support.repo import Repo

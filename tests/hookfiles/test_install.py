@@ -21,13 +21,12 @@ from gitshadow.hookfiles import (
     health,
     install,
     merge,
-    presence,
 )
 from gitshadow.hookfiles.catalog import AGENTS, DROID
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.health import HealthState
+from gitshadow.hookfiles.install import FileAction, FileStep
 from gitshadow.hookfiles.placement import InstallScope, Owned, Root
-from gitshadow.hookfiles.steps import FileAction, FileStep
 from tests.support.repo import Repo
 
 BOTH = [(agent.name, scope) for agent in AGENTS.values() for scope in agent.placements]
@@ -571,6 +570,6 @@ def test_what_is_installed_is_present_and_nothing_else(
     name: str, scope: InstallScope, around: InstallEnvironment
 ) -> None:
     """The quick look of `status` misses no installation."""
-    assert list(presence.present(around)) == []
+    assert list(detect.present(around)) == []
     put_in(name, scope, around)
-    assert (AGENTS[name], scope) in list(presence.present(around))
+    assert (AGENTS[name], scope) in list(detect.present(around))

@@ -10,8 +10,8 @@ import pytest
 from gitshadow.errors import UnsupportedError
 from gitshadow.hookfiles import detect, login
 from gitshadow.hookfiles.detect import InstallEnvironment
+from gitshadow.hookfiles.install import FileAction
 from gitshadow.hookfiles.placement import Root
-from gitshadow.hookfiles.steps import FileAction
 from tests.support.tools import need
 
 ROOTS = ("/home/u/tea", "/home/u/a b/ü%x")

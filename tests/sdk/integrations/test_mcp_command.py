@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 
-from gitshadow.commands.mcp import need_mcp
+from gitshadow.commands.effects import need_mcp
 from gitshadow.errors import UnsupportedError
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo

@@ -15,8 +15,7 @@ from mcp_types import CallToolResult, ImageContent, TextContent
 
 from gitshadow.sdk.integrations import mcp_config
 from gitshadow.sdk.integrations.mcp_link import McpLink
-from gitshadow.sdk.integrations.mcp_proxy import serve
-from gitshadow.sdk.integrations.mcp_turns import ProxyOptions
+from gitshadow.sdk.integrations.mcp_proxy import ProxyOptions, serve
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo
 from tests.sdk.integrations.mcp_toy import PNG, config, server_of
