@@ -34,30 +34,11 @@ _NAME_BYTES = 8
 _PROBE_S = 1.0
 
 
-class JournalStore:
-    """Keep sessions in a repository's journal; see `SessionStore` for what each method does."""
+class SessionTables:
+    """The rows of a `SessionStore` in the tables of a journal."""
 
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-        self.db = Db.open(layout.journal, create=False, durable=True)
-        self.vault = Vault(layout)
-        self._identity = _identity(layout.journal)
-
-    def lock(self, session: str) -> SessionLock:
-        """Return the lock of a session, which holds between processes."""
-        return _JournalLock(self, session)
-
-    def close(self) -> None:
-        """Close the journal and the repository."""
-        self.db.close()
-        self.vault.close()
-
-    def follow(self) -> None:
-        """Open the journal again where a `reindex` has put a new file in its place."""
-        if _identity(self.layout.journal) != self._identity:
-            self.db.close()
-            self.db = Db.open(self.layout.journal, create=False, durable=True)
-            self._identity = _identity(self.layout.journal)
+    def __init__(self, db: Db) -> None:
+        self.db = db
 
     def save(self, rows: Iterable[SagaRow]) -> None:
         saga.save(self.db, rows)
@@ -159,6 +140,34 @@ class JournalStore:
     def next_version(self, session: str, name: str) -> int:
         return saga.next_version(self.db, session, name)
 
+
+class JournalStore(SessionTables):
+    """Keep sessions in a repository's journal; see `SessionStore` for what each method does."""
+
+    def __init__(self, layout: Layout) -> None:
+        # What recording loses in a power cut is still on the disk as files. An effect outside has
+        # no such second source, so these transactions wait for the disk.
+        super().__init__(Db.open(layout.journal, create=False, durable=True))
+        self.layout = layout
+        self.vault = Vault(layout)
+        self._identity = _identity(layout.journal)
+
+    def lock(self, session: str) -> SessionLock:
+        """Return the lock of a session, which holds between processes."""
+        return _JournalLock(self, session)
+
+    def close(self) -> None:
+        """Close the journal and the repository."""
+        self.db.close()
+        self.vault.close()
+
+    def follow(self) -> None:
+        """Open the journal again where a `reindex` has put a new file in its place."""
+        if _identity(self.layout.journal) != self._identity:
+            self.db.close()
+            self.db = Db.open(self.layout.journal, create=False, durable=True)
+            self._identity = _identity(self.layout.journal)
+
     def keep(
         self, session: str, name: str, version: int, data: bytes, now_ns: int
     ) -> Oid:
@@ -172,7 +181,7 @@ class JournalStore:
 
 
 class _JournalLock:
-    """Hold the lock file of one session."""
+    """The lock file of one session."""
 
     def __init__(self, store: JournalStore, session: str) -> None:
         self._store = store
@@ -187,6 +196,7 @@ class _JournalLock:
             # Held by a `reindex`, which is about to replace the journal.
             with WriterLock(self._store.layout.sagas_lock) as everybody:
                 everybody.acquire(_PROBE_S)
+            # A `reindex` may have replaced the file after this store opened it.
             self._store.follow()
         except (LockedError, JournalError):
             self._lock.release()
@@ -204,5 +214,6 @@ def _identity(path: str) -> tuple[int, int]:
 def _lock_path(layout: Layout, session: str) -> str:
     directory = layout.sagas_dir
     make_dir(layout, "sagas")
+    # A session's id may be any text, also one that is not a file name.
     name = blake2b(session.encode(), digest_size=_NAME_BYTES).hexdigest()
     return os.path.join(directory, f"{name}.lock")

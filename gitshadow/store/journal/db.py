@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Self
 
 from gitshadow.errors import JournalBusyError, JournalError, JournalNewerError
 from gitshadow.store.journal import schema
@@ -32,6 +32,7 @@ _STORAGE_TROUBLE = (
 _DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 _NO_TEXT = "Could not decode to UTF-8"
 """What the binding says of a cell of text that is none."""
+_IN_MEMORY = ":memory:"
 _REINDEX = "git agent-undo reindex"
 # How often each file is open in this process: `_check_file` must not touch one that is. The lock
 # makes the check and the entry one step for threads.
@@ -49,8 +50,9 @@ class Db:
         self._connection = connection
         self._depth = 0
         self.path = path
-        self._file: tuple[int, int] | None = _file_at(path)
-        _OPEN[self._file] += 1
+        self._file = None if path == _IN_MEMORY else _file_at(path)
+        if self._file is not None:
+            _OPEN[self._file] += 1
 
     @classmethod
     def open(cls, path: str, *, create: bool, durable: bool = False) -> "Db":
@@ -95,6 +97,16 @@ class Db:
         except BaseException:
             db.close()
             raise
+        return db
+
+    @classmethod
+    def in_memory(cls) -> Self:
+        """Open a journal of this version that exists only in this process."""
+        connection = sqlite3.connect(
+            _IN_MEMORY, isolation_level=None, check_same_thread=False
+        )
+        db = cls(connection, _IN_MEMORY)
+        db._migrate()
         return db
 
     @classmethod

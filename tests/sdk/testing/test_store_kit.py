@@ -1,4 +1,4 @@
-"""AN-32: two stores pass one suite, and no rule of it is one that cannot fail."""
+"""AN-32: three stores pass one suite, and no rule of it is one that cannot fail."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -29,6 +29,7 @@ from gitshadow.store.journal.saga_rows import (
 )
 from gitshadow.store.layout import discover
 from tests.sdk.testing.broken import failures, rules_of
+from tests.sdk.testing.dict_store import DictStore
 from tests.support.places import recorded
 
 
@@ -36,6 +37,13 @@ class TestMemoryStore(SessionStoreKit):
     @pytest.fixture
     def open_store(self) -> OpenStore:
         store = MemoryStore()
+        return lambda: store
+
+
+class TestDictStore(SessionStoreKit):
+    @pytest.fixture
+    def open_store(self) -> OpenStore:
+        store = DictStore()
         return lambda: store
 
 
@@ -55,14 +63,14 @@ class TestJournalStore(SessionStoreKit):
             store.close()
 
 
-class Forgetful(MemoryStore):
+class Forgetful(DictStore):
     """Loses one column."""
 
     def _put(self, row: SagaRow) -> None:
         super()._put(replace(row, error=None) if isinstance(row, SagaCall) else row)
 
 
-class Piling(MemoryStore):
+class Piling(DictStore):
     """Keeps the first version of a row."""
 
     def _put(self, row: SagaRow) -> None:
@@ -71,7 +79,7 @@ class Piling(MemoryStore):
         super()._put(row)
 
 
-class Eager(MemoryStore):
+class Eager(DictStore):
     """Keeps rows one by one."""
 
     def save(self, rows: Iterable[SagaRow]) -> None:
@@ -79,14 +87,14 @@ class Eager(MemoryStore):
             super().save([row])
 
 
-class Sloppy(MemoryStore):
+class Sloppy(DictStore):
     """Takes all sessions for one."""
 
     def turns(self, session: str) -> list[SagaTurn]:
         return [row for (_, _), row in self._turns.items()]
 
 
-class Demanding(MemoryStore):
+class Demanding(DictStore):
     """Raises where nothing is."""
 
     def op(self, op: str) -> SagaOp | None:
@@ -94,28 +102,28 @@ class Demanding(MemoryStore):
         return self._ops[op]
 
 
-class ByName(MemoryStore):
+class ByName(DictStore):
     """Orders turns by their ids."""
 
     def turns(self, session: str) -> list[SagaTurn]:
         return sorted(super().turns(session), key=lambda row: row.id)
 
 
-class ByClock(MemoryStore):
+class ByClock(DictStore):
     """Takes the turn that started last for the last one."""
 
     def last_turn(self, session: str) -> SagaTurn | None:
         return max(self.turns(session), key=lambda row: row.started_ns, default=None)
 
 
-class ById(MemoryStore):
+class ById(DictStore):
     """Orders calls by their ids."""
 
     def calls(self, session: str, turn: str) -> list[SagaCall]:
         return sorted(super().calls(session, turn), key=lambda row: row.id)
 
 
-class Newest(MemoryStore):
+class Newest(DictStore):
     """Puts an op that is saved again last."""
 
     def _put(self, row: SagaRow) -> None:
@@ -124,21 +132,21 @@ class Newest(MemoryStore):
         super()._put(row)
 
 
-class Calm(MemoryStore):
+class Calm(DictStore):
     """Does not call a doubt unsettled."""
 
     def unsettled(self, session: str) -> list[SagaCall]:
         return [one for one in super().unsettled(session) if one.undo != "in_doubt"]
 
 
-class Carefree(MemoryStore):
+class Carefree(DictStore):
     """Asks about inverses alone."""
 
     def unsettled(self, session: str) -> list[SagaCall]:
         return [one for one in super().unsettled(session) if one.undo != "none"]
 
 
-class Unchained(MemoryStore):
+class Unchained(DictStore):
     """Begins a chain per session."""
 
     def _note(self, note: SagaEntry) -> None:
@@ -148,7 +156,7 @@ class Unchained(MemoryStore):
         self._log = [*whole, self._log[-1]]
 
 
-class Talkative(MemoryStore):
+class Talkative(DictStore):
     """Gives the whole log of the session for a turn."""
 
     def log(self, session: str, turn: str | None = None) -> Iterator[SagaLogRow]:
@@ -156,11 +164,11 @@ class Talkative(MemoryStore):
 
 
 def claiming(
-    change: Callable[[MemoryStore, CallName], None],
-) -> Callable[[], MemoryStore]:
+    change: Callable[[DictStore, CallName], None],
+) -> Callable[[], DictStore]:
     """Return a store that does something to a call before it is claimed."""
 
-    class Claiming(MemoryStore):
+    class Claiming(DictStore):
         def claim(
             self, call: CallName, owner: str, now_ns: int, until_ns: int, **along: Any
         ) -> bool:
@@ -170,19 +178,19 @@ def claiming(
     return Claiming
 
 
-def set_call(store: MemoryStore, call: CallName, **changes: object) -> None:
+def set_call(store: DictStore, call: CallName, **changes: object) -> None:
     key = (call.session, call.turn, call.id)
     if key in store._calls:
         store._calls[key] = replace(store._calls[key], **changes)  # type: ignore[arg-type]
 
 
-def unless_running(store: MemoryStore, call: CallName) -> None:
+def unless_running(store: DictStore, call: CallName) -> None:
     found = store._calls.get((call.session, call.turn, call.id))
     if found is not None and found.undo != "running":
         set_call(store, call, undo="planned")
 
 
-class Nameless(MemoryStore):
+class Nameless(DictStore):
     """Does not write an attempt down."""
 
     def claim(
@@ -193,7 +201,7 @@ class Nameless(MemoryStore):
         return taken
 
 
-class Hasty(MemoryStore):
+class Hasty(DictStore):
     """Writes what follows a claim down whoever has it."""
 
     def claim(
@@ -203,7 +211,7 @@ class Hasty(MemoryStore):
         return super().claim(call, owner, now_ns, until_ns)
 
 
-class Generous(MemoryStore):
+class Generous(DictStore):
     """Claims what is not there."""
 
     def claim(
@@ -213,7 +221,7 @@ class Generous(MemoryStore):
         return super().claim(call, owner, now_ns, until_ns, **along) if there else True
 
 
-class Sweeping(MemoryStore):
+class Sweeping(DictStore):
     """Frees the leases of every session."""
 
     def free_leases(self, session: str) -> None:
@@ -221,7 +229,7 @@ class Sweeping(MemoryStore):
             super().free_leases(one)
 
 
-class Oldest(MemoryStore):
+class Oldest(DictStore):
     """Finds the oldest standing effect."""
 
     def standing(
@@ -232,7 +240,7 @@ class Oldest(MemoryStore):
         return super().standing(session, digest, first, last)
 
 
-class Strict(MemoryStore):
+class Strict(DictStore):
     """Takes what was taken back for standing."""
 
     def standing(
@@ -243,35 +251,35 @@ class Strict(MemoryStore):
         return None
 
 
-class Unordered(MemoryStore):
+class Unordered(DictStore):
     """Orders what waits by name."""
 
     def waiting(self, session: str) -> list[Held]:
         return sorted(super().waiting(session), key=lambda row: row.call)
 
 
-class Worried(MemoryStore):
+class Worried(DictStore):
     """Holds on to doubts that were settled."""
 
     def waiting(self, session: str) -> list[Held]:
         return [row for row in self._held.values() if row.state != "sent"]
 
 
-class Early(MemoryStore):
+class Early(DictStore):
     """Sends what is due later."""
 
     def due(self, session: str, now_ns: int) -> list[Held]:
         return super().due(session, now_ns + 1)
 
 
-class Racing(MemoryStore):
+class Racing(DictStore):
     """Lets everybody send."""
 
     def take_out(self, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
         return super().take_out(call, owner, 1_000, until_ns)
 
 
-class Pushing(MemoryStore):
+class Pushing(DictStore):
     """Sends what a turn still holds."""
 
     def take_out(self, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
@@ -281,7 +289,7 @@ class Pushing(MemoryStore):
         return super().take_out(call, owner, now_ns, until_ns)
 
 
-class Clinging(MemoryStore):
+class Clinging(DictStore):
     """Frees no sender's lease."""
 
     def free_leases(self, session: str) -> None:
@@ -290,7 +298,7 @@ class Clinging(MemoryStore):
         self._held = kept
 
 
-class Sure(MemoryStore):
+class Sure(DictStore):
     """Drops what is being sent."""
 
     def withdraw(self, call: CallName) -> bool:
@@ -300,21 +308,21 @@ class Sure(MemoryStore):
         return super().withdraw(call)
 
 
-class FromOne(MemoryStore):
+class FromOne(DictStore):
     """Numbers events from 1."""
 
     def events(self, session: str) -> list[SessionEvent]:
         return [replace(one, seq=one.seq + 1) for one in super().events(session)]
 
 
-class Counting(MemoryStore):
+class Counting(DictStore):
     """Says how many events there are."""
 
     def last_seq(self, session: str) -> int:
         return len(self.events(session))
 
 
-class LastOf(MemoryStore):
+class LastOf(DictStore):
     """Says where an invocation ends."""
 
     def first_of(self, session: str, invocation: str) -> int | None:
@@ -322,7 +330,7 @@ class LastOf(MemoryStore):
         return found[-1] if found else None
 
 
-class Begun(MemoryStore):
+class Begun(DictStore):
     """Leaves out invocations that began before."""
 
     def invocations_since(self, session: str, seq: int) -> list[str]:
@@ -330,14 +338,14 @@ class Begun(MemoryStore):
         return [one for one in found if (self.first_of(session, one) or 0) >= seq]
 
 
-class OldestFirst(MemoryStore):
+class OldestFirst(DictStore):
     """Gives markers oldest first."""
 
     def markers(self, session: str) -> list[Marker]:
         return super().markers(session)[::-1]
 
 
-class Deleting(MemoryStore):
+class Deleting(DictStore):
     """Keeps keys that were taken out, as nothing."""
 
     def state_before(self, session: str, seq: int) -> dict[str, str]:
@@ -345,7 +353,7 @@ class Deleting(MemoryStore):
         return {key: state[key].before(seq) or "" for key in sorted(state)}
 
 
-class Shallow(MemoryStore):
+class Shallow(DictStore):
     """Leaves keys that are new since."""
 
     def state_delta(self, session: str, seq: int) -> dict[str, str | None]:
@@ -353,14 +361,14 @@ class Shallow(MemoryStore):
         return {key: value for key, value in found.items() if value is not None}
 
 
-class Gapless(MemoryStore):
+class Gapless(DictStore):
     """Does not count a version that says absent."""
 
     def versions(self, session: str, name: str) -> list[Version]:
         return [one for one in super().versions(session, name) if one.oid is not None]
 
 
-class Haunted(MemoryStore):
+class Haunted(DictStore):
     """Shows the last bytes of what is absent."""
 
     def artifacts(self, session: str) -> dict[str, Version]:
@@ -372,7 +380,7 @@ class Haunted(MemoryStore):
         }
 
 
-class Guessing(MemoryStore):
+class Guessing(DictStore):
     """Takes the number of a version for one that it computes."""
 
     def artifact_delta(self, session: str, seq: int) -> dict[str, Version | None]:
@@ -382,14 +390,14 @@ class Guessing(MemoryStore):
         }
 
 
-class Hollow(MemoryStore):
+class Hollow(DictStore):
     """Has nothing where nothing was to be kept."""
 
     def has(self, oid: Oid) -> bool:
         return bool(self._blobs.get(oid))
 
 
-class Counted(MemoryStore):
+class Counted(DictStore):
     """Gives bytes an id of its own."""
 
     def keep(
@@ -400,7 +408,7 @@ class Counted(MemoryStore):
         return oid
 
 
-class Tidy(MemoryStore):
+class Tidy(DictStore):
     """Reads names as paths, and drops what climbs."""
 
     def keep(
@@ -410,7 +418,7 @@ class Tidy(MemoryStore):
         return super().keep(session, name, version, data, now_ns)
 
 
-class Empty(MemoryStore):
+class Empty(DictStore):
     """Reads what is gone as nothing."""
 
     def read(self, oid: Oid) -> bytes:
@@ -427,7 +435,7 @@ class OpenLock:
         pass
 
 
-class Unlocked(MemoryStore):
+class Unlocked(DictStore):
     """Has locks that lock nothing."""
 
     def lock(self, session: str) -> SessionLock:
@@ -450,7 +458,7 @@ class Reentrant:
         self.held = False
 
 
-class Again(MemoryStore):
+class Again(DictStore):
     """Has locks that their holder can take twice."""
 
     def lock(self, session: str) -> SessionLock:
@@ -472,35 +480,35 @@ class Breaker:
         self.taken.discard(self.session)
 
 
-class Breaking(MemoryStore):
+class Breaking(DictStore):
     """Has locks that anybody releases."""
 
     def lock(self, session: str) -> SessionLock:
         return Breaker(self._taken, session)
 
 
-class One(MemoryStore):
+class One(DictStore):
     """Has one lock for all sessions."""
 
     def lock(self, session: str) -> SessionLock:
         return super().lock("")
 
 
-class Amnesiac(MemoryStore):
+class Amnesiac(DictStore):
     """Loses inverses."""
 
     def _put(self, row: SagaRow) -> None:
         super()._put(replace(row, inverse=None) if isinstance(row, SagaCall) else row)
 
 
-class Sticky(MemoryStore):
+class Sticky(DictStore):
     """Never brings a state back."""
 
     def state_delta(self, session: str, seq: int) -> dict[str, str | None]:
         return {}
 
 
-class Erasing(MemoryStore):
+class Erasing(DictStore):
     """Deletes what a rewind hides."""
 
     def _put(self, row: SagaRow) -> None:
@@ -509,7 +517,7 @@ class Erasing(MemoryStore):
         super()._put(row)
 
 
-def alone(store: Callable[[], MemoryStore]) -> Callable[[], OpenStore]:
+def alone(store: Callable[[], DictStore]) -> Callable[[], OpenStore]:
     """Return what opens one place again and again, a new one for each rule."""
 
     def place() -> OpenStore:
@@ -521,7 +529,7 @@ def alone(store: Callable[[], MemoryStore]) -> Callable[[], OpenStore]:
 
 def anew() -> OpenStore:
     """Open something else every time."""
-    return MemoryStore
+    return DictStore
 
 
 BROKEN: dict[str, Callable[[], OpenStore]] = {
