@@ -2,13 +2,12 @@
 
 `make fronts` generates `chat`, the sync front, from this module. A cancelled task ends `send` at
 once, also in a stream that stalls.
-Invariant: one `send` is one turn.
 """
 
 from typing import Literal
 
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo
-from gitshadow.sdk.turns.chat_loop import LoopCore, LoopFront
+from gitshadow.sdk.turns.chat_loop import ChatLoop
 from gitshadow.sdk.turns.events import Message
 from gitshadow.sdk.turns.model_io import ModelProvider
 from gitshadow.sdk.turns.report import UndoReport
@@ -16,7 +15,7 @@ from gitshadow.sdk.turns.report import UndoReport
 _LABEL_CHARS = 60
 
 
-class AsyncAgentSession(LoopFront):
+class AsyncAgentSession(ChatLoop):
     """Run a model with tools, turn by turn, on a session of `AsyncAgentUndo`.
 
     Args:
@@ -34,7 +33,7 @@ class AsyncAgentSession(LoopFront):
         persona: str = "",
         directives: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(LoopCore(provider, persona, directives))
+        super().__init__(provider, persona, directives)
         self._au = au
 
     def messages(self) -> list[Message]:
@@ -60,15 +59,15 @@ class AsyncAgentSession(LoopFront):
         began = False
         try:
             async with turn:
-                began = self._core.running = True
-                self._core.start(turn.core, self._au.messages())
-                return await self._au.drive(self._core.run(text))
+                began = self.is_running = True
+                work = self._run(turn.core, self._au.messages(), text)
+                return await self._au.drive(work)
         except Exception:
             if on_error == "rewind" and began:
                 await self._au.rewind(turn.id)
             raise
         finally:
-            self._core.running = self._core.running and not began
+            self.is_running = self.is_running and not began
 
     async def undo_last(self, *, effects: bool = False) -> UndoReport:
         """Remove the last message and all later ones from the conversation."""

@@ -14,14 +14,14 @@ from gitshadow.sdk.turns.values import Json, JsonObject
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """Hold a piece of the model's answer."""
+    """A piece of the model's answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """Hold what the model wants to be called; ids are unique in a turn."""
+    """What the model wants to be called; ids are unique in a turn."""
 
     id: str
     name: str
@@ -30,7 +30,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Hold what a request cost, in the provider's own terms."""
+    """What a request cost, in the provider's own terms."""
 
     report: JsonObject
 
@@ -40,7 +40,7 @@ ModelEvent: TypeAlias = TextDelta | ToolCall | Usage
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """Tell a model of a tool."""
+    """The definition of a tool for a model."""
 
     name: str
     description: str
@@ -49,7 +49,7 @@ class ToolDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """Hold one request: who the model is, what it is told, what was said, what it can call."""
+    """One request: who the model is, what it is told, what was said, what it can call."""
 
     persona: str
     directives: tuple[str, ...]
@@ -57,7 +57,7 @@ class ModelRequest:
     messages: tuple[Message, ...]
     tools: tuple[ToolDefinition, ...]
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> JsonObject:
         """Return the request as a JSON object."""
         return asdict(self)
 

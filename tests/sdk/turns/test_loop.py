@@ -263,7 +263,7 @@ async def test_limits_bound_the_whole_turn(
     world.before_call = tick
     host = Host(clock=lambda: time_ns[0])
     chat = Chat(front, DONE, policy=Policy(limits=limits), host=host)
-    chat.inner._core.provider = Endless()
+    chat.inner._provider = Endless()
     with pytest.raises(error):
         await chat.send("endless")
     assert world.state["drafts"] == {}
@@ -392,7 +392,7 @@ async def test_a_cancelled_task_ends_a_stream_that_stalls(async_front: Front) ->
             return never()
 
     chat = Chat(async_front, DONE)
-    chat.inner._core.provider = Stalling()
+    chat.inner._provider = Stalling()
     task = asyncio.create_task(chat.send("go"))
     await stalled.wait()
     task.cancel()
