@@ -9,8 +9,8 @@
 Invariant: an unknown key or an unfit value is refused with its name, never passed over.
 """
 
-from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, cast
 
 from gitshadow.sdk.turns import templates
 from gitshadow.sdk.turns.errors import RegistrationError
@@ -19,18 +19,17 @@ from gitshadow.sdk.turns.values import Inverse, JsonObject, Reversibility
 
 _BEFORE = frozenset({"arguments"})
 _AFTER = frozenset(templates.SOURCES)
-_KEYS = frozenset(
-    {
-        *("class", "inverse", "capture", "observe", "verify", "residue", "follow_up"),
-        *("idempotent", "undo_for_s", "undo_for", "after_files", "on_capture_failure"),
-        *("secrets", "paths", "files_only", "hold", "delay_s", "pivot"),
-        "allow_duplicates",
-    }
+_TEXTS = ("residue", "follow_up", "undo_for")
+_NAMES = ("secrets", "paths")
+_NUMBERS = ("undo_for_s", "delay_s")
+_FLAGS = (
+    *("idempotent", "after_files", "files_only", "verify"),
+    *("hold", "pivot", "allow_duplicates"),
 )
 
 
 class ServerOrigin(NamedTuple):
-    """Say whose tools are declared: the server that inverses name, and how to call it.
+    """The server of declared tools: its name in inverses, and how to call it.
 
     `repeatable` are tools that do no harm when an inverse calls them twice.
     """
@@ -41,7 +40,7 @@ class ServerOrigin(NamedTuple):
 
 
 class Template(NamedTuple):
-    """Hold one call to be made: a tool of the server, arguments to be filled in."""
+    """One call to be made: a tool of the server, arguments to be filled in."""
 
     tool: str
     arguments: JsonObject
@@ -80,55 +79,26 @@ class _Reader:
         self._name, self._table, self._origin = name, table, origin
 
     def read(self) -> ToolOptions:
-        unknown = sorted(self._table.keys() - _KEYS)
+        readers: dict[str, Callable[[str], object]] = {
+            **dict.fromkeys(_TEXTS, self._text),
+            **dict.fromkeys(_NAMES, self._names),
+            **dict.fromkeys(_NUMBERS, self._number),
+            **dict.fromkeys(_FLAGS, self._flag),
+            "on_capture_failure": self._manner,
+            "class": self._class,
+            "capture": self._reader,
+            "observe": self._reader,
+            "inverse": self._inverse,
+        }
+        unknown = sorted(self._table.keys() - readers.keys())
         if unknown:
             raise self._wrong(f"{unknown[0]} is not a key of a declaration")
-        options: ToolOptions = {}
-        self._words(options)
-        self._flags(options)
-        if "class" in self._table:
-            options["reversibility"] = self._class()
-        if "capture" in self._table:
-            options["capture"] = self._reader("capture")
-        if "observe" in self._table:
-            options["observe"] = self._reader("observe")
-        if "inverse" in self._table:
-            options["inverse"] = self._inverse()
-        return options
-
-    def _words(self, options: ToolOptions) -> None:
-        if "residue" in self._table:
-            options["residue"] = self._text("residue")
-        if "follow_up" in self._table:
-            options["follow_up"] = self._text("follow_up")
-        if "undo_for" in self._table:
-            options["undo_for"] = self._text("undo_for")
-        if "secrets" in self._table:
-            options["secrets"] = self._names("secrets")
-        if "paths" in self._table:
-            options["paths"] = self._names("paths")
-        if "undo_for_s" in self._table:
-            options["undo_for_s"] = self._number("undo_for_s")
-        if "delay_s" in self._table:
-            options["delay_s"] = self._number("delay_s")
-
-    def _flags(self, options: ToolOptions) -> None:
-        if "idempotent" in self._table:
-            options["idempotent"] = self._flag("idempotent")
-        if "after_files" in self._table:
-            options["after_files"] = self._flag("after_files")
-        if "files_only" in self._table:
-            options["files_only"] = self._flag("files_only")
-        if "verify" in self._table:
-            options["verify"] = self._flag("verify")
-        if "hold" in self._table:
-            options["hold"] = self._flag("hold")
-        if "pivot" in self._table:
-            options["pivot"] = self._flag("pivot")
-        if "allow_duplicates" in self._table:
-            options["allow_duplicates"] = self._flag("allow_duplicates")
-        if "on_capture_failure" in self._table:
-            options["on_capture_failure"] = self._manner()
+        options = {
+            "reversibility" if key == "class" else key: read(key)
+            for key, read in readers.items()
+            if key in self._table
+        }
+        return cast(ToolOptions, options)
 
     def _names(self, key: str) -> tuple[str, ...]:
         found = self._table[key]
@@ -144,20 +114,18 @@ class _Reader:
             raise self._wrong(f"{key} must be a number")
         return float(found)
 
-    def _class(self) -> Reversibility:
+    def _class(self, key: str) -> Reversibility:
         try:
-            return Reversibility(self._text("class"))
+            return Reversibility(self._text(key))
         except ValueError as error:
             known = ", ".join(Reversibility)
             raise self._wrong(f"its class must be one of {known}") from error
 
-    def _manner(self) -> Literal["refuse", "record"]:
-        found = self._text("on_capture_failure")
-        if found == "refuse":
-            return "refuse"
-        if found == "record":
-            return "record"
-        raise self._wrong("on_capture_failure must be refuse or record")
+    def _manner(self, key: str) -> str:
+        found = self._text(key)
+        if found not in ("refuse", "record"):
+            raise self._wrong("on_capture_failure must be refuse or record")
+        return found
 
     def _reader(self, key: str) -> Capture:
         template, call = self._template(key, _BEFORE), self._someone().call
@@ -167,8 +135,8 @@ class _Reader:
 
         return read
 
-    def _inverse(self) -> BuildInverse:
-        template, origin = self._template("inverse", _AFTER), self._someone()
+    def _inverse(self, key: str) -> BuildInverse:
+        template, origin = self._template(key, _AFTER), self._someone()
 
         def build(
             arguments: JsonObject, captured: object, result: object, /
