@@ -1,16 +1,16 @@
-"""Values as JSON texts for the journal, and back; secrets stay out of them.
+"""Values as JSON texts for the journal, and back, without secrets.
 
-Invariant: one value has one text, so that texts can be compared and hashed.
+A value has exactly one text, so texts can be compared and hashed.
 """
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from gitshadow.errors import JournalError
+from gitshadow.errors import JournalError, UsageError
+from gitshadow.messages import codec
 from gitshadow.sdk.turns import inverse_kinds
 from gitshadow.sdk.turns.values import (
     Conflict,
@@ -165,6 +165,7 @@ def _plain(value: object, above: tuple[int, ...]) -> Json:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
+        # inf - inf and nan - nan are nan: only finite numbers are JSON.
         return value if value - value == 0 else str(value)
     if isinstance(value, Secret):
         return REDACTED
@@ -227,6 +228,8 @@ def in_words(error: BaseException) -> str:
 
 def secret_values(arguments: JsonObject, names: Iterable[str]) -> list[str]:
     """Return the texts of secret arguments, as they would turn up elsewhere, in JSON too."""
+    # The JSON form as well: a quote or a backslash in a secret is escaped in the texts that are
+    # searched.
     found = [str(arguments[name]) for name in names if name in arguments]
     forms = dict.fromkeys((*found, *(canonical(text)[1:-1] for text in found)))
     return [text for text in forms if len(text) >= _SHORTEST_SECRET]
@@ -247,7 +250,7 @@ def redact(text: str, secrets: Iterable[str]) -> str:
 
 
 class Observation(NamedTuple):
-    """Hold what a tool observed as a text, or the error that kept it from that."""
+    """What a tool observed as a text, or the error that kept it from that."""
 
     text: str | None = None
     trouble: str | None = None
@@ -256,9 +259,23 @@ class Observation(NamedTuple):
 NOT_OBSERVED = Observation()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredInverse:
-    """Hold an inverse as the journal has it."""
+class StoredRetry(NamedTuple):
+    """How the journal has a `Retry`."""
+
+    attempts: int
+    backoff_s: float
+    max_backoff_s: float
+    timeout_s: float | None
+
+    def pause_s(self, attempt: int) -> float:
+        """Return how long to wait after a failed attempt, counted from 1."""
+        return Retry(
+            backoff_s=self.backoff_s, max_backoff_s=self.max_backoff_s
+        ).pause_s(attempt)
+
+
+class StoredInverse(NamedTuple):
+    """An inverse as the journal has it."""
 
     handler: str
     version: str
@@ -270,7 +287,7 @@ class StoredInverse:
     after: str | None
     unseen: str | None
     after_files: bool
-    retry: Retry
+    retry: StoredRetry
     non_retryable: tuple[str, ...]
 
     def resolved(self, look_up: Callable[[str], str]) -> JsonObject:
@@ -301,6 +318,7 @@ def inverse_text(
     except RecursionError as error:
         raise NotStorableError("not JSON: it is nested too deeply") from error
     text = faithful(args)
+    # Refused and not redacted: with another argument, the inverse would do something else.
     if redact(text, secrets) != text:
         raise NotStorableError("it would store a secret: pass Secret(NAME) instead")
     if inverse_kinds.is_external(inverse.handler):
@@ -308,29 +326,26 @@ def inverse_text(
             inverse_kinds.check(inverse.handler, args)
         except ValueError as error:
             raise NotStorableError(str(error)) from error
-    return canonical(
-        {
-            "handler": inverse.handler,
-            "version": version,
-            "args": args,
-            "residue": inverse.residue,
-            "depends_on": list(inverse.depends_on),
-            "critical": inverse.critical,
-            "idempotent": inverse.idempotent,
-            "after": after.text,
-            "unseen": after.trouble,
-            "after_files": after_files,
-            "retry": {
-                "attempts": retry.attempts,
-                "backoff_s": retry.backoff_s,
-                "max_backoff_s": retry.max_backoff_s,
-                "timeout_s": retry.timeout_s,
-            },
-            "non_retryable": [kind.__name__ for kind in retry.non_retryable],
-        }
+    stored = StoredInverse(
+        handler=inverse.handler,
+        version=version,
+        args=args,
+        residue=inverse.residue,
+        depends_on=tuple(inverse.depends_on),
+        critical=inverse.critical,
+        idempotent=inverse.idempotent,
+        after=after.text,
+        unseen=after.trouble,
+        after_files=after_files,
+        retry=StoredRetry(
+            retry.attempts, retry.backoff_s, retry.max_backoff_s, retry.timeout_s
+        ),
+        non_retryable=tuple(kind.__name__ for kind in retry.non_retryable),
     )
+    return canonical(codec.encode(stored))
 
 
+# Each rule of an undo reads the inverse again, a dozen times per call.
 @lru_cache(maxsize=128)
 def stored_inverse(text: str) -> StoredInverse:
     """Return the inverse that `inverse_text` wrote.
@@ -338,30 +353,12 @@ def stored_inverse(text: str) -> StoredInverse:
     Raises:
         JournalError: it is none.
     """
-    row = parse(text)
+    # Earlier versions wrote neither.
+    row = {"version": "", "idempotent": False, **parse(text)}
     try:
-        args, retry = row["args"], row["retry"]
-        depends, names = row["depends_on"], row["non_retryable"]
-        assert isinstance(args, dict)
-        assert isinstance(retry, dict)
-        assert isinstance(depends, list)
-        assert isinstance(names, list)
-        return StoredInverse(
-            handler=str(row["handler"]),
-            version=str(row.get("version") or ""),
-            args=args,
-            residue=_maybe(row["residue"]),
-            depends_on=tuple(depends),
-            critical=row["critical"] is True,
-            idempotent=row.get("idempotent") is True,
-            after=_maybe(row["after"]),
-            unseen=_maybe(row.get("unseen")),
-            after_files=row["after_files"] is True,
-            retry=Retry(**retry),
-            non_retryable=tuple(names),
-        )
-    except (AssertionError, KeyError, TypeError) as error:
-        raise JournalError(f"could not read an inverse: {error!r}") from error
+        return codec.parse(StoredInverse, row)
+    except UsageError as error:
+        raise JournalError(f"could not read an inverse: {error}") from error
 
 
 def content_text(outcome: Outcome, secrets: Sequence[str]) -> str | None:
@@ -406,7 +403,3 @@ def _restored(value: object, look_up: Callable[[str], str]) -> object:
 
 def _is_special(value: JsonObject) -> bool:
     return value.keys() in ({inverse_kinds.SECRET_KEY}, {_LITERAL_KEY})
-
-
-def _maybe(value: object) -> str | None:
-    return None if value is None else str(value)
