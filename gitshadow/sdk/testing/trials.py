@@ -10,7 +10,6 @@ from collections.abc import (
     Callable,
     Iterable,
     Iterator,
-    Mapping,
     Sequence,
 )
 from copy import deepcopy
@@ -43,12 +42,10 @@ from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.sdk.turns.undo_request import UndoRequest
-from gitshadow.sdk.turns.values import OutcomeKind
+from gitshadow.sdk.turns.values import JsonObject, OutcomeKind
 from gitshadow.store.journal.saga_rows import SagaOp
 
-Arguments: TypeAlias = (
-    Mapping[str, object] | Callable[[Sequence[object]], Mapping[str, object]]
-)
+Arguments: TypeAlias = JsonObject | Callable[[Sequence[object]], JsonObject]
 Script: TypeAlias = Sequence[tuple[str, Arguments]]
 """Calls in order: a tool, and its arguments or a function of the results before it."""
 
@@ -152,6 +149,8 @@ class Trials:
         """Begin a trial."""
         if self.reset is not None:
             yield from demand(Invoke(self.reset))
+        # A trial runs tools on purpose, so nobody is asked. Limits are meant for a turn of the
+        # program, and a script may be longer.
         policy = replace(self.policy, non_reversible="allow", limits=_UNBOUND)
         name = f"proof-{len(self.runtimes) + 1}"
         opening = Opening(name, self.rig, None, policy, self.host)
@@ -221,7 +220,7 @@ class Trials:
     ) -> Procedure[UndoReport]:
         """Undo a committed turn, or some of its calls."""
         with trial.runtime.locked():
-            unwind = trial.runtime.unwind(turn, UndoRequest(only=only))
+            unwind = trial.runtime.undoing.undo(turn, UndoRequest(only=only))
             return (yield from unwind.run())
 
 

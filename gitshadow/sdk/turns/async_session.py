@@ -8,14 +8,14 @@ Invariant: a method only runs a procedure of the core, so that both fronts do th
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import wraps
 from types import TracebackType
 from typing import ParamSpec, TypeVar, Unpack, overload
 
 from gitshadow.errors import ShadowError
-from gitshadow.sdk.turns import calls, outbox, resolution
+from gitshadow.sdk.turns import calls, outbox, resolution, rewind
 from gitshadow.sdk.turns.async_driver import AsyncDriver
 from gitshadow.sdk.turns.base_session import SessionFront, TurnFront, stays_primary
 from gitshadow.sdk.turns.call_records import CallRequest, requested
@@ -30,7 +30,7 @@ from gitshadow.sdk.turns.undo_request import (
     request_of,
     rewind_request,
 )
-from gitshadow.sdk.turns.values import Outcome, Release
+from gitshadow.sdk.turns.values import JsonObject, Outcome, Release
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -96,7 +96,7 @@ class AsyncTurn(TurnFront):
     async def call(
         self,
         tool: str,
-        arguments: Mapping[str, object] | None = None,
+        arguments: JsonObject | None = None,
         /,
         *,
         call_id: str | None = None,
@@ -133,7 +133,7 @@ class AsyncTurn(TurnFront):
         self,
         function: Callable[..., object],
         tool: str,
-        arguments: Mapping[str, object],
+        arguments: JsonObject,
         *,
         call_id: str | None = None,
         origin: str | None = None,
@@ -170,7 +170,7 @@ class AsyncTurn(TurnFront):
         """
         await self._driver.run(self.core.say(author, text, kind, data))
 
-    async def set_state(self, changes: Mapping[str, object]) -> None:
+    async def set_state(self, changes: JsonObject) -> None:
         """Change the session's state: JSON values, None to remove a key.
 
         A rollback of the turn restores the values.
@@ -207,7 +207,7 @@ class AsyncTurn(TurnFront):
     async def undo(self, **options: Unpack[UndoOptions]) -> UndoReport:
         """Undo the turn after it has ended; as `AsyncAgentUndo.undo`."""
         with self._runtime.locked():
-            whole = self._runtime.unwind(self.id, request_of(options))
+            whole = self._runtime.undoing.undo(self.id, request_of(options))
             return await self._driver.shielded(self._runtime.carrying.run(whole))
 
 
@@ -326,7 +326,7 @@ class AsyncAgentUndo(SessionFront):
 
     async def plan(self, turn: str, **options: Unpack[UndoOptions]) -> UndoReport:
         """Return what `undo` would do; call no inverse and change no file."""
-        whole = self._runtime.unwind(turn, request_of(options))
+        whole = self._runtime.undoing.undo(turn, request_of(options))
         return await self._driver.run(whole.plan())
 
     async def undo(self, turn: str, **options: Unpack[UndoOptions]) -> UndoReport:
@@ -346,7 +346,7 @@ class AsyncAgentUndo(SessionFront):
             RefusedError: the token is not valid, or not all can be undone; nothing was done.
         """
         with self._runtime.locked():
-            whole = self._runtime.unwind(turn, request_of(options))
+            whole = self._runtime.undoing.undo(turn, request_of(options))
             return await self._driver.shielded(self._runtime.carrying.run(whole))
 
     async def redo(self, op: str, *, token: str | None = None) -> UndoReport:
@@ -401,9 +401,8 @@ class AsyncAgentUndo(SessionFront):
         """
         with self._runtime.locked():
             request = rewind_request(effects=effects, scope=None)
-            found = self._runtime.undoing.rewind(
-                self._runtime.past.last_live(), request
-            )
+            last = rewind.last_live(self._runtime.store, self._runtime.session)
+            found = self._runtime.undoing.rewind(last, request)
             return await self._driver.shielded(self._runtime.carrying.run(found))
 
     async def resume(self, op: str) -> UndoReport:

@@ -3,29 +3,28 @@
 Invariant: no method here runs user code.
 """
 
-from collections.abc import Mapping
 from os import PathLike
 from typing import Self
 
 from gitshadow.errors import ShadowError, UsageError
-from gitshadow.sdk.turns import comparison, resolution
-from gitshadow.sdk.turns.comparison import Difference
-from gitshadow.sdk.turns.events import Message, messages
+from gitshadow.sdk.turns import resolution, rewind, state_rollback
+from gitshadow.sdk.turns.events import Message, live, messages
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.policy import Policy, Proposal
 from gitshadow.sdk.turns.protocols import SessionStore
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
+from gitshadow.sdk.turns.rewind import Difference
 from gitshadow.sdk.turns.session_runtime import (
     Opening,
     SessionRuntime,
     chosen,
     entries_of,
 )
-from gitshadow.sdk.turns.turn import TurnCore
+from gitshadow.sdk.turns.turn import TurnCore, creation
 from gitshadow.sdk.turns.turn_end import Terms
 from gitshadow.sdk.turns.turn_states import TurnStatus
-from gitshadow.sdk.turns.values import Release, UndoEntry
+from gitshadow.sdk.turns.values import JsonObject, Release, UndoEntry
 from gitshadow.store.journal.saga_rows import (
     Held,
     SagaCall,
@@ -202,7 +201,7 @@ class SessionFront:
 
     def turns(self) -> list[SagaTurn]:
         """Return the turns of the session, oldest first."""
-        return self._runtime.turns()
+        return self._runtime.store.turns(self._runtime.session)
 
     def calls(self, turn: str) -> list[SagaCall]:
         """Return the calls of a turn, with outcomes and inverses, in order of their start."""
@@ -221,13 +220,18 @@ class SessionFront:
         """Return the log of the session or of one turn, oldest row first."""
         return list(self._runtime.store.log(self._runtime.session, turn))
 
-    def create(self, state: Mapping[str, object]) -> None:
+    def create(self, state: JsonObject) -> None:
         """Begin the session with a state; otherwise it begins with an empty one.
 
         Raises:
             UsageError: the session already has a history.
         """
-        self._runtime.past.create(state)
+        runtime = self._runtime
+        with runtime.locked():
+            if runtime.store.last_seq(runtime.session) >= 0:
+                raise UsageError(f"could not create {runtime.session}: it exists")
+            event = creation(runtime.session, state, runtime.clock())
+            runtime.store.save([event])
 
     def fork(self, before: str, session: str) -> Self:
         """Open another session with the history of this one before an invocation.
@@ -253,11 +257,17 @@ class SessionFront:
     @property
     def state(self) -> dict[str, object]:
         """Return the session's state, a copy."""
-        return self._runtime.past.state()
+        seq = self._runtime.store.last_seq(self._runtime.session) + 1
+        return self._state_before(seq)
 
     def state_at(self, invocation: str) -> dict[str, object]:
         """Return the state as it was before an invocation."""
-        return self._runtime.past.state(invocation)
+        store, session = self._runtime.store, self._runtime.session
+        return self._state_before(rewind.find(store, session, invocation).first)
+
+    def _state_before(self, seq: int) -> dict[str, object]:
+        store, session = self._runtime.store, self._runtime.session
+        return state_rollback.values(store.state_before(session, seq))
 
     def diff(self, first: str, second: str | None = None) -> Difference:
         """Return the changes of state and artifacts between two invocations, before each.
@@ -270,19 +280,20 @@ class SessionFront:
             SessionNotFound, InvocationNotFound: there is none.
         """
         runtime = self._runtime
-        return comparison.between(runtime.store, runtime.session, first, second)
+        return rewind.difference(runtime.store, runtime.session, first, second)
 
     def events(self) -> list[SessionEvent]:
         """Return the session's whole history with rewound events, oldest first."""
-        return self._runtime.past.events()
+        return self._runtime.store.events(self._runtime.session)
 
     def live_events(self) -> list[SessionEvent]:
         """Return the events that no rewind has hidden, without markers."""
-        return self._runtime.past.live_events()
+        markers = self._runtime.store.markers(self._runtime.session)
+        return live(self.events(), markers)
 
     def messages(self) -> list[Message]:
         """Return the conversation as messages to a model."""
-        return messages(self._runtime.past.live_events())
+        return messages(self.live_events())
 
     @property
     def artifacts(self) -> "Artifacts":

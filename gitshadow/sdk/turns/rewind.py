@@ -1,12 +1,15 @@
-"""Going back: the state as it was before an invocation, what followed hidden, nothing deleted.
+"""The moments of a session that an undo or a reader goes back to.
 
-A rewind adds one event, a marker: its delta restores the state, its range says what is out.
-Invariant: its cost is that of what changed since the target; outside effects are undone only when
-asked for, and named otherwise.
+A rewind adds one event, a marker: its delta restores the state, its range is what it hides. Nothing
+is deleted, and the cost is that of what changed since. Outside effects are undone only on request;
+otherwise the report names them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from gitshadow.model import Oid
 from gitshadow.sdk.turns import events
 from gitshadow.sdk.turns.errors import (
     InvocationNotFound,
@@ -14,7 +17,7 @@ from gitshadow.sdk.turns.errors import (
     SessionNotFound,
 )
 from gitshadow.sdk.turns.protocols import SessionStore
-from gitshadow.sdk.turns.state_rollback import OTHER_SCOPES, Changes
+from gitshadow.sdk.turns.state_rollback import OTHER_SCOPES, Changes, values
 
 CREATED = "created"
 """The invocation of what a session was made with: nothing goes back before it."""
@@ -22,7 +25,7 @@ CREATED = "created"
 
 @dataclass(frozen=True, slots=True)
 class RewindTarget:
-    """Hold what a rewind goes back to, read before anything is changed.
+    """What a rewind goes back to, read before anything is changed.
 
     `first` is the first event to be hidden, `marker` the number that the rewind's own event gets.
     """
@@ -83,3 +86,59 @@ def last_live(store: SessionStore, session: str) -> str:
         if event.invocation != CREATED and events.is_live(event.seq, out):
             return event.invocation
     raise NothingToUndo(f"cannot undo in {session}: nothing is left to undo")
+
+
+def artifacts_before(store: SessionStore, session: str, seq: int) -> dict[str, Oid]:
+    """Return the content of each artifact before an event; absent ones are left out."""
+    found = {**store.artifacts(session), **store.artifact_delta(session, seq)}
+    return {
+        name: version.oid
+        for name, version in found.items()
+        if version is not None and version.oid is not None
+    }
+
+
+class Difference(NamedTuple):
+    """The changes between two moments: each value, or number of a version, before and after."""
+
+    state: Mapping[str, tuple[object, object]]
+    artifacts: Mapping[str, tuple[int | None, int | None]]
+
+
+def difference(
+    store: SessionStore, session: str, first: str, second: str | None
+) -> Difference:
+    """Return what differs from before one invocation to before another (None: to now).
+
+    Raises:
+        SessionNotFound, InvocationNotFound: there is none.
+    """
+    ends = [find(store, session, first).first, store.last_seq(session) + 1]
+    if second is not None:
+        ends[1] = find(store, session, second).first
+    old, new = (values(store.state_before(session, seq)) for seq in ends)
+    were, are = (artifacts_before(store, session, seq) for seq in ends)
+    names = sorted(were.keys() | are.keys())
+    return Difference(
+        {
+            key: (old.get(key), new.get(key))
+            for key in sorted(old.keys() | new.keys())
+            if old.get(key) != new.get(key)
+        },
+        {
+            name: (
+                _first(store, session, name, were.get(name)),
+                _first(store, session, name, are.get(name)),
+            )
+            for name in names
+            if were.get(name) != are.get(name)
+        },
+    )
+
+
+def _first(store: SessionStore, session: str, name: str, oid: Oid | None) -> int | None:
+    """Return the first version with a content: a restored one is that version come back."""
+    found = store.versions(session, name)
+    return next(
+        (one.number for one in found if oid is not None and one.oid == oid), None
+    )

@@ -1,15 +1,14 @@
-"""A second session that begins where the first one was before an invocation.
+"""A second session that begins with the history of the first one before an invocation.
 
-State, artifacts and conversation are copied as what the new session was made with: nothing of it
-can be undone there, and effects and files of the first session are the first one's alone.
-Invariant: of the first session everything is read and nothing is written, not even its lock.
+State, artifacts and conversation are copied into the event that begins the new session, so none of
+it can be undone there; effects and files remain the first session's. The first session is only
+read, not even locked.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from gitshadow.errors import UsageError
-from gitshadow.model import Oid
 from gitshadow.sdk.turns import events, json_values, rewind
 from gitshadow.sdk.turns.protocols import SessionStore
 from gitshadow.sdk.turns.turn import creation
@@ -32,9 +31,9 @@ def plant(
     first = rewind.find(store, source, before).first
     if store.last_seq(session) >= 0:
         raise UsageError(f"cannot fork {source}: session {session} exists")
-    bytes_of = {
-        name: store.read(oid) for name, oid in _artifacts(store, source, first).items()
-    }
+    # All bytes are read before any is written, so that a missing one leaves no half session.
+    oids = rewind.artifacts_before(store, source, first)
+    bytes_of = {name: store.read(oid) for name, oid in oids.items()}
     kept = {
         name: store.keep(session, name, 0, data, now_ns)
         for name, data in bytes_of.items()
@@ -55,16 +54,6 @@ def plant(
         body=json_values.canonical(told),
     )
     store.save([begun, *_conversation(store, source, first, begun), note])
-
-
-def _artifacts(store: SessionStore, source: str, first: int) -> Mapping[str, Oid]:
-    """Return what each artifact held before an event."""
-    found = {**store.artifacts(source), **store.artifact_delta(source, first)}
-    return {
-        name: version.oid
-        for name, version in found.items()
-        if version is not None and version.oid is not None
-    }
 
 
 def _conversation(

@@ -1,7 +1,7 @@
-"""One session of an agent program, opened: what both fronts do alike.
+"""One opened session of an agent program: the part that both fronts share.
 
-Invariant: whoever runs a turn or an undo of a session holds its lock, so a turn that stands open
-in the journal while the lock is free has lost its process.
+A turn or an undo of a session holds its lock. So a turn that is open in the journal while the lock
+is free has lost its process.
 """
 
 import fnmatch
@@ -17,11 +17,8 @@ from gitshadow.errors import (
     UsageError,
 )
 from gitshadow.sdk.turns import (
-    events,
     json_values,
-    rewind,
     session_fork,
-    state_rollback,
 )
 from gitshadow.sdk.turns.bench import Bench
 from gitshadow.sdk.turns.call_records import held_row
@@ -35,13 +32,12 @@ from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.protocols import CompensationEngine, SessionStore
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
-from gitshadow.sdk.turns.turn import TurnCore, TurnSettings, creation
+from gitshadow.sdk.turns.turn import TurnCore, TurnSettings
 from gitshadow.sdk.turns.turn_states import TurnStatus
 from gitshadow.sdk.turns.turn_undo import Undoing
 from gitshadow.sdk.turns.undo_operation import Whole
-from gitshadow.sdk.turns.undo_request import UndoRequest
 from gitshadow.sdk.turns.user_hooks import UserHooks
-from gitshadow.sdk.turns.values import JsonObject, UndoEntry
+from gitshadow.sdk.turns.values import UndoEntry
 from gitshadow.store.journal import saga
 from gitshadow.store.journal.saga_rows import (
     SagaCall,
@@ -49,14 +45,13 @@ from gitshadow.store.journal.saga_rows import (
     SagaOp,
     SagaRow,
     SagaTurn,
-    SessionEvent,
 )
 from gitshadow.store.layout import Layout, discover
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Hold what a session is opened with."""
+    """What a session is opened with."""
 
     session: str
     tools: ToolRegistry
@@ -66,6 +61,8 @@ class Opening:
 
     def bench(self, path: str) -> Bench:
         """Return what an engine of the session is given, by the root of the working tree."""
+        # Without the engine: the session that it opens carries undos out itself and must not
+        # submit them again.
         host = replace(self.host, engine=None)
 
         def opened(session: str) -> SessionRuntime:
@@ -75,7 +72,7 @@ class Opening:
 
 
 class SessionRuntime:
-    """Hold one session's store, lock and settings; `layout` is None away from a repository."""
+    """One session's store, lock and settings; `layout` is None away from a repository."""
 
     def __init__(
         self, store: SessionStore, opening: Opening, layout: Layout | None = None
@@ -91,6 +88,8 @@ class SessionRuntime:
             registry=opening.tools,
             policy=opening.policy,
             host=opening.host,
+            # The process id shows a reader whether the owner still runs; the random part tells it
+            # from a later process with the same id.
             owner=f"{os.getpid()}-{os.urandom(4).hex()}",
             contexts=ContextCache(opening.host.contexts),
             root=layout.root if layout is not None else os.getcwd(),
@@ -131,6 +130,7 @@ class SessionRuntime:
         """
         store = self.store
         if isinstance(store, JournalStore):
+            # Both sessions are closed separately, so each needs a connection of its own.
             store = JournalStore(store.layout)
         opening = replace(self._opening, session=session)
         made = type(self)(store, opening, self.layout)
@@ -144,16 +144,11 @@ class SessionRuntime:
         return made
 
     def close(self) -> None:
-        """Give store and lock back."""
+        """Close the store and release the lock."""
         if self.recorder is not None:
             self.recorder.close()
         self.store.close()
         self._lock.release()
-
-    @property
-    def past(self) -> "SessionHistory":
-        """Return the session's history."""
-        return SessionHistory(self)
 
     @property
     def session(self) -> str:
@@ -166,7 +161,7 @@ class SessionRuntime:
         return Carrying(self.undoing, self.engine, self._lock)
 
     def new_turn(self, label: str, policy: Policy | None = None) -> TurnCore:
-        """Take the lock and return the next turn, not begun yet; None: the session's policy.
+        """Lock the session and return the next turn, not begun yet; None: the session's policy.
 
         Raises:
             SessionBusy: a turn or an undo of this session is at work, here or elsewhere.
@@ -216,6 +211,7 @@ class SessionRuntime:
 
     def interrupt_open(self) -> None:
         """Mark an open turn as interrupted; to be called under the lock."""
+        # Whoever had a lease held the session's lock, which is ours now; so that process is gone.
         self.store.free_leases(self.session)
         last = self.store.last_turn(self.session)
         if last is None or last.status != TurnStatus.OPEN:
@@ -253,7 +249,7 @@ class SessionRuntime:
                 )
 
     def take(self) -> None:
-        """Take the session's lock.
+        """Lock the session.
 
         Raises:
             SessionBusy: somebody has it.
@@ -264,12 +260,12 @@ class SessionRuntime:
             raise _busy(self.session) from error
 
     def release(self) -> None:
-        """Give the session's lock back."""
+        """Release the session's lock."""
         self._lock.release()
 
     @contextmanager
     def locked(self, *, finishing: bool = False) -> Iterator[None]:
-        """Hold the lock for a block; turns that lost their process are marked before it.
+        """Lock the session for a block; turns that lost their process are marked before it.
 
         Args:
             finishing: Whether the block goes on with undos that wait for an engine.
@@ -285,10 +281,6 @@ class SessionRuntime:
             yield
         finally:
             self.release()
-
-    def turns(self) -> list[SagaTurn]:
-        """Return the session's turns, oldest first."""
-        return self.store.turns(self.session)
 
     def calls(self, turn: str) -> list[SagaCall]:
         """Return the calls of a turn in the order in which they started.
@@ -313,20 +305,13 @@ class SessionRuntime:
 
     def sessions_with_work(self) -> list[str]:
         """Return the sessions of the repository that have an undo without a report."""
-        assert isinstance(self.store, JournalStore)
+        if not isinstance(self.store, JournalStore):
+            return []
         return saga.sessions_with_work(self.store.db)
 
     def finish(self, op_id: str) -> Procedure[UndoReport]:
         """Carry an undo out in place, from wherever it stopped; under the lock."""
         return self.carrying.finish(op_id)
-
-    def unwind(self, turn: str, request: UndoRequest) -> Whole:
-        """Return the undo of a turn, not begun yet.
-
-        Raises:
-            UsageError: there is no such turn.
-        """
-        return self.undoing.undo(turn, request)
 
     def _after_losses(self) -> None:
         """Mark what lost its process: claims, and an open turn.
@@ -339,57 +324,6 @@ class SessionRuntime:
         if is_open and last is not None and (last.lease_ns or 0) > self.clock():
             raise _busy(self.session)
         self.interrupt_open()
-
-
-class SessionHistory:
-    """Read the history of a session, and begin it."""
-
-    def __init__(self, runtime: SessionRuntime) -> None:
-        self._runtime = runtime
-
-    def create(self, state: JsonObject) -> None:
-        """Begin the session's history with a state.
-
-        Raises:
-            UsageError: it has a history already.
-        """
-        with self._runtime.locked():
-            if self._runtime.store.last_seq(self._runtime.session) >= 0:
-                raise UsageError(f"could not create {self._runtime.session}: it exists")
-            self._runtime.store.save(
-                [creation(self._runtime.session, state, self._runtime.clock())]
-            )
-
-    def last_live(self) -> str:
-        """Return the newest invocation that counts.
-
-        Raises:
-            NothingToUndo: there is none.
-        """
-        return rewind.last_live(self._runtime.store, self._runtime.session)
-
-    def events(self) -> list[SessionEvent]:
-        """Return the session's whole history, oldest first."""
-        return self._runtime.store.events(self._runtime.session)
-
-    def live_events(self) -> list[SessionEvent]:
-        """Return the events that count, oldest first."""
-        return events.live(
-            self.events(), self._runtime.store.markers(self._runtime.session)
-        )
-
-    def state(self, before: str | None = None) -> dict[str, object]:
-        """Return the state, as it is or as it was before an invocation.
-
-        Raises:
-            InvocationNotFound: there is no such invocation.
-        """
-        seq = self._runtime.store.last_seq(self._runtime.session) + 1
-        if before is not None:
-            seq = rewind.find(self._runtime.store, self._runtime.session, before).first
-        return state_rollback.values(
-            self._runtime.store.state_before(self._runtime.session, seq)
-        )
 
 
 def _hooks(layout: Layout | None, opening: Opening) -> UserHooks | None:
