@@ -58,7 +58,7 @@ _TRUE = frozenset({"true", "yes", "on", "1"})
 
 
 class Cost(NamedTuple):
-    """Store what some refs keep: how many objects, and the bytes they take on disk."""
+    """What some refs keep: how many objects, and the bytes they take on disk."""
 
     objects: int
     size_bytes: int
@@ -91,6 +91,7 @@ class DiskUsage:
     def freed(self, going: Iterable[Sequence[str]]) -> Iterator[int]:
         """Yield the bytes that nothing keeps when some refs go after those before them."""
         left = set(self._refs)
+        # An object is freed when the last ref that reaches it goes.
         holders = Counter(one for ref in left for one in self._weights.kept_by([ref]))
         for names in going:
             gone = left.intersection(names)
@@ -104,7 +105,7 @@ class Scales:
     """Weigh what is to be forgotten; made where the repository is open, used by any thread."""
 
     def __init__(self, ws: Workspace) -> None:
-        """Take note of what there is."""
+        """Read the refs and chains."""
         self._git = Git(ws.layout, dict(ws.environ))
         self._refs = ws.repo.refs()
         self._users = ws.repo.tips_of_user()
@@ -231,7 +232,7 @@ class Upkeep:
     def _retain(self, now: float) -> None:
         """Forget what the settings leave no room for: choose once a day, then step by step."""
         if self._forgetting is not None:
-            self._step(now)
+            self._step(self._forgetting, now)
         elif self._choice is not None:
             if not self._choice.is_alive():
                 going, self._choice = self._choice.going, None
@@ -243,10 +244,9 @@ class Upkeep:
                 self._choice = _Choice(self._ws, limits)
                 self._choice.start()
 
-    def _step(self, now: float) -> None:
-        assert self._forgetting is not None
+    def _step(self, forgetting: Iterator[None], now: float) -> None:
         try:
-            next(self._forgetting)
+            next(forgetting)
         except StopIteration:
             self._forgetting = None
         except (
@@ -331,6 +331,8 @@ def busy_limit(ws: Workspace) -> int:
     """Return how many files in the sampled directory are too many even while others write."""
     try:
         return pack_at(ws.git.version(), ws.repo.config_get)
+    # Without git's version its limit is unknown. Packing too early costs a moment; too late,
+    # Git's own maintenance would start because of our objects.
     except StoreError:
         return 1
 

@@ -62,7 +62,7 @@ class CallEnd(NamedTuple):
     """The outcome of a call, and the answer of the framework's tool; None if it did not run."""
 
     outcome: Outcome
-    answer: Returned | None
+    answer: Returned[object] | None
 
     @property
     def is_error(self) -> bool:
@@ -78,7 +78,7 @@ class _Work(Generic[T]):
     takes: frozenset[str]
     passing: Errors
     passed: Exception | None = None
-    answer: Returned | None = None
+    answer: Returned[object] | None = None
 
     async def run(self: "_Work[Awaitable[object]]", **given: object) -> object:
         """Await it; return the value of the tool's own function, else the framework's answer."""

@@ -29,7 +29,7 @@ class Cell:
 
     extras: JsonObject
     passing: Errors = ()
-    result: Returned | None = None
+    result: Returned[object] | None = None
     error: Exception | None = None
 
     @contextmanager

@@ -137,6 +137,7 @@ class Steps:
 
 def recorded(root: Path, *, tool: str = "step.do", also: str | None = None) -> Steps:
     """Make a recorded working tree in which turn t-1 of session s ran its steps."""
+    # `git init` would copy the user's template, and start a process for each test.
     git = root / ".git"
     for name in ("objects", "refs"):
         (git / name).mkdir(parents=True)
@@ -189,6 +190,7 @@ def forked(act: Callable[[], None]) -> int:
             act()
             code = 0
         finally:
+            # Not sys.exit: the child is a copy of pytest and must not run its handlers.
             os._exit(code)
     return pid
 

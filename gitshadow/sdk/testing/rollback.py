@@ -65,6 +65,7 @@ class _SingleStep:
             found = yield from self._repeated(trial)
         if not found and self._has_probe:
             found = yield from self._lost(trial)
+        # The next trial begins where this one ends, unless `reset` restores the world.
         if self.index:
             yield from self.trials.undo(trial, first.row.id)
         return replace(proof, flaws=(*flaws, *found))
@@ -99,8 +100,7 @@ class _SingleStep:
         core = yield from self.trials.turn(trial, body, broken=True)
         trial.results.pop()
         seen = _Seen(before, worlds[0], (yield from self.trials.look()))
-        assert core.report is not None, "a broken turn is rolled back"
-        (item,) = (one for one in core.report.items if one.call_id)
+        (item,) = (one for one in _report_of(core).items if one.call_id)
         tool = self.trials.script[self.index][0]
         proof = StepProof(self.index + 1, tool, _PROVEN[item.state], _said(item))
         flaw = seen.judged(item)
@@ -129,8 +129,7 @@ class _SingleStep:
         seen = _Seen(
             before, worlds[0], (yield from self.trials.look()), "ran, then failed"
         )
-        assert core.report is not None, "a broken turn is rolled back"
-        (item,) = (one for one in core.report.items if one.call_id)
+        (item,) = (one for one in _report_of(core).items if one.call_id)
         flaw = seen.judged(item)
         return [] if flaw is None else [flaw]
 
@@ -157,7 +156,7 @@ class _SingleStep:
         trial.results.pop()
         return flaws
 
-    def _twice(self, command: Invoke, call: SagaCall) -> Procedure[str | None]:
+    def _twice(self, command: Invoke[object], call: SagaCall) -> Procedure[str | None]:
         """Run an inverse again if an engine might; return the difference to one run, or None."""
         if not self._is_repeatable(call):
             return None
@@ -227,6 +226,12 @@ class _Seen:
         return difference(self.before, self.done)
 
 
+def _report_of(core: TurnCore) -> UndoReport:
+    """Return the report of the rollback of a broken turn."""
+    assert core.report is not None, "a broken turn is rolled back"
+    return core.report
+
+
 def _said(item: UndoItem) -> str | None:
     return item.residue or item.follow_up
 
@@ -284,8 +289,7 @@ class _CombinedSteps:
 
         core = yield from trials.turn(trial, body, broken=True, watch=settled)
         self.numbers = {call.id: call.ordinal for call in core.calls.values()}
-        assert core.report is not None, "a broken turn is rolled back"
-        return core.report
+        return _report_of(core)
 
     def _compare(self, report: UndoReport) -> None:
         """Compare the states of the undo with those of the script, while the order is reversed."""

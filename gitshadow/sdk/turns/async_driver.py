@@ -121,6 +121,7 @@ class _JournalThread:
 
     async def do(self, command: AtOnce) -> object:
         """Return the event of a command; raise a cancellation only after it."""
+        # The pool accepts no work after its end; a closed journal raises the right error.
         if self._closed:
             return self._perform(command)
         future: Future[object] = Future()
@@ -133,6 +134,7 @@ class _JournalThread:
         with self._mutex:
             taken, self._waiting = self._waiting, []
         while taken:
+            # Rows that wait at the same time share one transaction, and so one wait for the disk.
             count = 0
             while count < len(taken) and isinstance(taken[count][0], Save):
                 count += 1
@@ -177,12 +179,13 @@ async def _uncancelled(future: "asyncio.Future[object]") -> object:
     return future.result()
 
 
-async def _invoke(command: Invoke) -> Event:
+async def _invoke(command: Invoke[object]) -> Event:
     """Call a function of the host and return the event of its end."""
     limit = asyncio.timeout(command.timeout_s)
     function = partial(command.function, *command.args, **command.kwargs)
     is_plain = not inspect.iscoroutinefunction(command.function)
     in_thread = command.blocking or (command.timeout_s is not None and is_plain)
+    # A timeout ends a coroutine, but a thread that nobody waits for goes on.
     goes_on = in_thread
     try:
         async with limit:
@@ -229,7 +232,7 @@ async def _in_thread(function: Callable[[], object]) -> object:
     return await ended
 
 
-async def _pull(command: Pull) -> Returned | Raised | StreamEnded:
+async def _pull(command: Pull) -> Returned[object] | Raised | StreamEnded:
     if isinstance(command.stream, Iterator):
         return pull(command)
     try:
@@ -242,6 +245,7 @@ async def _pull(command: Pull) -> Returned | Raised | StreamEnded:
 
 async def _answer(command: Answer) -> bool:
     loop = asyncio.get_running_loop()
+    # The answer may come from any thread, and an asyncio event may only be set in its loop.
     there = asyncio.Event()
     command.question.listen(lambda: loop.call_soon_threadsafe(there.set))
     waiting: Awaitable[bool] = there.wait()

@@ -1,9 +1,10 @@
-"""The gate before a call: guards, the policy, and whoever is asked.
+"""The gate before a call: guards, the policy, and the person who is asked.
 
-Invariant: no answer is a no.
+No answer counts as a no.
 """
 
 from dataclasses import replace
+from typing import Literal
 
 from gitshadow.sdk.turns.commands import (
     Answer,
@@ -18,7 +19,13 @@ from gitshadow.sdk.turns.commands import (
     demand,
     told,
 )
-from gitshadow.sdk.turns.policy import Proposal, Verdict, VerdictKind, strictest
+from gitshadow.sdk.turns.policy import (
+    ConfirmHandler,
+    Proposal,
+    Verdict,
+    VerdictKind,
+    strictest,
+)
 from gitshadow.sdk.turns.turn import TurnCore
 
 
@@ -43,17 +50,19 @@ def refusal(turn: TurnCore, proposal: Proposal) -> Procedure[str | None]:
 
 
 def consents(turn: TurnCore, proposal: Proposal) -> Procedure[bool]:
-    """Tell whether somebody who can be asked says yes; whatever goes wrong with it is a no."""
-    if turn.setting.policy.confirm is None:
+    """Return whether somebody who can be asked says yes; any failure is a no."""
+    confirm = turn.setting.policy.confirm
+    if confirm is None:
         return False
-    return _is_yes((yield from _asked(turn, proposal)))
+    return _is_yes((yield from _asked(turn, proposal, confirm)))
 
 
 def _confirm(turn: TurnCore, proposal: Proposal) -> Procedure[str | None]:
-    """Have somebody asked; return why the answer is no, or None."""
-    if turn.setting.policy.confirm is None:
+    """Ask for confirmation; return why the answer is no, or None."""
+    confirm = turn.setting.policy.confirm
+    if confirm is None:
         return f"{proposal.question}, but there is no one to ask"
-    event = yield from _asked(turn, proposal)
+    event = yield from _asked(turn, proposal, confirm)
     if isinstance(event, Raised):
         raise event.error
     if isinstance(event, TimedOut):
@@ -61,20 +70,16 @@ def _confirm(turn: TurnCore, proposal: Proposal) -> Procedure[str | None]:
     return None if _is_yes(event) else f"{proposal.question}: declined"
 
 
-def _asked(turn: TurnCore, proposal: Proposal) -> Procedure[Event]:
-    policy = turn.setting.policy
+def _asked(
+    turn: TurnCore, proposal: Proposal, confirm: ConfirmHandler | Literal["prompt"]
+) -> Procedure[Event]:
+    timeout_s = turn.setting.policy.confirm_timeout_s
     question = Question(proposal)
     turn.questions.append(question)
     try:
-        if isinstance(policy.confirm, str):
-            return Returned(
-                (yield from told(Answer(question, policy.confirm_timeout_s)))
-            )
-        assert policy.confirm is not None, "asked before"
-        handler = Invoke(
-            policy.confirm, (proposal,), timeout_s=policy.confirm_timeout_s
-        )
-        return (yield from ask(handler))
+        if isinstance(confirm, str):
+            return Returned((yield from told(Answer(question, timeout_s))))
+        return (yield from ask(Invoke(confirm, (proposal,), timeout_s=timeout_s)))
     finally:
         turn.questions.remove(question)
 

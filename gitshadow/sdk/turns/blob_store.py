@@ -38,11 +38,11 @@ class Vault:
         return self._repo.read_blob(oid)
 
     def has(self, oid: Oid) -> bool:
-        """Tell whether the bytes of a version are there."""
+        """Return whether the bytes of a version are there."""
         return self._repo.has(oid)
 
     def close(self) -> None:
-        """Give the repository back."""
+        """Close the repository."""
         if self._opened is not None:
             self._opened.close()
             self._opened = None

@@ -1,7 +1,7 @@
-"""What is known of how a call ended: it was done, it was not done, or nobody knows. Pure.
+"""What is known of the end of a call: it was done, it was not done, or that is unknown. Pure.
 
-Tools, held calls, tools of MCP servers, cancelled calls and inverses are all judged here.
-Invariant: what is not sure is unknown.
+Tools, held calls, tools of MCP servers, cancelled calls and inverses are all judged here, and what
+is not certain is unknown.
 """
 
 from enum import StrEnum
@@ -17,7 +17,7 @@ RAISED = "raised"
 
 
 class CallKnowledge(StrEnum):
-    """Say whether a call had its effect."""
+    """Whether a call had its effect."""
 
     DONE = "done"
     NOT_DONE = "not_done"

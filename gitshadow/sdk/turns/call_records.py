@@ -1,6 +1,6 @@
-"""A call before anything is known of it: what was asked for, its row, its key, its paths.
+"""A call before it runs: the request, its row, its key, the paths among its arguments.
 
-Invariant: pure; the key of a call and that of its inverse are the same in every attempt.
+Pure. The key of a call, and that of its inverse, are the same in every attempt.
 """
 
 import os
@@ -20,7 +20,7 @@ _KEY_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class CallRequest:
-    """Hold what a model asked for; without an id the call gets one of ours.
+    """The call that a model asked for; without an id it gets a generated one.
 
     `again` runs it although a rewind hid the same call and nothing took that back.
     `function` does the tool's work instead of the registered one: a framework has its own way.

@@ -1,8 +1,8 @@
-"""One call of a tool: let in, judged, written down, run, written down with its inverse.
+"""One call of a tool: admit it, judge it, record it, run it, record its end with its inverse.
 
-Order: intent on the disk, then the tool, then outcome and inverse in one transaction. A crash
-in between leaves an intent without an outcome, which is in doubt.
-Invariant: the tool's own function gets what the model said, and nothing is changed in its answer.
+The intent is on disk before the tool runs; outcome and inverse follow in one transaction. A crash
+in between leaves an intent without an outcome: the call is in doubt. The tool's function gets
+exactly the model's arguments, and its result is not changed.
 """
 
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ _NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """Hold what was read before a call."""
+    """What was read before a call."""
 
     captured: object = None
     trouble: str | None = None
@@ -89,11 +89,14 @@ def run(turn: TurnCore, request: CallRequest) -> Procedure[Outcome]:
         raise UsageError(
             f"cannot call {request.tool}: the id {row.id} was already used"
         )
+    # The id is part of the idempotency key, so a second call with it could have no effect of its
+    # own.
     turn.active[row.id] = None
     try:
         outcome = yield from _asked(turn, row, request).run(tool)
     finally:
         turn.active.pop(row.id, None)
+    # Checked after the call too: the rollback then includes a call that took too long.
     turn.check_time((yield from now()))
     return outcome
 
@@ -113,7 +116,10 @@ def announce(turn: TurnCore, request: CallRequest) -> Procedure[Outcome | None]:
         raise UsageError(
             f"cannot call {request.tool}: the id {row.id} was already used"
         )
-    opened = yield from _asked(turn, row, request).open(tool)
+    call = _asked(turn, row, request)
+    if tool is None:
+        return (yield from call.unknown())
+    opened = yield from call.open(tool)
     return opened if isinstance(opened, Outcome) else None
 
 
@@ -190,22 +196,27 @@ class _Call:
             return outcome
 
     def _run(self, tool: Tool | None) -> Procedure[Outcome]:
+        # Arguments that do not fit cannot have an effect, so such a call leaves no intent.
         misfit = None if tool is None else tool.misfit(self.arguments)
         if misfit is not None:
             return (yield from self._ended(_not_called(self.row.tool, misfit)))
+        if tool is None:
+            return (yield from self.unknown())
         opened = yield from self.open(tool)
-        if tool is None or isinstance(opened, Outcome):
-            assert isinstance(opened, Outcome), "an unknown tool is never prepared"
+        if isinstance(opened, Outcome):
             return opened
         outcome = yield from self._execute(tool, opened)
         return (yield from self.close(tool, opened, outcome))
 
-    def open(self, tool: Tool | None) -> Procedure[Outcome | _Prepared]:
+    def unknown(self) -> Procedure[Outcome]:
+        """Record that there is no such tool."""
+        return (yield from self._ended(Outcome.unknown_tool(self.row.tool)))
+
+    def open(self, tool: Tool) -> Procedure[Outcome | _Prepared]:
         """Let the call in and write down what is about to be done; an outcome is a no."""
-        if tool is None:
-            return (yield from self._ended(Outcome.unknown_tool(self.row.tool)))
         names = tool.options.get("secrets", ())
         self.secrets = tuple(json_values.secret_values(self.arguments, names))
+        # Before the guards: nobody should be asked about a call that will not run.
         repeats = yield from duplicate_guard.repeats(
             self.turn, tool, self.arguments, self.origin
         )
@@ -226,6 +237,8 @@ class _Call:
         if prepared.trouble is not None and refuse:
             said = f"cannot prepare to undo {tool.name}: {prepared.trouble}"
             return (yield from self._ended(Outcome.failed(said)))
+        # The intent is on disk before the tool runs. Without it, a crash inside the tool would
+        # leave an effect that no undo knows of.
         yield from self._intend(tool, prepared)
         yield from self._tell("before", tool)
         return prepared
@@ -234,6 +247,7 @@ class _Call:
         self, tool: Tool, prepared: _Prepared, outcome: Outcome
     ) -> Procedure[Outcome]:
         """Write down how the tool's work ended."""
+        # The recorder's window ends first: what is written later is not the tool's work.
         yield from self._tell("after" if outcome.ok else "failed", tool)
         if not outcome.ok:
             return (yield from self._ended(outcome))
@@ -243,6 +257,8 @@ class _Call:
     def _held(self, tool: Tool) -> Procedure[Outcome]:
         """Write the call down to be run when its turn has committed."""
         try:
+            # A held call runs later from the journal alone, perhaps in another process. Arguments
+            # that JSON changes would make it another call.
             json_values.faithful(self.arguments)
         except NotStorableError as error:
             said = f"cannot hold {tool.name}: its arguments are {error}"
@@ -310,7 +326,7 @@ class _Call:
 
     def _look(
         self, tool: Tool, option: Literal["capture", "observe"]
-    ) -> Procedure[Returned | Raised]:
+    ) -> Procedure[Returned[object] | Raised]:
         function = tool.options.get(option)
         if function is None:
             return Returned(None)
@@ -359,7 +375,9 @@ class _Call:
             intent["altered_arguments"] = json_values.altered(values[:1]) is not None
         elif paths := json_values.tuples_in(values):
             intent["tuples"] = paths
+        # A captured value may repeat a secret argument, so the whole text is searched.
         text = json_values.redact(json_values.lenient(intent), self.secrets)
+        # The inverse is built from the arguments after the call, so this process keeps them.
         if json_values.REDACTED in text:
             self.turn.setting.given.keep(self.row, self.arguments)
         said = yield from self._described(tool)
@@ -373,7 +391,7 @@ class _Call:
         yield from self._write(kind, {"tool": tool.name, "intent": text}, *more)
 
     def _is_files_only(self, tool: Tool) -> bool:
-        """Tell whether the turn's files are all that takes the call back."""
+        """Return whether the turn's files are all that takes the call back."""
         only = tool.options.get("files_only", False) and "inverse" not in tool.options
         return only and self.turn.setting.records_files
 
@@ -398,7 +416,7 @@ class _Call:
         yield from self.fail(tool, ended)
         raise ended
 
-    def _command(self, tool: Tool, prepared: _Prepared) -> Invoke:
+    def _command(self, tool: Tool, prepared: _Prepared) -> Invoke[object]:
         extras: dict[str, object] = {}
         if "revision" in tool.takes:
             extras["revision"] = prepared.revision
@@ -413,7 +431,7 @@ class _Call:
         yield from self._raised(tool, error)
 
     def _tell(self, event: str, tool: Tool) -> Procedure[None]:
-        """Tell the recorder of files that a tool begins or has ended; one that reads is no news."""
+        """Report to the recorder of files that a tool that may write begins or has ended."""
         if tool.reversibility is Reversibility.READ_ONLY:
             return
         paths = tuple(paths_of(self.arguments, tool.options.get("paths", ())))
@@ -446,6 +464,8 @@ class _Call:
         self, tool: Tool, prepared: _Prepared, outcome: Outcome
     ) -> Procedure[None]:
         """Write down outcome and inverse together, then the entry."""
+        # Outcome and inverse are saved in one transaction. A crash before it leaves the call in
+        # doubt, never a success without its inverse.
         inverse, trouble = yield from self._inverse(tool, prepared, outcome)
         moment = yield from now()
         self.row = replace(
@@ -514,6 +534,7 @@ class _Call:
         if outcome.kind is not OutcomeKind.CONFLICT:
             return outcome
         contexts = self.turn.setting.contexts
+        # A conflict proves that the cached summaries are out of date.
         contexts.invalidate()
         return replace(outcome, state=(yield from contexts.section()))
 

@@ -1,16 +1,16 @@
-"""What the core asks its driver to do, and what the driver answers.
+"""The commands that the core yields to its driver, and the events that answer them.
 
-A procedure is a generator: it yields a command and is sent the event that answers it. It does
-nothing itself, so the same procedure runs in both fronts, in a test without a journal, and can be
-dropped after any command, as a crash would. Tuples, because a hook's process loads them all: to
-define a frozen dataclass takes six times as long.
-Invariant: user code runs in drivers alone; what it raises comes back as an event.
+A procedure is a generator: it yields a command and is sent the event that answers it. It has no
+effect of its own, so the same procedure runs in both fronts and in a test without a journal, and a
+test can drop it after any command, like a crash. User code runs only in drivers; its exceptions
+come back as events. The commands are tuples because every hook process loads them, and defining a
+frozen dataclass takes six times as long.
 """
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from gitshadow.model import Oid
 from gitshadow.sdk.turns.policy import Proposal
@@ -25,38 +25,39 @@ from gitshadow.store.journal.saga_rows import (
 )
 
 T = TypeVar("T")
+R_co = TypeVar("R_co", covariant=True)
 
 UNTOLD = "files_untold"
 """The kind of note that says what the recorder of files does not know of a turn."""
 
 
-class Invoke(NamedTuple):
+class Invoke(NamedTuple, Generic[R_co]):
     """Run a function of the host; the event is `Returned`, `Raised` or `TimedOut`.
 
     One that is `blocking` gets a thread of its own where others would wait for it.
     """
 
-    function: Callable[..., object]
+    function: Callable[..., R_co]
     args: tuple[object, ...] = ()
     kwargs: JsonObject = MappingProxyType({})
     timeout_s: float | None = None
     blocking: bool = False
 
 
-class Returned(NamedTuple):
-    """Say what a function returned."""
+class Returned(NamedTuple, Generic[R_co]):
+    """What a function returned."""
 
-    value: object
+    value: R_co
 
 
 class Raised(NamedTuple):
-    """Say what a function raised; a cancellation of its own work is among that."""
+    """What a function raised, also a cancellation of its own work."""
 
     error: BaseException
 
 
 class TimedOut(NamedTuple):
-    """Say that a function took too long; `goes_on`: nothing could stop it."""
+    """A function took too long; `goes_on`: nothing could stop it."""
 
     seconds: float
     goes_on: bool = False
@@ -74,7 +75,7 @@ class Save(NamedTuple):
 
 
 class ClaimCompensation(NamedTuple):
-    """Take a compensation for one attempt; the event tells whether it is ours.
+    """Claim a compensation for one attempt; the event is whether it is ours.
 
     In the same transaction `rows` are written first, and `then` others if it is.
     """
@@ -90,7 +91,7 @@ class ClaimCompensation(NamedTuple):
 
 
 class Question:
-    """Hold one question that waits for a yes or no; the first answer counts."""
+    """One question that waits for a yes or no; the first answer counts."""
 
     def __init__(self, proposal: Proposal) -> None:
         self.proposal = proposal
@@ -98,14 +99,14 @@ class Question:
         self._listeners: list[Callable[[], object]] = []
 
     def answer(self, value: bool) -> None:
-        """Say yes or no; it may be called from any thread."""
+        """Set the answer, from any thread."""
         if self.value is None:
             self.value = value
             for listener in self._listeners:
                 listener()
 
     def listen(self, listener: Callable[[], object]) -> None:
-        """Have a function called once there is an answer, at once where there is one."""
+        """Call a function once there is an answer, at once if there is one."""
         self._listeners.append(listener)
         if self.value is not None:
             listener()
@@ -143,14 +144,14 @@ class Keep(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Say which blob holds a version, and the number that it gets."""
+    """The blob of an artifact's version, and its number."""
 
     oid: Oid
     version: int
 
 
 class Tell(NamedTuple):
-    """Tell the recorder of files what happens, as a hook would.
+    """Report an event to the recorder of files, as a hook would.
 
     `event` is `prompt`, `before`, `after`, `failed` or `turn_end`; `paths` are what a tool says
     that it writes. `hooked` tells that the program is not this process, but the one above it. The
@@ -173,7 +174,7 @@ class Due(NamedTuple):
 
 
 class HeldCall(NamedTuple):
-    """Hold a call to be sent, with its turn."""
+    """A call to be sent, with its turn."""
 
     held: Held
     turn: SagaTurn
@@ -181,7 +182,7 @@ class HeldCall(NamedTuple):
 
 
 class TakeOut(NamedTuple):
-    """Take a held call for one attempt to send it; the event tells whether it is ours."""
+    """Claim a held call for one attempt to send it; the event is whether it is ours."""
 
     call: CallName
     owner: str
@@ -213,13 +214,13 @@ class Newest(NamedTuple):
 
 
 class Pull(NamedTuple):
-    """Take the next item of a stream; the event is `Returned`, `Raised` or `StreamEnded`."""
+    """Get the next item of a stream; the event is `Returned`, `Raised` or `StreamEnded`."""
 
     stream: Iterator[object] | AsyncIterator[object]
 
 
 class StreamEnded(NamedTuple):
-    """Say that a stream has no more items."""
+    """A stream has no more items."""
 
 
 class Part(NamedTuple):
@@ -234,7 +235,7 @@ class Part(NamedTuple):
 
 
 Command: TypeAlias = (
-    Invoke
+    Invoke[object]
     | Save
     | ClaimCompensation
     | Answer
@@ -251,8 +252,10 @@ Command: TypeAlias = (
     | Part
     | Compose
 )
-Event: TypeAlias = Returned | Raised | TimedOut
-Procedure: TypeAlias = Generator[Command, object, T]
+Event: TypeAlias = Returned[object] | Raised | TimedOut
+# Python has one type for all that is sent to a generator, but each command has an answer of its
+# own. So commands are yielded by the functions below, which name the type of that answer.
+Procedure: TypeAlias = Generator[Command, Any, T]
 
 
 def in_the_open(procedure: Procedure[T]) -> Procedure[T]:
@@ -293,6 +296,7 @@ def riding(procedure: Procedure[T]) -> Procedure[T]:
         if isinstance(command, Save) and command.rides:
             rows = (*rows, *command.rows)
             step = partial(procedure.send, None)
+        # Reading the clock has no effect, so a crash here is like one before the rows.
         elif isinstance(command, Now):
             step = yield from _answered(procedure, _with((), command))
         else:
@@ -316,6 +320,7 @@ def _answered(
 
 def _with(rows: tuple[SagaRow, ...], command: Command) -> Procedure[object]:
     """Write rows with a command that writes, or else before it."""
+    # One transaction instead of two: each one waits for the disk, as this journal is durable.
     if isinstance(command, Save | ClaimCompensation):
         return (yield command._replace(rows=(*rows, *command.rows)))
     if rows:
@@ -323,15 +328,14 @@ def _with(rows: tuple[SagaRow, ...], command: Command) -> Procedure[object]:
     return (yield command)
 
 
-def ask(command: Invoke) -> Procedure[Event]:
+def ask(command: Invoke[T]) -> Procedure[Returned[T] | Raised | TimedOut]:
     """Run a function of the host and return how that ended."""
-    event = yield command
-    assert isinstance(event, Returned | Raised | TimedOut)
+    event: Returned[T] | Raised | TimedOut = yield command
     return event
 
 
-def demand(command: Invoke) -> Procedure[object]:
-    """Run a function of the host and return its value; what it raises goes on."""
+def demand(command: Invoke[T]) -> Procedure[T]:
+    """Run a function of the host and return its value, or raise its exception."""
     event = yield from ask(command)
     if isinstance(event, Raised):
         raise event.error
@@ -342,9 +346,8 @@ def demand(command: Invoke) -> Procedure[object]:
 
 def now() -> Procedure[int]:
     """Return the time in nanoseconds."""
-    event = yield Now()
-    assert isinstance(event, int)
-    return event
+    time_ns: int = yield Now()
+    return time_ns
 
 
 def told(command: ClaimCompensation | Answer | TakeOut | Withdraw) -> Procedure[bool]:
@@ -354,42 +357,37 @@ def told(command: ClaimCompensation | Answer | TakeOut | Withdraw) -> Procedure[
 
 def kept(command: Keep) -> Procedure[Kept]:
     """Store bytes and return where they are."""
-    event = yield command
-    assert isinstance(event, Kept)
-    return event
+    found: Kept = yield command
+    return found
 
 
 def untold(command: Tell) -> Procedure[str | None]:
-    """Tell the recorder; return why it could not be told, or None."""
-    event = yield command
-    assert event is None or isinstance(event, str)
-    return event
+    """Report an event to the recorder; return why that failed, or None."""
+    why: str | None = yield command
+    return why
 
 
 def due(command: Due) -> Procedure[tuple[HeldCall, ...]]:
     """Return what is to be sent, in order."""
-    event = yield command
-    assert isinstance(event, tuple)
-    return event
+    found: tuple[HeldCall, ...] = yield command
+    return found
 
 
 def standing(command: FindHiddenCall) -> Procedure[SagaCall | None]:
-    """Return the call that still stands, or None."""
-    event = yield command
-    assert event is None or isinstance(event, SagaCall)
-    return event
+    """Return the call whose effect was not undone, or None."""
+    found: SagaCall | None = yield command
+    return found
 
 
 def newest(session: str) -> Procedure[int]:
     """Return the number of a session's newest event, -1 for none."""
-    event = yield Newest(session)
-    assert isinstance(event, int)
-    return event
+    seq: int = yield Newest(session)
+    return seq
 
 
 def pulled(command: Pull) -> Procedure[object]:
-    """Return the next item of a stream, or `StreamEnded`; what the stream raises goes on."""
-    event = yield command
+    """Return the next item of a stream, or `StreamEnded`; raise the stream's exception."""
+    event: Returned[object] | Raised | StreamEnded = yield command
     if isinstance(event, Raised):
         raise event.error
     return event.value if isinstance(event, Returned) else event

@@ -23,7 +23,7 @@ _GRACE_S = 1.0
 
 
 class Deadline:
-    """Hold until when somebody waits for an undo."""
+    """The time limit of a wait for an undo."""
 
     def __init__(self, op_id: str, timeout_s: float | None) -> None:
         self._op_id = op_id
@@ -55,7 +55,7 @@ def carry_out(runtime: OpenedSession, op_id: str, driver: Driver) -> UndoReport:
 class WorkerDriver(Driver):
     """Run procedures in a thread without an event loop: a coroutine gets one of its own."""
 
-    def _invoke(self, command: Invoke) -> Event:
+    def _invoke(self, command: Invoke[object]) -> Event:
         function = partial(_settled, command.function, command.timeout_s)
         return super()._invoke(command._replace(function=function))
 

@@ -1,8 +1,8 @@
-"""What a tool sees before an inverse (has the world moved?) and after it (is the effect gone?).
+"""What a tool observes before an inverse (drift?) and after it (is the effect gone?).
 
-A handler's answer is a claim: one that returns and did nothing must not count as an undo.
-Invariant: only a tool with `observe` can report drift; one that has it and fails counts as drift.
-An effect that no tool can read is believed to be gone; one whose check fails is not.
+A handler may return without having done anything, so its return is not enough for an undo. Only a
+tool with `observe` can show drift; if `observe` fails, that counts as drift. An effect that no tool
+can observe counts as gone; one whose check fails does not.
 """
 
 from collections.abc import Iterable
@@ -37,6 +37,8 @@ class Drift:
         seen, trouble = yield from self._present(call)
         if seen is None:
             return trouble
+        # A plan runs nothing, so an older call would see the work of newer ones as drift. What
+        # those left is read as what they had found.
         for tool, left, found in self._undone:
             if tool == call.tool and left == seen:
                 seen = found
@@ -150,6 +152,8 @@ def _observed(
         return VerificationFinding(
             f"there was {before}, now there is {seen}", seen == after
         )
+    # Without `verify` only the clear case counts: the world is exactly as the call left it. A
+    # compensation may leave what is observed as it is.
     erases = call.klass == Reversibility.REVERSIBLE
     if not strict and erases and seen == after != before:
         return VerificationFinding(

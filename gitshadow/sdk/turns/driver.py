@@ -88,6 +88,8 @@ class Base:
             return store.last_seq(command.session)
         if isinstance(command, Keep):
             session, name = command.session, command.name
+            # The bytes are stored before the row that names them. A crash between leaves an
+            # object that nothing reaches, and Git's gc deletes it.
             version = store.next_version(session, name)
             moment = self.runtime.clock()
             oid = store.keep(session, name, version, command.data, moment)
@@ -122,6 +124,7 @@ def _standing(store: SessionStore, command: FindHiddenCall) -> SagaCall | None:
     session, digest = command.session, command.digest
     if command.anywhere:
         return store.standing(session, digest, -1, store.last_seq(session))
+    # A model repeats only what it no longer sees, so only the hidden events are searched.
     for gap in events.hidden(store.markers(session)):
         found = store.standing(session, digest, gap.first, gap.last)
         if found is not None:
@@ -168,13 +171,13 @@ class Driver(Base):
         assert not isinstance(command, Part), "parts are opened"
         return self.at_once(command)
 
-    def _invoke(self, command: Invoke) -> Event:
+    def _invoke(self, command: Invoke[object]) -> Event:
         if command.timeout_s is None:
             return called(command)
         return _within(command, command.timeout_s)
 
 
-def called(command: Invoke) -> Event:
+def called(command: Invoke[object]) -> Event:
     """Call a function of the host and return the event of its end."""
     try:
         value = command.function(*command.args, **command.kwargs)
@@ -190,7 +193,7 @@ def called(command: Invoke) -> Event:
     return Returned(value)
 
 
-def pull(command: Pull) -> Returned | Raised | StreamEnded:
+def pull(command: Pull) -> Returned[object] | Raised | StreamEnded:
     """Return the next item of a plain stream as an event."""
     if not isinstance(command.stream, Iterator):
         return Raised(TypeError("the stream is async: use AsyncAgentUndo"))
@@ -202,11 +205,12 @@ def pull(command: Pull) -> Returned | Raised | StreamEnded:
         return Raised(error)
 
 
-def _within(command: Invoke, seconds: float) -> Event:
+def _within(command: Invoke[object], seconds: float) -> Event:
     """Call a function in a thread of its own, and wait for a limited time."""
     found: list[Event] = []
     context = copy_context()
     target: Callable[[], None] = lambda: found.append(context.run(called, command))  # noqa: E731
+    # Python cannot stop a thread. A daemon thread at least does not keep the process from ending.
     thread = threading.Thread(target=target, daemon=True, name="gitshadow-inverse")
     thread.start()
     thread.join(seconds)

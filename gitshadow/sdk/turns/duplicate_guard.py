@@ -1,9 +1,9 @@
-"""The barrier before an effect that a rewind has hidden: the model forgot it, the world did not.
+"""The guard against repeating an effect that a rewind has hidden: the model forgot it.
 
-Two calls are the same when tool and arguments are; what is secret of them does not count, so that
-no digest tells anything of it. A framework that goes back to an old checkpoint replays a call: then
-the origin, the framework's own name for that one call, is the same too.
-Invariant: where nothing was rewound or replayed no call is ever a duplicate.
+Two calls are the same if their tool and their arguments are. Secret arguments do not count, so that
+no digest depends on them. A framework that goes back to an old checkpoint replays a call: then the
+origin, the framework's name for that one call, is the same too. Without a rewind or a replay no
+call is a duplicate.
 """
 
 import json
@@ -54,7 +54,7 @@ def begun(
 
 
 def _counts(tool: Tool) -> bool:
-    """Tell whether doing it twice is more than doing it once."""
+    """Return whether doing it twice is more than doing it once."""
     if tool.effective is Reversibility.READ_ONLY:
         return False
     options = tool.options  # files come back with a rewind, and are written anew

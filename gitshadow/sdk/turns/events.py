@@ -1,7 +1,7 @@
-"""What of a session's history counts: one definition of live, and the messages a model gets.
+"""The events of a session that count, and the messages that a model gets.
 
-A rewind hides everything from its target up to itself; nothing is ever deleted.
-Invariant: whoever asks what is live (requests, the last turn, a reader) asks here.
+A rewind hides all events from its target up to itself and deletes none. All code that needs the
+live events (requests, the last turn, readers) asks here.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ _ROLES: tuple[Role, ...] = ("user", "assistant", "call", "result", "system")
 
 
 class Hidden(NamedTuple):
-    """Hold a closed range of event numbers that were taken out, and the marker that did it."""
+    """A closed range of event numbers that were taken out, and the marker that did it."""
 
     first: int
     last: int
@@ -25,7 +25,7 @@ class Hidden(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Hold one message of a conversation.
+    """One message of a conversation.
 
     A `call` and its `result` have the id, the tool and, the former, the arguments as JSON.
     """
@@ -71,7 +71,7 @@ def _without(
 
 
 def is_live(seq: int, out: Sequence[Hidden]) -> bool:
-    """Tell whether an event counts."""
+    """Return whether an event counts."""
     return not any(gap.first <= seq <= gap.last for gap in out)
 
 

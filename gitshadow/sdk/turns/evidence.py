@@ -1,6 +1,6 @@
-"""What the log, which is only added to, says of calls: their inverses, and what people found out.
+"""The log as evidence about calls: their inverses, and what people found out.
 
-Invariant: pure; a row that the log does not bear out is never run, be it a function of the program.
+Pure. The log is only ever appended to, and an inverse that it does not contain is never run.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ _WRITTEN = ("outcome", "probed")
 
 
 class Resolution(NamedTuple):
-    """Hold what a person says of a call; `was` is how far the machine had come with it."""
+    """What a person says of a call; `was` is how far the machine had come with it."""
 
     state: State
     note: str
@@ -40,6 +40,8 @@ def resolutions(log: Iterable[SagaLogRow]) -> dict[str, Resolution]:
 
 def altered(calls: Iterable[SagaCall], log: Iterable[SagaLogRow]) -> frozenset[str]:
     """Return the ids of calls whose inverse is not the last that the log of their turn has."""
+    # A row can be changed in place, but the log is a chain of digests. An inverse runs only if
+    # both have it.
     written: dict[tuple[str | None, str | None], object] = {}
     for row in log:
         if row.kind in _WRITTEN:

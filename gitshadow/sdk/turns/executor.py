@@ -1,8 +1,7 @@
-"""Undos of a session on their way: carried out in place, or handed to an engine.
+"""The undos of a session in progress: carried out in place, or submitted to an engine.
 
-An undo that was handed over stands in the journal as `submitted` until its engine begins it; the
-session has no new turn before that.
-Invariant: whoever carries an undo out holds the session's lock; who hands one over gives it back.
+A submitted undo is in the journal as `submitted` until its engine begins it, and until then the
+session has no new turn. Carrying an undo out needs the session's lock; submitting one releases it.
 """
 
 from dataclasses import replace
@@ -54,12 +53,17 @@ class Carrying:
         engine = self._engine
         if engine is None or not work.calls_handlers:
             return (yield from self._done(work))
+        # Checked before the engine has the op: a refused undo must leave nothing behind.
         yield from work.admit()
+        # The row is saved before the engine gets the op, because the engine reads everything from
+        # it.
         op = replace(work.op, status=_SUBMITTED)
         yield Save((op,))
         hand = Invoke(engine.submit, (op,))
         hand = Invoke(engine.resume, (op.id,)) if again else hand
         yield from demand(hand._replace(blocking=True))
+        # The engine's worker needs the lock, so waiting for it with the lock held would never
+        # end.
         self._lock.release()
         return (yield from _awaited(engine, op.id))
 
@@ -73,7 +77,6 @@ class Carrying:
                 found.append(report)
             return found
         taken = yield from demand(Invoke(engine.recover, blocking=True))
-        assert isinstance(taken, list)
         self._lock.release()
         found = []
         for op_id in taken:
@@ -87,6 +90,7 @@ class Carrying:
         found = yield from self._done(work)
         if work.op.kind != UndoKind.ROLLBACK:
             return found
+        # The process that ran the turn is gone, so the end of the turn is recorded here.
         turn = self._store.turn(self._setting.session, turn_of(work.op))
         if turn is not None and turn.status == TurnStatus.ROLLING_BACK:
             event = TurnEvent.UNWOUND if found.ok else TurnEvent.STUCK
@@ -143,6 +147,4 @@ def turn_of(op: SagaOp) -> str:
 
 
 def _awaited(engine: CompensationEngine, op_id: str) -> Procedure[UndoReport]:
-    found = yield from demand(Invoke(engine.wait, (op_id, None), blocking=True))
-    assert isinstance(found, UndoReport)
-    return found
+    return (yield from demand(Invoke(engine.wait, (op_id, None), blocking=True)))

@@ -1,7 +1,7 @@
-"""The way to inverses that are no function of the program: who may, who asks, what runs.
+"""Inverses that are not functions of the program: who allows them, who is asked, what runs.
 
-Invariant: neither the repository nor the journal says what may run; the program's policy does, or
-a person, and what is not sure is declined. What runs them is loaded when one does: HTTP is 40 ms.
+Neither the repository nor the journal can allow one: only the program's policy or a person can, and
+what is not certain is declined. The code that runs them is imported when one runs: HTTP is 40 ms.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def patience_s(inverse: StoredInverse, handler: Tool) -> float | None:
 
 
 class Outside(NamedTuple):
-    """Hold what external inverses of a session need; `root` is where commands run."""
+    """What external inverses of a session need; `root` is where commands run."""
 
     root: str
     host: Host
@@ -83,7 +83,7 @@ class Outside(NamedTuple):
         return f"it {said}, which the policy does not allow, and there is no one to ask"
 
     def approval(self, call: SagaCall, inverse: StoredInverse) -> Procedure[str | None]:
-        """Have somebody asked where the policy does not allow it; return why the answer is no."""
+        """Ask for approval unless the policy allows it; return why the answer is no."""
         confirm = self.policy.confirm
         if self._is_allowed(inverse) or not callable(confirm):
             return None
@@ -105,7 +105,7 @@ class Outside(NamedTuple):
         return self.policy.inverses.covers(inverse.handler, inverse.args)
 
 
-def _answer(event: Returned | Raised | TimedOut) -> str:
+def _answer(event: Returned[object] | Raised | TimedOut) -> str:
     if isinstance(event, TimedOut):
         return f"no answer after {event.seconds:g} s"
     if isinstance(event, Raised):

@@ -1,9 +1,9 @@
-"""Telling the recorder of turns and calls, so that the files they write are theirs.
+"""Reports of turns and calls to the recorder, so that the files they write are attributed to them.
 
-A turn and each call that may write open and close a window, as an agent's hooks do, under the
+A turn, and each call that may write, opens and closes a window, as an agent's hooks do, under the
 turn's own id and the program's own session id. Without a daemon only the two ends of a turn do
-work; a call in between leaves its time in the spool.
-Invariant: nothing here raises into a turn; what could not be told is returned as a text.
+work; a call in between leaves its time in the spool. Nothing here raises into a turn: a failure is
+returned as a text.
 """
 
 import json
@@ -29,7 +29,7 @@ _ENDS = ("prompt", "turn_end")
 
 
 class FilesTold(NamedTuple):
-    """Hold the recorder's answer: its report, or why there is none.
+    """The recorder's answer: its report, or why there is none.
 
     `missing` are turns that it does not know, `loose` paths that may or may not be meant.
     """
@@ -41,7 +41,7 @@ class FilesTold(NamedTuple):
 
 
 class UndoRunner(NamedTuple):
-    """Say who has files taken back: the program itself, or whoever runs a command.
+    """Who undoes files: the program itself, or the person or agent who runs a command.
 
     `session` is that of an agent that runs the command, by the recorder's id; None for a person.
     """
@@ -51,7 +51,7 @@ class UndoRunner(NamedTuple):
 
 
 class FileRecorder:
-    """Tell one worktree's recorder of one session; safe to be called by any thread."""
+    """Report one session to the recorder of one worktree; any thread may call it."""
 
     def __init__(self, layout: Layout, session: str, agent: str | None) -> None:
         self.layout = layout
@@ -63,7 +63,7 @@ class FileRecorder:
         self._is_known = False
 
     def tell(self, told: Tell) -> str | None:
-        """Tell of one thing; return why it could not be told, or None.
+        """Report one event; return why that failed, or None.
 
         One thing after the other: a window that opens late would stay open.
         """
@@ -76,7 +76,7 @@ class FileRecorder:
             return None
 
     def undo(self, request: FileUndoRequest) -> FilesTold:
-        """Have the recorder undo files, or plan to; what stops it is a text."""
+        """Ask the recorder to undo files, or to plan that; a failure is a text."""
         whole = request._replace(
             runner=self._runner.session,
             by_program=self._runner.is_program,
@@ -88,11 +88,11 @@ class FileRecorder:
             return FilesTold(why=str(error))
 
     def run_by(self, runner: UndoRunner) -> None:
-        """Say who has files taken back from now on."""
+        """Set who undoes files from now on."""
         self._runner = runner
 
     def close(self) -> None:
-        """Tell that the session is over, where it was told of by this process."""
+        """Report the end of the session, if this process reported its beginning."""
         if not self._is_known:
             return
         self._is_known = False
@@ -103,7 +103,7 @@ class FileRecorder:
             except OSError:
                 return  # its process will be gone soon, and the recorder sees that
 
-    def _deliver(self, payload: dict[str, object], hooked: bool, at_once: bool) -> None:
+    def _deliver(self, payload: Payload, hooked: bool, at_once: bool) -> None:
         whole = {
             **payload,
             "session": self.session,
@@ -113,6 +113,8 @@ class FileRecorder:
         pids = self._pids(os.getppid() if hooked else os.getpid())
         own = "" if hooked else "".join(pids[:1])
         body = hook.make_body(GENERIC, json.dumps(whole).encode(), pids, own)
+        # The ends of a turn must be known when its files are undone. A call's window is judged by
+        # its times, so its delivery may wait in the spool.
         if at_once:
             hook.deliver(self.layout, body, _in_process)
         else:
@@ -146,7 +148,7 @@ def _told(document: JsonObject) -> FilesTold:
 
 
 def _in_process(layout: Layout, body: bytes) -> bytes:
-    """Take a delivery in this process; the engine is imported only now."""
+    """Apply a delivery in this process; the engine is imported only now."""
     from gitshadow.service import in_process
 
     return in_process.deliver(layout, body)

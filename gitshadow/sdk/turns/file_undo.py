@@ -1,8 +1,8 @@
-"""The files of turns, taken back by the recorder: a phase of an undo like the others.
+"""The phase of an undo that restores the files of turns, by the recorder.
 
-The recorder's op gets the id of the undo itself. Asked for the same id again it does nothing and
-gives its report, so that a crash between the two leaves no file undone twice.
-Invariant: a recorder that cannot be asked makes an item that was not taken back.
+The recorder's op has the id of the undo itself. Asked for the same id again, the recorder does
+nothing and returns its report, so that a crash between the two undoes no file twice. If the
+recorder cannot be asked, the report has an item that was not undone.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,7 +35,7 @@ from gitshadow.undo.report import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileWork:
-    """Say what of files is to be taken back: turns, or calls of one, or earlier ops.
+    """The files that an undo is about: those of turns, of calls of one turn, or of earlier ops.
 
     `op_id` is what the recorder's op is to be called. `loose_since_ns`: files that a turn wrote
     since then outside its calls are named, because nobody can tell whether they are meant. `told`
@@ -54,12 +54,12 @@ class FileWork:
     told: tuple[Uncovered, ...] = ()
 
     def plan(self) -> Procedure[UndoReport]:
-        """Say what a run would do; what stands there now is recorded by that."""
+        """Return what a run would do; this records the present files."""
         found = yield from self._asked(apply=False)
         return replace(self._part(found), planned=True, op_id=None)
 
     def snapshot(self) -> Procedure[PhaseResult]:
-        """Have the present recorded, so that the undo itself can be undone."""
+        """Record the present files, so that the undo itself can be undone."""
         found = yield from self._asked(apply=False)
         part = blank(self.op)
         if found.why is not None:
@@ -68,7 +68,7 @@ class FileWork:
         return PhaseResult(part)
 
     def run(self) -> Procedure[PhaseResult]:
-        """Have the files taken back."""
+        """Undo the files."""
         found = yield from self._asked(apply=True)
         return PhaseResult(self._part(found))
 
@@ -91,8 +91,8 @@ class FileWork:
         call = Invoke(self.recorder.undo, (request,), blocking=True)
         event = yield from ask(call)
         if isinstance(event, Returned):
-            assert isinstance(event.value, FilesTold)
-            return event.value
+            found: FilesTold = event.value
+            return found
         why = event.error if isinstance(event, Raised) else "no answer"
         return FilesTold(why=f"{type(why).__name__}: {why}")
 

@@ -28,7 +28,7 @@ _PAUSE_S = 0.02
 
 
 def take_hook(payload: bytes, opened: Callable[[str], AgentUndo]) -> bytes:
-    """Take one hook of Claude Code; return what its program is to print.
+    """Apply one hook of Claude Code; return what its program is to print.
 
     Args:
         payload: What came on standard input.
@@ -55,6 +55,7 @@ def take_hook(payload: bytes, opened: Callable[[str], AgentUndo]) -> bytes:
 
 def _decoded(payload: bytes) -> Payload:
     try:
+        # A tool's output may contain control characters, or bytes that are not UTF-8.
         found = json.loads(payload.decode("utf-8", "surrogateescape"), strict=False)
     except (ValueError, RecursionError) as error:
         raise UsageError("cannot read the hook: it is not JSON") from error

@@ -1,9 +1,8 @@
-"""Turns of a loop that runs elsewhere and tells of itself by hooks, each in a process of its own.
+"""Turns of a loop that runs elsewhere and reports itself by hooks, each a process of its own.
 
-The journal is all that two hooks share. Nothing is undone by itself here: a person interrupts an
-agent without any hook, and its work must not vanish for that.
-Invariant: a turn is open before its first call is written down; a lease says how long one that is
-silent is believed to be alive.
+Two hooks share only the journal. Nothing is undone automatically here: people interrupt agents
+without any hook, and the agent's work must not vanish for that. A turn is open before its first
+call is recorded, and a lease limits how long a silent turn counts as alive.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +27,7 @@ _LEASE_S = 3600.0
 
 
 class HookedTurns:
-    """Take the hooks of one session; any number of processes may take one each.
+    """Apply the hooks of one session; any number of processes may apply one each.
 
     Args:
         au: The session. `Host.undo` cannot be used: its transaction would end with the process.
@@ -149,5 +148,7 @@ def concluded(
 
 
 def _kept_alive(turn: TurnCore, lease_ns: int) -> Procedure[None]:
+    # Each hook is a process of its own. Between two hooks, only the lease shows that the agent is
+    # believed to be alive.
     turn.row = replace(turn.row, lease_ns=lease_ns)
     yield Save((turn.row,))

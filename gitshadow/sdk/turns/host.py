@@ -1,6 +1,6 @@
-"""What the embedding program plugs in, and the context that models are told of.
+"""What the embedding program plugs in, and the context that its models get.
 
-Invariant: a source that fails is a diagnostic, never the end of a turn.
+A source of context that fails is a diagnostic; it never ends a turn.
 """
 
 import os
@@ -31,7 +31,7 @@ Listener: TypeAlias = Callable[[UndoReport], object]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Name a source of context; its summary is kept for `ttl_s` seconds, or until a conflict."""
+    """A source of context; its summary is kept for `ttl_s` seconds, or until a conflict."""
 
     name: str
     source: ContextSource
@@ -40,7 +40,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """Hold what a program plugs in; all of it may be left out.
+    """What a program plugs in; all of it may be left out.
 
     Args:
         undo: The program's own undo machinery: one transaction per turn.
@@ -85,7 +85,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Name what a program opens its sessions with, for `--tools MODULE:NAME`.
+    """The parts with which a program opens its sessions, for `--tools MODULE:NAME`.
 
     The program says here what an undo may run; the journal and the repository have no say.
 

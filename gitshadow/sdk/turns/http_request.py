@@ -64,6 +64,8 @@ class Sender:
         connection = self._connection(url)
         try:
             try:
+                # Connecting is a step of its own: only if it fails is it certain that nothing was
+                # sent.
                 connection.connect()
             except OSError as error:
                 raise ToolFailure(f"could not reach {url.hostname}: {error}") from error

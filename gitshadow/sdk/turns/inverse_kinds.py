@@ -1,8 +1,8 @@
-"""Inverses that are no function of the program: a command, an HTTP request, a tool of a server.
+"""Inverses that are not functions of the program: a command, an HTTP request, an MCP tool.
 
-What the journal holds of them is data of unknown origin: it is checked when it is written and when
-it is read, and what may run is said by the program's own policy or by a person.
-Invariant: pure; a text that people see names secrets, it never holds one.
+The journal's data about them is of unknown origin, so it is checked when it is written and when it
+is read. The program's policy or a person decides what may run. Pure; a text that people see names
+secrets and never contains one.
 """
 
 import re
@@ -27,7 +27,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def is_external(handler: str) -> bool:
-    """Tell whether a handler is none of the program's own functions."""
+    """Return whether a handler is none of the program's own functions."""
     return handler in _CHECKS
 
 
@@ -51,7 +51,7 @@ def described(handler: str, args: JsonObject) -> str:
 
 
 class Allowed(NamedTuple):
-    """Say which external inverses run without a question.
+    """The external inverses that run without a question.
 
     Args:
         commands: First words of command lines: `git tag -d` allows every command that begins so.
@@ -64,7 +64,7 @@ class Allowed(NamedTuple):
     mcp: tuple[str, ...] = ()
 
     def covers(self, handler: str, args: JsonObject) -> bool:
-        """Tell whether an external inverse is allowed."""
+        """Return whether an external inverse is allowed."""
         if handler == COMMAND:
             argv = _texts(args["argv"])
             begins = [shlex.split(entry) for entry in self.commands]
@@ -91,6 +91,7 @@ def _check_command(args: JsonObject) -> None:
     argv, cwd, env = args.get("argv"), args.get("cwd"), args.get("env")
     if not isinstance(argv, list) or not argv or not all(map(_is_word, argv)):
         raise ValueError("a command must be a list of strings")
+    # A relative path would run a file of the working tree, which an agent writes.
     if "/" in argv[0] and not argv[0].startswith("/"):
         raise ValueError("a program must be a plain name or an absolute path")
     if cwd is not None and not isinstance(cwd, str):
@@ -131,6 +132,7 @@ def _check_url(text: str) -> None:
         raise ValueError(
             "an address must not contain spaces, fragments or unescaped letters"
         )
+    # The policy allows beginnings of addresses, and a server may resolve `..` above them.
     if _CLIMBS.search(url.path):
         raise ValueError("an address must not contain /../")
 

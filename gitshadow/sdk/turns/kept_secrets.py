@@ -1,10 +1,10 @@
-"""What calls were made with, where the journal has it without its secrets.
+"""The arguments of calls of which the journal has only redacted ones.
 
-Invariant: a secret is kept in memory only, and nothing is made up in place of one: whoever asks for
-a secret argument that is not kept gets an error.
+A secret is kept in memory only. If it is not kept any more, reading it is an error: nothing is put
+in its place.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gitshadow.sdk.turns import json_values
@@ -60,8 +60,8 @@ class KeptSecrets:
         return None if kept is None else json_values.secret_values(kept, names)
 
 
-class _WithoutSecrets(Mapping[str, object]):
-    """Give all arguments but those that the journal has not."""
+class _WithoutSecrets(JsonObject):
+    """All arguments except those that the journal does not have."""
 
     def __init__(self, stored: JsonObject) -> None:
         self._stored = stored

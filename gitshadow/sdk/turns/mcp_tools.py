@@ -26,7 +26,7 @@ class Dumpable(Protocol):
 
 
 class Offered(NamedTuple):
-    """Hold one tool as a server describes it; `is_shaped` tells that its results have a schema."""
+    """One tool as a server describes it; `is_shaped` tells that its results have a schema."""
 
     name: str
     description: str
@@ -105,7 +105,7 @@ def declared(
 
 
 def _elsewhere(name: str, arguments: JsonObject) -> object:
-    """Stand for a tool that nobody here can call.
+    """The function of a tool that cannot be called here.
 
     Raises:
         RegistrationError: always.

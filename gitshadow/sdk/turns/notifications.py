@@ -1,8 +1,8 @@
-"""Telling outsiders of an undo: the program's own callbacks, then the user's hook commands.
+"""The callbacks of the program and the user's hook commands around an undo.
 
-Who keeps a cursor, a cache or a view of a session learns here what was taken back or hidden.
-Invariant: only what is told before an undo can stop it, and a rollback not even then; what goes
-wrong after one is named in the report and changes nothing.
+A program that keeps a cursor, a cache or a view of a session learns here what was undone or hidden.
+Only a callback before an undo can stop it, and none can stop a rollback. A failure after an undo is
+a note in the report.
 """
 
 from collections.abc import Iterator
@@ -42,12 +42,12 @@ class PlannedWork(NotifiedWork, Protocol):
     """One that can say beforehand what it would do."""
 
     def plan(self) -> Procedure[UndoReport]:
-        """Say it."""
+        """Return what it would do."""
         ...
 
 
 class Telling:
-    """Tell of the undos of one session; `hooks` is None away from a repository."""
+    """Run the undos of one session with their callbacks; `hooks` is None without a repository."""
 
     def __init__(self, host: Host, hooks: UserHooks | None) -> None:
         self._host = host
@@ -63,6 +63,7 @@ class Telling:
         if self._host.pre_undo is not None or commands.get("pre_undo"):
             plan = yield from work.plan()  # made only where somebody wants it
             notes += yield from self._told("pre_undo", plan, commands)
+        # A rollback cannot be refused: its turn has failed, and its effects would stay.
         if notes and work.op.kind != UndoKind.ROLLBACK:
             raise RefusedError(f"cannot undo {work.op.target}: {notes[0]}")
         report = yield from work.run()
@@ -79,7 +80,7 @@ class Telling:
     def _told(
         self, name: HookName, report: UndoReport, commands: Commands
     ) -> Procedure[list[str]]:
-        """Tell of a report; return in words what went wrong."""
+        """Pass a report to a callback and a command; return their failures."""
         notes: list[str] = []
         callback = {
             "pre_undo": self._host.pre_undo,
@@ -103,7 +104,6 @@ class Telling:
         event = yield from ask(Invoke(self._hooks.commands, blocking=True))
         if not isinstance(event, Returned):
             return {}, list(_trouble("reading the hook commands", event))
-        assert isinstance(event.value, dict)
         return event.value, []
 
 
@@ -111,6 +111,6 @@ def _with_notes(report: UndoReport, notes: list[str]) -> UndoReport:
     return replace(report, notes=(*report.notes, *notes)) if notes else report
 
 
-def _trouble(name: str, event: Returned | Raised | TimedOut) -> Iterator[str]:
+def _trouble(name: str, event: Returned[object] | Raised | TimedOut) -> Iterator[str]:
     if isinstance(event, Raised):
         yield f"{name} failed: {json_values.in_words(event.error)}"

@@ -1,9 +1,8 @@
-"""What is held: written down when the model asks for it, sent when the turn has committed.
+"""Held calls: recorded when the model makes them, sent when their turn has committed.
 
-A call is taken by compare-and-set before its tool runs, with the key that every attempt has. Whom
-a crash stopped between the two, or inside the tool, is sent again where that is safe; else it is
-in doubt. What was not begun to be sent can be dropped, and then nothing has happened.
-Invariant: what did not commit is never sent.
+A call is claimed by compare-and-set before its tool runs, with the same key in every attempt. After
+a crash between claim and end it is sent again if that is safe; otherwise it is in doubt. A call
+that was not claimed yet can be dropped, and then nothing has happened.
 """
 
 from dataclasses import dataclass, replace
@@ -81,12 +80,13 @@ class _Sending:
         return (yield from self._send(tool))
 
     def _settled(self, tool: Tool) -> Procedure[Release | None]:
-        """Find out what came of an attempt whose process died; None: nothing, so send it."""
+        """Settle an attempt whose process died; None: it did nothing, so send it."""
         setting, end = self.turn.setting, call_outcome.from_row(self._call)
         if end is CallKnowledge.DONE:
             return (yield from self._end("sent", None))
         if end is CallKnowledge.NOT_DONE:
             return (yield from self._end("failed", self._call.error))
+        # Sending it again with the same key does no harm, so its probe need not be asked.
         if tool.repeatable:
             return None
         found = yield from probe.asked(self._call, tool, setting.given)
@@ -114,9 +114,12 @@ class _Sending:
         is_last = attempts >= tool.retry.attempts
         if did_nothing and is_last:
             return (yield from self._end("failed", said))
+        # It may have been sent, and sending it twice could do harm. A person or the probe has to
+        # settle it.
         if is_last or not (tool.repeatable or did_nothing):
             doubtful = replace(self._call, outcome=call_outcome.RAISED, error=said)
             return (yield from self._end("in_doubt", said, doubtful))
+        # The call is held again, so an undo before the next attempt can still drop it.
         again = replace(self._call, outcome="held", error=said)
         pause_ns = int(tool.retry.pause_s(attempts) * _NS_PER_S)
         return (yield from self._end("due", said, again, pause_ns=pause_ns))

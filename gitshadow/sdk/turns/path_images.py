@@ -1,6 +1,6 @@
-"""What the files that a call names were like before it, so that a call cut short can be judged.
+"""Digests of the files that a call names, from before it, to judge a call that was cut short.
 
-Invariant: only a file that is exactly as it was before the call proves that the call left nothing.
+Only a file that is exactly as it was before the call proves that the call changed nothing.
 """
 
 import os
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 from gitshadow.sdk.turns import json_values
-from gitshadow.sdk.turns.commands import Invoke, Procedure, Returned, ask
+from gitshadow.sdk.turns.commands import Invoke, Procedure, Returned, ask, demand
 from gitshadow.store.journal.saga_rows import SagaCall
 
 _DIGEST_BYTES = 16
@@ -26,10 +26,7 @@ def images(root: str, paths: Iterable[str]) -> dict[str, str | None]:
 def taken(root: str, paths: Sequence[str]) -> Procedure[Mapping[str, str | None]]:
     """Return the images of what a tool says that it writes, by path relative to the root."""
     names = [os.path.relpath(os.path.abspath(path), root) for path in paths]
-    event = yield from ask(Invoke(images, (root, names)))
-    assert isinstance(event, Returned), "reading raises nothing"
-    assert isinstance(event.value, dict)
-    return event.value
+    return (yield from demand(Invoke(images, (root, names))))
 
 
 def restored(
@@ -45,10 +42,9 @@ def restored(
         return None
     earlier = [_before(one) for one in before if one.ordinal < call.ordinal]
     event = yield from ask(Invoke(images, (root, tuple(own))))
-    found = event.value if isinstance(event, Returned) else None
-    if not isinstance(found, dict):
+    if not isinstance(event, Returned):
         return None
-    for path, image in found.items():
+    for path, image in event.value.items():
         known = [one.get(path) for one in (own, *earlier)]
         if image is None or image not in known:
             return None

@@ -1,6 +1,6 @@
 """What a call must pass before it runs: guards, confirmation, limits.
 
-Invariant: a deny from any guard wins; the first guard that asks owns the question.
+One guard that denies is enough, and the first guard that asks decides the question.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -15,7 +15,7 @@ _RANKS = tuple(Reversibility)
 
 
 class VerdictKind(StrEnum):
-    """Say what a guard thinks of a call."""
+    """A guard's decision about a call."""
 
     ALLOW = "allow"
     CONFIRM = "confirm"
@@ -24,7 +24,7 @@ class VerdictKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Hold what a guard thinks of a call, and the words for it."""
+    """A guard's decision about a call, with its reason."""
 
     kind: VerdictKind
     text: str = ""
@@ -47,7 +47,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Hold a call that wants to run, as guards and confirmation handlers see it."""
+    """A call that wants to run, as guards and confirmation handlers see it."""
 
     call_id: str
     tool: str
@@ -74,7 +74,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Say what a session's calls must pass.
+    """The rules for a session's calls.
 
     Args:
         non_reversible: What happens to tools that nothing takes back, undeclared ones among

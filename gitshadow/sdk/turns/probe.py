@@ -1,6 +1,6 @@
-"""What became of a call of which nobody knows how it ended? Its tool is asked, where it can tell.
+"""The probe of a tool: it is asked about a call whose end is unknown.
 
-Invariant: nothing is guessed: without an answer the call stays in doubt, and no inverse runs.
+Nothing is guessed: without an answer the call stays in doubt, and no inverse runs.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from gitshadow.store.journal.saga_rows import SagaCall, SagaEntry
 
 
 class Sources(NamedTuple):
-    """Hold what a program knows of its calls besides their rows; `root` is the working tree."""
+    """What a program knows of its calls besides their rows; `root` is the working tree."""
 
     registry: ToolRegistry
     root: str
@@ -33,7 +33,7 @@ def settled(
     *,
     before: Sequence[SagaCall] = (),
 ) -> Procedure[SagaCall]:
-    """Find out about a call whose effect is unknown, write the answer down, return the call.
+    """Settle a call whose effect is unknown, log the answer, return the call.
 
     Its tool's probe is asked; of a call that changes nothing but files, the files are compared.
     Without an answer the call stays as it is.

@@ -30,7 +30,7 @@ class UndoTransaction(Protocol):
     """One turn in the host's own undo machinery."""
 
     def add_entry(self, entry: UndoEntry) -> Awaitable[None] | None:
-        """Take note of one successful call."""
+        """Add one successful call."""
         ...
 
     def commit(self) -> Awaitable[None] | None:
@@ -38,7 +38,7 @@ class UndoTransaction(Protocol):
         ...
 
     def rollback(self) -> Awaitable[None] | None:
-        """Take back what the turn did in the host's own document."""
+        """Undo what the turn did in the host's own document."""
         ...
 
 
@@ -91,7 +91,7 @@ class CompensationEngine(Protocol):
     """
 
     def submit(self, op: SagaOp) -> None:
-        """Take an undo over: once this returns, it will be carried out even if this process dies.
+        """Accept an undo: once this returns, it will be carried out even if this process dies.
 
         Submitting it again changes nothing.
         """
@@ -107,11 +107,11 @@ class CompensationEngine(Protocol):
         ...
 
     def resume(self, op_id: str) -> None:
-        """Take an undo over that has ended before and left something."""
+        """Accept an undo that has ended before and left something to do."""
         ...
 
     def recover(self) -> list[str]:
-        """Take over the undos that lost their process; return their ids, oldest first.
+        """Accept the undos that lost their process; return their ids, oldest first.
 
         It is called under the session's lock, so nobody is at work on any of them.
         """
@@ -131,7 +131,7 @@ class Working(Protocol):
         ...
 
     def ended(self, outcome: str, error: str | None) -> None:
-        """Say what it came to, with the type of the exception that ended it; it must not raise."""
+        """Report the outcome, with the type of the exception that ended it; it must not raise."""
         ...
 
 
@@ -147,7 +147,7 @@ class SessionLock(Protocol):
     """The right to run a turn or an undo of one session; it ends with its process."""
 
     def take(self) -> None:
-        """Take it without waiting.
+        """Acquire it without waiting.
 
         Raises:
             LockedError: somebody has it, be it this very object.
@@ -155,7 +155,7 @@ class SessionLock(Protocol):
         ...
 
     def release(self) -> None:
-        """Give it back where it is held; else nothing happens."""
+        """Release it if it is held."""
         ...
 
 
@@ -185,7 +185,7 @@ class SagaStore(Protocol):
         rows: Iterable[SagaRow] = (),
         then: Iterable[SagaRow] = (),
     ) -> bool:
-        """Take a call's inverse for one attempt, by compare-and-set; tell whether it is ours.
+        """Claim a call's inverse for one attempt, by compare-and-set; return whether it is ours.
 
         In one transaction with it `rows` are kept first, whether it is ours or not, and `then`
         others if it is.
@@ -216,7 +216,7 @@ class SagaStore(Protocol):
         ...
 
     def take_out(self, call: CallName, owner: str, now_ns: int, until_ns: int) -> bool:
-        """Take a held call for one attempt to send it, by compare-and-set, as `claim` does.
+        """Claim a held call for one attempt to send it, by compare-and-set, as `claim` does.
 
         It is free where it is `due`, or `sending` with this owner or a lease that has run out.
         """
@@ -354,7 +354,7 @@ class BlobStore(Protocol):
         ...
 
     def has(self, oid: Oid) -> bool:
-        """Tell whether bytes are there."""
+        """Return whether bytes are there."""
         ...
 
 
@@ -366,7 +366,7 @@ class SessionStore(SagaStore, HistoryStore, BlobStore, Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what the store holds open."""
+        """Close what the store has open."""
         ...
 
 

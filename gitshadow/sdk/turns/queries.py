@@ -1,6 +1,6 @@
-"""The journal's view of agent programs, as JSON rows: for the command line and other readers.
+"""The journal's rows about agent programs, as JSON, for the command line and other readers.
 
-Invariant: nothing is written, no lock is taken, and every session of the repository can be seen.
+Nothing is written and no lock is taken; all sessions of the repository are visible.
 """
 
 import fnmatch
@@ -234,14 +234,14 @@ def release_row(session: str, release: Release) -> Row:
 
 
 def _is_cut(db: Db, turn: SagaTurn) -> bool:
-    """Tell whether a turn never ended, and no undo of all of it is in effect."""
+    """Return whether a turn never ended, and no undo of all of it is in effect."""
     if turn.status == "rolling_back" or _is_lost(turn):
         return True
     return turn.status == "interrupted" and not _is_undone(db, turn)
 
 
 def _is_undone(db: Db, turn: SagaTurn) -> bool:
-    """Tell whether a turn was undone, and no part left out that could have been."""
+    """Return whether a turn was undone, and no part left out that could have been."""
     ops = saga.ops(db, turn.session)
     redone = {op.target for op in ops if op.kind == UndoKind.REDO}
     found = [
@@ -255,7 +255,7 @@ def _is_undone(db: Db, turn: SagaTurn) -> bool:
 
 
 def _is_kept(db: Db, turn: SagaTurn) -> bool:
-    """Tell whether a rollback left what could be taken back: it came before a pivot, or drifted."""
+    """Return whether a rollback left calls that could be undone: before a pivot, or drifted."""
     return turn.status == "partially_rolled_back" and _has_planned(db, turn)
 
 
@@ -265,7 +265,9 @@ def _has_planned(db: Db, turn: SagaTurn) -> bool:
 
 
 def _is_lost(turn: SagaTurn) -> bool:
-    """Tell whether an open turn has surely lost its process; nobody has said so yet."""
+    """Return whether an open turn has surely lost its process; nobody has said so yet."""
+    # A reader takes no lock, so the owner's process id is all that shows whether it still runs.
+    # The processes of a turn with a lease come and go, so only the lease counts there.
     pid = turn.owner.partition("-")[0]
     if turn.status != "open" or turn.lease_ns is not None or not pid.isdigit():
         return False

@@ -23,7 +23,7 @@ _NAMES = ("secrets", "paths", "accepts")
 
 
 class ToolRegistry:
-    """Hold the tools and compensators of a program, by name."""
+    """The tools and compensators of a program, by name."""
 
     def __init__(self, domain: str | None = None) -> None:
         self._domain = domain
@@ -33,6 +33,7 @@ class ToolRegistry:
     def domain(self, name: str) -> "ToolRegistry":
         """Return a view of the same registry that puts a domain before every name."""
         view = ToolRegistry(name)
+        # All views share the names, so that none can be registered twice.
         view._tools, view._compensators = self._tools, self._compensators
         return view
 

@@ -34,7 +34,7 @@ _SHOWN = {
 
 
 class UndoKind(StrEnum):
-    """Say what asked for an undo."""
+    """The kind of an undo: what asked for it."""
 
     ROLLBACK = "rollback"
     UNDO = "undo"
@@ -43,7 +43,7 @@ class UndoKind(StrEnum):
 
 
 class Domain(StrEnum):
-    """Name the part of the world that an item is about."""
+    """The part of the world that an item of a report is about."""
 
     EFFECTS = "effects"
     FILES = "files"
@@ -98,7 +98,7 @@ class UndoItem(BaseItem):
             removed=item.removed,
         )
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> JsonObject:
         """Return the item as a JSON object."""
         return {
             "domain": self.domain.value,
@@ -160,13 +160,13 @@ class UndoReport(BaseReport):
 
     @property
     def already_undone(self) -> bool:
-        """Tell whether earlier undos had left nothing to do."""
+        """Return whether earlier undos had left nothing to do."""
         mutating = [item for item in self.items if item.state is not State.NO_EFFECT]
         return bool(mutating) and all(item.already for item in mutating)
 
     @property
     def ok(self) -> bool:
-        """Tell whether nothing is left standing that was to be taken back."""
+        """Return whether nothing is left standing that was to be taken back."""
         return self.status is not Status.PARTIAL
 
     @property
@@ -202,7 +202,7 @@ class UndoReport(BaseReport):
         )
         return replace(self, items=(*self.items, item))
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> JsonObject:
         """Return the report as one JSON object."""
         return {
             **self.summary((item.to_json() for item in self.items), self.headline),

@@ -1,6 +1,6 @@
-"""What is in doubt, settled: by a tool that can tell, or by a person.
+"""Calls in doubt, settled by their tool's probe or by a person.
 
-Invariant: what the machine knew stays; a person's word is a row of the log beside it.
+A person's decision is a row of the log of its own, and what was recorded before stays.
 """
 
 from dataclasses import replace

@@ -1,6 +1,6 @@
-"""Which calls can be taken back, and why not the others: pure, a list of rules.
+"""Which calls can be undone, and why the others cannot: a list of rules. Pure.
 
-Invariant: the first rule that speaks decides; a call of which none speaks has an inverse to run.
+The first rule that returns an item decides; a call without an item has an inverse to run.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ _FOLLOW_UP = "nothing was sent to compensate for it: a person must decide what t
 
 @dataclass(slots=True)
 class JudgedCalls:
-    """Hold what the rules look at; `stuck` are calls of this undo that were not taken back."""
+    """What the rules look at; `stuck` are calls of this undo that were not taken back."""
 
     registry: ToolRegistry
     outside: Outside
@@ -75,6 +75,7 @@ def in_undo_order(calls: Sequence[SagaCall]) -> list[SagaCall]:
     visiting: set[str] = set()
 
     def visit(call: SagaCall) -> None:
+        # Dependencies that form a circle cannot be satisfied; it is cut where it was entered.
         if call.id in visiting:
             return
         visiting.add(call.id)
@@ -100,7 +101,7 @@ def doubt(call: SagaCall) -> str:
 
 
 def is_held(call: SagaCall) -> bool:
-    """Tell whether a call waits to be sent, or was dropped instead."""
+    """Return whether a call waits to be sent, or was dropped instead."""
     return call.outcome in ("held", "dropped")
 
 
@@ -180,7 +181,7 @@ def _read_only(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
 
 
 def is_files_only(call: SagaCall) -> bool:
-    """Tell whether all that a call changed are files, which come back with its turn."""
+    """Return whether all that a call changed are files, which come back with its turn."""
     return json_values.parse(call.intent).get("files_only") is True
 
 
@@ -342,7 +343,7 @@ def _blocked(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
 
 
 def _holds_up(other: SagaCall, call: SagaCall) -> bool:
-    """Tell whether a critical inverse that did not run keeps an earlier call from being undone."""
+    """Return whether a critical inverse that did not run stops the undo of an earlier call."""
     if other.inverse is None or other.ordinal < call.ordinal:
         return False
     return json_values.stored_inverse(other.inverse).critical
@@ -355,6 +356,8 @@ def needed(call: SagaCall) -> tuple[str, ...]:
     return json_values.stored_inverse(call.inverse).depends_on
 
 
+# The first rule that returns an item decides, so their order matters: first what is known to have
+# happened, then what was asked for, then why it cannot be undone.
 _RULES: tuple[Callable[[SagaCall, JudgedCalls], UndoItem | None], ...] = (
     _read_only,
     _files_cut_short,

@@ -1,7 +1,7 @@
-"""Run one command for an undo: no shell, few variables, bounded in time and output.
+"""Run one command for an undo: no shell, few variables, limited time and output.
 
-Invariant: when this returns or raises, the command itself is over; what it started in the
-background may live on only where it ended by itself.
+When this returns or raises, the command itself has ended. Its background processes may go on only
+if the command ended by itself.
 """
 
 import os
@@ -29,7 +29,7 @@ class CommandError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """Hold what is to be run; `variables` are all that it sees of an environment."""
+    """What is to be run; `variables` are all that it sees of an environment."""
 
     argv: Sequence[str]
     cwd: str
@@ -56,6 +56,7 @@ class Command:
         program = shutil.which(name, path=self.variables.get("PATH", ""))
         if program is None:
             raise FinalFailure(f"no such program: {name}")
+        # A file and not a pipe: a command that never reads its input cannot block us.
         with tempfile.TemporaryFile() as stdin:
             stdin.write(self.stdin)
             stdin.seek(0)
@@ -68,6 +69,8 @@ class Command:
                     stdin=stdin,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
+                    # A process group of its own, so that a timeout also kills what the command
+                    # started.
                     start_new_session=True,
                 )
             except OSError as error:
@@ -80,6 +83,8 @@ class Command:
         pipe = child.stdout.fileno()
         os.set_blocking(pipe, False)
         deadline = time.monotonic() + self.timeout_s
+        # A background process may keep the pipe open, so its end says nothing about the command.
+        # pidfd_open(2) gives a descriptor for the end of the command itself.
         ended = os.pidfd_open(child.pid)
         try:
             with selectors.DefaultSelector() as ready:
@@ -128,6 +133,7 @@ class CommandRunner:
 
 def search_path(environ: Mapping[str, str]) -> str:
     """Return where programs are looked for: never in relative places."""
+    # A relative entry would let the working tree choose the program, and an agent writes there.
     places = environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(place for place in places if place[:1] == "/")
 

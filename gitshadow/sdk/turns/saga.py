@@ -1,9 +1,8 @@
-"""Taking calls back: judge each, run its inverse, write every step down, say what came of it.
+"""The undo of calls: judge each one, run its inverse, record each step, report the result.
 
-Newest first, by the order in which calls started. What fails is named and the rest goes on, but
-never past a dependency.
-Invariant: nothing is made up here: inverses come from the log, and only a call whose inverse ran
-to its end counts as taken back.
+Newest first, by the order in which calls started. A failure is reported and the rest goes on, but
+never past a dependency. Inverses come from the log only, and only a call whose inverse ran to its
+end counts as undone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,7 +65,7 @@ def new_op(session: str, kind: UndoKind, target: str, now_ns: int) -> SagaOp:
 
 @dataclass(slots=True, kw_only=True)
 class Unwind:
-    """Take calls back; `after` holds their rows as the undo left them.
+    """The undo of some calls; `after` has their rows as it left them.
 
     `altered` are calls whose inverse in the journal is not the one that the log has, `resolutions`
     what people found out about some.
@@ -86,6 +85,7 @@ class Unwind:
     _planning: JudgedCalls = field(init=False)
 
     def __post_init__(self) -> None:
+        # A plan marks calls as stuck, too; the run that follows it must judge them again.
         self._scene = self._new_scene()
         self._planning = self._new_scene()
 
@@ -103,11 +103,11 @@ class Unwind:
 
     @property
     def has_late(self) -> bool:
-        """Tell whether some calls are taken back after the files."""
+        """Return whether some calls are taken back after the files."""
         return bool(self._in_order(late=True))
 
     def plan(self, *, late: bool = False) -> Procedure[UndoReport]:
-        """Say what a run would do; nothing is written and no inverse is called.
+        """Return what a run would do; write nothing and call no inverse.
 
         Args:
             late: Whether it is about the calls that are taken back after the files; their plan
@@ -131,9 +131,10 @@ class Unwind:
         return self._report(items, planned=True)
 
     def run(self, *, late: bool = False) -> Procedure[PhaseResult]:
-        """Take the calls back, each in a part of its own."""
+        """Undo the calls, each in a part of its own."""
         items = []
         for call in self._in_order(late=late):
+            # One part per call: an engine that records parts does not repeat the finished ones.
             row = yield Part(f"take back {call.id}", self._take_back(call))
             item = item_from_json(row)
             if item.state is State.NOT_REVERSED:
@@ -165,6 +166,7 @@ class Unwind:
                 self.op.id,
                 before=self.calls,
             )
+        # Undo windows may end while earlier inverses run.
         self._scene.now_ns = yield from now()
         item = reversibility.judge(call, self._scene)
         if item is None:
@@ -178,6 +180,7 @@ class Unwind:
         inverse = json_values.stored_inverse(call.inverse or "")
         handler = self._scene.handler(inverse)
         assert handler is not None, "judged before"
+        # Drift comes before approval: nobody is asked about an inverse that will be skipped.
         if self.request.on_drift is OnDrift.SKIP:
             moved = yield from Drift(self.registry, self.given).look(call)
             if moved is not None:
@@ -189,6 +192,9 @@ class Unwind:
         if call.undo == "in_doubt":  # judged before: a second attempt does no harm
             call = yield from self._settle(call, "failed", call.error)
         for attempt in range(1, inverse.retry.attempts + 1):
+            # Each attempt is claimed in the journal first. Two processes then never run one
+            # inverse at the same time, and after a crash in the handler the next undo knows that
+            # it was tried.
             claimed = yield from self._claim(call, inverse, handler)
             if claimed is None:
                 said = "another process is undoing it"
@@ -198,11 +204,15 @@ class Unwind:
             found = None
             if trouble is None:
                 tool = self.registry.find(call.tool)
+                # That a handler returned proves nothing; the tool's own view of the world
+                # decides.
                 found = yield from still_there(tool, call, self.given)
                 if found is None:
                     call = yield from self._settle(call, "done", None)
                     return call, reversibility.taken_back(call)
                 trouble = found.text
+            # A second run of a handler that is not repeatable could do harm, so a person has to
+            # look.
             doubt = _doubt(event, found, handler)
             if doubt is not None:
                 call = yield from self._settle(call, "in_doubt", trouble)
@@ -217,8 +227,10 @@ class Unwind:
     def _claim(
         self, call: SagaCall, inverse: StoredInverse, handler: Tool
     ) -> Procedure[SagaCall | None]:
-        """Take the call for one attempt, and log that; None where somebody else has it."""
+        """Claim the call for one attempt, and log that; None if another process has it."""
         moment = yield from now()
+        # The lease is longer than an attempt may take: once it has expired, another process
+        # repeats the inverse.
         lease_s = _LEASE_S + (inverse.retry.timeout_s or _LEASE_S)
         until = moment + int(lease_s * _NS_PER_S)
         attempts = call.attempts + 1
@@ -244,6 +256,8 @@ class Unwind:
             return secrets[-1]
 
         try:
+            # Secrets are looked up at the last moment; an error's text is searched for their
+            # values.
             arguments = inverse.resolved(look_up)
         except KeyError as error:
             event: Event = Raised(FinalFailure(f"no such secret: {error}"))
@@ -272,6 +286,7 @@ class Unwind:
             call, undo=undo, error=error, op=self.op.id, owner=None, lease_ns=None
         )
         note = self._note(f"undo_{undo}", {"error": error, "key": call.key}, call)
+        # Nothing of the host runs before the next save, so these rows may share its transaction.
         yield Save((after, note), rides=True)
         return after
 
@@ -299,6 +314,7 @@ class Unwind:
         )
 
     def _token(self, items: Sequence[UndoItem]) -> str:
+        # The token covers the inverses: a confirmed plan allows exactly these and no others.
         inverses = {call.id: call.inverse for call in self.calls}
         rows = [
             [
@@ -310,7 +326,7 @@ class Unwind:
         return json_values.token([self.op.target, self.request.on_drift, rows])
 
     def _notes(self) -> Iterator[str]:
-        """Say where a tool is declared differently now; the class at the time counts."""
+        """Yield the tools that are declared differently now; the class at the time counts."""
         for call in reversibility.mutating(self.calls):
             tool = self.registry.find(call.tool)
             declared = tool.reversibility if tool is not None else None
@@ -357,15 +373,16 @@ def _doubt(
 
 
 def _lied(found: VerificationFinding | None, handler: Tool) -> bool:
-    """Tell whether it is for a person to try again: it returned, did nothing, and may yet do it."""
+    """Return whether a handler returned without an effect and must not be repeated."""
     return found is not None and not handler.repeatable
 
 
 def _is_final(event: Event, inverse: StoredInverse) -> bool:
-    """Tell whether an error is one that no further attempt mends."""
+    """Return whether no further attempt can succeed after an error."""
     if not isinstance(event, Raised):
         return False
     if isinstance(event.error, FinalFailure):
         return True
+    # The journal has names, as it cannot store classes; a subclass of a named error counts.
     names = {kind.__name__ for kind in type(event.error).__mro__}
     return not names.isdisjoint(inverse.non_retryable)

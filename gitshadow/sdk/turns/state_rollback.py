@@ -1,8 +1,7 @@
-"""State, artifacts and conversation of a turn, taken back: what to set, to hide, and to leave.
+"""The undo of a turn's state, artifacts and conversation: what to set, to hide and to keep.
 
-What was set again since by somebody else stays, unless it is asked for; so only what the turn left
-is given back what was there before it.
-Invariant: nothing is deleted: one event says it all, and saying the same again changes nothing.
+A value that somebody set again later is kept, unless it is asked for. Nothing is deleted: one event
+records it all, and a second such event changes nothing.
 """
 
 import json
@@ -26,7 +25,7 @@ OTHER_SCOPES = ("app:", "user:", "temp:")
 
 
 class Stretch(NamedTuple):
-    """Hold a closed range of event numbers."""
+    """A closed range of event numbers."""
 
     first: int
     last: int
@@ -34,7 +33,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """Hold what gives state and artifacts their earlier values again.
+    """What gives state and artifacts their earlier values again.
 
     `state` are JSON texts by key, `artifacts` versions by name; None: absent. `moved` are names
     that were set again since, with the words for it; `missing` artifacts whose bytes are gone.
@@ -93,7 +92,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """Say how a session's history tells of an undo: an event's words and what it hides."""
+    """The event that records an undo in a session's history: its text and what it hides."""
 
     text: str
     invocation: str
@@ -106,14 +105,14 @@ class Wording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taking:
-    """Take state, artifacts and conversation back, as a phase of an undo."""
+    """The phase of an undo that restores state, artifacts and conversation."""
 
     op: SagaOp
     changes: Changes
     wording: Wording
 
     def plan(self) -> Procedure[UndoReport]:
-        """Say what a run would do."""
+        """Return what a run would do."""
         yield from ()
         return replace(self._part(), planned=True, op_id=None)
 
@@ -158,6 +157,8 @@ class Taking:
             body |= {"hidden_from": wording.hides.first}
             if wording.hides.last < wording.seq:
                 body |= {"hidden_to": wording.hides.last}
+        # One event restores the values and hides the conversation, so no reader sees one without
+        # the other.
         return NewEvent(
             session=self.op.session,
             invocation=wording.invocation,
@@ -226,7 +227,7 @@ def changes_of(
 
 
 def with_missing(store: SessionStore, changes: Changes) -> Changes:
-    """Find out which artifacts' bytes are gone: nothing is silently emptied."""
+    """Name the artifacts whose bytes are gone, so that none is silently emptied."""
     gone = {
         name
         for name, oid in changes.blobs.items()

@@ -1,6 +1,6 @@
-"""Telling others what runs, one span per call and per attempt to take one back; off by default.
+"""Spans for telemetry, one per call and per attempt to undo one; off by default.
 
-Invariant: nothing of a call's arguments, results or errors goes out: names, ids, types.
+Only names, ids and types leave the program, nothing of arguments, results or errors.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from gitshadow.store.journal.saga_rows import SagaCall
 
 @dataclass(slots=True)
 class WorkSpan:
-    """Hold the span of one piece of work; a context manager that ends it.
+    """The span of one piece of work; a context manager that ends it.
 
     `outcome` is what the work came to; without one it has raised.
     """

@@ -64,7 +64,7 @@ _NS_PER_S = 1_000_000_000
 
 
 class TurnProgress(NamedTuple):
-    """Say how far a turn is: calls that have begun, when that was asked, the newest event.
+    """How far a turn is: the number of its calls, the time, the newest event.
 
     A turn's own beginning is before its events, whichever number they have: None.
     """
@@ -76,7 +76,7 @@ class TurnProgress(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnSettings:
-    """Hold what all turns of a session share; `root` is where their files are."""
+    """What all turns of a session share; `root` is where their files are."""
 
     session: str
     agent: str | None
@@ -108,7 +108,7 @@ class TurnSettings:
 
 @dataclass(slots=True)
 class TurnCore:
-    """Hold one turn at work; its methods that return a `Procedure` are run by a driver."""
+    """One turn at work; its methods that return a `Procedure` are run by a driver."""
 
     setting: TurnSettings
     row: SagaTurn
@@ -144,6 +144,7 @@ class TurnCore:
             else []
         )
         begun = self.event("system", "turn", self.row.label, self.row.started_ns)
+        # A crash from here on leaves an open turn, which the next opening marks as interrupted.
         yield Save((self.row, note, *created, begun))
         yield from self.tell(Tell("prompt", self.row.id, label=self.row.label))
         provider = self.setting.host.undo
@@ -151,14 +152,14 @@ class TurnCore:
             return
         event = yield from ask(Invoke(provider.begin_transaction, (self.row.label,)))
         if isinstance(event, Returned):
-            self._transaction = event.value  # type: ignore[assignment]
+            self._transaction = event.value
             return
         error = event.error if isinstance(event, Raised) else TimeoutError()
         yield from self._roll_back(error)
         raise error
 
     def tell(self, told: Tell) -> Procedure[None]:
-        """Tell the recorder of files; what it could not be told is written down."""
+        """Report an event to the recorder of files; log what could not be reported."""
         if not self.setting.records_files:
             return
         told = told._replace(hooked=self.row.lease_ns is not None)
@@ -245,6 +246,7 @@ class TurnCore:
         if self.status is not TurnStatus.OPEN or self._ends:
             return
         self._ends = True
+        # `cancel` may come after the last call, and then no call has raised it.
         if error is None and self.cancelled:
             cancelled = TurnCancelled(f"{self.row.id} was cancelled")
             yield from self._roll_back(cancelled)
@@ -265,7 +267,7 @@ class TurnCore:
     def undo_since(
         self, mark: TurnProgress, name: str, error: BaseException
     ) -> Procedure[None]:
-        """Take back what the turn did and set after a mark; the turn goes on."""
+        """Undo what the turn did and set after a mark; the turn goes on."""
         yield from self.ask_pivots()
         op = yield from self._rollback(f"{self.row.id}:{name}", mark, None)
         report = yield from self._unwind(op)
@@ -309,7 +311,7 @@ class TurnCore:
         )
 
     def conclude(self, author: str, text: str) -> None:
-        """Have an event join the history if, and when, the turn commits."""
+        """Add an event to the history if, and when, the turn commits."""
         kind, moment = author, self.row.started_ns
         self._last_words.append(self.event(author, kind, text, moment))
 
@@ -343,6 +345,8 @@ class TurnCore:
 
     def _commit(self) -> Procedure[BaseException | None]:
         """Commit; return what the host's transaction raised instead."""
+        # The host commits first: its commit may fail, and the journal must not say that a turn
+        # was committed which was not. If the journal fails after it, the report says so.
         if self._transaction is not None:
             event = yield from ask(Invoke(self._transaction.commit))
             if isinstance(event, Raised):
@@ -360,6 +364,8 @@ class TurnCore:
         self.row = replace(self.row, cause=_cause(error))
         why = f"rolled back: {error}" if isinstance(error, ValidationFailed) else None
         yield from self.ask_pivots()
+        # Which pivots were passed decides what is undone, so their probes are asked before the
+        # undo is written.
         is_kept = self.kept_since(0) is not None
         op = yield from self._rollback(self.row.id, TurnProgress(0, 0), why)
         # In one transaction: a crash from here on leaves an undo for `recover` to finish.
@@ -368,6 +374,8 @@ class TurnCore:
         report = yield from self._unwind(op)
         if self._transaction is not None:
             host = self._transaction
+            # After a point of no return, the host's document stays too: it belongs to what is
+            # kept.
             event = yield from ask(Invoke(host.commit if is_kept else host.rollback))
             if isinstance(event, Raised):
                 report = report.with_trouble("the host's undo", str(event.error))
@@ -395,7 +403,7 @@ class TurnCore:
         return max(passed, key=lambda call: call.ordinal, default=None)
 
     def ask_pivots(self) -> Procedure[None]:
-        """Find out about points of no return of which nobody knows whether they were passed."""
+        """Ask the probes of points of no return whose outcome is unknown."""
         for call in list(self.calls.values()):
             is_pivot = json_values.parse(call.intent).get("pivot") is True
             in_doubt = (
@@ -434,8 +442,7 @@ class TurnCore:
         return replace(op, request=json_values.canonical(told))
 
     def _unwind(self, op: SagaOp) -> Procedure[UndoReport]:
-        whole = yield Compose(op)
-        assert isinstance(whole, Whole)
+        whole: Whole = yield Compose(op)
         report = yield from self.setting.telling.undo(whole)
         self.calls.update({call.id: call for call in whole.left()})
         return report
@@ -449,10 +456,13 @@ class TurnCore:
         commits = status is TurnStatus.COMMITTED
         words = [replace(one, ts_ns=moment) for one in self._last_words if commits]
         held = [one for one in self.calls.values() if one.outcome == "held"]
+        # Held calls become due in the transaction that commits the turn, so what did not commit
+        # is never sent.
         sent = [held_row(one, committed_ns=moment) for one in held if commits]
         try:
             yield Save((self.row, note, *words, *sent, *more))
         except ShadowError:
+            # Nothing was written, so the turn still has its earlier status.
             self.row = before
             raise
 

@@ -1,6 +1,6 @@
-"""The end of a turn: its own check, a question after a point of no return, what it held.
+"""The end of a turn: its own check, the question after a point of no return, the held calls.
 
-Invariant: no answer is a no: only True lets a turn commit.
+Only True lets a turn commit; no answer is a no.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,12 +17,12 @@ from gitshadow.sdk.turns.turn_states import TurnStatus
 from gitshadow.sdk.turns.values import Reversibility
 
 Check: TypeAlias = Callable[[], bool | Awaitable[bool]]
-"""Say whether a turn may stand, after its last call; True commits it."""
+"""Whether a turn may commit, asked after its last call; only True commits it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """Hold what one turn is run under: its own policy (None: the session's), its own check."""
+    """What one turn is run under: its own policy (None: the session's), its own check."""
 
     policy: Policy | None = None
     validate: Check | None = None
@@ -87,6 +87,6 @@ def _ask_past_pivot(turn: TurnCore, error: Exception) -> Procedure[None]:
 
 
 def may_retry(error: ValidationFailed, left: int) -> bool:
-    """Tell whether a turn may be run once more: only from the state that it began with."""
+    """Return whether a turn may be run once more: only from the state that it began with."""
     report = error.undo_report
     return left > 0 and report is not None and report.ok

@@ -11,7 +11,7 @@ from gitshadow.sdk.turns.errors import TurnClosed
 
 
 class TurnStatus(StrEnum):
-    """Say how far a turn got."""
+    """The status of a turn."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -22,7 +22,7 @@ class TurnStatus(StrEnum):
 
 
 class TurnEvent(StrEnum):
-    """Say what happens to a turn."""
+    """An event that changes the status of a turn."""
 
     COMMIT = "commit"
     FAIL = "fail"

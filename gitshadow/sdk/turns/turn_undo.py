@@ -1,8 +1,8 @@
-"""Undos made of their phases: what a turn, a rewind or a redo is about, read from the store.
+"""Undos put together from their phases: those of a turn, a rewind or a redo, read from the store.
 
-To be called under the session's lock: what is found holds until that is given back.
-Invariant: the phases of all of them stand in one order: the present recorded, effects, state and
-artifacts, files, effects that wait for the files.
+To be called under the session's lock: what is read stays true until it is released. All undos have
+their phases in one order: record the present, effects, state and artifacts, files, effects that
+wait for the files.
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ _AGAIN = 100
 
 
 class _Parts(NamedTuple):
-    """Hold what an undo is about, part by part; `calls` are those of each turn, newest first."""
+    """What an undo is about, part by part; `calls` are those of each turn, newest first."""
 
     calls: Sequence[Sequence[SagaCall]] = ()
     history: Sequence[UndoPhase] = ()
@@ -128,6 +128,9 @@ class Undoing:
         log = list(self.store.log(self._session)) if is_known else []
         make = {UndoKind.REWIND: self._rewind, UndoKind.REDO: self._redo}
         parts = make.get(kind, self._turn)(op, request)
+        # Asked for the same id again, the recorder returns the report that it has. So an
+        # interrupted attempt at the files keeps its id, and an attempt after a finished one gets
+        # a new id.
         tries = begun(op, log, undo_phases.FILES)
         number = len(tries) + (not tries or tries[-1])
         why = json_values.parse(op.request).get("why")
@@ -152,9 +155,13 @@ class Undoing:
         Raises:
             UsageError: there is no such turn.
         """
-        if self.store.turn(self._session, turn) is None:
+        return self.store.calls(self._session, self._row(turn).id)
+
+    def _row(self, turn: str) -> SagaTurn:
+        row = self.store.turn(self._session, turn)
+        if row is None:
             raise UsageError(f"cannot find turn {turn} in session {self._session}")
-        return self.store.calls(self._session, turn)
+        return row
 
     def _unwind(
         self, op: SagaOp, calls: Sequence[SagaCall], request: UndoRequest
@@ -167,6 +174,8 @@ class Undoing:
         ]
         altered = evidence.altered(calls, log)
         outside = evidence.reaching_outside(calls)
+        # The log was changed by hand. An inverse that reaches outside the program could be
+        # forged, so none of them runs.
         if outside and self.store.broken_at() is not None:
             altered |= outside
         return Unwind(
@@ -217,8 +226,7 @@ class Undoing:
         calls = [one for one in self.calls(turn) if one.ordinal > mark]
         if _is_one_call(op):
             calls = _with_needed(calls, op.target)
-        row = self.store.turn(self._session, turn)
-        assert row is not None, "its calls were found"
+        row = self._row(turn)
         is_all = request.only is None and not request.declined
         work = self._work(op, request, [turn])
         if work is not None and is_all and not savepoint:
@@ -281,6 +289,8 @@ class Undoing:
         self, work: FileWork | None, target: RewindTarget
     ) -> FileWork | None:
         """Return the files that a rewind had taken, where that rewind is taken back."""
+        # If the target is the marker of a rewind, this rewind undoes that one, and its files come
+        # back.
         event = self.store.events(self._session)[target.first]
         before = (
             json_values.parse(event.body).get("op") if event.kind == MARKER else None

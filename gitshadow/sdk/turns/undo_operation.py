@@ -1,8 +1,8 @@
-"""One undo of all that turns did: phases in order, each written down before and after.
+"""One undo of all that turns did: phases in order, each recorded before and after.
 
-What fails in one phase does not keep the later ones from running. A phase that ended without
-trouble is not run again by whoever goes on with the op: its part of the report is in the log.
-Invariant: the op is on the disk before its first phase, and its report is all its parts.
+A failure in one phase does not stop the later ones. A phase that ended without trouble does not run
+again when the op is continued: its part of the report is in the log. The op is on disk before its
+first phase.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,14 +30,14 @@ PHASE = "undo_phase"
 
 
 class PhaseResult(NamedTuple):
-    """Hold what a phase did: its part of the report, and rows to be saved with its end."""
+    """What a phase did: its part of the report, and rows to be saved with its end."""
 
     part: UndoReport
     rows: tuple[SagaRow, ...] = ()
 
 
 class UndoPhase(NamedTuple):
-    """Name one part of an undo; `plan` says what `run` would do, and changes nothing.
+    """One part of an undo; `plan` returns what `run` would do, and changes nothing.
 
     `in_parts`: its run is made of parts that an engine can keep, one per inverse.
     """
@@ -97,7 +97,7 @@ class Whole:
     left: Callable[[], Iterable[SagaCall]] = tuple
 
     def plan(self) -> Procedure[UndoReport]:
-        """Say what a run would do; nothing is written and no inverse is called."""
+        """Return what a run would do; write nothing and call no inverse."""
         parts = []
         for phase in self.phases:
             part = yield from phase.plan()
@@ -106,20 +106,23 @@ class Whole:
 
     @property
     def calls_handlers(self) -> bool:
-        """Tell whether functions of the program may be called."""
+        """Return whether functions of the program may be called."""
         return any(phase.in_parts for phase in self.phases)
 
     def run(self) -> Procedure[UndoReport]:
-        """Take everything back.
+        """Run the phases, newest work first, and close the op with its report.
 
         Raises:
             RefusedError: the plan is not the one that the token stands for, or not all of it can
                 be taken back although that was asked for; nothing was done.
         """
         yield from self.admit()
+        # The op is on disk before its first phase, so that `recover` finds it after a crash.
         yield Part("begin", self._begin())
         parts: list[UndoReport] = []
         for phase in self.phases:
+            # The plan of an atomic undo promised everything; a failure that only the run shows
+            # stops the rest.
             if self.request.atomic and not all(one.ok for one in parts):
                 part = yield from self._left_out(phase)
             else:
@@ -167,10 +170,13 @@ class Whole:
         try:
             yield Part(f"begin {phase.name}", self._begun(phase))
             done = yield from phase.run()
+            # A repeated phase finds nothing to do, so the report of its first run is the true
+            # one.
             part = self.ended.get(phase.name, done.part)
             yield Part(
                 f"end {phase.name}", self._ended(phase, done._replace(part=part))
             )
+        # A phase that fails must not keep the later ones from undoing their part.
         except (ShadowError, OSError) as error:
             return blank(self.op).with_trouble(phase.name, str(error))
         return part
@@ -198,7 +204,7 @@ class Whole:
         yield Save((*done.rows, self._note(PHASE, body, moment)))
 
     def _left_out(self, phase: UndoPhase) -> Procedure[UndoReport]:
-        """Say of a phase that it was not begun, because one before it failed."""
+        """Report a phase that was not begun, because one before it failed."""
         planned = yield from phase.plan()
         items = tuple(_not_begun(item) for item in planned.items)
         return replace(blank(self.op), items=items)

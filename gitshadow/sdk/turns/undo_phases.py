@@ -1,6 +1,6 @@
 """The phases of which undos are made, each on its own.
 
-Invariant: a plan changes nothing, but that the present is recorded where files are planned.
+A plan changes nothing, except that planning files records the present.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -59,7 +59,7 @@ def not_made_again(op: SagaOp, calls: Iterable[SagaCall]) -> list[UndoPhase]:
 
 
 def outstanding(op: SagaOp, calls: Iterable[SagaCall]) -> Iterator[Uncovered]:
-    """Name the effects that an undo without effects leaves as they are."""
+    """Yield the effects that an undo without effects leaves as they are."""
     for call in reversibility.mutating(calls):
         settled = call.undo in ("done", "skipped", "resolved")
         if call.klass == Reversibility.READ_ONLY or settled:

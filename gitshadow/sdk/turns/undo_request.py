@@ -1,6 +1,6 @@
-"""What an undo is asked to do, as options, as a value and as a text in the journal.
+"""The request for an undo: as options, as a value, and as a text in the journal.
 
-Invariant: an op that is gone on with does what it was asked for at first.
+A continued op does what was asked for at first.
 """
 
 from collections.abc import Collection
@@ -17,7 +17,7 @@ WITHOUT_EFFECTS = EVERYTHING - {Scope.EFFECTS}
 
 @dataclass(frozen=True, slots=True)
 class UndoRequest:
-    """Say what an undo is to do.
+    """The request for an undo.
 
     Args:
         on_drift: What to do where the world was changed since.
@@ -38,7 +38,7 @@ class UndoRequest:
     declined: frozenset[str] = frozenset()
 
     def covers(self, *scopes: Scope) -> bool:
-        """Tell whether any of these parts of the world is meant.
+        """Return whether any of these parts of the world is meant.
 
         Single calls have effects and files; state and conversation are their turn's.
         """

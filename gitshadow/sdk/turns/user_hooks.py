@@ -1,7 +1,7 @@
-"""The commands that a user has configured for undos, of files and of agent programs' turns.
+"""The commands that a user has configured for undos, of files and of turns.
 
-They stand in Git's own configuration, which no clone and no commit brings, and in the environment.
-Invariant: no file of the working tree names a command; nothing is read before an undo wants it.
+They come from Git's configuration and the environment, never from a file of the working tree, and
+are read only when an undo needs them.
 """
 
 import json
@@ -36,6 +36,8 @@ class UserHooks:
         from gitshadow import config
         from gitshadow.store.git import Git
 
+        # Git's configuration and the environment are the user's own. A file of the working tree
+        # could come with a clone and name any command.
         git = Git(self.layout, dict(self.environ))
         found = config.load(git.settings("agent-undo"), self.environ)
         return {
@@ -52,6 +54,7 @@ class UserHooks:
         """
         from gitshadow.sdk.turns.run_command import Command, search_path
 
+        # GIT_DIR and the like would point the user's command at another repository.
         kept = {n: v for n, v in self.environ.items() if not n.startswith("GIT_")}
         told = {"AGENT_UNDO_HOOK": name, "AGENT_UNDO_SESSION": self.session}
         Command(

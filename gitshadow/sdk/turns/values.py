@@ -27,7 +27,7 @@ _IDEMPOTENT = ("PUT", "DELETE")
 
 
 class Reversibility(StrEnum):
-    """Say what can be taken back of a tool's effect; the worst stands first."""
+    """How far a tool's effect can be undone; the worst class is first."""
 
     NON_REVERSIBLE = "non_reversible"
     COMPENSABLE = "compensable"
@@ -37,7 +37,7 @@ class Reversibility(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UndoEntry:
-    """Name one successful call of a turn."""
+    """One successful call of a turn."""
 
     tool_call_id: str
     tool_name: str
@@ -45,7 +45,7 @@ class UndoEntry:
 
 
 class OutcomeKind(StrEnum):
-    """Say how a call ended that did not raise."""
+    """How a call ended that did not raise."""
 
     SUCCESS = "success"
     FAILED = "failed"
@@ -58,7 +58,7 @@ class OutcomeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Tell a model that what it acted on is out of date.
+    """The message to a model that acted on outdated state.
 
     `expected` and `actual` are for people and logs: a model reads `message` and `state_delta`.
     """
@@ -76,7 +76,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Hold what a call gave back to the model; a call that raised has none.
+    """The result of a call for the model; a call that raised has none.
 
     `content` is the tool's own result, or the text of a failure, or a `Conflict`. `state` is the
     fresh summary of the host's context that follows a conflict.
@@ -123,7 +123,7 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Tell whether the call did its work."""
+        """Return whether the call did its work."""
         return self.kind is OutcomeKind.SUCCESS
 
     @property
@@ -147,7 +147,7 @@ def _in_json(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Name a piece of work to whoever is told what runs.
+    """A piece of work that is reported to telemetry.
 
     `kind` is `execute_tool` for a call, `undo` for an attempt to take one back: that has a
     `handler`, and `link` is the reference of the call's own work.
@@ -164,7 +164,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Say what became of a held call whose time had come.
+    """The result of sending a held call that was due.
 
     `state` is `sent`, `failed` (it said itself that it did nothing), `in_doubt` (nobody knows, and
     it is not safe to repeat), or `due` still: it is tried again later, or has no tool here.
@@ -178,13 +178,13 @@ class Release:
 
     @property
     def ok(self) -> bool:
-        """Tell whether it was sent."""
+        """Return whether it was sent."""
         return self.state == "sent"
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """Stand for a value that is looked up when it is needed and stored by name only."""
+    """A value that is stored by name only and looked up when it is needed."""
 
     variable: str
 
@@ -205,7 +205,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Inverse:
-    """Say what takes one effect back: a handler's name and its arguments, data only.
+    """The inverse of one effect, as data: a handler's name and its arguments.
 
     Args:
         handler: A registered tool or compensator, or `command`, `http`, `mcp`.
@@ -299,7 +299,7 @@ class Inverse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Say how often and how patiently an inverse is tried.
+    """How often, and with which pauses, an inverse is tried.
 
     The pause doubles from `backoff_s` up to `max_backoff_s`. An attempt that takes longer than
     `timeout_s` counts as failed; whether it had its effect is then unknown. With a time limit a
@@ -320,7 +320,7 @@ class Retry:
 
 
 class Scope(StrEnum):
-    """Name a part of the world that an undo may be about."""
+    """A part of the world that an undo may be about."""
 
     FILES = "files"
     EFFECTS = "effects"
@@ -333,7 +333,7 @@ EVERYTHING = frozenset(Scope)
 
 
 class OnDrift(StrEnum):
-    """Say what an undo does where the world was changed since the call."""
+    """What an undo does if the world was changed since the call."""
 
     SKIP = "skip"
     OVERWRITE = "overwrite"
