@@ -37,7 +37,7 @@ _WANTED_INSTANCES = 512
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Store one finding; a warning is not ok and always has a remedy."""
+    """One finding; a warning is not ok and always has a remedy."""
 
     name: str
     ok: bool
@@ -105,6 +105,7 @@ def _inotify(context: RecorderContext) -> Iterator[Check]:
     need = len({os.path.dirname(path) for path in paths}) + 1
     have, instances = _limit(_WATCHES), _limit(_INSTANCES)
     remedy = None
+    # Other programs of the user have watches under the same limit.
     if have is not None and have < 2 * need:
         wanted = max(_WANTED_WATCHES, 4 * need)
         remedy = f"sudo sysctl fs.inotify.max_user_watches={wanted}"
@@ -183,7 +184,7 @@ def _objects(context: RecorderContext) -> Iterator[Check]:
 
 
 def _with_owners(ws: Workspace, found: Sequence[Check]) -> list[Check]:
-    """Say of what objects keep from being read whose they are: `doctor --fix` writes only ours."""
+    """Name damaged objects of the user: `doctor --fix` writes only ours."""
     wrong = [one for one in found if one.name in _OF_OBJECTS and one.remedy]
     theirs: list[Oid] = []
     if wrong:

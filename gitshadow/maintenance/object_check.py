@@ -93,7 +93,7 @@ class _Whole:
         return moved
 
     def _set(self, ref: str, tip: Oid | None) -> bool:
-        """Have a ref name the newest whole commit there is of it; whether it had to be set."""
+        """Set a ref to its newest whole commit; return whether it had to be set."""
         best = self._best(ref, tip)
         if best is None:
             self._repo.delete_ref(ref)
@@ -245,7 +245,7 @@ class _Whole:
 
 
 def _forget_tree(ws: Workspace) -> None:
-    """Have the worktree rooted anew: what was recorded of it may be lost."""
+    """Forget the worktree's tree, so that it is read again: its recording may be incomplete."""
     with ws.states.consistent(), ws.db.write():
         state.clear(ws.db, ws.layout.worktree)
     ws.repo.trees.forget()

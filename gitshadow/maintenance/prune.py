@@ -43,6 +43,8 @@ def forget(
     if not ids and not programs:
         return
     packer = Packer(ws.layout, Git(ws.layout, dict(ws.environ)))
+    # A packer that is at work could put dropped objects into a new pack of ours, and Git's gc
+    # keeps those.
     with packer.alone(wait_s):
         chains = _bury(ws, ids, programs)
         _release(ws, packer, chains, programs)
@@ -94,6 +96,8 @@ def _bury(ws: Workspace, ids: Sequence[str], programs: Sequence[str]) -> _Chains
     chains = {one: sessions.chains_of(ws.db, one) for one in ids}
     now_ns = ws.clock.now_ns()
     with ws.db.write():
+        # Tombstones before refs: the start-up repair would take a ref that is gone without one
+        # for damage.
         journal.begin(ws.db, programs)
         for one in ids:
             journal.bury(ws.db, one, now_ns, chains[one])
@@ -126,6 +130,7 @@ def _drop_refs(ws: Workspace, chains: _Chains) -> None:
                 ws.repo.delete_ref(chain.ref)
         with suppress(OSError):
             os.unlink(page_of(ws.layout, session))
+    # Refs before rows: commits whose rows are missing are replayed at the next start.
     with ws.db.write():
         for session in chains:
             journal.drop_chains(ws.db, session)
@@ -149,6 +154,7 @@ def _drop_rows(ws: Workspace, ids: Sequence[str]) -> Iterator[None]:
         gone = False
         while not gone:
             with ws.db.write():
+                # Few rows per transaction, so that the daemon can answer requests in between.
                 gone = journal.drop_some(ws.db, session, _ROWS)
             yield
 
@@ -162,7 +168,7 @@ def _drop_program(ws: Workspace, session: str) -> None:
 
 
 def _tidy(context: RecorderContext) -> None:
-    """Have nothing remember what is gone."""
+    """Drop marks, caches and states that name deleted sessions."""
     ws = context.workspace
     marks.drop_orphans(ws.repo, journal.tombstones(ws.db))
     context.claimant.forget()
@@ -189,7 +195,7 @@ def _is_held(ws: Workspace, tree: Oid | None) -> bool:
 
 
 def _take_out_elsewhere(ws: Workspace, worktree: str) -> None:
-    """Have another worktree looked at anew; its daemon proves what it publishes by itself."""
+    """Drop the file states of another worktree, unless its daemon runs and checks them itself."""
     lock = WriterLock(_lock_of(ws.layout, worktree))
     try:
         lock.acquire(0)

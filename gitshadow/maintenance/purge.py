@@ -52,7 +52,7 @@ _MOST_TEXTS = 100
 
 
 class Copy(NamedTuple):
-    """Store a commit of the user's that brought or took a content, and what reaches it.
+    """A commit of the user's that brought or took a content, and what reaches it.
 
     The path is None where the commit's own words hold it; no ref: a reflog alone reaches it.
     """
@@ -63,7 +63,7 @@ class Copy(NamedTuple):
 
 
 class Remains(NamedTuple):
-    """Store where what was purged still is.
+    """Where what was purged still is.
 
     `waiting` counts objects that nothing of ours reaches: Git's next gc takes them, but for those
     that the user's commits or index hold (`commits`, `staged`). `history` are other names in our
@@ -162,7 +162,7 @@ def _held(
 
 
 class Scrubbing(NamedTuple):
-    """Store what holds the texts: columns of the journal, and files below our directory."""
+    """What holds the texts: columns of the journal, and files below our directory."""
 
     found: TextCounts = TextCounts()
     files: tuple[str, ...] = ()
@@ -192,7 +192,7 @@ def refuse_unsent(db: Db, forms: Sequence[bytes]) -> None:
 
 
 def clear_files(layout: Layout, forms: Sequence[bytes]) -> None:
-    """Have none of our files but the journal hold a text.
+    """Remove a text from all of our files except the journal.
 
     Copies of the journal, pages and payloads that wait go as a whole; of others the text alone.
     """
@@ -244,7 +244,7 @@ def _clear_file(path: str, forms: Sequence[bytes]) -> None:
 
 
 class Survey(NamedTuple):
-    """Store what a purge takes, before it takes it.
+    """What a purge takes, before it takes it.
 
     `names` are paths with every name that they had, `contents` the blobs and commits of ours that
     go, `refs` the chains to be rewritten, `forms` how the texts are spelled, `holding` every object
@@ -305,7 +305,7 @@ def survey(ws: Workspace, paths: Sequence[RepoPath], texts: Sequence[bytes]) -> 
 
 
 def purge(context: RecorderContext, found: Survey) -> None:
-    """Take what was found out of history, journal and files.
+    """Remove what was found from history, journal and files.
 
     Raises:
         LockedError: another worktree is being recorded, an agent program is at work, or somebody
@@ -315,6 +315,7 @@ def purge(context: RecorderContext, found: Survey) -> None:
     """
     ws = context.workspace
     with ExitStack() as held:
+        # The daemons of other worktrees, and agent programs, write to the same journal.
         for one in recorded(ws.layout):
             if one.worktree != ws.layout.worktree:
                 held.enter_context(WriterLock(one.lock)).acquire(_LOCK_S)
@@ -328,6 +329,7 @@ def purge(context: RecorderContext, found: Survey) -> None:
         salt = secrets.token_bytes(_SALT_BYTES)
         noted = PendingPurge(found.names, found.gone.blobs, found.gone.messages, salt)
         with ws.db.write():
+            # From here on, whoever opens the repository finishes an interrupted purge.
             journal.begin(ws.db, noted)
             journal.clear_texts(ws.db, found.forms, found.elsewhere.found)
             known = {*journal.awaited(ws.db), *_all_of(found)}

@@ -54,7 +54,7 @@ _EPHEMERAL_LOCK_S = 5.0
 
 
 class Reindexed(NamedTuple):
-    """Store what came back; `unreadable` are refs with the reason."""
+    """What came back; `unreadable` are refs with the reason."""
 
     events: int
     sessions: int
@@ -133,6 +133,7 @@ def _reindex(layout: Layout, repo: Repo) -> Reindexed:
                 saved = salvage(db, layout.journal)
             events.raise_next(db, saved.next_seq)
         count, known = events.count(db), len(sessions.all_sessions(db))
+        # Only the file itself is renamed, so it must not need its write-ahead log.
         db.fold()
     finally:
         db.close()
@@ -168,6 +169,7 @@ def _states(repo: Repo, tree: Oid, known: KnownModes) -> Mapping[RepoPath, FileS
             continue
         data = repo.read_blob(entry[1])
         version = FileVersion(entry[1], known.of(path, entry))
+        # No file has these times, so the next walk reads every file.
         stat = StatKey(len(data), 0, 0, 0)
         found[path] = FileState(version, digest(data), stat, 0, True)
     return found
@@ -186,6 +188,8 @@ def _set_aside(layout: Layout) -> str | None:
         if os.path.islink(layout.journal):
             os.rename(layout.journal, aside)
         else:
+            # A link and not a rename: while the name is taken, no other process creates an empty
+            # journal.
             os.link(layout.journal, aside)
     except OSError:  # a file system without hard links
         shutil.copyfile(layout.journal, aside)
@@ -203,7 +207,7 @@ def _remove(path: str) -> None:
 
 
 class MirrorRestore(NamedTuple):
-    """Store what came back: from where, how many refs, which branches, and the newest moment."""
+    """What came back: from where, how many refs, which branches, and the newest moment."""
 
     mirror: str
     refs: int

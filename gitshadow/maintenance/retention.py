@@ -16,7 +16,7 @@ Program = tuple[int, int, bool]
 
 
 class RetentionUnit(NamedTuple):
-    """Store what goes together: recorded sessions, agent programs, and from when till when.
+    """What goes together: recorded sessions, agent programs, and from when till when.
 
     `is_kept` stands for one in whose time something was pinned, and for the person's present one.
     `owners` are sessions of other units of whose rows its chains hold the commits.
@@ -37,7 +37,7 @@ class RetentionUnit(NamedTuple):
 
 
 class RetentionLimits(NamedTuple):
-    """Store what is kept; None for no limit."""
+    """What is kept; None for no limit."""
 
     age_ns: int | None = None
     most: int | None = None

@@ -40,7 +40,7 @@ LOCK_S = 10.0
 
 
 class Initialised(NamedTuple):
-    """Store what `init` found; `already` when it had been run before."""
+    """What `init` found; `already` when it had been run before."""
 
     already: bool
     files: int
@@ -50,7 +50,7 @@ class Initialised(NamedTuple):
 
 
 class InitWarnings(NamedTuple):
-    """Store the warnings that `init` prints."""
+    """The warnings that `init` prints."""
 
     warnings: tuple[str, ...]
 
@@ -92,6 +92,7 @@ def initialise(
         allowed = (
             workspace.config.enabled and workspace.config.daemon is DaemonMode.AUTO
         )
+        # Without the environment: a variable of this one command must not decide for later hooks.
         lasting = read_config(workspace.repo, {})
         mark_daemon(layout, allowed=lasting.daemon is DaemonMode.AUTO)
         return done._replace(daemon_allowed=allowed)

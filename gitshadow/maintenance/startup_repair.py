@@ -94,7 +94,7 @@ def _marker_key(context: RecorderContext) -> str:
 
 
 class RefLock(NamedTuple):
-    """Store one lock file: how old it is, and the processes that have it open."""
+    """One lock file: how old it is, and the processes that have it open."""
 
     path: str
     age_s: float
@@ -148,6 +148,8 @@ def drop_left(ws: Workspace) -> None:
     if not left:
         return
     time.sleep(_RENAMED_S)
+    # Asked twice: libgit2 closes a lock right before it renames it, so one that nobody has open
+    # may still be in use.
     left &= _unheld(ws)
     if left and not any(_is_git_here(ws, pid) for pid in _pids()):
         for path, _ in left:
@@ -201,6 +203,8 @@ def _pids() -> list[int]:
 def mend(context: RecorderContext) -> None:
     """Bring journal and refs into agreement; root a worktree that has no tree yet."""
     ws = context.workspace
+    # A ref with a lock cannot be written, so locks come first. Rows are replayed from whole
+    # commits, so objects come next. An undo reads rows and files, so it is last.
     drop_left(ws)
     told = _after_power_loss(context) if _rebooted(ws) else make_whole(context)
     _finish_forgetting(context)
@@ -288,6 +292,8 @@ def _say_once(context: RecorderContext, notes: Sequence[str]) -> None:
 
 def _rebooted(ws: Workspace) -> bool:
     """Whether the machine started since this was last asked and all was whole."""
+    # Recording does not wait for the disk, so a write can only be lost when the machine stops.
+    # The boot id differs after each start.
     known = meta.get(ws.db, _BOOT)
     if known is None:
         _remember_boot(ws)

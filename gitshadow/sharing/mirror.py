@@ -37,10 +37,14 @@ TROUBLE = "mirror_trouble"
 KEPT = "cannot mirror, to keep what is there: "
 """How trouble begins where the mirror has what we have not, and somebody must say which counts."""
 QUIET_S = 5.0
+# Under steady writing it is never quiet; the mirror is then about a minute behind.
 _LATEST_S = 60.0
+# A disk that is not connected will not be there in a few seconds.
 _FAILED_S = 300.0
 _DONE = "mirrored"
 _LEFT = "mirror_left"
+# Forced, because branches are amended and chains rewritten; `_refuse_loss` protects what only the
+# mirror has. Sessions of other machines have mirrors of their own.
 _SPECS = (
     f"+{refs.REF_PREFIX}*:{refs.REF_PREFIX}*",
     f"^{refs.REF_PREFIX}{refs.FETCHED}*",
@@ -50,7 +54,7 @@ _SPECS = (
 
 
 class Cleared(NamedTuple):
-    """Store what became of one mirror.
+    """What became of one mirror.
 
     `dropped` are refs of ours that it alone had and that held what was purged; `held` refs of the
     user's there that still do; `trouble` is what kept us from it.
@@ -79,18 +83,18 @@ def remember(ws: Workspace, place: str) -> None:
 
 
 def forget(ws: Workspace, names: Collection[str]) -> list[Cleared]:
-    """Take refs out of every mirror of ours; return those that could not be reached."""
+    """Delete refs in every mirror of ours; return those that could not be reached."""
     found = _each(ws, (), lambda copy: _drop(copy, names))
     return [one for one in found if one.trouble]
 
 
 def scrub(ws: Workspace, gone: Collection[Oid]) -> list[Cleared]:
-    """Take what was purged out of every mirror of ours, objects too; say what became of each."""
+    """Delete purged content in every mirror of ours, objects too; return each result."""
     return _each(ws, gone, lambda copy: clear(ws, copy, gone))
 
 
 def clear(ws: Workspace, copy: Bare, gone: Collection[Oid]) -> Cleared:
-    """Take what was purged out of one mirror.
+    """Delete purged content in one mirror.
 
     Refs that are here too become what they are here; one of ours that the mirror alone has is
     dropped where it holds any of it, one of the user's is named.
@@ -100,6 +104,7 @@ def clear(ws: Workspace, copy: Bare, gone: Collection[Oid]) -> Cleared:
     """
     there, here = copy.refs(), {**ws.repo.refs(), **users_refs(ws)}
     specs = [f"+{ref}:{ref}" for ref, tip in there.items() if here.get(ref, tip) != tip]
+    # The rewritten refs come first: if we are killed here, the mirror still has every session.
     if specs:
         send(ws.git, copy, specs)
     dropped: list[str] = []
@@ -165,7 +170,7 @@ def _is_ours(ws: Workspace, copy: Bare) -> bool:
 
 
 def _away(ws: Workspace, place: str) -> list[Cleared]:
-    """Tell a mirror that somebody deleted from one on a disk that is not there now."""
+    """Return a mirror that cannot be reached; forget one that somebody deleted."""
     if place not in _known(ws):
         return []  # none was made yet
     if os.path.isdir(os.path.dirname(place)):
@@ -259,6 +264,8 @@ class Mirroring:
         late = now - self._begun_at >= _LATEST_S
         if now - self._changed_at < QUIET_S and not late:
             return
+        # Digests of our own refs tell whether there is news without asking the mirror, which
+        # would start git.
         state = _state_of(self._ws)
         if state == meta.get(self._ws.db, _DONE):
             self._again_at = now + QUIET_S
@@ -286,7 +293,7 @@ class Mirroring:
 
 
 class _Care(NamedTuple):
-    """Store what tells a history that was lost from one that was dropped or rewritten on purpose.
+    """What tells a history that was lost from one that was dropped or rewritten on purpose.
 
     `dropped` are refs of sessions that were pruned, or that were missing here when somebody said
     that what is here counts; `is_pending` says that a restore from a mirror

@@ -14,7 +14,7 @@ from gitshadow.store.repo import FORMAT_MARK, REF_PREFIX, Repo
 
 
 class Leak(NamedTuple):
-    """Store one remote; `mirrors` where `remote.<name>.mirror` says so, else its refspecs do."""
+    """One remote; `mirrors` where `remote.<name>.mirror` says so, else its refspecs do."""
 
     remote: str
     mirrors: bool

@@ -62,7 +62,7 @@ _NAME = re.compile(r"[a-z0-9-]{1,40}")
 
 
 class Token(NamedTuple):
-    """Store what kind of secret a content has, and in which line, from 1."""
+    """What kind of secret a content has, and in which line, from 1."""
 
     kind: str
     line: int
@@ -88,7 +88,7 @@ def secret_names(paths: Iterable[RepoPath]) -> list[RepoPath]:
 
 
 class SecretFinding(NamedTuple):
-    """Store what looks secret, whose session has it, and what is in it where it is known.
+    """What looks secret, whose session has it, and what is in it where it is known.
 
     `path` is that of a file, None where a commit says it: in a prompt, as a rule.
     """
@@ -107,7 +107,7 @@ class SecretFinding(NamedTuple):
 
 
 class Parcel(NamedTuple):
-    """Store what is to be sent: chains of ours, and review marks."""
+    """What is to be sent: chains of ours, and review marks."""
 
     chains: tuple[Chain, ...]
     marks: tuple[ReviewMark, ...]
@@ -277,6 +277,8 @@ class Fetching:
         for name in sorted(there):
             place = self._place(name, ours)
             if place is not None:
+                # `refs/agent-undo/` sorts before `refs/heads/`, so a session that was pushed both
+                # ways is fetched from its own ref.
                 wanted.setdefault(place, name)
         moved = [
             (name, place)
