@@ -1,5 +1,7 @@
 """The sealed environment of every test, and the fixtures that all of them share."""
 
+import gc
+import itertools
 import os
 import signal
 import sys
@@ -30,6 +32,7 @@ _KEPT = frozenset({"PATH", "TMPDIR", "LD_LIBRARY_PATH", "USER", "LOGNAME"})
 _KEPT_PREFIXES = ("COV_", "COVERAGE_", "HYPOTHESIS_", "PYTEST_", "PYTHON")
 # Every command would compile the whole package anew.
 _SLOW = "PYTHONDONTWRITEBYTECODE"
+_NUMBERS = itertools.count()
 _GIT_CONFIG = """\
 [user]
 \tname = Test User
@@ -75,6 +78,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(skip)
 
 
+def pytest_collection_finish() -> None:
+    """Leave modules and tests out of every later collection of garbage: they live to the end."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def sealed(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
@@ -83,7 +92,9 @@ def sealed(
 
     A daemon that the test leaves behind, whoever started it, is ended and fails the test.
     """
-    home = tmp_path_factory.mktemp("home")
+    # `mktemp` would read the names of all homes before this one, thousands at the end.
+    home = tmp_path_factory.getbasetemp() / f"home-{next(_NUMBERS)}"
+    home.mkdir(mode=0o700)
     (home / ".gitconfig").write_text(_GIT_CONFIG)
     for name in list(os.environ):
         kept = name in _KEPT or name.startswith(_KEPT_PREFIXES)

@@ -112,6 +112,7 @@ def test_journal_that_cannot_be_read_holds_nothing_up(stashing: Claude) -> None:
     assert done.returncode == 0, done
 
 
+@pytest.mark.release
 @pytest.mark.timeout(180)
 def test_hooks_of_this_repository_run_the_installed_program(
     shadow_n: Shadow, tmp_path: Path

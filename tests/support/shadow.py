@@ -33,6 +33,7 @@ _DAEMON = b"-m\0gitshadow.daemon\0"
 _EXIT_SECONDS = HANGS_S
 _ENDING_SECONDS = 20.0
 _EXECUTES = os.environ.get("GITSHADOW_TEST_FULL") == "1"
+_seen: set[int] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +234,7 @@ class Shadow:
 
     def processes(self) -> Iterator[int]:
         """Yield the pids of living processes that our commands started."""
-        yield from _marked(_MARK, self.mark)
+        yield from _marked(_MARK, self.mark, _pids())
 
     def running(self, *words: str) -> list[int]:
         """Return the pids of living processes that our commands started as these words."""
@@ -262,7 +263,12 @@ def end_daemons(mark: str) -> None:
 
     One that began to end just now is not left.
     """
-    found = [pid for pid in _marked(TEST_MARK, mark) if _is_daemon(pid)]
+    # After each of 8,000 tests, the environment of every process was the dearest thing to read.
+    # A process that an earlier test has seen cannot have the mark of this one.
+    living = _pids()
+    found = [pid for pid in _marked(TEST_MARK, mark, living - _seen) if _is_daemon(pid)]
+    _seen.clear()
+    _seen.update(living)
     left = [pid for pid in found if not _exits(pid, _ENDING_SECONDS)]
     assert _kill(left) == []
 
@@ -271,12 +277,16 @@ def _is_daemon(pid: int) -> bool:
     return _DAEMON in _read_proc(pid, "cmdline")
 
 
-def _marked(name: str, value: str) -> Iterator[int]:
-    """Yield the pids of processes that have a variable in their environment."""
+def _pids() -> set[int]:
+    return {int(name) for name in os.listdir("/proc") if name.isdigit()}
+
+
+def _marked(name: str, value: str, among: set[int]) -> Iterator[int]:
+    """Yield those processes that have a variable in their environment."""
     mark = f"{name}={value}".encode()
-    for pid in os.listdir("/proc"):
-        if pid.isdigit() and mark in _read_proc(int(pid), "environ").split(b"\0"):
-            yield int(pid)
+    for pid in among:
+        if mark in _read_proc(pid, "environ").split(b"\0"):
+            yield pid
 
 
 def _kill(pids: list[int]) -> list[bytes]:

@@ -14,21 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# pytest(1): no test matched, which is right for a part when PYTEST_ARGS name files.
-_NO_TESTS = 5
-
-
-@dataclass(frozen=True)
-class Half:
-    """A part of the suite: its name in the summary and pytest's arguments."""
-
-    name: str
-    args: Sequence[str]
-
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a half came to: its exit code, and the counts of its JUnit report.
+    """The result of a run: its exit code, and the counts of its JUnit report.
 
     `failed` holds the name of each test that failed or had an error.
     """
@@ -38,12 +27,17 @@ class Outcome:
     skipped: int
     failed: Sequence[str]
 
+    @property
+    def is_green(self) -> bool:
+        """Whether tests ran and none of them failed."""
+        return not self.failed and self.exit_code == 0
 
-def run(half: Half) -> Outcome:
-    """Run a half with its output on the terminal and return what it came to."""
+
+def run(args: Sequence[str]) -> Outcome:
+    """Run pytest with its output on the terminal and return the result."""
     with tempfile.TemporaryDirectory(prefix="gitshadow-run-") as directory:
         report = Path(directory, "report.xml")
-        command = [sys.executable, "-m", "pytest", *half.args, f"--junitxml={report}"]
+        command = [sys.executable, "-m", "pytest", *args, f"--junitxml={report}"]
         done = subprocess.run(command, check=False)
         return read(done.returncode, report)
 
@@ -65,28 +59,13 @@ def read(exit_code: int, report: Path) -> Outcome:
     return Outcome(exit_code, passed, skipped, tuple(failed))
 
 
-def is_green(outcome: Outcome) -> bool:
-    """Return whether a half ended well, or had nothing to run."""
-    return not outcome.failed and outcome.exit_code in (0, _NO_TESTS)
-
-
-def summary(named: Sequence[tuple[str, Outcome]]) -> Iterator[str]:
-    """Yield the lines that end a run; the last one holds the counts of all halves."""
-    for name, outcome in named:
-        if not is_green(outcome):
-            yield f"{name}: failed (pytest exit code {outcome.exit_code})"
-            yield from (f"  {test}" for test in outcome.failed)
-    outcomes = [outcome for _, outcome in named]
-    passed = sum(outcome.passed for outcome in outcomes)
-    failed = sum(len(outcome.failed) for outcome in outcomes)
-    skipped = sum(outcome.skipped for outcome in outcomes)
-    yield f"{passed} passed, {failed} failed, {skipped} skipped"
-
-
-def exit_code(outcomes: Sequence[Outcome]) -> int:
-    """Return 0 where every half ended well and a test ran, 1 otherwise."""
-    ran = any(outcome.exit_code != _NO_TESTS for outcome in outcomes)
-    return 0 if ran and all(map(is_green, outcomes)) else 1
+def summary(outcome: Outcome) -> Iterator[str]:
+    """Yield the lines that end a run; the last one holds the counts."""
+    if not outcome.is_green:
+        yield f"tests: failed (pytest exit code {outcome.exit_code})"
+        yield from (f"  {test}" for test in outcome.failed)
+    failed = len(outcome.failed)
+    yield f"{outcome.passed} passed, {failed} failed, {outcome.skipped} skipped"
 
 
 def main() -> int:
@@ -102,15 +81,15 @@ def main() -> int:
             subprocess.Popen(words, stdout=output, stderr=output) if words else None
         )
         args = ("-n", os.environ["JOBS"], "--dist", "worksteal", "-m", "not release")
-        outcome = run(Half("tests", (*args, *sys.argv[1:])))
+        outcome = run((*args, *sys.argv[1:]))
         failed = checks is not None and checks.wait() != 0
         output.seek(0)
         print(f"\n{output.read()}\nthe run took {time.monotonic() - begun:.0f} s")
     if failed:
         print(f"{shlex.join(words)}: failed")
-    for line in summary([("tests", outcome)]):
+    for line in summary(outcome):
         print(line)
-    return 1 if failed else exit_code([outcome])
+    return 1 if failed or not outcome.is_green else 0
 
 
 if __name__ == "__main__":
