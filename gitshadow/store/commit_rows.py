@@ -286,13 +286,7 @@ class People:
             if sessions.get(self._db, session) is None:
                 sessions.put(self._db, _session(message, session, self.actor(message)))
             return
-        if message.turn is not None and message.turn_ordinal is not None:
-            self._take_turn(message, session, message.turn)
-        if message.call is not None and message.tool_class is not None:
-            self._take_call(message, session, message.call)
-        if message.burst is not None:
-            seqs = rows[0].seq, rows[-1].seq
-            self._take_burst(message, session, message.burst, seqs)
+        self._take_named(message, session, (rows[0].seq, rows[-1].seq))
 
     def take_op(self, message: ShadowCommit, commit: Oid) -> None:
         """Store the op of a restore, unless the journal has it."""
@@ -329,17 +323,8 @@ class People:
         ):
             raise StoreError("cannot replay a correction: it names no rows")
         who = _owner(message, sessions.get(self._db, message.owner))
-        theirs = replace(message, session=message.owner)
-        if message.turn is not None and message.turn_ordinal is not None:
-            self._take_turn(theirs, message.owner, message.turn)
-        if message.call is not None and message.tool_class is not None:
-            self._take_call(theirs, message.owner, message.call)
-        if message.burst is not None:
-            seqs = runs[0][0], runs[-1][1]
-            self._take_burst(theirs, message.owner, message.burst, seqs)
-        self.store()
-        self._bursts.clear()
-        self._ordinals.clear()
+        self._take_named(message, message.owner, (runs[0][0], runs[-1][1]))
+        self._flush()
         correction = Correction(message.session, runs, who, message.burst)
         corrections.apply(self._db, correction)
         return message.seqs[1]
@@ -351,9 +336,7 @@ class People:
             key = (session, message.worktree)
             self._ordinals[key] = bursts.next_ordinal(self._db, *key, seqs[0])
             self._take_burst(message, session, burst, (seqs[0], seqs[-1]))
-            self.store()
-            self._bursts.clear()
-            self._ordinals.clear()
+            self._flush()
         who = author_of(message, self.actor(message))
         corrections.restore(self._db, seqs, who, burst)
 
@@ -363,6 +346,22 @@ class People:
             turns.put_turn(self._db, turn)
         for burst in self._bursts.values():
             bursts.put(self._db, burst)
+
+    def _flush(self) -> None:
+        """Store turns and bursts, and forget bursts: the journal changes them next."""
+        self.store()
+        self._bursts.clear()
+        self._ordinals.clear()
+
+    def _take_named(
+        self, message: ShadowCommit, session: str, seqs: tuple[int, int]
+    ) -> None:
+        if message.turn is not None and message.turn_ordinal is not None:
+            self._take_turn(message, session, message.turn)
+        if message.call is not None and message.tool_class is not None:
+            self._take_call(message, session, message.call)
+        if message.burst is not None:
+            self._take_burst(message, session, message.burst, seqs)
 
     def _take_turn(self, message: ShadowCommit, session: str, turn: str) -> None:
         key = (session, turn)
@@ -451,16 +450,10 @@ def _actor(message: ShadowCommit) -> Actor:
 
 def _owner(message: ShadowCommit, session: Session | None) -> Attribution:
     """Return the author that a correction names."""
-    return Attribution(
-        actor=message.actor or Actor.UNKNOWN,
+    return replace(
+        author_of(message, message.actor or Actor.UNKNOWN),
         session=message.owner or "",
         agent=session.agent if session is not None else None,
-        turn=message.turn,
-        call=message.call,
-        tool=message.tool,
-        confidence=message.confidence or Confidence.UNKNOWN,
-        reason=message.reason or "",
-        candidates=message.candidates,
     )
 
 
