@@ -1,7 +1,4 @@
-"""The command line: a group that loads each verb when it is called, and its last word.
-
-Invariant: `-h` and a wrong verb import no verb; every way out of `main` is an exit code.
-"""
+"""The command line: a group that loads each verb when it is called, and the exit code."""
 
 import codecs
 import importlib
@@ -17,12 +14,14 @@ from gitshadow.errors import ExitCode, ShadowError
 from gitshadow.render.locales import PLAIN, is_plain_locale, plainly
 
 PROGRAM = "git agent-undo"
+# What a shell reports for a program that SIGPIPE ended, as it ends `git log | head`. Python ignores
+# the signal and raises an error instead.
 _SIGPIPE_EXIT = 128 + 13
 _WITHOUT_JSON = frozenset({"exec", "hook", "git-hook", "watch"})
 
 
 class LazyGroup(click.Group):
-    """Find verbs in the static table and import the one that is called."""
+    """A group that finds verbs in a static table and imports only the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return every verb's name."""
@@ -57,6 +56,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
         """Write the table, group by group, without importing a verb."""
+        # From the table: click would import every verb for its one line of help.
         for title, verbs in GROUPS.items():
             with formatter.section(title.capitalize()):
                 formatter.write_dl([(name, verb.help) for name, verb in verbs.items()])
@@ -107,7 +107,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    """Do what click's own `main` does, but leave every exception to us."""
+    """Run the group as click's own `main` does, but let every exception pass."""
     if words[:1] == ["help"]:
         words = [*words[1:], "-h"]
     try:
@@ -138,11 +138,9 @@ def _wants_json(words: list[str]) -> bool:
 
 
 def _never_fail_on_encoding() -> None:
-    """Print what the locale cannot say in ASCII, or as an escape, instead of failing on it.
-
-    Python takes the locale C for one of UTF-8 (PEP 540). A terminal in it shows no such thing, a
-    file or pipe keeps it.
-    """
+    """Set both streams to replace what their encoding cannot represent."""
+    # Python treats the locale C as UTF-8 (PEP 540). A terminal in that locale cannot show UTF-8, so
+    # it gets ASCII; a file or pipe keeps the bytes.
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is None:
@@ -155,7 +153,8 @@ def _never_fail_on_encoding() -> None:
 
 
 def _silence_stdout() -> None:
-    """Give Python's last flush somewhere to go after the reader went away."""
+    """Redirect standard output after its reader has gone."""
+    # Else the flush at the interpreter's end fails once more and prints "Exception ignored".
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):

@@ -1,12 +1,12 @@
-"""The console script: hooks and a prompt take the short way, everything else the command line.
+"""The console script: hooks and a prompt bypass the command line, everything else goes through it.
 
-Invariant: for these nothing is imported that their programs do not import themselves.
+For these nothing is imported that their programs do not import themselves.
 """
 
 import os
 import sys
 
-# Starting up makes thousands of objects that all stay: looking for garbage among them takes 10 ms.
+# Starting up creates thousands of objects that all stay. To search them for garbage takes 10 ms.
 _GC_THRESHOLD = 100_000
 
 TYPE_CHECKING = False
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def in_process(layout: "Layout", body: bytes) -> bytes:
-    """Take a hook delivery without a daemon; the engine is imported only now."""
+    """Process a hook delivery without a daemon; the recorder is imported only now."""
     from gitshadow.service import in_process
 
     return in_process.deliver(layout, body)
 
 
 def git_hook_in_process(layout: "Layout", params: "Mapping[str, object]") -> None:
-    """Take the call of a git hook without a daemon; the engine is imported only now."""
+    """Process the call of a git hook without a daemon; the recorder is imported only now."""
     from gitshadow.service import in_process
 
     in_process.git_hook(layout, params)
@@ -36,7 +36,7 @@ def main() -> int:
     if len(sys.argv) > 2 and sys.argv[1] == "hook" and not sys.argv[2].startswith("-"):
         from gitshadow.ipc import hook
 
-        # Taking the interpreter down in order would cost every hook 2 ms.
+        # The orderly end of the interpreter would cost every hook 2 ms.
         os._exit(hook.main(sys.argv[2:], in_process))
     if sys.argv[1:2] == ["prompt"]:
         from gitshadow.ipc import prompt

@@ -18,7 +18,7 @@
     ├── LockedError (1)         another process holds the worktree's writer lock
     └── UnreachableError (1)    no daemon answers
 
-Invariant: messages are lower case, without a final period; the hint says what to type next.
+Messages are lower case, without a final period; the hint says what to type next.
 """
 
 import errno
@@ -29,7 +29,7 @@ _SHORTAGES = (errno.EMFILE, errno.ENFILE)
 
 
 class ExitCode(IntEnum):
-    """Name the exit codes, stable for scripts (docs/contract.md, UX-05)."""
+    """The exit codes, stable for scripts (docs/contract.md, UX-05)."""
 
     DONE = 0
     ERROR = 1
@@ -41,7 +41,7 @@ class ExitCode(IntEnum):
 
 
 class ShadowError(Exception):
-    """Carry one plain sentence about a failure, and what to do about it."""
+    """One plain sentence about a failure, and a hint at what to do about it."""
 
     exit_code: ExitCode = ExitCode.ERROR
 
@@ -112,25 +112,24 @@ class UnreachableError(ShadowError):
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Tell whether the process or the system had no file descriptor left.
-
-    Such an error says nothing of the file that was to be opened.
-    """
+    """Return whether the process or the system had no file descriptor left."""
     if not isinstance(error, OSError):
         return False
-    if error.errno is None:  # pygit2 gives no number
+    # pygit2 puts the system's message into its errors, but not the number.
+    if error.errno is None:
         return any(str(error).endswith(os.strerror(one)) for one in _SHORTAGES)
     return error.errno in _SHORTAGES
 
 
 def raise_shortage(error: BaseException) -> None:
-    """Raise an error again that is a shortage, so that no file is taken for unreadable."""
+    """Raise an error again if it is a shortage of file descriptors."""
+    # It says nothing of the file that was to be opened: that one is neither gone nor unreadable.
     if is_shortage(error):
         raise error
 
 
 def shortage_behind(error: BaseException) -> ShadowError | None:
-    """Return what to say where an error is a shortage of file descriptors, else None."""
+    """Return the error to report for a shortage of file descriptors, None for other errors."""
     if not is_shortage(error):
         return None
     return ShadowError(

@@ -1,7 +1,4 @@
-"""How numbers and near misses are said, in every message and on every page alike.
-
-Invariant: nothing is imported before it is needed, so that the quick commands may use it.
-"""
+"""Texts that all messages and pages share: numbers with nouns, near misses, escapes."""
 
 from collections.abc import Iterable
 
@@ -21,7 +18,8 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def did_you_mean(typed: str, known: Iterable[str]) -> str | None:
-    """Return a question that names what is spelled nearly so; None where nothing is."""
+    """Return a question that names similar words; None if there are none."""
+    # Imported here, because quick commands use this module and seldom mistype.
     from difflib import get_close_matches
 
     near = get_close_matches(typed, list(known), n=3)
@@ -49,7 +47,8 @@ def shortened(text: str, most: int) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Tell whether a text can be printed as it is."""
+    """Return whether a text can be printed unchanged."""
+    # Nearly every text is printable, and one call in C answers for all its characters.
     return text.isprintable() or all(_is_safe(char) for char in text)
 
 

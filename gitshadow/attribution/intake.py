@@ -47,7 +47,7 @@ _REVIVABLE = (lifecycle.PROCESS_GONE, lifecycle.TIMED_OUT, lifecycle.ENDED_BY_CA
 
 @dataclass(frozen=True, slots=True)
 class EventSource:
-    """Name the worktree that takes an event, and where the event came from.
+    """The worktree that takes an event, and where the event came from.
 
     `root` is the real path of the worktree. `pids` are the ancestors of the hook program,
     nearest first, `env` the markers of its environment. `own` is the hook program itself, which the
@@ -63,7 +63,7 @@ class EventSource:
 
 
 class Doubt(NamedTuple):
-    """Name a call whose window changed, and the time in which rows may rest on what it was."""
+    """A call whose window changed, and the time whose rows may depend on the old window."""
 
     call: Call
     begin_ns: int
@@ -93,7 +93,7 @@ class Intake:
 
 
 def apply(db: Db, event: HookEvent, at_ns: int, place: EventSource) -> Intake:
-    """Put one event into the journal, in one transaction.
+    """Store one event in the journal, in one transaction.
 
     Args:
         db: The journal.
@@ -112,7 +112,7 @@ def apply(db: Db, event: HookEvent, at_ns: int, place: EventSource) -> Intake:
 
 
 def begin_at_writes(db: Db, session: str, call_id: str) -> Doubt | None:
-    """Let the window of a call that names its paths begin shortly before it wrote them.
+    """Set the window of a call that names its paths to begin shortly before it wrote them.
 
     Returns:
         The rows that have to be judged again, None if the window did not change.
@@ -136,7 +136,7 @@ def begin_at_writes(db: Db, session: str, call_id: str) -> Doubt | None:
 
 
 class _Intake:
-    """Take one event."""
+    """The intake of one event."""
 
     def __init__(
         self, db: Db, event: HookEvent, at_ns: int, place: EventSource

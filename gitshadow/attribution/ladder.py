@@ -137,7 +137,7 @@ def rests_on_windows(who: Attribution) -> bool:
 
 
 def by_time_only(reason: str) -> bool:
-    """Tell from a stored reason whether the claim rests on the time of the write alone."""
+    """Return whether a claim with this reason rests on the time of the write alone."""
     return BY_TIME_ONLY in reason or _FORMER_BY_TIME_ONLY in reason
 
 

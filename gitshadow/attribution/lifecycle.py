@@ -54,7 +54,7 @@ GRACE_NS = 50_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Who:
-    """Name a session as its agent does; `parent` is ours."""
+    """A session as its agent names it; `parent` is an id of ours."""
 
     agent: str
     native_id: str

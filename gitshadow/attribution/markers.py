@@ -172,7 +172,7 @@ _GIVEN = 0.5
 
 
 class AgentMark(NamedTuple):
-    """Return which agent the variables of a process name.
+    """The agent that the variables of a process name.
 
     `session` is ours and comes with `GITSHADOW_SESSION` alone, `native` is the agent's own id.
     `inherited` tells that the nearest agent above is another one, which let the variables of
@@ -196,7 +196,7 @@ def read_variables(raw: bytes) -> dict[str, str]:
 
 
 def detect(env: Mapping[str, str], nearest: str | None = None) -> AgentMark | None:
-    """Name the agent in whose environment a process runs.
+    """Return the agent in whose environment a process runs.
 
     Args:
         env: Its variables; others than `VARIABLES` are not looked at.
@@ -238,7 +238,7 @@ def _native(env: Mapping[str, str], agent: str) -> str | None:
 
 
 class ProgramName(NamedTuple):
-    """Return what a process runs, as far as it matters who writes.
+    """The program of a process, as far as it matters for who writes.
 
     `agent` is None where the name says no agent. `unsure` tells of an editor, which an agent may
     live in and a person may type in, or a name that several programs have.

@@ -1,7 +1,7 @@
 """Where things lie: the worktree, its Git directories and our own state directory.
 
-Invariant: only `os` is imported and nothing is created, so that the hook program can ask
-(`dataclasses` alone would cost it 8 ms).
+Only `os` is imported and nothing is created, because the hook program uses it (`dataclasses` alone
+would cost it 8 ms).
 """
 
 import os
@@ -159,7 +159,7 @@ def machines(layout: Layout) -> list[str]:
 
 
 def is_bare(start: str) -> bool:
-    """Tell whether a directory is itself, or lies in, a Git directory without a worktree."""
+    """Return whether a directory is, or is in, a Git directory without a worktree."""
     here = os.path.realpath(start)
     while True:
         parts = (os.path.join(here, name) for name in ("HEAD", "objects", "refs"))

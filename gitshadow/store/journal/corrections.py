@@ -70,7 +70,7 @@ def forget(db: Db, session: str, worktree: str) -> frozenset[int]:
 
 
 def restore(db: Db, seqs: Sequence[int], who: Attribution, burst: str | None) -> None:
-    """Give rows the author that their own commit names; call it inside `db.write()`."""
+    """Set rows to the author that their own commit names; call it inside `db.write()`."""
     left = {row.burst for row in events.by_seqs(db, seqs).values()}
     named = events.attribution_values(who)
     db.run_many(_CHANGE, [(*named, burst, seq) for seq in seqs])

@@ -75,7 +75,7 @@ _PAGE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """Say which events are wanted; a field that is None does not restrict.
+    """A choice of events; a field that is None does not restrict it.
 
     `paths` are exact paths or directories above; `turn` and `call` go with `sessions`; `text` is
     looked for in paths and prompts, whatever the case of its ASCII letters. With `after_seq` and
@@ -139,7 +139,7 @@ def insert_new(db: Db, rows: Sequence[CommitEvent]) -> list[CommitEvent]:
 
 
 def raise_next(db: Db, next_seq: int) -> None:
-    """Have the next sequence number be at least `next_seq`, and above every row."""
+    """Raise the next sequence number to `next_seq`, or above every row."""
     found = max(next_seq, last_seq(db) + 1, db.number(_NEXT))
     db.run(_RESERVE, (found - db.number(_NEXT),))
 
@@ -205,7 +205,7 @@ def begins_ns(db: Db, worktree: str) -> int | None:
 
 
 def is_written(db: Db, path: RepoPath) -> bool:
-    """Tell whether any event names a path but a gap and those by which Git switched it."""
+    """Return whether any event names a path, except gaps and switches by Git."""
     sql = "SELECT 1 FROM events WHERE {} = ? AND kind <> 'gap' AND switched = 0 LIMIT 1"
     return any(db.row(sql.format(end), (path,)) for end in ("path", "old_path"))
 

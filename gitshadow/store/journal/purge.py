@@ -63,9 +63,9 @@ _CHUNK = 1 << 20
 
 
 class PendingPurge(NamedTuple):
-    """Hold what a purge takes, as the journal keeps it until the purge has ended.
+    """What a purge removes, as the journal keeps it until the purge has ended.
 
-    `messages` has what commits are to say instead of what they say.
+    `messages` has the new messages of commits.
     """
 
     paths: tuple[RepoPath, ...]
@@ -143,7 +143,7 @@ def names_of(db: Db, paths: Sequence[RepoPath]) -> list[RepoPath]:
 
 
 def rename(db: Db, stands_for: Callable[[RepoPath | None, Oid], Oid | None]) -> None:
-    """Have rows name what stands for contents; call it inside `db.write()`."""
+    """Replace the contents that rows name; call it inside `db.write()`."""
     for table, keys in _ROWS:
         for column in _OIDS:
             named = (
@@ -176,7 +176,7 @@ def rename(db: Db, stands_for: Callable[[RepoPath | None, Oid], Oid | None]) -> 
 
 
 def rename_commits(db: Db, commits: Mapping[Oid, Oid]) -> None:
-    """Have rows name what stands for commits; call it inside `db.write()`."""
+    """Replace the commits that rows name; call it inside `db.write()`."""
     # No index leads from a commit to its rows, so one UPDATE per commit would read the whole table
     # each time. The join reads it once.
     db.run("CREATE TEMP TABLE moved (old TEXT PRIMARY KEY, new TEXT) WITHOUT ROWID")
@@ -192,7 +192,7 @@ def rename_commits(db: Db, commits: Mapping[Oid, Oid]) -> None:
 
 
 def rename_trees(db: Db, tree_of: Callable[[Oid], Oid]) -> None:
-    """Have chains and worktrees name what stands for their trees; inside `db.write()`."""
+    """Replace the trees of chains and worktrees; call it inside `db.write()`."""
     for table, key in (("chains", "ref"), ("worktrees", "id")):
         rows = db.rows(f"SELECT {key}, tree FROM {table} WHERE tree IS NOT NULL")
         values = [(tree_of(tree), name) for name, tree in rows]

@@ -141,7 +141,7 @@ def _is_younger(old: sqlite3.Connection, table: str) -> bool:
 def _rows(
     old: sqlite3.Connection, query: str, table: str, done: Salvaged
 ) -> Iterator[Row]:
-    """Give rows until the file breaks, but for those that cannot be right."""
+    """Yield the rows up to a break of the file, without those that cannot be right."""
     try:
         found = old.execute(query)
         known = {column.name: column for column in schema.columns(old, table)}
@@ -164,5 +164,5 @@ def _note(table: str, done: Salvaged) -> None:
 
 
 def _text(data: bytes) -> str:
-    """Let bytes that are no text pass: their row is left out, and the next ones are read."""
+    """Decode any bytes: one cell that is not text must not end the reading of its table."""
     return data.decode("utf-8", "surrogateescape")

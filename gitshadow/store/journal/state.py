@@ -84,7 +84,7 @@ class Flat(NamedTuple):
 
 
 class _Rows(MutableMapping[RepoPath, Held]):
-    """Hold values by path as bytes; one that does not fit into the form stays an object."""
+    """Values by path, packed as bytes; one that does not fit into the form stays an object."""
 
     def __init__(self) -> None:
         self._rows: dict[RepoPath, bytes | Held] = {}
@@ -107,7 +107,7 @@ class _Rows(MutableMapping[RepoPath, Held]):
 
 
 class Looks(_Rows[Look]):
-    """Hold what lstat said of many files, in the form in which states begin."""
+    """The results of lstat of many files, in the form in which states begin."""
 
     def packed(self) -> Iterable[tuple[RepoPath, bytes | Look]]:
         """Return paths and looks, as `States.stands` takes them."""
@@ -124,7 +124,7 @@ class Looks(_Rows[Look]):
 
 
 class States(_Rows[FileState]):
-    """Hold states by path.
+    """States by path.
 
     `_named` maps inodes to paths; it is built when somebody first asks by inode.
     """
@@ -263,7 +263,7 @@ _TOUCHES = Table("touches", Touch)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorktreeRow:
-    """Hold what was last recorded of one worktree as a whole.
+    """The last recorded state of one worktree as a whole.
 
     `tree` is the working tree as a Git tree, None before the first walk; `walked_ns` the
     moment before which everything written had been recorded. `head_mark` says how far HEAD's
