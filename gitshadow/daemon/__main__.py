@@ -17,7 +17,7 @@ _PAUSE_S = 0.05
 
 
 def main() -> int:
-    """Fork, so that whoever started us need not wait, and serve."""
+    """Fork, so that the process that started this one need not wait, and serve."""
     layout = discover(sys.argv[1])
     if layout is None or not layout.initialised:
         return 1

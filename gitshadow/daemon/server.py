@@ -130,7 +130,7 @@ class Service:
         startup_repair.mark_running(self._context)
         # The walk needs the windows to find authors, so the payloads are processed before it. Their
         # files stay until after it: hooks wait until all is recorded that was written before them.
-        hook_intake.hear(self._context)
+        hook_intake.process_spool(self._context)
         self._context.observer.start(port)
         hook_intake.drain_spool(self._context)
 

@@ -1,8 +1,8 @@
-"""From a draft to its attribution: sets the scene for the ladder and names our sessions.
+"""Find the author of each draft: collect the evidence, ask the ladder, name the session.
 
-The ladder says who; where it names nobody the write goes into the rotating session of its class
-of actor, so that human and unknown writes have chains like everybody's.
-Invariant: no session is opened here but personal ones, and those of agents without hooks.
+If the ladder names no session, the write goes into the rotating session of its class of actor, so
+that human and unknown writes have chains, too.
+Invariant: only personal sessions, and those of agents without hooks, are opened here.
 """
 
 import os
@@ -365,7 +365,7 @@ class Claimant:
         )
 
     def _editor_at(self, path: RepoPath) -> bool:
-        """Return whether a person's editor has its swap or lock file beside a path, or just had."""
+        """Return whether the swap or lock file of an editor is next to a path, or just was."""
         head, slash, name = path.rpartition(b"/")
         traces = (b".%b.swp" % name, b".#%b" % name)
         return (
@@ -476,7 +476,7 @@ class Claimant:
         return replace(scene, sessions=tuple(known.values()), alone=hint)
 
     def _head_ns(self, now_ns: int) -> int:
-        """Return when HEAD moved, as its log tells it; now where there is none."""
+        """Return when HEAD moved, by the time of its log; now if there is none."""
         try:
             return os.stat(self._head_log).st_ctime_ns
         except OSError:

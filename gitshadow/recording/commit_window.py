@@ -1,10 +1,10 @@
-"""A commit in progress: what its hooks do to the working tree is nobody's writing.
+"""The window of a commit in progress: what its hooks write is attributed to no one.
 
 Hook managers take uncommitted changes back to the index, run formatters and bring the changes back
 (pre-commit 4.7, staged_files_only.py): every dirty file is rewritten twice while `git commit` runs,
 often inside a window of the agent that called it.
-Invariant: the window lies in a file, so that it outlives a process of ours; it ends when it is said
-so or with its process, and one whose end nobody watched claims nothing after it was last seen.
+Invariant: the window is in a file, so that it outlives our process. It ends by a hook or with its
+process; if no process of ours saw that, it covers nothing after it was last seen.
 """
 
 import contextlib

@@ -206,7 +206,7 @@ class HeadMove(NamedTuple):
 
     `names` is the agent that a commit names which was made since on top of the old one. `words`
     are Git's for it, None where its log does not show it. `at_s` is when Git noted it, `mark`
-    how far the log is read with it. `steps` counts those that it stands for.
+    how far the log is read with it. `steps` is the number of moves that it combines.
     """
 
     old_ref: str | None
@@ -221,7 +221,7 @@ class HeadMove(NamedTuple):
 
     @property
     def is_checkout(self) -> bool:
-        """Return whether HEAD names another branch now, or was told to."""
+        """Return whether HEAD names another branch now, or a checkout named one."""
         return self.old_ref != self.new_ref or bool(_CHECKOUT.match(self.words or ""))
 
     @property
@@ -350,7 +350,7 @@ def _ref_after(repo: Repo, part: Sequence[ReflogEntry], ref: str | None) -> str 
 
 
 def _folded(moves: Sequence[HeadMove]) -> HeadMove:
-    """Return one move that stands for many."""
+    """Return one move that combines many."""
     first, last = moves[0], moves[-1]
     names = next((one.names for one in reversed(moves) if one.names), None)
     plain = all(one.kind is HeadMoveKind.COMMIT for one in moves)
@@ -377,7 +377,8 @@ def _named(repo: Repo, old: Oid | None, new: Oid | None) -> str | None:
             return None
         try:
             made = repo.commit(at)
-        except StoreError:  # whoever records the move says so
+        # The record of the move fails in the same way, and journals why.
+        except StoreError:
             return None
         found = found or agent_named(made.author, made.message)
         at = made.parents[0] if made.parents else None

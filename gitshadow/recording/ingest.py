@@ -1,7 +1,7 @@
 """Ingest of fetched chains: what each other machine recorded goes into a journal of its own.
 
-Invariant: our own journal learns nothing of it; what a machine's journal holds follows from the
-refs alone, so it is thrown away and made anew where they went elsewhere.
+Invariant: nothing of it enters our own journal. A machine's journal follows from the refs alone, so
+it is deleted and rebuilt if they were rewritten.
 """
 
 import os
@@ -145,7 +145,7 @@ def _chains(layout: Layout) -> dict[str, Chain]:
 def _read(
     repo: Repo, found: Mapping[str, Oid], known: Collection[str]
 ) -> tuple[dict[str, list[Tail]], list[tuple[str, str]]]:
-    """Return the chains that are not taken in yet, by machine, and what cannot be read."""
+    """Return the chains that no journal has yet, by machine, and what cannot be read."""
     tails: dict[str, list[Tail]] = {}
     broken: list[tuple[str, str]] = []
     for ref, tip in sorted(found.items()):

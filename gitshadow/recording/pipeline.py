@@ -1,7 +1,7 @@
-"""The way of a write: path → look and reading → draft → claim → commit and row.
+"""Record a write: path → look and reading → draft → claim → commit and row.
 
-Data flows one way through `capture`; nothing here waits for anything.
-Invariant: one bad path never stops the rest; what could not be captured becomes a gap row.
+Invariant: nothing here waits. One bad path never stops the others; what could not be captured
+becomes a gap row.
 """
 
 import codecs
@@ -123,8 +123,8 @@ class Pipeline:
         done.events += self._record(new, noticed, moves, offline=offline)
         done.events += self.record_coverage("coverage grew", old)
         self.leave(observed.left)
-        self._tell_missed(wanted)
-        self._tell_lost()
+        self._journal_missed(wanted)
+        self._journal_lost()
         return done
 
     def judge_again(self, doubt: Doubt) -> None:
@@ -232,7 +232,7 @@ class Pipeline:
         """Add the rows of commits that have none; a chain that is lost is a gap.
 
         Args:
-            told: Refs of which a gap tells already.
+            told: Refs that have a gap already.
         """
         done = adopt(self._ws)
         for lost in done.lost:
@@ -243,7 +243,7 @@ class Pipeline:
             self.gap(f"ref {ref} {how}; its changes can no longer be undone")
         return done
 
-    def _tell_missed(self, wanted: Collection[RepoPath]) -> None:
+    def _journal_missed(self, wanted: Collection[RepoPath]) -> None:
         """Journal a gap for every path that could not be stored; one for very many."""
         missed = [path for path in wanted if path in self.missed]
         for path in missed[:STORM_PATHS]:
@@ -253,7 +253,7 @@ class Pipeline:
                 f"and {len(missed) - STORM_PATHS} other paths could not be recorded"
             )
 
-    def _tell_lost(self) -> None:
+    def _journal_lost(self) -> None:
         """Journal a gap for all that is gone: who writes there next has created nothing."""
         for finding in self._ws.recorder.take_findings():
             self.gap(finding.note, finding.path)
@@ -448,7 +448,7 @@ class Pipeline:
         self._ws.recorder.gap(why, self._ws.clock.now_ns(), path)
 
     def _is_journalled(self, why: str, path: RepoPath, look: Look | None) -> bool:
-        """Return whether an earlier process said so of what still stands there."""
+        """Return whether an earlier process journaled this gap for the same state of a path."""
         wanted = EventFilter(
             limit=1,
             worktree=self._ws.layout.worktree,

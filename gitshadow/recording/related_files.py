@@ -1,8 +1,8 @@
-"""What is known of the file at a changed path: its age, and the other names it is recorded by.
+"""The age of the file at a changed path, and its other recorded names.
 
-A new name of an old file came by rename or link. Its old name may not have been noticed yet; where
-nothing is recorded of it, the file came from elsewhere, and whoever brought it did not create it.
-Invariant: only asks, records nothing; what nobody knows counts for the one who wrote.
+A new name of an old file came by rename or link. Its old name may not have been noticed yet. If
+nothing is recorded of it, the file came from elsewhere, and the call that moved it did not make it.
+Invariant: nothing is recorded here. In doubt, a file counts as created by the call that brought it.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,9 +1,9 @@
-"""Which of the changes that were seen Git made itself, when HEAD moved.
+"""Find the changes that Git made itself when HEAD moved.
 
-For each path the steps of HEAD are followed from what was recorded to what the disk holds. What
-was committed on the way and never seen is an ordinary write of somebody before that commit.
-Invariant: a path counts as switched only by a step of Git's that changed it; where Git wrote over
-what nobody had committed, that is an ordinary write.
+For each path the steps of HEAD are followed from what was recorded to what is on the disk. What
+was committed in between and never seen is an ordinary write before that commit.
+Invariant: a path counts as switched only by a step of Git that changed it. If Git overwrote what
+was not committed, that is an ordinary write.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

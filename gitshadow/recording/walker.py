@@ -96,8 +96,8 @@ class Walker:
 
         Args:
             offline: Nothing watched when it was written.
-            ripe: Leaves out paths that a writer is at work on; whoever gives it looks at them
-                again. None: everything is recorded as it is.
+            ripe: Leaves out paths that are being written; its owner looks at them again. None:
+                everything is recorded as it is.
         """
         if self._ws.coverage.stale():
             self._ws.coverage.reload()

@@ -1,6 +1,6 @@
-"""Hook deliveries: what an agent reports, in the order that keeps the evidence straight.
+"""Process hook deliveries, in the order that the evidence needs.
 
-Before a tool: what stands on its paths is recorded first, then its window opens. After it: the
+Before a tool: what is at its paths is recorded first, then its window opens. After it: the
 window closes at the hook's time, then its paths are recorded; the time of the write decides.
 Invariant: nothing here makes a hook fail; what is wrong becomes a gap row.
 """
@@ -70,20 +70,20 @@ def told(context: RecorderContext, body: bytes) -> bytes:
 def listen(context: RecorderContext) -> None:
     """Read the spool before the authors of writes are found, however late a write is seen."""
     # Recording is below this package, so it cannot import what it calls here.
-    context.pipeline.before_claims = lambda: hear(context)
+    context.pipeline.before_claims = lambda: process_spool(context)
 
 
 def drain_spool(context: RecorderContext) -> int:
     """Process every payload that waits in the spool and remove it; return how many."""
-    hear(context)
+    process_spool(context)
     return context.spool.clear()
 
 
-def hear(context: RecorderContext) -> None:
+def process_spool(context: RecorderContext) -> None:
     """Process every payload that waits in the spool, oldest first."""
     # A hook waits until its file is gone. So the files stay until `context.spool.clear()`, when all
     # that was written before the hook is recorded.
-    _tell_missed(context)
+    _journal_missed(context)
     for one in context.spool.waiting():
         # The process of another worktree may have processed it.
         if not os.path.exists(one.path):
@@ -131,7 +131,7 @@ def _try_spooled(
         context.spool.pass_on(one, owner, context.workspace.clock.now_ns())
 
 
-def _tell_missed(context: RecorderContext) -> None:
+def _journal_missed(context: RecorderContext) -> None:
     """Journal a gap where a hook could neither be taken nor spooled."""
     marker = context.workspace.layout.missed
     if os.path.lexists(marker) and os.lstat(marker).st_mtime_ns:

@@ -58,7 +58,7 @@ def run(
 
 
 def pack(layout: Layout) -> PackAnswer:
-    """Pack what the history has loose, beside whoever records.
+    """Pack the loose objects of the history, while another process may record.
 
     Raises:
         LockedError: another process packs, for too long.
@@ -70,7 +70,7 @@ def pack(layout: Layout) -> PackAnswer:
 
 
 def du(layout: Layout) -> DuAnswer:
-    """Count what the history takes, beside whoever records.
+    """Return the disk usage of the history, while another process may record.
 
     Raises:
         ShadowError: refs, objects or journal could not be read.

@@ -111,8 +111,8 @@ def test_payload_stays_until_it_is_cleared_and_is_taken_once(
 ) -> None:
     """A hook waits for its file to go, which must mean that the first walk is over."""
     leave(context, 1, "UserPromptSubmit", str(repo.root), prompt="go")
-    hook_intake.hear(context)
-    hook_intake.hear(context)
+    hook_intake.process_spool(context)
+    hook_intake.process_spool(context)
     assert left(context) == ["1-1.json"]
     assert sessions.find_native(context.workspace.db, "claude-code", "s1") is not None
     context.spool.clear()
