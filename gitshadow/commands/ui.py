@@ -2,18 +2,33 @@
 
 import locale
 import os
+import shlex
+import threading
 import time
+from collections.abc import Callable
 from importlib.util import find_spec
 
 import click
 
-from gitshadow.commands.client import find_layout
+from gitshadow.commands.client import find_layout, raise_if_error, spelled
 from gitshadow.commands.options import is_interactive
 from gitshadow.commands.times import parse_moment
-from gitshadow.errors import NotInitialisedError, ShadowError, UsageError
+from gitshadow.commands.undo_flow import HandOverError, check_whole, of_here
+from gitshadow.commands.user_hooks import told
+from gitshadow.errors import (
+    NotInitialisedError,
+    RefusedError,
+    ShadowError,
+    UsageError,
+)
+from gitshadow.messages.codec import A, Q, Verb, decode, encode
+from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest, HandOver
+from gitshadow.render.document import texts
 from gitshadow.render.locales import is_plain_locale, named_locale
+from gitshadow.service.client import answer
 from gitshadow.store.layout import Layout
 
+_STAMPED = ("", "-wal")
 _DARK_GROUNDS = frozenset({"0", "1", "2", "3", "4", "5", "6", "8"})
 
 
@@ -50,7 +65,6 @@ def command(light: bool | None, ascii: bool, words: tuple[str, ...]) -> None:
 
 
 def _show(layout: Layout, *, light: bool, ascii: bool, words: tuple[str, ...]) -> None:
-    from gitshadow.commands.ui_engine import HereEngine
     from gitshadow.ui.app import UiSettings, ViewApp
     from gitshadow.ui.filters import parse
 
@@ -100,3 +114,84 @@ def _is_light() -> bool:
     """Return whether the background is light, as some terminals report in COLORFGBG."""
     ground = os.environ.get("COLORFGBG", "").rpartition(";")[2]
     return ground.isdigit() and ground not in _DARK_GROUNDS
+
+
+class HereEngine:
+    """Answer about one worktree; paths are relative to its top, not to the current directory.
+
+    Nothing is printed, because the UI draws on the screen; notes that come with an answer are
+    passed to a callback.
+    """
+
+    def __init__(self, layout: Layout, told: Callable[[str], None]) -> None:
+        self._layout, self._told = layout, told
+        self._top = spelled(layout.root)
+        # In this process each question opens the worktree under its lock: one after the other.
+        self._one_at_a_time = threading.Lock()
+
+    def send(self, verb: Verb[Q, A], request: Q, /) -> A:
+        """Return a verb's answer; notes about interrupted undos go to the callback.
+
+        Raises:
+            ShadowError: what the verb raised.
+        """
+        params = {**encode(request), "cwd": self._top}
+        with self._one_at_a_time:
+            document = answer(self._layout, verb.name, params)
+        raise_if_error(document)
+        for note in texts(document, "recovered"):
+            self._told(note)
+        return decode(verb.answer, document)
+
+    def plan(self, request: FileUndoRequest, /) -> FileUndoAnswer:
+        """Return the plan of an undo.
+
+        Raises:
+            ShadowError: it cannot be planned.
+        """
+        return self._undo(request)
+
+    def apply(self, request: FileUndoRequest, token: str, /) -> FileUndoAnswer:
+        """Apply exactly the plan with a token, or nothing.
+
+        Raises:
+            ShadowError: files changed since, or another process is running.
+        """
+        return self._undo(request._replace(yes=True, token=token))
+
+    def mark(self) -> object:
+        """Return when the journal's files last changed, and how large they are."""
+        return tuple(_stamp(self._layout.journal + end) for end in _STAMPED)
+
+    def _undo(self, request: FileUndoRequest) -> FileUndoAnswer:
+        whole = of_here(request)._replace(hand_over=True)
+        answer = told(lambda one: self.send(UNDO, one), whole, self._layout)
+        try:
+            return check_whole(answer)
+        except HandOverError as found:
+            raise _refused(found.whose) from None
+
+
+def _refused(found: HandOver) -> RefusedError:
+    """Return the error that the files are only a part of this undo, with the command for all."""
+    named = found.turn or found.op or f"session {found.session}"
+    at = f"--session {shlex.quote(found.session)}"
+    if found.op:
+        command = f"redo {found.op}"
+    elif found.before:
+        command = f"rewind --before {found.before} --effects {at}"
+    else:
+        command = f"undo {found.turn} {at}"
+    return RefusedError(
+        f"cannot undo {named} here: it did more than change files",
+        hint=f"in a shell: git agent-undo {command}",
+    )
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    # The WAL counts too: SQLite writes to it, and to the journal itself only at a checkpoint.
+    return found.st_mtime_ns, found.st_size

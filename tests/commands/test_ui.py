@@ -7,7 +7,7 @@ import pytest
 
 from gitshadow.cli import main
 from gitshadow.commands import ui
-from gitshadow.commands.ui_engine import HereEngine
+from gitshadow.commands.ui import HereEngine
 from gitshadow.ui.app import ViewApp
 from tests.support.repo import Repo
 from tests.support.studio import studio_of
@@ -84,14 +84,14 @@ def test_ground_says_whether_it_is_light(
 def test_what_nobody_expected_is_one_line_without_the_values_of_variables(
     repo: Repo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(self: HereEngine, verb: str, params: object) -> None:
+    def fail(self: HereEngine, verb: object, request: object) -> None:
         raise ValueError("odd")
 
     run = ViewApp.run
     with studio_of(repo):
         pass
     monkeypatch.chdir(repo.root)
-    monkeypatch.setattr(HereEngine, "ask", fail)
+    monkeypatch.setattr(HereEngine, "send", fail)
     monkeypatch.setattr(ViewApp, "run", lambda app: run(app, headless=True))
     assert main(["ui"]) == 1
     said = capsys.readouterr().err.splitlines()
