@@ -1,4 +1,4 @@
-"""What the verbs on agent programs share: the journal to look at, the session to act on.
+"""What the verbs on agent programs share: reading the journal, opening a session.
 
 Inverses are the program's own functions, so they run in this process and never in the daemon.
 Invariant: a module is imported only where its name was typed or is in the user's own settings.
@@ -53,7 +53,7 @@ def session_option(function: _F) -> _F:
 
 @contextmanager
 def journal() -> Iterator["Db"]:
-    """Open the journal of this repository to look at it.
+    """Open the journal of this repository for reading.
 
     Raises:
         NotInitialisedError: there is none.
@@ -143,7 +143,7 @@ def load_toolbox(named: str | None, *, needed: bool) -> Toolbox:
 
 
 def asking(toolbox: Toolbox) -> Toolbox:
-    """Have the person at the terminal asked about inverses that the program does not list."""
+    """Return a toolbox that asks the person about inverses that the program does not list."""
     from gitshadow.sdk.turns.policy import Policy
 
     policy = toolbox.policy or Policy()
@@ -199,7 +199,7 @@ def act(
     *,
     as_json: bool,
 ) -> int:
-    """Open a session, have something done in it, print the reports and return the exit code."""
+    """Open a session, run a function in it, print the reports and return the exit code."""
 
     async def run() -> list["UndoReport"]:
         async with toolbox.open(session) as au:
@@ -216,7 +216,7 @@ def act(
 
 
 def send_held(session: str, toolbox: Toolbox, *, as_json: bool) -> int:
-    """Send what a session has to send by now, print what came of it, return the exit code."""
+    """Send the held calls that are due, print the results, return the exit code."""
     from gitshadow.sdk.turns import queries
 
     async def run() -> list["Release"]:
@@ -225,7 +225,5 @@ def send_held(session: str, toolbox: Toolbox, *, as_json: bool) -> int:
 
     found = run_to_end(run())
     rows = [queries.release_row(session, one) for one in found]
-    print_rows(
-        {"rows": rows}, attention_lines, as_json=as_json, empty="nothing to send"
-    )
+    print_rows(rows, attention_lines, as_json=as_json, empty="nothing to send")
     return 0 if all(one.ok for one in found) else int(ExitCode.PARTIAL)

@@ -3,32 +3,18 @@
 Invariant: with `--json` nothing but JSON reaches standard output.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 import click
 
 from gitshadow.commands.client import Reply
 from gitshadow.commands.terminal import screen
-from gitshadow.messages.codec import A, JsonObject, decode
+from gitshadow.messages.codec import A, JsonObject, M, decode, encode
 from gitshadow.render import json, output
-from gitshadow.render.document import Document, rows
 from gitshadow.render.style import View
 
 R = TypeVar("R")
-_TextOf = Callable[[Mapping[str, object], View], Iterator[str]]
-_RowsText = Callable[[Sequence[Mapping[str, object]], View], Iterator[str]]
-
-
-def print_document(
-    document: Document, text_of: _TextOf, *, as_json: bool, paged: bool = False
-) -> None:
-    """Print one document."""
-    if as_json:
-        json.show(document)
-        return
-    shown = screen()
-    output.show(text_of(document, shown.view), pager=shown.pager if paged else None)
 
 
 def print_answer(
@@ -48,21 +34,24 @@ def print_answer(
 
 
 def print_rows(
-    document: Document, text_of: _RowsText, *, as_json: bool, empty: str
+    found: Sequence[M],
+    text_of: Callable[[Sequence[M], View], Iterator[str]],
+    *,
+    as_json: bool,
+    empty: str,
 ) -> None:
-    """Print the rows of a document: one object per line, or text through the pager.
+    """Print rows: one JSON object per line, or text through the pager.
 
     Args:
-        document: What the engine answered.
-        text_of: How its rows read.
+        found: The rows.
+        text_of: Formats rows.
         as_json: Print objects, and nothing where there are none.
         empty: What to say, on standard error, where there are none: and what to type next.
     """
-    found = rows(document, "rows")
     if as_json:
-        json.show_lines(found)
-        return
-    _print_lines(found, text_of, empty)
+        json.show_lines(map(encode, found))
+    else:
+        _print_lines(found, text_of, empty)
 
 
 def print_list(

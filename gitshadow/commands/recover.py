@@ -1,7 +1,7 @@
 """recover, resolve: finish what a crash or a doubt left open."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
@@ -21,6 +21,7 @@ from gitshadow.commands.options import (
 )
 from gitshadow.commands.output import print_rows
 from gitshadow.errors import ExitCode, UsageError
+from gitshadow.messages.programs import Attention, AttentionRow, ClosingWindow
 from gitshadow.render.effects import attention_lines
 
 _NOTHING = "nothing to recover"
@@ -55,7 +56,7 @@ def recover_command(
         sending = [name for name in waiting if saga.held_due(db, name, moment)]
     todo = [row for row in found if _is_to_do(row)]
     if dry_run:
-        print_rows({"rows": todo}, attention_lines, as_json=as_json, empty=_NOTHING)
+        print_rows(todo, attention_lines, as_json=as_json, empty=_NOTHING)
         return int(ExitCode.DONE)
     toolbox = load_toolbox(tools, needed=unfinished or bool(sending))
     if (unfinished or sending) and not yes and not _agreed(todo, as_json=as_json):
@@ -66,24 +67,24 @@ def recover_command(
     codes += [send_held(name, toolbox, as_json=as_json) for name in sending]
     with journal() as db:
         rows = queries.attention_rows(db, session)
-        left = [row for row in rows if row["what"] == "call"]
+        left = [row for row in rows if row.what == "call"]
     if left:
-        print_rows({"rows": left}, attention_lines, as_json=as_json, empty="")
+        print_rows(left, attention_lines, as_json=as_json, empty="")
     elif not unfinished and not sending:
         click.echo(_NOTHING, err=True)
     return max(codes, default=0)
 
 
-def _is_to_do(row: Mapping[str, object]) -> bool:
+def _is_to_do(row: Attention) -> bool:
     """Return whether `recover` deals with a row."""
-    if row["what"] == "held":
-        return row["state"] == "due" and row["waits"] is False
-    return row["state"] in ("unfinished", "in_doubt", "rolling_back")
+    if isinstance(row, AttentionRow) and row.what == "held":
+        return row.state == "due" and row.waits is False
+    return row.state in ("unfinished", "in_doubt", "rolling_back")
 
 
-def _agreed(todo: Sequence[Mapping[str, object]], *, as_json: bool) -> bool:
-    """List what is to be done and ask; where nobody can be asked, say how to go on."""
-    print_rows({"rows": list(todo)}, attention_lines, as_json=as_json, empty=_NOTHING)
+def _agreed(todo: Sequence[Attention], *, as_json: bool) -> bool:
+    """List what is to be done and ask; without a terminal, print how to continue."""
+    print_rows(todo, attention_lines, as_json=as_json, empty=_NOTHING)
     if as_json or not is_interactive():
         click.echo("hint: nothing was done; to finish these: --yes", err=True)
         return False
@@ -93,13 +94,12 @@ def _agreed(todo: Sequence[Mapping[str, object]], *, as_json: bool) -> bool:
     return False
 
 
-def _sessions(rows: Iterable[Mapping[str, object]]) -> Iterator[str]:
-    """Return the sessions in which something was cut short; a failure alone is for `undo`."""
-    return (
-        str(row["session"])
-        for row in rows
-        if row["state"] != "failed" and row["what"] != "held"
-    )
+def _sessions(rows: Iterable[Attention]) -> Iterator[str]:
+    """Yield the sessions in which something was cut short; a failure alone is for `undo`."""
+    for row in rows:
+        session = row.closing.session if isinstance(row, ClosingWindow) else row.session
+        if row.state != "failed" and row.what != "held":
+            yield session
 
 
 @click.command("resolve")

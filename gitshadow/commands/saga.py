@@ -5,10 +5,10 @@ import time
 
 import click
 
-from gitshadow.commands.client import find_layout
+from gitshadow.commands.client import find_layout, made_here
 from gitshadow.commands.effects import journal, load_toolbox, session_option
 from gitshadow.commands.options import colour_option, json_option, tools_option
-from gitshadow.commands.output import print_document, print_rows
+from gitshadow.commands.output import print_answer, print_rows
 from gitshadow.commands.usage_errors import VerbGroup
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.model import Oid
@@ -43,7 +43,7 @@ def log(session: str | None, turn: str | None, tool: str | None, as_json: bool) 
 
     with journal() as db:
         found = list(queries.log_rows(db, session, turn, tool))
-    print_rows({"rows": found}, log_lines, as_json=as_json, empty=_EMPTY)
+    print_rows(found, log_lines, as_json=as_json, empty=_EMPTY)
 
 
 @saga_command.command("turns")
@@ -56,7 +56,7 @@ def turns(session: str | None, as_json: bool) -> None:
 
     with journal() as db:
         found = list(queries.turn_rows(db, session))
-    print_rows({"rows": found}, turn_lines, as_json=as_json, empty=_EMPTY)
+    print_rows(found, turn_lines, as_json=as_json, empty=_EMPTY)
 
 
 @saga_command.command("show")
@@ -70,9 +70,7 @@ def show(turn: str, session: str | None, as_json: bool) -> None:
     with journal() as db:
         named = queries.session_named(db, session, turn)
         found = list(queries.call_rows(db, named, turn))
-    print_rows(
-        {"rows": found}, call_lines, as_json=as_json, empty="the turn made no call"
-    )
+    print_rows(found, call_lines, as_json=as_json, empty="the turn made no call")
 
 
 @click.command("tools")
@@ -85,7 +83,7 @@ def tools_command(tools: str | None, as_json: bool) -> None:
     registry = load_toolbox(tools, needed=True).tools
     found = [queries.tool_row(tool) for tool in registry]
     print_rows(
-        {"rows": found},
+        found,
         tool_lines,
         as_json=as_json,
         empty="the program declares no tools",
@@ -107,7 +105,7 @@ def events_command(
     with journal() as db:
         named = queries.session_named(db, session)
         found = list(queries.event_rows(db, named, live=live and not everything))
-    print_rows({"rows": found}, event_lines, as_json=as_json, empty="no events")
+    print_rows(found, event_lines, as_json=as_json, empty="no events")
 
 
 @click.command("state")
@@ -120,8 +118,8 @@ def state_command(before: str | None, session: str | None, as_json: bool) -> Non
 
     with journal() as db:
         named = queries.session_named(db, session)
-        document = queries.state_document(db, named, before)
-    print_document(document, state_lines, as_json=as_json)
+        answer = queries.state_document(db, named, before)
+    print_answer(made_here(answer), state_lines, as_json=as_json)
 
 
 @click.command("artifacts")
@@ -159,7 +157,7 @@ def artifacts_command(
     with journal() as db:
         named = queries.session_named(db, session)
         rows = queries.artifact_rows(db, named, name, every=every)
-    print_rows({"rows": rows}, artifact_lines, as_json=as_json, empty="no artifacts")
+    print_rows(rows, artifact_lines, as_json=as_json, empty="no artifacts")
 
 
 def _bytes(session: str | None, name: str, number: int | None) -> bytes:
@@ -175,9 +173,9 @@ def _bytes(session: str | None, name: str, number: int | None) -> bytes:
     with journal() as db:
         named = queries.session_named(db, session)
         rows = queries.artifact_rows(db, named, name, every=number is not None)
-    wanted = [row for row in rows if number is None or row["version"] == number]
-    oid = wanted[0]["oid"] if wanted else None
-    if not isinstance(oid, str):
+    wanted = [row for row in rows if number is None or row.version == number]
+    oid = wanted[0].oid if wanted else None
+    if oid is None:
         which = "" if number is None else f" version {number}"
         raise UsageError(
             f"cannot find artifact {name}{which} in session {named}",
@@ -222,7 +220,7 @@ def attention_command(session: str | None, as_json: bool) -> None:
     with journal() as db:
         found = list(queries.attention_rows(db, session, time.time_ns()))
     print_rows(
-        {"rows": found},
+        found,
         attention_lines,
         as_json=as_json,
         empty="nothing needs attention",

@@ -11,6 +11,7 @@ import pytest
 from gitshadow import commands
 from gitshadow.cli import group
 from gitshadow.messages.codec import JsonObject, decode
+from gitshadow.messages.programs import ProgramTurnRow
 from gitshadow.messages.rows import SessionRow, TurnRow
 from gitshadow.messages.sharing import BringBackAnswer, PushAnswer
 from gitshadow.messages.status import (
@@ -155,7 +156,7 @@ def lines_of_one() -> Iterator[str]:
     rows = [{**one, **counts}]
     yield from text.session_lines([decode(SessionRow, row) for row in rows], view)
     yield from text.turn_lines([decode(TurnRow, row) for row in rows], view)
-    yield from effects.turn_lines(rows, view)
+    yield from effects.turn_lines([decode(ProgramTurnRow, row) for row in rows], view)
 
 
 def test_one_thing_is_never_said_as_several() -> None:

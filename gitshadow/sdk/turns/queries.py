@@ -1,4 +1,4 @@
-"""The journal's rows about agent programs, as JSON, for the command line and other readers.
+"""The journal's rows about agent programs, for the command line and other readers.
 
 Nothing is written and no lock is taken; all sessions of the repository are visible.
 """
@@ -8,7 +8,18 @@ import os
 from collections.abc import Iterator
 
 from gitshadow.errors import UsageError
-from gitshadow.messages.codec import encode
+from gitshadow.messages.programs import (
+    ArtifactRow,
+    Attention,
+    AttentionRow,
+    ClosingWindow,
+    ProgramCallRow,
+    ProgramEventRow,
+    ProgramState,
+    ProgramTurnRow,
+    StepRow,
+    ToolRow,
+)
 from gitshadow.query.rows import closing_row, rfc3339
 from gitshadow.sdk.turns import (
     call_outcome,
@@ -26,8 +37,6 @@ from gitshadow.sdk.turns.values import EVERYTHING, Release
 from gitshadow.store.journal import saga
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import Held, SagaCall, SagaTurn
-
-Row = dict[str, object]
 
 
 def session_named(db: Db, session: str | None, turn: str | None = None) -> str:
@@ -56,7 +65,7 @@ def session_named(db: Db, session: str | None, turn: str | None = None) -> str:
 
 def log_rows(
     db: Db, session: str | None, turn: str | None, tool: str | None
-) -> Iterator[Row]:
+) -> Iterator[StepRow]:
     """Return the steps of the log, those of tools that a pattern names if one is given."""
     tools: dict[tuple[str, str], str] = {}
     for turn_row in saga.turns(db, session):
@@ -65,36 +74,36 @@ def log_rows(
     for step in saga.log(db, session, turn):
         name = tools.get((step.session, step.call or ""))
         if tool is None or (name is not None and fnmatch.fnmatchcase(name, tool)):
-            yield {
-                "seq": step.seq,
-                "ts": rfc3339(step.ts_ns),
-                "session": step.session,
-                "turn": step.turn,
-                "call": step.call,
-                "tool": name,
-                "kind": step.kind,
-                "body": json_values.parse(step.body),
-                "digest": step.digest,
-            }
+            yield StepRow(
+                seq=step.seq,
+                ts=rfc3339(step.ts_ns),
+                session=step.session,
+                turn=step.turn,
+                call=step.call,
+                tool=name,
+                kind=step.kind,
+                body=json_values.parse(step.body),
+                digest=step.digest,
+            )
 
 
-def turn_rows(db: Db, session: str | None) -> Iterator[Row]:
+def turn_rows(db: Db, session: str | None) -> Iterator[ProgramTurnRow]:
     """Return the turns of agent programs, newest first."""
     for turn in reversed(saga.turns(db, session)):
         calls = saga.calls(db, turn.session, turn.id)
-        yield {
-            "id": turn.id,
-            "session": turn.session,
-            "agent": turn.agent,
-            "label": turn.label,
-            "status": turn.status,
-            "standing": _standing(db, turn),
-            "cause": turn.cause,
-            "started": rfc3339(turn.started_ns),
-            "ended": rfc3339(turn.ended_ns),
-            "calls": len(calls),
-            "entries": sum(call.outcome == "success" for call in calls),
-        }
+        yield ProgramTurnRow(
+            id=turn.id,
+            session=turn.session,
+            agent=turn.agent,
+            label=turn.label,
+            status=turn.status,
+            standing=_standing(db, turn),
+            cause=turn.cause,
+            started=rfc3339(turn.started_ns),
+            ended=rfc3339(turn.ended_ns),
+            calls=len(calls),
+            entries=sum(call.outcome == "success" for call in calls),
+        )
 
 
 def _standing(db: Db, turn: SagaTurn) -> str:
@@ -104,50 +113,48 @@ def _standing(db: Db, turn: SagaTurn) -> str:
     return "undone" if _is_undone(db, turn) else turn.status
 
 
-def call_rows(db: Db, session: str, turn: str) -> Iterator[Row]:
+def call_rows(db: Db, session: str, turn: str) -> Iterator[ProgramCallRow]:
     """Return the calls of a turn in the order in which they started."""
     for call in saga.calls(db, session, turn):
-        yield {
-            "id": call.id,
-            "tool": call.tool,
-            "class": call.klass,
-            "description": call.description,
-            "intent": json_values.parse(call.intent),
-            "outcome": call.outcome,
-            "content": None
-            if call.content is None
-            else json_values.loads(call.content),
-            "inverse": json_values.parse(call.inverse) if call.inverse else None,
-            "key": call.key,
-            "undo": call.undo,
-            "attempts": call.attempts,
-            "error": call.error,
-            "op": call.op,
-        }
+        yield ProgramCallRow(
+            id=call.id,
+            tool=call.tool,
+            class_=call.klass,
+            description=call.description,
+            intent=json_values.parse(call.intent),
+            outcome=call.outcome,
+            content=None if call.content is None else json_values.loads(call.content),
+            inverse=json_values.parse(call.inverse) if call.inverse else None,
+            key=call.key,
+            undo=call.undo,
+            attempts=call.attempts,
+            error=call.error,
+            op=call.op,
+        )
 
 
-def event_rows(db: Db, session: str, *, live: bool) -> Iterator[Row]:
+def event_rows(db: Db, session: str, *, live: bool) -> Iterator[ProgramEventRow]:
     """Return the events of a session, all or those that count, each with what hid it."""
     out = events.hidden(saga.markers(db, session))
     for event in saga.events(db, session):
         gap = next((one for one in out if one.first <= event.seq <= one.last), None)
         if live and gap is not None:
             continue
-        yield {
-            "seq": event.seq,
-            "ts": rfc3339(event.ts_ns),
-            "session": session,
-            "invocation": event.invocation,
-            "author": event.author,
-            "kind": event.kind,
-            "text": event.text,
-            "live": gap is None,
-            "hidden_by": gap.by if gap is not None else None,
-            "body": json_values.parse(event.body),
-        }
+        yield ProgramEventRow(
+            seq=event.seq,
+            ts=rfc3339(event.ts_ns),
+            session=session,
+            invocation=event.invocation,
+            author=event.author,
+            kind=event.kind,
+            text=event.text,
+            live=gap is None,
+            hidden_by=gap.by if gap is not None else None,
+            body=json_values.parse(event.body),
+        )
 
 
-def state_document(db: Db, session: str, before: str | None) -> Row:
+def state_document(db: Db, session: str, before: str | None) -> ProgramState:
     """Return a session's state, as it is or as it was before an invocation.
 
     Raises:
@@ -159,12 +166,12 @@ def state_document(db: Db, session: str, before: str | None) -> Row:
         first = saga.first_of(db, session, before or "")
         seq = rewind.found(session, before or "", last, first)
     values = state_rollback.values(saga.state_before(db, session, seq))
-    return {"session": session, "before": before, "state": values}
+    return ProgramState(session, before, values)
 
 
 def attention_rows(
     db: Db, session: str | None, now_ns: int | None = None
-) -> Iterator[Row]:
+) -> Iterator[Attention]:
     """Return what a person should look at: what was cut short, what is in doubt, what failed.
 
     With a time also the effect that will be the next to be past undoing.
@@ -172,24 +179,24 @@ def attention_rows(
     turns = saga.turns(db, session)
     for turn in turns:
         if _is_cut(db, turn) or _is_kept(db, turn):
-            yield {
-                "what": "turn",
-                "session": turn.session,
-                "turn": turn.id,
-                "state": _standing(db, turn),
-                "text": turn.label,
-            }
+            yield AttentionRow(
+                what="turn",
+                session=turn.session,
+                turn=turn.id,
+                state=_standing(db, turn),
+                text=turn.label,
+            )
     for name in dict.fromkeys(turn.session for turn in turns):
         for op in saga.ops(db, name):
             if op.status != "done":
-                yield {
-                    "what": op.kind,
-                    "session": name,
-                    "turn": op.target,
-                    "op": op.id,
-                    "state": "unfinished",
-                    "text": f"{op.id}: git agent-undo recover",
-                }
+                yield AttentionRow(
+                    what=op.kind,
+                    session=name,
+                    turn=op.target,
+                    op=op.id,
+                    state="unfinished",
+                    text=f"{op.id}: git agent-undo recover",
+                )
     for call in saga.unsettled(db, session):
         yield _call_row(call)
     for held in saga.held_waiting(db, session):
@@ -199,38 +206,38 @@ def attention_rows(
     if closing is not None:
         row = closing_row(closing)
         said = f"can be undone until {row.closes}"
-        yield {"what": "window", "state": "closes", "text": said, **encode(row)}
+        yield ClosingWindow("window", "closes", said, row)
 
 
-def held_row(db: Db, held: Held, now_ns: int | None = None) -> Row:
+def held_row(db: Db, held: Held, now_ns: int | None = None) -> AttentionRow:
     """Return a call that waits to be sent, or could not be; with a time, whether it waits yet."""
     calls = saga.calls(db, held.session, held.turn)
     tool = next((call.tool for call in calls if call.id == held.call), "")
-    return {
-        "what": "held",
-        "session": held.session,
-        "turn": held.turn,
-        "call": held.call,
-        "tool": tool,
-        "state": held.state,
-        "due": rfc3339(held.due_ns),
-        "waits": None if now_ns is None else (held.due_ns or 0) > now_ns,
-        "attempts": held.attempts,
-        "text": held.error or "",
-    }
+    return AttentionRow(
+        what="held",
+        session=held.session,
+        turn=held.turn,
+        call=held.call,
+        tool=tool,
+        state=held.state,
+        due=rfc3339(held.due_ns),
+        waits=None if now_ns is None else (held.due_ns or 0) > now_ns,
+        attempts=held.attempts,
+        text=held.error or "",
+    )
 
 
-def release_row(session: str, release: Release) -> Row:
+def release_row(session: str, release: Release) -> AttentionRow:
     """Return what became of a held call whose time had come."""
-    return {
-        "what": "release",
-        "session": session,
-        "turn": release.turn,
-        "call": release.call_id,
-        "tool": release.tool,
-        "state": release.state,
-        "text": release.error or "",
-    }
+    return AttentionRow(
+        what="release",
+        session=session,
+        turn=release.turn,
+        call=release.call_id,
+        tool=release.tool,
+        state=release.state,
+        text=release.error or "",
+    )
 
 
 def _is_cut(db: Db, turn: SagaTurn) -> bool:
@@ -274,35 +281,35 @@ def _is_lost(turn: SagaTurn) -> bool:
     return not os.path.exists(f"/proc/{pid}")
 
 
-def tool_row(tool: Tool) -> Row:
+def tool_row(tool: Tool) -> ToolRow:
     """Return how a tool is declared."""
-    return {
-        "name": tool.name,
-        "class": tool.reversibility.value if tool.reversibility else "undeclared",
-        "inverse": "inverse" in tool.options,
-        "observe": "observe" in tool.options,
-        "repeatable": tool.repeatable,
-        "undo_for_s": tool.window_s,
-    }
+    return ToolRow(
+        name=tool.name,
+        class_=tool.reversibility.value if tool.reversibility else "undeclared",
+        inverse="inverse" in tool.options,
+        observe="observe" in tool.options,
+        repeatable=tool.repeatable,
+        undo_for_s=tool.window_s,
+    )
 
 
-def _call_row(call: SagaCall) -> Row:
+def _call_row(call: SagaCall) -> AttentionRow:
     is_open = call_outcome.from_row(call) is CallKnowledge.UNKNOWN
-    return {
-        "what": "call",
-        "session": call.session,
-        "turn": call.turn,
-        "call": call.id,
-        "tool": call.tool,
-        "state": "in_doubt" if is_open else call.undo,
-        "attempts": call.attempts,
-        "text": call.error or (reversibility.doubt(call) if is_open else ""),
-    }
+    return AttentionRow(
+        what="call",
+        session=call.session,
+        turn=call.turn,
+        call=call.id,
+        tool=call.tool,
+        state="in_doubt" if is_open else call.undo,
+        attempts=call.attempts,
+        text=call.error or (reversibility.doubt(call) if is_open else ""),
+    )
 
 
 def artifact_rows(
     db: Db, session: str, name: str | None = None, *, every: bool = False
-) -> list[Row]:
+) -> list[ArtifactRow]:
     """Return the artifacts of a session by name: the version that counts, or every one.
 
     A version without an `oid` says that the artifact is absent from then on. Of an artifact that
@@ -310,18 +317,18 @@ def artifact_rows(
     """
     current = saga.artifacts(db, session)
     names = saga.artifact_names(db, session) if every else sorted(current)
-    rows: list[Row] = []
+    rows: list[ArtifactRow] = []
     for one in names if name is None else [n for n in names if n == name]:
         found = saga.versions(db, session, one) if every else [current[one]]
         newest = current.get(one)
         rows += [
-            {
-                "session": session,
-                "name": one,
-                "version": version.number,
-                "oid": version.oid,
-                "current": newest is not None and newest.number == version.number,
-            }
+            ArtifactRow(
+                session=session,
+                name=one,
+                version=version.number,
+                oid=version.oid,
+                current=newest is not None and newest.number == version.number,
+            )
             for version in found
         ]
     return rows
