@@ -1,4 +1,4 @@
-"""`git agent-undo rewind`: take an agent program's session back to before a turn."""
+"""`git agent-undo rewind`: rewind an agent program's session to before a turn."""
 
 import click
 

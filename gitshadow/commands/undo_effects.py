@@ -1,7 +1,7 @@
 """`undo` of a turn of an agent program, whole: effects by their inverses, state, files.
 
-Invariant: as with files, nothing is done before a plan was shown, unless `--yes` or a token
-says so.
+Invariant: as with files, nothing is done before a plan was shown, except with `--yes` or a
+token.
 """
 
 import functools
@@ -142,7 +142,7 @@ def undo(
     manner: UndoFlags,
     only: Collection[str] = (),
 ) -> int:
-    """Plan, ask, take back, report; return the exit code.
+    """Plan, ask, undo, report; return the exit code.
 
     Raises:
         UsageError: the program's tools are named, and cannot be imported.
@@ -170,7 +170,7 @@ def undo(
 
 
 def redo(session: str, op: str, manner: UndoFlags) -> int:
-    """Plan, ask, bring forward, report; return the exit code."""
+    """Plan, ask, redo, report; return the exit code."""
     toolbox = load_toolbox(None, needed=False)
 
     async def plan() -> "UndoReport":
@@ -185,7 +185,7 @@ def redo(session: str, op: str, manner: UndoFlags) -> int:
 
 
 def resume(op: str, program: ProgramOptions, manner: UndoFlags) -> int:
-    """Go on with an undo that left something; return the exit code.
+    """Continue an incomplete undo; return the exit code.
 
     Raises:
         UsageError: there is no such undo of an agent program.

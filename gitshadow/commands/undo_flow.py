@@ -1,7 +1,7 @@
 """What `oops`, `undo`, `redo` and `restore` have in common: plan, question, apply, report.
 
 Invariant: without `--yes` or a token nothing is changed before a plan was shown, unless
-`agent-undo.confirm` is false; what a person agreed to is applied by its token, as shown.
+`agent-undo.confirm` is false; a plan that a person agreed to is applied by its token.
 """
 
 import functools
@@ -235,7 +235,7 @@ def runner() -> str | None:
 
 
 def _agreed(plan: FileUndoAnswer, manner: UndoFlags, shown: Screen) -> bool:
-    """Show the plan and ask; where nobody can be asked, say how to go on."""
+    """Show the plan and ask; without a terminal, print how to continue."""
     if manner.as_json or not is_interactive():
         if manner.as_json:
             # A script gets the whole plan, so that it can apply it with --token.

@@ -1,6 +1,6 @@
-"""Telling the user's own hook commands of undos that concern files alone.
+"""Run the user's hook commands for undos of files.
 
-They run here, in the process of whoever asked, never in a daemon; undos of agent programs' turns
+They run in the process that asked, never in a daemon; undos of agent programs' turns
 call their hooks themselves (`sdk.turns.notifications`). Invariant: a hook changes neither the undo
 nor its exit code; a hook that fails is reported in a note.
 """

@@ -230,6 +230,7 @@ class BlameScreen(ModalScreen[int | None]):
             self.app.push_screen(screen, self._undone)
 
     def _undone(self, report: object) -> None:
+        # The file at an earlier moment does not change by an undo.
         if report is not None and self._at is None:
             self._line = self.query_one(BlameView).cursor + 1
             self._ask()

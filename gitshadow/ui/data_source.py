@@ -39,6 +39,7 @@ from gitshadow.ui.timeline import (
 )
 
 _T = TypeVar("_T")
+# An undo that is older than this many later ones is not marked in the timeline.
 _OPS = 500
 _FILES = 20_000
 """So many writes of one block are read to list its files."""

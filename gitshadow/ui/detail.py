@@ -197,6 +197,8 @@ class Detail(Container):
             raise UsageError(
                 "i undoes the hunk under the cursor: move into the diff first"
             )
+        # While the diff of another line is on its way, the old one is still drawn: acting on it
+        # would undo something that is not selected.
         if self._line is None or self._diff_of != self._line.key:
             raise UsageError("the diff is not shown yet")
         return found

@@ -55,6 +55,7 @@ class KeyLine(Static):
     def _lay_out(self, width: int) -> None:
         """Break between keys, never within the words of one."""
         said, column = Content(""), 0
+        # textual also breaks lines at no-break spaces, so the lines are broken here.
         for key in self._keys:
             words = f"{key.key} {key.says}"
             if column:
@@ -86,6 +87,7 @@ class LineScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """Make the line, and above it what is to be typed."""
         yield Static(Content(f" {self._says}"))
+        # A filter is mostly changed at its end; a selected text would be lost with the first key.
         yield Input(self._typed, select_on_focus=False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

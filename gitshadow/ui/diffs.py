@@ -96,6 +96,7 @@ def tints(path: str, lines: Sequence[str]) -> Tints:
     language = _language(basename(path))
     if language == "default":
         return nothing
+    # The lines are highlighted as one text, because strings and comments go over several lines.
     begins = [0]
     for line in lines:
         begins.append(begins[-1] + len(line) + 1)
@@ -261,6 +262,7 @@ class DiffView(TextView):
             title: The text of the border, if there is one.
         """
         self.border_title = Content(glyphs_of(self).text(title))
+        # The colours of the patch before would come in at the same numbers of files and hunks.
         self.workers.cancel_group(self, "tints")
         self._patch = patch or Patch()
         self._tints, self._untinted = {}, []
@@ -474,6 +476,7 @@ def _meets(row: Row, here: Row) -> bool:
 def _tints_of(path: str, hunk: PatchHunk) -> Tints:
     """Return the tints of a hunk's lines; both its sides are read as they were."""
     found: list[list[Tint]] = [[] for _ in hunk.lines]
+    # A string or comment that is opened in a removed line must not colour the added ones.
     for other in "+-":
         side = [at for at, line in enumerate(hunk.lines) if line.sign != other]
         texts = [hunk.lines[at].text for at in side]

@@ -134,6 +134,7 @@ class History(Listing):
     def _fold(self) -> None:
         """Make the lines again, and put the cursor where it was."""
         selected = self.line
+        # The selected line stays at its place on the screen when new changes come in above it.
         offset, at_top = self.cursor - self.top, self.top == 0
         # Newer pins belong above rows that are not loaded.
         blocks = blocks_of(self.window.rows, self.pins if not self.window.newer else ())

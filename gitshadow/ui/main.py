@@ -98,6 +98,7 @@ class MainScreen(Screen[None]):
         self._history.display = not alone or self._pane is Pane.HISTORY
         self._detail.display = not alone or self._pane is not Pane.HISTORY
         self._detail.files.display = not alone or self._pane is Pane.FILES
+        # Panes are hidden, not removed, so that each keeps its cursor and its scroll position.
         self._detail.diff.display = not alone or self._pane is Pane.DIFF
 
     def _enter(self, pane: Pane) -> None:
@@ -238,6 +239,7 @@ class MainScreen(Screen[None]):
         self.app.push_screen(screen, self._blamed)
 
     def _blamed(self, seq: int | None) -> None:
+        # An old event is mostly not among the loaded rows, and may not match the filter.
         if seq is not None and not self._history.select_event(seq):
             self._loader.reach(seq)
 
@@ -279,6 +281,7 @@ class MainScreen(Screen[None]):
         hunk: tuple[str, PatchHunk] | None = None,
     ) -> None:
         """Show the plan of an intent, unless nothing may be changed now."""
+        # Another undo or process holds the writer lock; the plan would only fail later.
         if self._foot.state.read_only:
             self.say(f"not possible now: {self._foot.state.read_only}", wrong=True)
             return
@@ -309,6 +312,7 @@ class MainScreen(Screen[None]):
 
     def action_undo(self) -> None:
         """Undo what is selected."""
+        # The files listed there differ from now; they need not be files of the block.
         if self._pane is not Pane.HISTORY and self._detail.since:
             self.say("m shows the changes of the block; here R restores this file")
             return
@@ -381,6 +385,7 @@ class Finder:
         if not wanted:
             self._foot.say("nothing to search for: press / first")
             return
+        # The loaded rows first: they need no question, and the answer shows at once.
         if self._history.find(wanted, older=older, here=here):
             self._foot.say("")
             return

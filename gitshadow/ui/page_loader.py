@@ -159,6 +159,7 @@ class Loader:
         """Fetch what is newer than the loaded rows, unless only older rows are loaded."""
         self.marks()
         window = self._history.window
+        # The newest rows are not loaded, so new ones would leave a hole.
         if window.newer or self._busy:
             self._watch.brought(something=False)
             if self._busy:

@@ -55,6 +55,7 @@ class ContentScreen(ModalScreen[None]):
         super().__init__()
         self._title = title
         data = base64.b64decode(data_base64)
+        # A NUL byte marks binary content, as in Git.
         self._lines = ["(binary)"] if b"\0" in data else _lines_of(data)
 
     def compose(self) -> ComposeResult:

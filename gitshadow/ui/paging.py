@@ -72,6 +72,7 @@ def with_older(
     rows = window.rows + below
     spare = sum(row.seq > keep for row in window.rows) if keep else len(rows)
     dropped = min(max(0, len(rows) - HELD), spare)
+    # Rows on the screen are kept beyond HELD, up to this many: then a line says that more exist.
     dropped = max(dropped, len(rows) - MOST)
     more = len(page) >= window.page
     return PageWindow(rows[dropped:], window.newer or dropped > 0, more)

@@ -127,6 +127,7 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
                 await self._choose_the_hunk(*self._hunk)
             plan = await asyncio.to_thread(self._engine.plan, self._wish)
         except RefusedError as error:
+            # Without a choice a refusal is about the files, not about a plan that is old.
             if self._wish.choice is None:
                 self._stop(error)
             else:
@@ -162,6 +163,7 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
     def action_hunks(self) -> None:
         """Choose among the hunks of the plan."""
         if self._is_open():
+            # Hunks are chosen from the whole plan, whatever was chosen before.
             whole = self._wish._replace(offer=True, choice=None)
             self.run_worker(self._offered(whole, self._choose), exclusive=True)
 
@@ -291,6 +293,7 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
 
     def _stop(self, error: ShadowError) -> None:
         """Show what failed, and how to continue."""
+        # Nothing was changed; the plan can be made again when the other command has ended.
         if isinstance(error, LockedError):
             self._warn("another command is running here: read-only until it ends")
         said = [f"error: {printable(error.message)}"]

@@ -118,6 +118,7 @@ class UndoMarks(NamedTuple):
         """Return the op in effect that undid a block, the whole of it or a part."""
         if block.pin is not None:
             return None
+        # An undo of the burst, turn or session comes before one of single events.
         whole = self._of_head(block.head)
         if whole is not None:
             return whole
@@ -128,6 +129,7 @@ class UndoMarks(NamedTuple):
 
     def part_of(self, block: Block) -> tuple[int, int] | None:
         """Return how many files of a block are undone, of how many; None if it is none or all."""
+        # Paths are counted, not events: one file can be written many times in a block.
         paths = {event.path for event in block.events if event.path}
         left = {
             event.path

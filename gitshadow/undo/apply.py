@@ -1,8 +1,8 @@
-"""Applying a plan: new files beside the old ones, then one rename each, everything read again.
+"""Apply a plan: write new files in the directories of the old ones, rename each, read it again.
 
-What is about to be changed was written down by the caller before. Right before each change the
-path is read once more: what moved meanwhile is left alone. An item whose steps cannot all be made
-is put back as it was; the others go on.
+The caller has journaled what is about to change. Right before each change the path is read once
+more: what has changed since the plan is skipped. An item of which a step fails is restored to what
+it was; the others go on.
 Invariant: nothing is removed or replaced that does not hold exactly what the plan expects.
 """
 
@@ -185,7 +185,7 @@ class _Run:
         self.unset += set_modes(self.made, self.tools)
 
     def result(self) -> Result:
-        """Return the items as they came out and the changes that stand."""
+        """Return the items with their results, and the changes that were made."""
         items = tuple(self._item(planned) for planned in self.plan.items)
         lost = tuple((path, self.lost[path]) for path in sorted(self.lost))
         return Result(items, tuple(self._changes()), lost, tuple(self.unset))
@@ -344,6 +344,7 @@ class _Run:
         for temp in self.temps.values():
             unlink_quietly(self.tools.files, temp)
         self.temps.clear()
+        # Innermost first; a directory that got its file is not empty and stays.
         for directory in reversed(self.made):
             rmdir_quietly(self.tools.files, directory)
 
@@ -369,6 +370,8 @@ class _Run:
 
     def _changes(self) -> Iterator[Applied]:
         """Yield what was changed; a move where the old path is simply empty now."""
+        # Only a move to a free path whose old path is now empty is a rename; two files that change
+        # places are two writes.
         moved: dict[RepoPath, RepoPath] = {}
         for planned in self.plan.items:
             if len(planned.paths) == 2 and all(p in self.states for p in planned.paths):
@@ -387,7 +390,7 @@ class _Run:
             )
 
     def _is_barred(self, path: RepoPath) -> bool:
-        """Return whether something that is no directory stands above a path."""
+        """Return whether something that is no directory is above a path."""
         return any(up in self.plan.steps for up in parents(path)) or any(
             path.startswith(cleared + b"/") for cleared in self.plan.clear
         )

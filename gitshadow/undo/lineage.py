@@ -141,6 +141,7 @@ def course_of(
             continue
         passed = {one.seq for one in kept[start:]}
         del kept[start:]
+        # A checkout and the way back leave the file as it was, so runs continue across them.
         detours |= passed | {event.seq}
         if event.op is None:
             away |= passed

@@ -87,18 +87,18 @@ class Case:
 
     @property
     def vacates(self) -> RepoPath | None:
-        """Return the path that the file is to leave, None where it leaves none."""
+        """Return the path that the file is to leave, None if it leaves none."""
         if not self.moves or self.start.version is None or self.displaced:
             return None
         return None if self.destination == self.start.path else self.start.path
 
     def leave(self, reason: Reason, detail: str) -> None:
-        """Leave it alone."""
+        """Skip the file."""
         self.turned = Turned(target=self.start, reason=reason, detail=detail)
 
 
 def check_alone(case: Case, world: World) -> None:
-    """Leave a case that is not to be touched whatever the others do."""
+    """Skip a case that must not be touched, whatever the others do."""
     if not all(safe_path(path) for path in case.paths):
         case.leave(Reason.UNSAFE_PATH, "its name is not safe to write to")
         return
@@ -110,7 +110,7 @@ def check_alone(case: Case, world: World) -> None:
 
 
 def settle(cases: Sequence[Case], world: World) -> None:
-    """Leave every case that is in the way of another, or of what else is on the disk."""
+    """Skip every case that conflicts with another, or with what else is on the disk."""
     while True:
         clashes = list(_clashes(cases, world))
         if not clashes:
@@ -169,7 +169,7 @@ class _Room:
 
 
 def offer(case: Case, blobs: Blobs) -> tuple[Hunk, ...]:
-    """Return what can be taken or left of a case, in the order of the file."""
+    """Return what can be included or skipped of a case, in the order of the file."""
     if not case.moves:
         return ()
     parts = _parts(case, blobs)
@@ -181,7 +181,7 @@ def offer(case: Case, blobs: Blobs) -> tuple[Hunk, ...]:
 
 
 def choose(cases: Sequence[Case], choice: HunkChoice, blobs: Blobs) -> None:
-    """Leave what was not chosen of each case; `choice` counts them as they come."""
+    """Skip what was not chosen of each case; `choice` numbers the cases in their order."""
     for number, case in enumerate(cases):
         if case.moves:
             wanted = frozenset(choice.taken.get(str(number), ()))

@@ -1,4 +1,4 @@
-"""The plan: what an undo is going to do to each path, and what it leaves alone and why.
+"""The plan: what an undo will do to each path, and what it skips and why.
 
 Invariant: pure; the same world gives the same plan and the same token.
 """
@@ -139,7 +139,7 @@ class WantedState(NamedTuple):
 def plan_unit(
     events: Sequence[PathChange], wish: PlanRequest, world: World, read: Read
 ) -> Plan:
-    """Plan to take a unit of events back.
+    """Plan to undo a unit of events.
 
     Args:
         events: Ascending; from the unit's first event on, every event of every path that the
@@ -151,6 +151,7 @@ def plan_unit(
     blobs = Blobs(read, wish.is_missing)
     found = (_case(lineage, wish, world, blobs) for lineage in trace(events))
     cases = [case for case in found if case is not None]
+    # The newest event is part of the token, so that a refusal can list what changed since.
     last = max((event.seq for event in events), default=0)
     return _finish(cases, wish, world, blobs, last)
 
@@ -375,6 +376,7 @@ def _named_items(cases: Sequence[Case], wish: PlanRequest) -> Iterator[PlannedIt
     for one in wish.unrecorded:
         named[one.path] = one.reason, one.why
     for path, (reason, detail) in sorted(named.items()):
+        # A path that the plan acts on has an item of its own already.
         if path in planned or not wish.paths.takes((path,)):
             continue
         item = Item(
@@ -408,7 +410,7 @@ def _steps(cases: Sequence[Case], world: World) -> dict[RepoPath, PlanStep]:
 
 
 def _clear(steps: Mapping[RepoPath, PlanStep], world: World) -> tuple[RepoPath, ...]:
-    """Return the directories that stand where a file is to be written."""
+    """Return the directories at paths where a file is to be written."""
     found: set[RepoPath] = set()
     for path, step in steps.items():
         below = world.directories.get(path)
@@ -440,7 +442,7 @@ def _deepest_first(paths: Iterable[RepoPath]) -> tuple[RepoPath, ...]:
 def _token(
     cases: Sequence[Case], seqs: frozenset[int], wish: PlanRequest, newest_seq: int
 ) -> str:
-    """Hash what is taken back, from which state of the disk, to which, and by which choice.
+    """Hash what is undone, from which state of the disk, to which, and by which choice.
 
     The last digits are the newest event of the concerned paths, so that a plan which is out of
     date can say what has moved since.

@@ -51,7 +51,7 @@ _RULE_ROUNDS = 4
 def not_covered(
     db: Db, worktree: str, windows: Sequence[UnitWindow]
 ) -> tuple[Uncovered, ...]:
-    """Return what was done in these windows that no undo of files takes back.
+    """Return what was done in these windows that no undo of files reverts.
 
     Writes to uncovered paths, gaps in the capture, commits that the sessions made, and what they
     wrote in other worktrees. What nobody claims may have been noticed late, so it counts from the
@@ -154,6 +154,7 @@ def moved_since(db: Db, worktree: str, token: str, paths: Collection[RepoPath]) 
     wanted = EventFilter(worktree=worktree, limit=_ROWS_READ)
     rows = [row for row in events.changes(db, wanted) if row.seq > since]
     moved = [row for row in rows if is_undoable(row) or row.switched]
+    # The files of the plan explain the refusal best; others only if there are none.
     near = [row for row in moved if {row.path, row.old_path} & set(paths)] or moved
     names = dict.fromkeys(display_path(row.path) for row in near)
     if not names:

@@ -55,6 +55,7 @@ def at_time(db: Db, worktree: str, moment_ns: int, paths: PathFilter) -> Restore
         if not paths.takes((path,)):
             continue
         first = history[0]
+        # The file existed before, but nobody recorded it: its content at that time is unknown.
         if first.kind is EventKind.COVERAGE:
             if len(history) > 1:
                 wanted[path] = WantedState(None, reason=Reason.NO_BASELINE)
@@ -249,7 +250,7 @@ def _newest_of_agent(lineage: Lineage) -> PathChange | None:
 def _want_before(
     event: PathChange, lineage: Lineage, wanted: dict[RepoPath, WantedState]
 ) -> None:
-    """Want what stood before an event; where the file was moved since, it goes back too."""
+    """Want the state before an event; a file that was moved since is moved back too."""
     was = before_of(event)
     whose = event.attribution.session
     later = [row for row in lineage.events if row.seq >= event.seq]

@@ -1,8 +1,8 @@
-"""Taking one lineage's runs back, newest first, each against the result so far.
+"""Reverse the runs of one lineage, newest first, each against the result so far.
 
-Path, content and mode are each three-way: what the run left → what was before it, and what stands
-there now. Where the present equals what the run left, the earlier state comes back whole.
-Invariant: pure; a lineage comes back whole or is left alone with one reason; nothing is ever
+Path, content and mode are each three-way: what the run left → what was before it, and what is
+there now. If the present equals what the run left, the earlier state is restored whole.
+Invariant: pure; a lineage is restored whole or skipped with one reason; nothing is ever
 deleted unless the unit created it and it still is exactly what the unit left.
 """
 
@@ -192,7 +192,7 @@ class _Fold:
         )
 
     def _taken_along(self, run: EventRun) -> LineageRecord | None:
-        """Undo a run in what Git made of it, None where Git did not take it along.
+        """Undo a run in what Git made of it; None if Git did not carry it over.
 
         A merge or a rebase carries the lines of the run over into what it writes, a checkout of
         another branch does not. They were carried over where the run added lines and redoing it

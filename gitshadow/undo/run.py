@@ -1,4 +1,4 @@
-"""One undo from request to report: choose, look, plan, and apply where that was asked for.
+"""One undo from request to report: choose, survey, plan, and apply if the request says so.
 
 Invariant: nothing in the working tree changes before the op and its steps are in the journal;
 an op ends recorded as one commit, or as if it had never begun.
@@ -71,11 +71,11 @@ class ResolvedUndo(NamedTuple):
 
 
 def run(engine: UndoPort, request: ResolvedUndo, hook: StepHook = no_hook) -> Report:
-    """Plan one undo, and apply it where the request says so.
+    """Plan one undo, and apply it if the request says so.
 
     Args:
         engine: The worktree; whoever calls holds its writer lock.
-        request: What is to be taken back, and how.
+        request: What is to be undone, and how.
         hook: Called at every step of applying; tests interrupt there.
 
     Raises:
@@ -101,12 +101,12 @@ def earlier_report(
 
 
 def recover(engine: UndoPort, hook: StepHook = no_hook) -> list[oplog.Recovery]:
-    """Finish or roll back what a crash interrupted; say what became of it.
+    """Finish or roll back what a crash interrupted; return what became of it.
 
-    It is remembered too, until a verb tells it.
+    A note about it is kept until a verb shows it.
 
     Raises:
-        StoreError, JournalError: it cannot be told yet how far the op came; it waits.
+        StoreError, JournalError: it is not known yet how far the op came; it waits.
     """
     engine.catch_up()
     found = oplog.recover(engine.db, engine.worktree, _tools(engine, hook))
@@ -209,7 +209,7 @@ class _Undo:
         return self._draft_unit(chosen if whose is None else only_by(chosen, whose))
 
     def _draft_oops(self, chooser: Chooser) -> tuple[_Draft, World]:
-        """Plan for the newest burst; temporary files alone bar no way further back."""
+        """Plan for the newest burst; a burst of temporary files only is passed over."""
         passed: list[str] = []
         first: tuple[_Draft, World] | None = None
         while True:
@@ -463,7 +463,7 @@ class _Undo:
         return report
 
     def _give_up(self, op: Op, tools: Tools) -> None:
-        """Roll an op back, unless its commit stands; what cannot be done waits for `recover`."""
+        """Roll an op back, unless its commit exists; what cannot be done waits for `recover`."""
         engine = self.engine
         with suppress(ShadowError):
             engine.catch_up()
@@ -475,9 +475,9 @@ class _Undo:
         return replace(report, headline=self._headline(draft.selection, report))
 
     def _undoes(self, draft: _Draft) -> tuple[str, ...]:
-        """Return what the op takes back: single events where paths or hunks were chosen.
+        """Return what the op undoes: single events if paths or hunks were chosen.
 
-        What was left by choice is not among them, so that it can still be taken back later.
+        What was skipped by choice is not among them, so that it can still be undone later.
         """
         request = self.request
         if request.kind is OpKind.RESTORE:

@@ -189,6 +189,7 @@ class DirectoryOwner(NamedTuple):
 
     def _before(self, directory: RepoPath) -> list[RepoPath] | None:
         """Return what was recorded in a directory before the unit, None where it is unknown."""
+        # Without the tree before the unit, nothing proves that the unit created the directory.
         if self.tree is None:
             return None
         entry = self.repo.entry(self.tree, directory)
