@@ -38,7 +38,8 @@ class Reply(Generic[A]):
 def made_here(answer: A) -> Reply[A]:
     """Return an answer that this process made as a reply."""
     reply = Reply(type(answer), encode(answer))
-    reply.answer = answer  # needs no decoding
+    # Sets the cached property, so that nothing is decoded.
+    reply.answer = answer
     return reply
 
 
@@ -133,14 +134,16 @@ def spelled(path: str) -> str:
     """
     if path.isascii() and not path.startswith('"'):
         return path
-    from gitshadow.model import RepoPath  # here, because it takes 10 ms
+    # These imports take 10 ms, and most paths are plain ASCII.
+    from gitshadow.model import RepoPath
     from gitshadow.store import refs
 
     if path.startswith('"'):
         try:
             refs.parse_path(path)
         except ShadowError:
-            pass  # a name that only begins with a quote
+            # The name of a file that only begins with a quote.
+            pass
         else:
             return path
     return refs.display_path(RepoPath(os.fsencode(path)))

@@ -1,7 +1,6 @@
 """Where every error of a command ends: plain words on standard error and an exit code.
 
-An unexpected error is one line for the person and a report file for whoever mends it.
-Invariant: the only `except Exception` of the command line stands here, in `contain`.
+An unexpected error is one line for the person, and a report file for the bug report.
 """
 
 import os
@@ -33,7 +32,9 @@ def contain(action: Callable[[], _T]) -> _T:
         return action()
     except (ShadowError, BrokenPipeError, *_CLICKS_OWN):
         raise
-    except Exception as error:  # noqa: BLE001 - the boundary
+    # The only `except Exception` of the command line: a traceback on a terminal helps nobody, and
+    # would print names from the repository raw.
+    except Exception as error:  # noqa: BLE001
         known = shortage_behind(error) or _damage_behind(error)
         if known is not None:
             raise known from None
@@ -98,6 +99,7 @@ def _write_report(error: Exception) -> str | None:
             if os.path.islink(directory):
                 continue
             os.makedirs(directory, mode=0o700, exist_ok=True)
+            # O_EXCL follows no link that somebody has put there.
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
             with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as out:
                 out.write(text)

@@ -1,10 +1,6 @@
 """`git agent-undo exec`: run a command and record what it writes.
 
-The child shares our process group: the terminal sends its signals (Ctrl-C, Ctrl-Z) to both,
-job control works as without us, and nothing has to be handed over. A signal that a process
-sends to us alone is passed on; the kernel says in `si_code` which of the two it is
-(sigaction(2)), so that the child never sees one Ctrl-C as two.
-Invariant: whatever is wrong with us, the command is run and its exit code is ours.
+Whatever fails here, the command is run and its exit code is ours.
 """
 
 import errno
@@ -31,7 +27,11 @@ AGENT_VARIABLE = "GITSHADOW_AGENT"
 
 _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
+# The child is in our process group: the terminal sends its signals (Ctrl-C, Ctrl-Z) to both, and
+# job control works as without us. Only a signal that a process sends to us alone is passed on.
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+# Python ignores these at its start, and an ignored signal stays ignored in a new program
+# (signal(7)): without this, `exec -- yes | head` would print an error.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
@@ -84,7 +84,8 @@ def _begin(agent: str, argv: Sequence[str]) -> ExecEndRequest | None:
 def _end(opened: ExecEndRequest, code: int) -> None:
     try:
         contain(lambda: send(EXEC_END, opened._replace(exit=code)))
-    except KeyboardInterrupt:  # the command is over; its session ends with our process
+    except KeyboardInterrupt:
+        # The command is over, and its session ends with our process.
         return
     except ShadowError as error:
         _complain("the end was not recorded", error)
@@ -104,6 +105,7 @@ def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     Returns:
         The exit code; 128 and the signal's number; 127 or 126 where it cannot be started.
     """
+    # If our parent ignores SIGCHLD, the kernel would reap the child and its exit code be lost.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     waited = {*_PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
@@ -143,5 +145,7 @@ def _wait(pid: int, waited: set[signal.Signals]) -> int:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
         got = signal.sigwaitinfo(waited)
+        # `si_code` is positive if the kernel sent the signal, as it does for Ctrl-C (sigaction(2)):
+        # the child has got that one already.
         if got.si_signo != signal.SIGCHLD and got.si_code <= 0:
             os.kill(pid, got.si_signo)

@@ -13,14 +13,13 @@ from gitshadow.commands.client import spelled
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
+# The variable that names an agent program's tools if `--tools` does not.
 TOOLS_VARIABLE = "GITSHADOW_TOOLS"
-"""The variable that names an agent program's tools where `--tools` does not."""
 
+# Keys in the `meta` of click's context: the value of `--color`, and the words after `--`. So they
+# reach the screen and the paths without being parameters of every verb.
 COLOUR = "gitshadow.colour"
-"""The key in a context's `meta` of what `--color` says."""
-
 SEPARATED = "gitshadow.separated"
-"""The key in a context's `meta` of the words that stood behind `--`."""
 
 
 def json_option(function: _F) -> _F:
@@ -78,7 +77,8 @@ class SeparatingCommand(click.Command):
     """Keep apart what stands behind `--`: there every word is a path."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take off the words behind `--` before click reads the rest."""
+        """Remove the words after `--` before click reads the rest."""
+        # click drops the `--` itself, and then nobody could tell a path from a revision.
         if "--" in args:
             at = args.index("--")
             ctx.meta[SEPARATED] = tuple(args[at + 1 :])
@@ -93,7 +93,7 @@ def separated(ctx: click.Context) -> list[str]:
 
 
 def is_interactive() -> bool:
-    """Tell whether a person can be asked: standard input and output are a terminal."""
+    """Return whether a person can be asked: standard input and output are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -113,6 +113,7 @@ def ask_yes(
         sys.stdout.write(f"{question} {choice} ")
         sys.stdout.flush()
         line = sys.stdin.readline()
+        # The end of the input is no yes: a pipe that ends must not approve anything.
         if not line:
             sys.stdout.write("\n")
             return False

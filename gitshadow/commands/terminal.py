@@ -1,7 +1,4 @@
-"""How this terminal, or pipe, wants to see things: colour and pager as Git decides them.
-
-Invariant: a pipe gets colour only where the user's settings say `always`, and never a pager.
-"""
+"""How this terminal, or pipe, wants to see things: colour and pager as Git decides them."""
 
 import os
 import sys
@@ -19,7 +16,7 @@ _NO = frozenset({"never", "false", "no", "off", "0"})
 
 
 class Screen(NamedTuple):
-    """Hold how to show text, and the pager for long text (None: no pager)."""
+    """How to show text, and the pager for long text (None: no pager)."""
 
     view: View
     pager: str | None = None
@@ -64,6 +61,7 @@ def _colour(settings: Mapping[str, str], *, terminal: bool) -> bool:
     if chosen in ("always", "never"):
         return chosen == "always"
     wanted = settings.get("color.ui", "auto").lower()
+    # Git sets GIT_PAGER_IN_USE if its own pager reads our output, and that shows colour.
     piped = wanted == "always" or os.environ.get("GIT_PAGER_IN_USE") == "true"
     if not terminal and (chosen == "auto" or not piped):
         return False
@@ -87,7 +85,8 @@ def _pager(settings: Mapping[str, str]) -> str | None:
 
 
 def _git_settings(layout: Layout) -> Mapping[str, str]:
-    """Read the two settings; a git that cannot tell leaves the defaults."""
+    """Return the two settings; without an answer from git, none."""
+    # One child process for both: each costs a few milliseconds of every command.
     from gitshadow.store.git import Git
 
     wanted = r"^(color\.ui|core\.pager)$"

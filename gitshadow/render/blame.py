@@ -1,9 +1,4 @@
-"""blame as text, as Git's porcelain, and as rows.
-
-The porcelain is that of git-blame(1) as builtin/blame.c writes it (git 2.39): header, facts of a
-commit once (or for each line), `previous` and `filename`, then the line itself behind a tab.
-Invariant: porcelain and rows hold the file's own bytes; text passes `printable_line`.
-"""
+"""blame as text, as Git's porcelain, and as rows."""
 
 import base64
 import binascii
@@ -16,6 +11,8 @@ from gitshadow.messages.codec import encode
 from gitshadow.render.style import View, is_plain, printable, printable_line
 from gitshadow.render.text import local_time, short
 
+# The porcelain is that of git-blame(1) as builtin/blame.c writes it (git 2.39): a header, the facts
+# of a commit once (or for each line), `previous` and `filename`, then the line after a tab.
 _FACTS = (
     "author",
     "author-mail",
@@ -27,6 +24,7 @@ _FACTS = (
     "committer-tz",
     "summary",
 )
+# Git's own name for lines of no commit. Editors that read the porcelain know it.
 _NOBODY = "0" * 40
 _PALETTE = ("hunk", "violet", "blue", "good", "warn")
 _NAME_WIDTH = 18
@@ -80,6 +78,7 @@ def blame_rows(answer: BlameAnswer) -> Iterator[dict[str, object]]:
     owners = [encode(owner) for owner in answer.owners]
     for line in lines_of(answer):
         row: dict[str, object] = {"line": line.number}
+        # JSON has no bytes: text for who reads, and base64 for who needs the bytes.
         row["text"] = line.data.decode("utf-8", "backslashreplace")
         owner = owners[line.owner]
         row |= {key: owner.get(key) for key in _ROW_FIELDS}
@@ -124,6 +123,7 @@ def porcelain(answer: BlameAnswer, *, every_line: bool, now: int) -> bytes:
                 first = every_line or commit not in shown
                 if first:
                     out.append(_facts(owner, now))
+                # Git repeats the file name only where a commit has several: readers rely on it.
                 if first or len(paths[commit]) > 1:
                     out.append(_names(owner))
                 shown.add(commit)
@@ -177,6 +177,7 @@ def _facts(owner: OwnerRow, now: int) -> bytes:
 
 
 def _one_line(value: str) -> str:
+    # The format has one fact per line: a line break in a name would be read as another fact.
     return value.replace("\n", " ").replace("\r", " ")
 
 

@@ -1,21 +1,19 @@
-"""JSON on standard output: one document, or one object per line where it streams.
-
-Invariant: the bytes are UTF-8 whatever the locale says, in the fields' own order, and hold
-no control character, so that a name in them cannot act on a terminal.
-"""
+"""JSON on standard output: one document, or one object per line where it streams."""
 
 import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
 
+# DEL, C1 controls and marks of direction: JSON may leave them raw, but a terminal obeys them. The
+# name of a file must not act on the terminal of who looks at the output.
 _RAW = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What JSON may leave raw but a terminal obeys: DEL, C1 controls, marks of direction."""
 
 
 def encode(document: Mapping[str, object]) -> bytes:
     """Return a document as one line of UTF-8 JSON with its newline."""
     plain = json.dumps(document, ensure_ascii=False)
+    # Bytes, because standard output has the encoding of the locale, and JSON is UTF-8 (RFC 8259).
     safe = _RAW.sub(lambda match: f"\\u{ord(match[0]):04x}", plain)
     return safe.encode("utf-8", "backslashreplace") + b"\n"
 

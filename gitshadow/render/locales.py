@@ -1,12 +1,9 @@
-"""Our few signs beyond ASCII on a terminal that has none of them.
-
-Invariant: nothing is lost: what has no plain form becomes an escape that names it.
-"""
+"""Our few signs beyond ASCII on a terminal that has none of them."""
 
 from collections.abc import Mapping
 
+# The name under which `plainly` is registered as an error handler of codecs.
 PLAIN = "gitshadow.plain"
-"""The name under which `plainly` is registered as an error handler of codecs."""
 
 _PLAIN_FORMS: Mapping[str, str] = {
     "…": "...",
@@ -29,7 +26,8 @@ def named_locale(environ: Mapping[str, str]) -> str:
 
 
 def is_plain_locale(environ: Mapping[str, str]) -> bool:
-    """Tell whether the locale is C or POSIX; none at all is too."""
+    """Return whether the locale is C or POSIX, which is also what no locale means."""
+    # Python reads these locales as UTF-8 (PEP 538, PEP 540), but the terminal may not.
     return named_locale(environ).upper() in ("C", "POSIX")
 
 
@@ -38,6 +36,7 @@ def plainly(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     said = error.object[error.start : error.end]
+    # What has no plain form becomes an escape, so that no character is lost.
     plain = "".join(
         _PLAIN_FORMS.get(char) or char.encode("ascii", "backslashreplace").decode()
         for char in said

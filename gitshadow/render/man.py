@@ -1,13 +1,14 @@
 """The manual page, made from the command tree, as roff (man(7)).
 
-`git agent-undo --help` is answered by Git itself with `man git-agent-undo`.
-Invariant: what the page says of verbs and options is what the program accepts.
+Made from the tree, it lists what the program accepts and nothing else.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
+# `git agent-undo --help` never reaches this program: Git runs `man git-agent-undo` instead
+# (git-help(1)). So the page must say all that `-h` says.
 _EXITS = (
     ("0", "Done, nothing to do, or a plan was printed."),
     (

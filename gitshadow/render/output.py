@@ -1,7 +1,4 @@
-"""Text on standard output, by way of a pager where Git would use one.
-
-Invariant: a pager is started only for a terminal; what it is comes from the caller.
-"""
+"""Text on standard output, through a pager where Git would use one."""
 
 import contextlib
 import os
@@ -32,7 +29,8 @@ def show_bytes(data: bytes) -> None:
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[str]:
-    """Join lines to larger writes; the first ones come at once."""
+    """Join lines to larger writes."""
+    # The first lines are written soon, so that a person can read while the rest is made.
     waiting: list[str] = []
     limit = 50
     for line in lines:
@@ -50,16 +48,18 @@ def _page(lines: Iterable[str], pager: str) -> None:
     sys.stdout.flush()
     command = f'export LESS="${{LESS-FRX}}" LV="${{LV--c}}"; {pager}'
     pipe = os.popen(command, "w")
-    reconfigure = getattr(pipe, "reconfigure", None)  # passed on to a text stream
-    if (
-        reconfigure is not None
-    ):  # what this terminal cannot show, its pager cannot either
+    # `os.popen` returns a wrapper that passes attributes on to its text stream. What this terminal
+    # cannot show, its pager cannot either.
+    reconfigure = getattr(pipe, "reconfigure", None)
+    if reconfigure is not None:
         reconfigure(encoding=sys.stdout.encoding, errors=sys.stdout.errors)
     try:
-        with contextlib.suppress(BrokenPipeError):  # whoever reads has seen enough
+        # The reader quit the pager before the end.
+        with contextlib.suppress(BrokenPipeError):
             for block in _blocks(lines):
                 pipe.write(block)
     finally:
         with contextlib.suppress(BrokenPipeError):
             pipe.close()
-        pipe.close()  # waits for the pager also where the first call broke off
+        # The first call may have failed before it waited for the pager.
+        pipe.close()

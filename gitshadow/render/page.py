@@ -1,9 +1,6 @@
 """A report as one HTML page that needs nothing else: no script, no network, no other file.
 
-Its policy (`Content-Security-Policy`) allows the one inline style by its hash and nothing else, so
-that also a mistake in a template could load or run nothing.
-Invariant: every value that is printed passes the engine's escaping and `_shown`, which leaves no
-control character; templates print values, they decide nothing.
+Every value that is printed passes the template engine's escaping and `_shown`.
 """
 
 import base64
@@ -36,7 +33,7 @@ _KINDS: Mapping[str, str] = {
 
 
 class PageLine(NamedTuple):
-    """Hold one line of a patch; `number` is its place in the file, before where it is gone."""
+    """One line of a patch; `number` is its line in the file, in the old one if it was removed."""
 
     kind: str
     number: str
@@ -44,7 +41,7 @@ class PageLine(NamedTuple):
 
 
 class Notice(NamedTuple):
-    """Hold one sentence that a reader should not miss, and where more of it stands."""
+    """One sentence that a reader should not miss, and the section with more about it."""
 
     text: str
     anchor: str
@@ -52,6 +49,8 @@ class Notice(NamedTuple):
 
 def page(report: ReportAnswer) -> str:
     """Return the page of a report; it is complete and ends with a newline."""
+    # The policy allows this one inline style by its hash and nothing else: even a mistake in a
+    # template could load or run nothing (https://www.w3.org/TR/CSP3/).
     style = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
     drawing = timeline.draw(report.timeline)
@@ -77,6 +76,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
+        # A field that a template misspells is an error, not an empty place in the page.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -162,7 +162,7 @@ def _totals(report: ReportAnswer) -> Mapping[str, int]:
 
 
 def _notices(report: ReportAnswer) -> Iterator[Notice]:
-    """Yield what is not plain sailing, the gravest first."""
+    """Yield what a reader should know first, the gravest first."""
     covered = report.not_covered
     gaps = len(covered.gaps)
     if gaps:

@@ -1,7 +1,4 @@
-"""The state of things as text: status, init, doctor.
-
-Invariant: nothing reads as healthy beside a warning.
-"""
+"""status, init and doctor as text."""
 
 from collections.abc import Iterator, Sequence
 
@@ -134,6 +131,7 @@ def _grouped(coverage: Coverage, view: View) -> Iterator[str]:
     groups: dict[str, list[ExcludedRow]] = {}
     for entry in coverage.excluded:
         groups.setdefault(entry.reason, []).append(entry)
+    # A worktree can have thousands of ignored paths: they must not push the verdict off the screen.
     largest = sorted(groups, key=lambda reason: -len(groups[reason]))
     label = "not recorded"
     for reason in largest[:_GROUPS_SHOWN]:

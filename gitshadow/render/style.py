@@ -1,8 +1,6 @@
 """How names, paths and colours reach a terminal or a pipe.
 
-Names in a repository are hostile input: an escape code, a newline or a character that turns
-the direction of writing in a file's name must not act on the terminal of who reads about it.
-Invariant: what `printable` and `View.path` return holds no control or format character.
+What `printable` and `View.path` return has no control or format character.
 """
 
 import os
@@ -26,6 +24,8 @@ _STYLES: Mapping[str, str] = {
 _RESET = "\033[m"
 
 
+# Names in a repository are hostile input: an escape code, a line break or a mark of direction in
+# the name of a file must not act on the terminal of who reads it.
 def printable_line(text: str) -> str:
     """Return a line of a file's content for a terminal: like `printable`, but tabs stay."""
     return "\t".join(printable(part) for part in text.split("\t"))
@@ -41,7 +41,7 @@ def patch_style(line: str) -> str:
 
 
 class View(NamedTuple):
-    """Hold how to show things to whoever runs the command.
+    """How to show things to who runs the command.
 
     `prefix` is the current directory relative to the worktree's top, without a trailing
     slash, as real bytes; empty at the top. Paths are shown relative to it. `terminal`
@@ -55,11 +55,9 @@ class View(NamedTuple):
     width: int = 0
 
     def fold(self, text: str, indent: int = 0) -> Iterator[str]:
-        """Yield a text in lines that fit, broken at spaces, all but the first indented.
-
-        A word that is longer than a line, as a path may be, is never broken: it is to be
-        copied. Colour in it counts as if it took room.
-        """
+        """Yield a text in lines that fit, broken at spaces, all but the first indented."""
+        # A word that is longer than a line, as a path may be, is not broken: people copy it.
+        # Colour codes count as if they took room, which only breaks a line early.
         room = self.width or len(text)
         words = text.lstrip(" ").split(" ")
         line, fresh = " " * (len(text) - len(text.lstrip(" "))), True
@@ -87,6 +85,7 @@ class View(NamedTuple):
         """
         if not self.prefix and is_plain(path):
             return path
+        # Imported here: most paths are plain, and the import takes 10 ms.
         from gitshadow.store import refs
 
         real = bytes(refs.parse_path(path))

@@ -17,12 +17,12 @@ from gitshadow.render.style import View, patch_style, printable, printable_line
 from gitshadow.words import counted
 
 _ID_WIDTH = 12
+# With fewer columns than this, a line of the log leaves out what `show` has too.
 _WIDE = 80
-"""From so many columns on a line of the log has all that belongs to it."""
 _INDENT = 4
 _DAY_AND_MINUTE = slice(5, 16)
+# These need no word of doubt; for `unknown`, the name of the author says it.
 _SURE = frozenset({"certain", "high", "unknown"})
-"""What needs no word of doubt: of `unknown` the name of the writer says so."""
 _KIND_STYLES: Mapping[str, str] = {
     "create": "good",
     "delete": "bad",
@@ -58,10 +58,8 @@ def who(row: EventRow) -> str:
 
 
 def log_lines(events: Iterable[EventRow], view: View) -> Iterator[str]:
-    """Yield one line per event; where the rows have prompts, their beginning behind it.
-
-    All that Git switched at once is one line.
-    """
+    """Yield one line per event, with the start of its prompt if the rows have prompts."""
+    # A checkout can switch thousands of files: they are one line, or the log would be useless.
     narrow = 0 < view.width < _WIDE
     for group in log_groups(events):
         row = group[0] if len(group) == 1 else _folded(group)

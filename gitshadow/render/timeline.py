@@ -1,7 +1,4 @@
-"""The lanes of a report as a drawing: where each bar and mark stands, in the local zone.
-
-Invariant: pure; everything lies inside the drawing, and nothing is thinner than can be seen.
-"""
+"""The lanes of a report as a drawing: the places of bars and marks, in the local time zone."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -15,6 +12,7 @@ LABEL_WIDTH = 140
 LANE_HEIGHT = 30
 TOP = 26
 AXIS_HEIGHT = 26
+# A write takes milliseconds and a session hours: a bar to scale would be thinner than a pixel.
 _NARROWEST = 5.0
 _NUMBER_FITS = 18.0
 _LABEL_CHARACTERS = 18
@@ -37,7 +35,7 @@ _SIGNS: Mapping[str, str] = {
 
 
 class TimelineBar(NamedTuple):
-    """Hold one stretch of work; `label` is what is written on it."""
+    """One period of work, with the text on it."""
 
     x: float
     width: float
@@ -47,7 +45,7 @@ class TimelineBar(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """Hold one writer's row."""
+    """The row of one author."""
 
     y: int
     label: str
@@ -55,7 +53,7 @@ class Lane(NamedTuple):
 
 
 class TimelineMark(NamedTuple):
-    """Hold one moment; `sign` is what stands above its line."""
+    """One moment, with the sign above its line."""
 
     x: float
     kind: str
@@ -64,14 +62,14 @@ class TimelineMark(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """Hold one time below the lanes."""
+    """One time below the lanes."""
 
     x: float
     label: str
 
 
 class Drawing(NamedTuple):
-    """Hold the whole picture."""
+    """The whole picture."""
 
     height: int
     lanes: Sequence[Lane]
