@@ -70,8 +70,8 @@ _SHAPE = Shape(
         " summarize_task web_fetch web_search",
     ),
 )
+# What the events of a subagent are in its parent's session: it runs only one task.
 _BELOW = {**IN_SUBAGENT, HookPhase.TURN_END: HookPhase.SUBAGENT_END}
-"""What the events of a subagent are in its parent's session: it runs only one task."""
 
 
 def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:

@@ -16,8 +16,8 @@ from gitshadow.model import JsonValue, ToolClass
 
 NAME = "codex"
 
+# The namespace of the tools for subagents, which 0.169 joins to a name without a separator.
 _MULTI_AGENT = re.compile(r"\Amulti_agent_v\d+[^a-z]*(?=[a-z])")
-"""The namespace of the tools for subagents, which 0.169 joins to a name without a separator."""
 
 _WALL_TIME = re.compile(r"\AExit code: -?\d+\nWall time: (\d{1,5}(?:\.\d+)?) seconds\n")
 _SECOND_NS = 1_000_000_000

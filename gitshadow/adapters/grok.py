@@ -56,8 +56,8 @@ _SHAPE = Shape(
     ),
 )
 _WAITS = ("get_command_or_subagent_output", "wait_commands_or_subagents")
+# The prefix of the id of a prompt by Grok itself, which goes on when a subagent has ended.
 _COMPLETED = "subagent-completed-"
-"""The prefix of the id of a prompt by Grok itself, which goes on when a subagent has ended."""
 _QUERY = re.compile(r"\A\s*<user_query>\n?(.*?)\n?</user_query>\s*\Z", re.DOTALL)
 
 

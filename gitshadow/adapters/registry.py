@@ -63,6 +63,7 @@ _TRAITS: Mapping[str, Traits] = {
 }
 KNOWN_AGENTS: tuple[str, ...] = tuple(_TRAITS)
 
+# Modules with a table of parsers; every other agent has a module of its name.
 _IN_TABLES: Mapping[str, str] = {
     "aider": "generic",
     "crush": "plain",
@@ -74,10 +75,9 @@ _IN_TABLES: Mapping[str, str] = {
     "qwen": "claude_like",
     "vscode-copilot": "plain",
 }
-"""Modules with a table of parsers; every other agent has a module of its name."""
 
+# Names without hooks of a host: the shape of such a payload does not show who sent it.
 _OWN_FORM = frozenset({"acp", "aider", "generic"})
-"""Names without hooks of a host: the shape of such a payload does not show who sent it."""
 
 
 def traits(agent: str | None) -> Traits:

@@ -1,4 +1,4 @@
-"""The paths of this machine, and which agents are installed on it.
+"""The paths of this machine, and which agents and which of our hooks are installed on it.
 
 Invariant: the environment is passed in as values; nothing here reads it.
 """
@@ -120,7 +120,8 @@ def present(around: InstallEnvironment) -> Iterator[tuple[Agent, InstallScope]]:
     Whether the hooks work is not checked: see `health.look`. A file that cannot be read counts as
     possibly ours, and `health` checks it.
     """
-    # A prompt and `status` ask this, so files that do not name us are not parsed.
+    # `status` asks this each time and has a few milliseconds for it, so files are searched for our
+    # names and not parsed.
     for agent in AGENTS.values():
         for scope in InstallScope:
             placement = agent.placements.get(scope)

@@ -45,6 +45,7 @@ def locate(path: str, worktree: str | None) -> str:
             f"cannot change {path}: the worktree belongs to another user"
         )
     inside = real.startswith(top + os.sep) or top == os.sep
+    # On a file system that ignores case, `.GIT` is the Git directory too.
     parts = os.path.relpath(real, top).split(os.sep)
     if not inside or any(part.lower() == ".git" for part in parts):
         raise RefusedError(
@@ -61,6 +62,7 @@ def read(path: str) -> Content | None:
         ShadowError: it cannot be read, or is no regular file.
     """
     try:
+        # Without O_NONBLOCK, a FIFO in the place of the file would block until somebody writes.
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
@@ -142,11 +144,14 @@ def _make_directories(directory: str) -> list[str]:
 
 def _replace(path: str, data: bytes, mode: int | None) -> None:
     old = _status(path)
+    # A rename needs no permission on the file itself, so one that its owner made read-only would
+    # be replaced all the same.
     if old is not None and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, "it is read-only")
     with replacing(path, 0o666 if mode is None else 0o600) as stream:
         if mode is not None:
             os.fchmod(stream.fileno(), mode)
+        # With sudo, the new file would belong to root, and the user could not change it any more.
         if old is not None and os.geteuid() == 0:
             os.fchown(stream.fileno(), old.st_uid, old.st_gid)
         stream.write(data)

@@ -1,9 +1,5 @@
 """Settings for Git itself, in one file of ours that the repository's configuration includes.
 
-Git dies if it may not read an included file (`access_or_die`, git 2.39), so the file is in the
-directory of the configuration, with its mode, and not in our own, which is closed to others.
-`log.excludeDecoration` replaces the set of refs that git labels by default: it is written only
-if git labels all refs anyway.
 Invariant: the configuration gets one block, and its removal gives the former bytes; nothing else
 of it is changed.
 """
@@ -22,6 +18,8 @@ from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 
 AGENT = "git-config"
+# The file is beside the configuration and has its mode. Git dies if it may not read an included
+# file (`access_or_die`, git 2.39), and our own directory is closed to other users.
 NAME = "agent-undo.gitconfig"
 _MADE = (
     "# Made by git agent-undo hooks install git-config; hooks uninstall deletes it.\n"
@@ -116,13 +114,11 @@ def left_alone(layout: Layout) -> list[str]:
 
 
 def without(data: bytes) -> bytes:
-    """Return a configuration without our block.
-
-    Keys that git wrote below it since keep their section.
-    """
+    """Return a configuration without our block."""
     before, found, after = data.partition(_BLOCK)
     if not found:
         return data
+    # `git config` adds a new include.path below ours, in the section that our block began.
     rest = after.lstrip(b" \t\r\n")
     if rest and not rest.startswith(b"["):
         return before + b"\n[include]\n" + after
@@ -139,6 +135,8 @@ def _including(step: FileStep, config: Content) -> FileStep:
 
 
 def _content(git: Git) -> bytes:
+    # log.excludeDecoration replaces the set of refs that git labels by default, so it may be set
+    # only if git labels all refs anyway. Git 2.39 narrowed the default.
     labels = git.run("config", "--get", "log.initialDecorationSet", ok=(0, 1))
     every = labels.strip() == b"all" or git.version() < _LABELS_NARROWED_SINCE
     return f"{_MADE}{_HIDDEN}{_UNLABELLED if every else ''}".encode()
@@ -186,6 +184,7 @@ def _do(step: FileStep) -> None:
 
 @contextlib.contextmanager
 def _locked(path: str) -> Iterator[None]:
+    # `git config` takes the same lock, so neither loses the change of the other.
     lock = f"{path}.lock"
     try:
         os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC))

@@ -130,6 +130,8 @@ def plan(
         ShadowError: a hook could not be read.
     """
     if git.version() >= _CONFIGURED_SINCE:
+        # This git runs the files of the hooks directory too, so our scripts from the time of an
+        # older git would report everything twice.
         old = _removals(_default_directory(layout))
         if check is None:
             check = _is_configured(git, CHECK)
@@ -147,6 +149,7 @@ def plan(
         if seen is not None and _with_our_comments(seen) == text.encode():
             continue
         if seen is not None and not is_ours(seen, event):
+            # The earlier backup may be the only copy of that hook, so it is not replaced.
             if os.path.lexists(path + BEFORE):
                 left.append(f"{path}: {path + BEFORE} already exists")
                 continue
@@ -176,6 +179,7 @@ def apply(plan: GitHookPlan, git: Git) -> None:
         StoreError: git could not write its configuration.
         ShadowError: a file could not be written.
     """
+    # All hooks are compared before the first is changed, so that a refusal changes nothing.
     for change in plan.changes:
         if change.act in (Act.MOVE, Act.REMOVE) and _read(change.place) != change.seen:
             raise RefusedError(f"cannot change {change.place}: it has changed since")
@@ -242,15 +246,13 @@ def _section(event: str) -> str:
 
 
 def _setting(git: Git, name: str) -> list[str]:
+    # NUL separates the values, because the command of the guard has several lines.
     out = git.run("config", "--local", "-z", "--get-all", name, ok=(0, 1))
     return [os.fsdecode(value) for value in out.split(b"\0")[:-1]]
 
 
 def _hooks_directory(layout: Layout, git: Git) -> str | None:
-    """Return the directory in which git looks for hooks; None if we must not write there.
-
-    A directory of the working tree is source code (Husky), and a branch may contain another.
-    """
+    """Return the directory in which git looks for hooks; None if we must not write there."""
     out = git.run(
         "config", "--type=path", "-z", "--get-all", "core.hooksPath", ok=(0, 1)
     )
@@ -265,6 +267,8 @@ def _hooks_directory(layout: Layout, git: Git) -> str | None:
     real = os.path.realpath(directory)
     if os.path.lexists(real) and not os.path.isdir(real):
         return None
+    # A directory of the working tree is source code (Husky keeps its hooks there), and a checkout
+    # may replace it with that of another branch.
     inside = _is_below(real, layout.root) and not _is_below(real, layout.common_dir)
     return None if inside else directory
 
@@ -341,21 +345,20 @@ def _change_file(change: HookChange) -> None:
 
 
 def _write(path: str, data: bytes) -> None:
+    # A repository that was made with an empty template has no hooks directory (git-init(1)).
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with replacing(path, 0o755) as out:
         out.write(data)
 
 
 def script(event: str, command: str, *, check: bool = False) -> str:
-    """Return the hook file for one event: our call first, then the hook that was there before.
-
-    A variable keeps git's input, because a full disk could truncate a file; the full stop keeps
-    its last line ends. A check comes before everything else, so that none of our windows is
-    open.
-    """
+    """Return the hook file for one event: our call first, then the hook that was there before."""
     if event == GUARD:
         return _guard_script(command)
+    # The check comes before our report of the hook, so that no window is open while it runs.
     guard = f"{{ {CHECKING}; }} || exit 1\n" if check else ""
+    # A variable keeps git's input, because a full disk could truncate a file. The full stop keeps
+    # the line ends that `$(...)` removes from the end of a text (sh(1), command substitution).
     reads = event in _WITH_INPUT
     keep = 'input="$(cat; echo .)"\n' if reads else ""
     give = """printf '%s' "${input%.}" 2>/dev/null | """ if reads else ""

@@ -178,6 +178,7 @@ def _former(
     return None if text is None else packaged.encoded(text)
 
 
+# None already means that there was no file before. A settings file cannot begin with NUL.
 _LOST = b"\0lost"
 
 
@@ -327,6 +328,7 @@ def _taking(
     if not file.editor.entries(file.text, wanted):
         return step
     text = file.editor.take_out(file.text, wanted, _text(known))
+    # Only our entries are left, but the file is older than they are: it stays, empty.
     if text is None and record is not None and record.before is not None:
         text = ""
     return _leaving(step, None if text is None else packaged.encoded(text))
@@ -423,6 +425,8 @@ def _check_unchanged(step: FileStep) -> None:
 def _install(step: FileStep, ledger: Ledger) -> None:
     if step.record is None or step.after is None:
         return
+    # The record comes first: after a crash between the two, `uninstall` finds a file that it may
+    # restore, and not one that nobody knows to be ours.
     old = ledger.find(step.real)
     kept = _backup(ledger, old)
     ledger.remember(step.record, step.former)

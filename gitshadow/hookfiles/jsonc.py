@@ -70,9 +70,14 @@ class ParsedText:
     root: Value | None
 
     def at(self, path: Path) -> Value:
-        """Return the value at a path that is known to exist."""
+        """Return the value at a path that is known to exist.
+
+        Raises:
+            LookupError: it does not.
+        """
+        if self.root is None:
+            raise LookupError("a document without a value has no paths")
         value = self.root
-        assert value is not None, "a document without a value has no paths"
         for index in path:
             value = value.children[index]
         return value

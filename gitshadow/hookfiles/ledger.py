@@ -84,6 +84,7 @@ class Ledger:
         Raises:
             ShadowError: they could not be written.
         """
+        # Asked before ours are made: an uninstallation removes what it did not find here.
         made = self._missing_above()
         for directory in (os.path.dirname(self._directory), self._directory):
             self._make(directory)
@@ -146,5 +147,6 @@ class Ledger:
                     yield self._parsed(found.data, name)
 
     def _name(self, path: str, suffix: str) -> str:
+        # A hash, because a path may be longer than a file name can be.
         stem = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
         return os.path.join(self._directory, f"{stem}.{suffix}")

@@ -41,8 +41,10 @@ _SERVICE = Agent(
     signs=(),
 )
 _PLAIN = re.compile(rb"[A-Za-z0-9:_.]")
+# "The total length of the unit name including the suffix must not exceed 255" (systemd.unit(5)).
 _LONGEST = 255
-_UNSAFE = frozenset("\"'\\$")  # systemd runs no program with these in its path
+# systemd runs no program with these in its path.
+_UNSAFE = frozenset("\"'\\$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,9 @@ def plan_removal(roots: Sequence[str], around: InstallEnvironment) -> LoginPlan:
 
 
 def apply(plan: LoginPlan, around: InstallEnvironment) -> LoginPlan:
-    """Do what a plan says; return it as it went. The unit is there as long as any link."""
+    """Apply a plan; return it with its results."""
+    # systemd cannot start a link whose unit is missing: the unit is written before the first link,
+    # and deleted after the last one.
     if plan.installing:
         unit = install.apply(plan.unit, around, installing=True)
         failed = any(step.error is not None for step in unit)

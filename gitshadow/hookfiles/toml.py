@@ -8,13 +8,14 @@ Invariant: the tables below `hooks.state`, where a user's approvals are, are nev
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import invocation
 from gitshadow.hookfiles.entries import HookEntry, Want, handler, is_right
 from gitshadow.hookfiles.placement import EventRegistration
+from gitshadow.model import JsonObject
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 _STATE = "state"
 
 
-def load(text: str) -> Mapping[str, object]:
+def load(text: str) -> JsonObject:
     """Return the plain values of a file.
 
     Raises:
         ShadowError: it is not TOML.
     """
     try:
+        # Editors on Windows write a byte order mark, which tomllib refuses.
         return tomllib.loads(text.removeprefix("\ufeff"))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ShadowError(f"it is not valid TOML: {error}") from None

@@ -30,6 +30,7 @@ VERSION = "0.1.0"
 KEY = "dev.gitshadow"
 _NAMESPACE = uuid.UUID("5b2f3a52-6d0c-5c1e-9d55-0a5a6b0f6c11")
 _MOST_MODEL = 250
+# How the names of models begin, and who provides them in models.dev.
 _PROVIDERS = (
     ("claude", "anthropic"),
     ("gpt", "openai"),
@@ -46,12 +47,11 @@ _PROVIDERS = (
     ("kimi", "moonshotai"),
     ("glm", "zhipuai"),
 )
-"""How the names of models begin, and who provides them in models.dev."""
 _VERSION = re.compile(r"0\.\d+\.\d+|1\.0(\.\d+)?")
 
 
 class TraceOrigin(NamedTuple):
-    """Store what records are about: a commit (None: not committed) and when it was written."""
+    """The commit of records (None: not committed) and the time of its content."""
 
     commit: Oid | None
     timestamp: str
@@ -60,7 +60,7 @@ class TraceOrigin(NamedTuple):
 def records(origin: TraceOrigin, files: Sequence[FileSpans]) -> Iterator[JsonObject]:
     """Yield one record for each tool that wrote lines of a commit, by tool.
 
-    Paths that are not UTF-8 have no place in one: the caller names them.
+    A record cannot name a path that is not UTF-8: the caller lists those.
     """
     for tool in sorted({w.agent for one in files for w, _ in one.spans if w.agent}):
         chosen = [
@@ -83,6 +83,7 @@ def is_expressible(path: RepoPath) -> bool:
 
 def _record(origin: TraceOrigin, tool: str, files: Sequence[FileSpans]) -> JsonObject:
     named = [_file(one) for one in files]
+    # The id is made from the content, so that a second export gives the same records.
     unique = json.dumps([origin, tool, named], sort_keys=True)
     record: JsonObject = {
         "version": VERSION,
@@ -136,7 +137,7 @@ def _range(data: bytes, span: Span) -> JsonObject:
 
 
 def model_id(model: str) -> str:
-    """Return a model's name as `provider/model`, as models.dev has it, where that is plain."""
+    """Return a model's name as `provider/model` (models.dev), if the provider is known."""
     plain = model.lower()
     if "/" not in plain:
         for begin, provider in _PROVIDERS:
@@ -146,10 +147,9 @@ def model_id(model: str) -> str:
 
 
 def read_record(text: str, reader: Reader) -> Iterator[ExternalClaim]:
-    """Yield what one record claims of lines of a commit.
+    """Yield the claims of one record about lines of a commit.
 
-    What is wrong with the record is told to the reader and left out; so is a record without a
-    commit: nobody can tell to which content it belongs.
+    The reader lists what is wrong in the record, which is skipped.
     """
     record = reader.object_of(text)
     if record is None:
@@ -158,6 +158,7 @@ def read_record(text: str, reader: Reader) -> Iterator[ExternalClaim]:
     if not _VERSION.fullmatch(version):
         reader.skip(f"version {bounded(version)} is unknown")
         return
+    # Without a commit, the content to which the line numbers belong is unknown.
     commit = record.text("vcs.revision")
     if commit is None or not reader.is_commit(commit):
         reader.skip("it does not name a commit")

@@ -3,9 +3,7 @@
 Attestations (path at column 0, below it `  <key> <ranges>`), a line `---`, JSON. Where the standard
 is open, its code decides (git_ai_standard_v3.0.0.md, 2026-01): `base_commit_sha` is the annotated
 commit; the first block of a path counts, and in it the last entry for a line; a key without a
-record states nothing; ids are known by their prefix, never by their length. Two writers on one
-notes ref conflict, and diverging notes trees cannot always be merged: where git-ai is or was in
-use, nothing is written (git-ai issues 95 and 98).
+record states nothing; ids are known by their prefix, never by their length.
 Invariant: the format is pure, and a note made here names each path once, with disjoint ascending
 ranges. The ref is changed only if it does not exist or is what we wrote last.
 """
@@ -41,12 +39,12 @@ SCHEMA = "authorship/3.0.0"
 SOURCE = "git-ai"
 _DIVIDER = "---"
 _HEX = 14
+# What git-ai calls an agent where it is another name than ours (its presets, 2026-01).
 _TOOLS = {
     "claude-code": "claude",
     "copilot": "github-copilot",
     "vscode-copilot": "github-copilot",
 }
-"""What git-ai calls an agent where it is another name than ours (its presets, 2026-01)."""
 _AGENTS = {"claude": "claude-code", "github-copilot": "copilot"}
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _MOST_ENTRIES = 200_000
@@ -83,14 +81,14 @@ class _Head(NamedTuple):
 
 
 class AuthorshipNote(NamedTuple):
-    """Store a note, and the paths that it cannot name."""
+    """A note, and the paths that it cannot name."""
 
     text: bytes
     left_out: tuple[RepoPath, ...]
 
 
 def format_note(commit: Oid, files: Sequence[FileSpans]) -> AuthorshipNote | None:
-    """Return the note of a commit, None where nobody wrote a line that is known.
+    """Return the note of a commit, None if no author of a line is known.
 
     A writer without an agent is a known person.
     """
@@ -116,7 +114,7 @@ def format_note(commit: Oid, files: Sequence[FileSpans]) -> AuthorshipNote | Non
 
 
 def _written(path: RepoPath) -> str | None:
-    """Return a path as a note names it, None where it cannot: nothing is ever escaped."""
+    """Return a path as a note names it, None if it cannot: the format has no escapes."""
     try:
         name = path.decode("utf-8")
     except UnicodeDecodeError:
@@ -139,7 +137,7 @@ def _entered(writer: SpanWriter, head: _Head) -> str:
     key = "s_" + _digest(f"{tool}:{native}")
     agent = _Agent(tool, native, writer.model or "unknown")
     head.sessions[key] = _SessionRecord(agent, writer.person or "")
-    # git-ai draws `t_` at random; from the call, so that a second export says the same.
+    # git-ai makes `t_` at random. Here it comes from the call, so that a second export is the same.
     return f"{key}::t_" + _digest(f"{writer.session}:{writer.part}")
 
 
@@ -155,7 +153,7 @@ def _ranges(spans: Sequence[Span]) -> str:
 
 
 def read_note(commit: Oid, data: bytes, reader: Reader) -> Iterator[ExternalClaim]:
-    """Yield what a note claims of lines of its commit; what is wrong in it is left out.
+    """Yield the claims of a note about lines of its commit; wrong parts of it are skipped.
 
     The claims of a path are disjoint.
     """
@@ -275,7 +273,7 @@ def _claims(
 
 
 def _without(span: Span, taken: Sequence[Span]) -> list[Span]:
-    """Return what is left of a span where others are taken."""
+    """Return the parts of a span that are in no other one."""
     left = [span]
     for other in taken:
         left = [piece for one in left for piece in _cut(one, other)]
@@ -295,17 +293,17 @@ def _cut(one: Span, other: Span) -> list[Span]:
 
 @dataclass(frozen=True, slots=True)
 class NotesState:
-    """Store what is on the ref: our tip (None: nothing of ours), and how many notes."""
+    """Our tip of the ref (None: it does not exist), and the number of its notes."""
 
     tip: Oid | None
     count: int = 0
 
 
 def notes_state(context: RecorderContext) -> NotesState:
-    """Return what we have on the ref.
+    """Return the state of the ref.
 
     Raises:
-        RefusedError: it is git-ai's, or somebody changed it since.
+        RefusedError: another tool created or changed it.
     """
     ws = context.workspace
     known = json.loads(meta.get(ws.db, _NOTES_KEY) or "[]")
@@ -321,11 +319,13 @@ def notes_state(context: RecorderContext) -> NotesState:
 
 
 def refuse_beside_git_ai(context: RecorderContext) -> None:
-    """Refuse where git-ai itself is at work.
+    """Refuse to write notes if git-ai itself is used here.
 
     Raises:
         RefusedError: it is installed, or has its state in this repository.
     """
+    # Two writers on one notes ref conflict, and diverging notes trees cannot always be merged
+    # (git-ai issues 95 and 98).
     ws = context.workspace
     found = shutil.which("git-ai", path=ws.environ.get("PATH", os.defpath))
     state = os.path.join(ws.layout.common_dir, "ai")
@@ -340,10 +340,10 @@ def refuse_beside_git_ai(context: RecorderContext) -> None:
 def write_notes(
     context: RecorderContext, notes: Mapping[Oid, bytes], before: NotesState
 ) -> Oid:
-    """Put notes on the ref, in place of ours that stand for the same commits.
+    """Write notes to the ref; they replace our earlier ones for the same commits.
 
     Raises:
-        StoreError: the ref moved meanwhile, or an object could not be written.
+        StoreError: the ref was moved at the same time, or an object could not be written.
     """
     ws = context.workspace
     entries = {
@@ -366,7 +366,8 @@ def write_notes(
         message=_SUBJECT,
     )
     tip = ws.repo.write_commit(new)
-    # Remembered first: a ref of ours that we forget could never be taken back.
+    # The tip is stored first. After a crash between the two, a ref with an unknown tip would count
+    # as another tool's, and could never be removed.
     _remember(context, tip, before.tip)
     ws.git.put_ref(NOTES_REF, tip, before.tip)
     return tip
@@ -376,7 +377,7 @@ def remove_notes(context: RecorderContext, before: NotesState) -> None:
     """Delete the ref that we made.
 
     Raises:
-        StoreError: it moved meanwhile.
+        StoreError: it was moved at the same time.
     """
     if before.tip is not None:
         context.workspace.git.drop_ref(NOTES_REF, before.tip)
@@ -384,7 +385,7 @@ def remove_notes(context: RecorderContext, before: NotesState) -> None:
 
 
 def _remember(context: RecorderContext, *tips: Oid | None) -> None:
-    """Note which tips are ours: of a write that is under way the new one and the old one."""
+    """Store the tips that are ours: during a write, the new one and the old one."""
     db = context.workspace.db
     with db.write():
         meta.put(db, _NOTES_KEY, json.dumps([tip for tip in tips if tip is not None]))

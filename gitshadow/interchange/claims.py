@@ -27,17 +27,17 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 class Span(NamedTuple):
-    """Store lines from `first` to `last`, both from 1 and both included."""
+    """Lines from `first` to `last`, counted from 1, both included."""
 
     first: int
     last: int
 
 
 class SpanWriter(NamedTuple):
-    """Name who wrote: an agent's session with its model, or (without an agent) a person.
+    """The author of spans: an agent's session with its model, or (without an agent) a person.
 
-    `session` is ours, `native` what the agent calls it; `part` tells the calls of one session
-    apart; `person` is `Name <email>`.
+    `session` is our id, `native` the agent's own; `part` distinguishes the calls of one session;
+    `person` is `Name <email>`.
     """
 
     agent: str | None = None
@@ -50,7 +50,7 @@ class SpanWriter(NamedTuple):
 
 
 class FileSpans(NamedTuple):
-    """Store a file of a commit, its content, and the spans of each writer."""
+    """A file of a commit, its content, and the spans of each writer."""
 
     path: RepoPath
     data: bytes
@@ -69,14 +69,14 @@ def runs(lines: Iterable[int]) -> list[Span]:
 
 
 def text_of(data: bytes, span: Span) -> bytes:
-    """Return the bytes of a span, its line endings with it."""
+    """Return the bytes of a span with its line endings."""
     lines = data.split(b"\n")
     ended = [line + b"\n" for line in lines[:-1]] + lines[-1:]
     return b"".join(ended[span.first - 1 : span.last])
 
 
 class ExternalClaim(NamedTuple):
-    """Store what another tool claims about lines of a path in a commit."""
+    """A claim of another tool about lines of a path in a commit."""
 
     source: str
     commit: Oid
@@ -90,20 +90,17 @@ class ExternalClaim(NamedTuple):
 
 @dataclass(slots=True)
 class Reader:
-    """Read the parts of one piece of foreign input, and count what had to be left out.
-
-    `skipped` says what was wrong, at most a few times each.
-    """
+    """Read one piece of foreign input; `skipped` lists the parts that could not be read."""
 
     what: str
     skipped: list[str] = field(default_factory=list)
 
     def skip(self, why: str) -> None:
-        """Note that something was left out."""
+        """Record why a part was skipped."""
         self.skipped.append(f"{self.what}: {why}")
 
     def object_of(self, text: str) -> Payload | None:
-        """Return the JSON object that a text holds."""
+        """Return the JSON object in a text."""
         if len(text) > MOST_BYTES:
             self.skip("it is too large")
             return None
@@ -129,7 +126,7 @@ class Reader:
         return _COMMIT.fullmatch(text) is not None
 
     def path(self, value: JsonValue) -> RepoPath | None:
-        """Return a path that may stand in a tree."""
+        """Return a path that may be in a tree."""
         if isinstance(value, str):
             try:
                 path = RepoPath(value.encode("utf-8"))
@@ -141,7 +138,7 @@ class Reader:
         return None
 
     def span(self, first: JsonValue, last: JsonValue) -> Span | None:
-        """Return lines that can be meant."""
+        """Return a span if its numbers can be lines of a file."""
         if (
             isinstance(first, int)
             and isinstance(last, int)
@@ -153,13 +150,13 @@ class Reader:
 
 
 def bounded(text: str) -> str:
-    """Return a name on one line, without control characters and not endless."""
+    """Return a name on one line, without control characters, at most 200 characters long."""
     clean = "".join(c if c.isprintable() else "_" for c in text[: _MOST_NAME + 1])
     return clean if len(clean) <= _MOST_NAME else clean[: _MOST_NAME - 1] + "…"
 
 
 def identifier(text: str) -> str:
-    """Return an id as it is where it is harmless, else its SHA-256: it may become a name."""
+    """Return an id unchanged if it can be part of a name, else its SHA-256."""
     if _ID.fullmatch(text):
         return text
     raw = text.encode("utf-8", "surrogatepass")
@@ -167,7 +164,7 @@ def identifier(text: str) -> str:
 
 
 def decoded(data: bytes, reader: Reader) -> str | None:
-    """Return foreign bytes as text; None where they are too large or not UTF-8."""
+    """Return foreign bytes as text; None if they are too large or not UTF-8."""
     if len(data) > MOST_BYTES:
         reader.skip("it is too large")
         return None

@@ -1,10 +1,7 @@
 """Read and write trailers of commit messages: on request, the agents and sessions of a commit.
 
 Trailers are those of the final block, as git-interpret-trailers(1) finds it: text elsewhere can be
-a quotation or a forgery. If a person has still to write the message, trailers are added later: a
-message that has only trailers would not be empty for Git any more, so leaving it empty would not
-abort the commit (builtin/commit.c, rest_is_empty). Merges, squashes, amends and replayed commits
-keep their messages.
+a quotation or a forgery. Merges, squashes, amends and replayed commits keep their messages.
 Invariant: off unless `agent-undo.trailers` is set. A message is replaced whole or not at all.
 Values that are read are bounded.
 """
@@ -32,8 +29,8 @@ _LINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*)[ \t]*:[ \t]*(.*)")
 _LONGEST = 20_000
 _CUT = b" ------------------------ >8 ------------------------"
 ASSISTED, SESSION = "Assisted-by", "Agent-Session"
+# The source of a message that is given whole: `-m`, `-F` (githooks(5), prepare-commit-msg).
 _WRITTEN = "message"
-"""The source of a message that is given whole: `-m`, `-F` (githooks(5), prepare-commit-msg)."""
 _WAITED_FOR = ("", "template")
 _REPLAYS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "SQUASH_MSG")
 _REPLAYING = ("rebase-merge", "rebase-apply", "sequencer")
@@ -71,11 +68,11 @@ def checkpoints(message: bytes) -> list[str]:
 
 
 def own_text(message: bytes, comment: bytes) -> bytes:
-    """Return what a person wrote of a message: without comments, and what lies behind a cut.
+    """Return the part of a message that a person wrote: without comments and the cut-off diff.
 
     Args:
         message: The file that Git has edited (git-commit(1), --cleanup and --verbose).
-        comment: What a comment begins with.
+        comment: The beginning of a comment line.
     """
     kept: list[bytes] = []
     for line in message.split(b"\n"):
@@ -95,7 +92,7 @@ class _Writer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MessageContext:
-    """Store what Git tells its hook: the message's file, where it comes from, which index."""
+    """The arguments of Git's hook: the message's file, its source, and the index."""
 
     message: str
     source: str = ""
@@ -103,7 +100,7 @@ class MessageContext:
 
 
 def prepare(context: RecorderContext, asked: MessageContext) -> None:
-    """Add trailers to a message that is written already; else wait until it is.
+    """Add trailers to a message that is already written; otherwise keep them for `finish`.
 
     Raises:
         StoreError: the message could not be read or written, and is as it was.
@@ -120,11 +117,13 @@ def prepare(context: RecorderContext, asked: MessageContext) -> None:
     if asked.source == _WRITTEN:
         _add(context, asked.message, found)
     else:
+        # A message that has only trailers is not empty for Git, so a person who leaves the editor
+        # with an empty message would commit after all (builtin/commit.c, rest_is_empty).
         _wait(context, found, _digest(context, _read(asked.message)))
 
 
 def finish(context: RecorderContext, asked: MessageContext) -> None:
-    """Add the trailers that waited to the message that a person wrote meanwhile.
+    """Add the trailers that `prepare` kept to the message that a person wrote.
 
     Raises:
         StoreError: the message could not be read or written, and is as it was.
@@ -135,7 +134,7 @@ def finish(context: RecorderContext, asked: MessageContext) -> None:
         return
     found, before = waiting
     message = _read(asked.message)
-    # Left as it was, it is Git's to say whether that is a commit.
+    # A message that the person did not change may abort the commit; that is Git's decision.
     if own_text(message, _comment(context)) and _digest(context, message) != before:
         _add(context, asked.message, found)
 
@@ -199,7 +198,7 @@ def _read(path: str) -> bytes:
 
 
 def _comment(context: RecorderContext) -> bytes:
-    """Return what begins a comment; `auto` is read as Git's default."""
+    """Return the beginning of a comment line; `auto` is read as Git's default."""
     repo = context.workspace.repo
     names = ("core.commentString", "core.commentChar")
     found = next((value for name in names if (value := repo.config_get(name))), "#")
@@ -212,6 +211,7 @@ def _digest(context: RecorderContext, message: bytes) -> str:
 
 def _wait(context: RecorderContext, found: list[Trailer], digest: str) -> None:
     path = context.workspace.layout.trailers
+    # A link planted in the place of the file is not followed.
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as out:
@@ -221,7 +221,7 @@ def _wait(context: RecorderContext, found: list[Trailer], digest: str) -> None:
 
 
 def _waiting(context: RecorderContext) -> tuple[list[Trailer], str] | None:
-    """Return what waits, and the digest of the text that was there; what is not whole is none."""
+    """Return the kept trailers and the digest of the text before; None if they are incomplete."""
     try:
         with open(context.workspace.layout.trailers, encoding="utf-8") as file:
             held = json.load(file)

@@ -48,12 +48,13 @@ _MOST_NUMBER = 1 << 53
 _E = TypeVar("_E", Actor, ToolClass)
 _R = TypeVar("_R", Turn, Call)
 IMPORTED = "imported"
+# How far beyond the newest event a gap of a file may be numbered. A forged number near the end of
+# the range would use up the numbers of all later events.
 _MOST_AHEAD = 1_000_000
-"""So far beyond the newest event a gap of a file may be numbered."""
 
 
 class ModelLine(NamedTuple):
-    """Store which model a session named, from when on."""
+    """The model that a session named, and since when."""
 
     session: str
     since_ns: int
@@ -61,7 +62,7 @@ class ModelLine(NamedTuple):
 
 
 class EventLine(NamedTuple):
-    """Identify an event by its number and its commit."""
+    """An event's number and commit; a gap has no commit and is given whole."""
 
     seq: int
     commit: str | None
@@ -253,7 +254,8 @@ def _number(row: Payload, key: str) -> int | None:
 
 
 def _time(row: Payload, key: str) -> int | None:
-    """Return an RFC 3339 time in nanoseconds; exactly, to its microsecond."""
+    """Return an RFC 3339 time in nanoseconds, exact to the microsecond."""
+    # Not `timestamp()`: a float cannot hold the nanoseconds of today exactly.
     value = row.value(key)
     try:
         moment = datetime.fromisoformat(value) if isinstance(value, str) else None
@@ -284,7 +286,7 @@ def _paths(values: list[JsonValue]) -> tuple[RepoPath, ...]:
 
 @dataclass(slots=True)
 class ImportCounts:
-    """Count lines: `new` ones, those that were `known`, and events that are `elsewhere`.
+    """The number of lines that were new, of known ones, and of events that are elsewhere.
 
     Elsewhere are those whose commits no ref here reaches.
     """
@@ -296,14 +298,14 @@ class ImportCounts:
 
 @dataclass(slots=True)
 class Importer:
-    """Take the lines of one file."""
+    """Import the lines of one file."""
 
     workspace: Workspace
     done: ImportCounts = field(default_factory=ImportCounts)
     _open: dict[str, bool] = field(default_factory=dict)
 
     def take(self, lines: Iterable[Line]) -> ImportCounts:
-        """Take lines; those of a session stand behind the session's own."""
+        """Import lines; those of a session come after the session's own line."""
         for line in lines:
             if isinstance(line, Session):
                 self._session(line)
@@ -322,7 +324,7 @@ class Importer:
         self.done.known += not changed
 
     def _may_change(self, session: str) -> bool:
-        """Return whether all that is known here of a session came from elsewhere."""
+        """Return whether a session is known here only from refs and files of other clones."""
         if session not in self._open:
             known = sessions.get(self.workspace.db, session)
             ours = known is None or known.end_reason not in (REBUILT, IMPORTED)
