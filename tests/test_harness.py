@@ -1,5 +1,6 @@
 """The test kit itself: a sealed environment, and checks that can fail."""
 
+import ast
 import json
 import os
 import signal
@@ -329,6 +330,42 @@ def test_console_reports_a_difference(tmp_path: Path, body: str) -> None:
 def test_console_refuses_output_before_a_command() -> None:
     with pytest.raises(ValueError, match="line 2: output before"):
         console.parse("```console\noutput\n```\n")
+
+
+def _can_fail(node: ast.AST, asserting: set[str]) -> bool:
+    """Whether a function asserts, raises, or calls what does, by its name."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Assert | ast.Raise):
+            return True
+        if isinstance(inner, ast.Call):
+            called = ast.unparse(inner.func).rpartition(".")[2]
+            if called in asserting:
+                return True
+    return False
+
+
+def test_every_test_can_fail() -> None:
+    """Each asserts something, or calls a helper of the tests that does."""
+    asserting = {"raises", "warns", "fail", "assert_outcomes", "assert_called_once"}
+    tests: list[tuple[Path, ast.AST, str]] = []
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, functions):
+                continue
+            if node.name.startswith("test_"):
+                tests.append((path, node, node.name))
+            elif _can_fail(node, asserting):
+                asserting.add(node.name)
+    # `seen` and `passed` call helpers that assert.
+    asserting |= {"seen", "passed"}
+    idle = [
+        f"{path.name}::{name}"
+        for path, node, name in tests
+        if not _can_fail(node, asserting)
+    ]
+    assert len(tests) > 3000
+    assert idle == []
 
 
 def test_property_that_shares_a_fixture_has_no_deadline_and_the_profiles_examples() -> (

@@ -221,7 +221,11 @@ def test_names_and_ids_of_others_are_bounded() -> None:
 
 
 @given(st.binary(max_size=200), st.text(max_size=200))
-def test_nothing_raises(data: bytes, text: str) -> None:
-    read(data)
-    read(note_of(text))
-    read("a\n  s_1 1\n---\n" + text)
+def test_no_note_raises_and_a_broken_one_claims_nothing(data: bytes, text: str) -> None:
+    for broken in (data, "a\n  s_1 1\n---\n" + text):
+        claims, skipped = read(broken)
+        assert claims == []
+        assert len(skipped) == 1
+    claims, skipped = read(note_of(text))
+    assert claims == []
+    assert all(why.startswith("note: ") for why in skipped)

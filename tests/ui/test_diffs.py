@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from textual.geometry import Region
 
 from gitshadow.ui.data_source import Answered, Waiting, ask
 from gitshadow.ui.diffs import DiffView, Tint, TokenKind, tints
@@ -249,11 +250,18 @@ def test_more_and_less_have_signs_in_every_theme(theme: str) -> None:
 
 def test_without_colour_nothing_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
+    view = Shown()
 
     async def steps(on: Play) -> None:
         await on.seen("-old = 1", "+new = 2")
+        strips = view.render_lines(Region(0, 0, *view.size))
+        styles = [part.style for strip in strips for part in strip if part.style]
+        colours = [one for style in styles for one in (style.color, style.bgcolor)]
+        shown = {one.get_truecolor() for one in colours if one is not None}
+        assert shown
+        assert {one for one in shown if len(set(one)) > 1} == set(), "not a grey"
 
-    play(Shown(), steps)
+    play(view, steps)
 
 
 # -- colours of the language -------------------------------------------------------------------
