@@ -16,7 +16,7 @@ from tests.support.shadow import COMMAND, Shadow
 @pytest.fixture
 def forking(shadow_n: Shadow) -> Shadow:
     if not fork_server.can_fork(os.environ):
-        pytest.skip("another processor, or coverage is counted")
+        pytest.skip("no command is forked: another processor, or coverage is counted")
     shadow_n.executes = False
     return shadow_n
 

@@ -129,7 +129,7 @@ def test_sparse_paths_are_not_deleted(repo: Repo) -> None:
     assert changed(seen(place, states, [RepoPath(b"out/x")])) == {}
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads files whatever their mode")
 def test_nothing_is_said_of_what_an_unreadable_directory_hides(repo: Repo) -> None:
     repo.write("closed/x", "x")
     place = open_place(repo)
@@ -244,7 +244,7 @@ def test_tracked_file_in_an_ignored_directory_is_deleted_with_it(repo: Repo) -> 
     }
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads files whatever their mode")
 def test_unreadable_file_stops_no_other(repo: Repo) -> None:
     """CAP-20: the bad one has its reason, the others are recorded."""
     place = open_place(repo)

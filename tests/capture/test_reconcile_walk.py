@@ -77,7 +77,7 @@ def test_subwalk_gives_nothing_when_the_directory_is_not_covered(
     assert (dict(found.files), found.directories) == ({}, [])
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads files whatever their mode")
 def test_unreadable_directory_is_named_and_stops_nothing(repo: Repo) -> None:
     """CAP-20: the rest is walked."""
     repo.write("closed/x", "x")

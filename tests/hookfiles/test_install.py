@@ -236,7 +236,9 @@ def test_link_of_the_user_stays_and_its_target_is_written(
     assert dotfiles.read_text() == CLAUDE
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.skipif(
+    os.geteuid() == 0, reason="root writes directories whatever their mode"
+)
 def test_read_only_directory_is_said_plainly(around: InstallEnvironment) -> None:
     path = main_file("claude-code", InstallScope.USER, around)
     path.parent.mkdir()

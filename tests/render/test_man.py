@@ -34,7 +34,7 @@ def test_page_has_every_verb() -> None:
     assert missing == []
 
 
-@pytest.mark.skipif(shutil.which("man") is None, reason="there is no man here")
+@pytest.mark.skipif(shutil.which("man") is None, reason="man(1) is not installed")
 def test_page_is_formatted_without_a_warning() -> None:
     done = subprocess.run(
         ["man", "--warnings", "-l", str(STORED)],

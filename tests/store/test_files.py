@@ -318,7 +318,7 @@ def test_read_ends_when_a_writer_never_rests(
     assert set(reading.data) == set(b"x")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads files whatever their mode")
 def test_read_raises_when_it_may_not(yard: Yard) -> None:
     path = yard.put(b"f", b"x", 0)
     with pytest.raises(PermissionError):
