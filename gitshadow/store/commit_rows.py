@@ -62,6 +62,7 @@ class KnownModes:
         # A Git tree knows 100644 and 100755 only. A known mode that does not fit the entry is
         # older.
         known = self.odd.get(path)
+        # The tree decides: another chain may have changed the mode in between.
         if known is not None and git_mode(known) == entry[0]:
             return known
         return refs.exact_mode(entry[0], self.plain)
@@ -97,6 +98,7 @@ class ChainModes:
         for change in changes:
             mode = change.new and refs.exact_mode(change.new[0], self.plain)
             self.known.note(change.path, noted.pop(change.path, mode))
+        # A path with a note and without a change in the tree got a mode that Git does not store.
         for path, mode in noted.items():
             self.known.note(path, mode)
 
@@ -133,6 +135,7 @@ def rows_of(message: ShadowCommit, scene: CommitContext) -> list[CommitEvent]:
     first, last = message.seqs
     if message.kind == "baseline":
         return [_baseline(message, scene, first)]
+    # Syncs, pins and corrections have no rows: what they contain was written elsewhere.
     if message.kind not in ROW_KINDS:
         return []
     rows: list[CommitEvent] = []
@@ -191,11 +194,13 @@ def _changes(message: ShadowCommit, scene: CommitContext) -> Iterator[_Change]:
     notes = {note.path: note for note in message.paths}
     moved = {note.old_path for note in message.paths if note.old_path is not None}
     diff = {change.path: _covered(change) for change in scene.changes}
+    # The recorder numbers rows by path bytes, so the same order gives the same numbers.
     for path in sorted(diff.keys() | notes.keys()):
         note, (old, new) = notes.get(path), diff.get(path, (None, None))
         # A note without a difference in the tree: the exact mode changed, but Git's mode did not.
         if path not in diff:
             old = new = scene.entry_of(path)
+        # The old path of a rename has no row of its own.
         if (path in moved and new is None) or (old is None and new is None):
             continue
         source = path
@@ -283,6 +288,7 @@ class People:
         if session is None or not rows:
             return
         if message.kind == "baseline":
+            # Hooks may have told the journal more of the session than its baseline has.
             if sessions.get(self._db, session) is None:
                 sessions.put(self._db, _session(message, session, self.actor(message)))
             return
@@ -387,6 +393,7 @@ class People:
         if key in self._calls:
             return
         self._calls.add(key)
+        # The row of the hook has the outcome and the end of the call, which no commit has.
         if turns.get_call(self._db, session, call) is not None:
             return
         opened = message.call_opened_ns or message.time_ns

@@ -301,7 +301,7 @@ def is_foreign(tail: Tail, ours: Collection[str]) -> bool:
 
 
 def fold_in(db: Db, repo: ChainReader, tails: Sequence[Tail]) -> list[tuple[str, str]]:
-    """Put whole chains into a journal in which nobody records; return what was broken, and why.
+    """Fold whole chains into a journal without a recorder; return what was broken, and why.
 
     Rows that exist already stay. Call it inside `db.write()`.
     """
@@ -321,7 +321,7 @@ def agree(db: Db, found: Mapping[str, Oid]) -> bool:
 def catch_up(
     db: Db, repo: ChainReader, worktree: str, ours: Collection[str] = ()
 ) -> CatchUp:
-    """Bring the journal up to the refs after a crash between ref and row.
+    """Update the journal from the refs after a crash between ref and row.
 
     Commits of this worktree's chains that the journal does not know become rows; chains whose refs
     are gone or went elsewhere are reported, and their rows follow the refs; so do those of pins.

@@ -54,6 +54,7 @@ _AT_PATH = (
     "old_path > ? AND old_path < ?",
 )
 _ANY_AT_PATH = " OR ".join(_AT_PATH)
+# SQLite may be built so that LIKE matches no BLOB (SQLITE_LIKE_DOESNT_MATCH_BLOBS).
 _HOLDS_TEXT = (
     "(CAST(path AS TEXT) LIKE ? ESCAPE '\\' OR CAST(old_path AS TEXT) LIKE ? ESCAPE '\\'"
     " OR (session, turn) IN"
@@ -130,8 +131,7 @@ def insert_new(db: Db, rows: Sequence[CommitEvent]) -> list[CommitEvent]:
     """Store those of some rows, in order of seq, whose seq is new; return them."""
     if not rows:
         return []
-    # INSERT OR IGNORE alone would not say which rows are new, and file states are derived from
-    # those.
+    # INSERT OR IGNORE does not say which rows are new, and file states follow from those.
     standing = {row[0] for row in db.rows(_SEQS_BETWEEN, (rows[0].seq, rows[-1].seq))}
     fresh = [row for row in rows if row.seq not in standing]
     insert(db, fresh)
@@ -157,8 +157,8 @@ def by_seqs(db: Db, seqs: Collection[int]) -> dict[int, PathChange]:
     for start in range(0, len(wanted), _CHUNK):
         part = wanted[start : start + _CHUNK]
         sql = f"{_SELECT} WHERE seq IN ({', '.join('?' * len(part))})"
-        part_rows = path_changes(map(_event, db.rows(sql, part)))
-        found.update((row.seq, row) for row in part_rows)
+        changed = path_changes(map(_event, db.rows(sql, part)))
+        found.update((row.seq, row) for row in changed)
     return found
 
 
@@ -180,11 +180,12 @@ def first(db: Db, paths: Collection[RepoPath]) -> PathChange | None:
             sql = f"SELECT seq FROM events WHERE {column} = ? AND kind <> 'gap'"
             row = db.row(sql + " ORDER BY seq LIMIT 1", (path,))
             found += [] if row is None else [row[0]]
-    return next(iter(path_changes([get(db, min(found))])), None) if found else None
+    seq = min(found, default=0)
+    return by_seqs(db, (seq,)).get(seq)
 
 
 def path_changes(found: Iterable[Event | None]) -> list[PathChange]:
-    """Return the events that changed a path, in the order given."""
+    """Return the changes of paths among events, in the order given."""
     return [event for event in found if isinstance(event, PathChange)]
 
 
@@ -308,6 +309,7 @@ def changes(db: Db, wanted: EventFilter) -> list[PathChange]:
 def rows(db: Db, wanted: EventFilter) -> list[Event]:
     """Return the events that fit, newest first."""
     paths = wanted.paths or ()
+    # The rows next to `after_seq` are the oldest that fit, so LIMIT needs the other order.
     upwards = wanted.limit is not None and wanted.after_seq is not None
     single = wanted.limit is not None and len(paths) == 1 and b"" not in paths
     if single and not upwards:
@@ -331,6 +333,7 @@ def _newest_at(db: Db, path: RepoPath, wanted: EventFilter) -> list[Event]:
     asked: list[Value] = []
     for condition in _AT_PATH:
         where = " AND ".join((condition, *clauses))
+        # Each part has its own ORDER BY and LIMIT, which SQLite allows only in a subquery.
         seqs.append(
             f"SELECT * FROM (SELECT seq FROM events WHERE {where}"
             " ORDER BY seq DESC LIMIT ?)"
@@ -361,6 +364,7 @@ def history(
         events = _of_paths(db, worktree, sorted(todo), since_seq)
         found.update((event.seq, event) for event in events)
         ends = {end for e in events for end in (e.path, e.old_path) if end is not None}
+        # Each name is asked once: renames may lead in a circle.
         todo = ends - asked
     return [found[seq] for seq in sorted(found)]
 
@@ -431,12 +435,12 @@ def newest_with(
     if after is None:
         left = "((path = ? AND after_oid IS ?) OR old_path = ?)"
     values = (path, after, path) if after is None else (path, after)
-    row = db.row(
+    found = db.rows(
         f"{_SELECT} WHERE {left} AND worktree = ? AND ts_ns <= ? AND kind <> 'gap'"
         " ORDER BY seq DESC LIMIT 1",
         (*values, worktree, until_ns),
     )
-    return next(iter(path_changes([] if row is None else [_event(row)])), None)
+    return next(iter(path_changes(map(_event, found))), None)
 
 
 def _of_paths(
@@ -483,6 +487,7 @@ def _where(wanted: EventFilter) -> tuple[list[str], list[Value]]:
             clauses.append(f"{column} IN ({', '.join('?' * len(chosen))})")
             values.extend(chosen)
     if wanted.kinds is not None and _RARE_KINDS.issuperset(wanted.kinds):
+        # Redundant for the result, but only with it SQLite uses the partial index.
         clauses.append(_RARE)
     if wanted.paths is not None and b"" not in wanted.paths:
         clauses.append(
