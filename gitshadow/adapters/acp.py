@@ -1,9 +1,7 @@
 """ACP, the Agent Client Protocol: `docs/protocol/v1` of 2026-08, as an editor or proxy sees it.
 
 There are no hooks: a program between editor and agent forwards the JSON-RPC messages. A response
-counts if it is forwarded with the `method` and `params` of its request, because alone it has no
-session. The editor itself writes for `fs/write_text_file`: by process evidence, such a write would
-be a person's.
+counts if it is forwarded with the `method` and `params` of its request.
 Invariant: a message without news of a session's turns and writes is ignored, never bad.
 """
 
@@ -71,6 +69,7 @@ def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
 
 
 def _session(payload: Payload) -> str | None:
+    # A response alone has no session, except that to `session/new`.
     asked = payload.native_id("params.sessionId")
     return asked or payload.native_id("result.sessionId")
 
@@ -94,6 +93,7 @@ def _write_file(payload: Payload, session: str, *, answered: bool) -> Parsed:
 
     If no answer is forwarded, the next such request or the end of the turn ends its window.
     """
+    # The editor itself writes here, so by the evidence of processes it would be a person's write.
     paths = payload.paths("params.path")
     if not paths:
         return None

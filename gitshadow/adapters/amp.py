@@ -84,10 +84,8 @@ def path_of_uri(value: object) -> bytes | None:
 
 
 def _ended(found: HookEvent, status: str) -> HookPhase:
-    """Return how a call ended that did not succeed.
-
-    A call that the user rejects is `cancelled` too. An edit takes no time, so a cancelled one
-    never ran; a command may have been stopped in the middle.
-    """
+    """Return how a call ended that did not succeed."""
+    # A call that the user rejects is `cancelled` too. An edit takes no time, so a cancelled one
+    # never ran; a command may have been stopped in the middle.
     never = status == "cancelled" and found.tool_class is ToolClass.WRITE
     return HookPhase.DENIED if never else HookPhase.FAILED

@@ -61,16 +61,14 @@ def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
 
 
 def _event_of(payload: Payload) -> str | None:
-    """Return which event a payload is; None for one that does not concern gitshadow.
-
-    The model is invoked several times in a turn; its first invocation begins one.
-    """
+    """Return which event a payload is; None for one that does not concern gitshadow."""
     if "toolCall" in payload:
         return "PreToolUse"
     if "stepIdx" in payload:
         return "PostToolUse"
     if "fullyIdle" in payload or "terminationReason" in payload:
         return "Stop"
+    # The model is invoked several times in a turn; the first invocation begins it.
     number = payload.value("invocationNum")
     first = number == 0 and not isinstance(number, bool)
     return "PreInvocation" if first and "initialNumSteps" in payload else None

@@ -44,11 +44,9 @@ SHAPE = Shape(
 
 
 def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
-    """Read one payload; a `base.Parser`.
-
-    A call that the user cancels has no end and its turn no stop, but an agent that has waited a
-    minute for a prompt reports it, and then no call is running.
-    """
+    """Read one payload; a `base.Parser`."""
+    # A call that the user cancels has no end, and its turn no stop. But an agent that has waited a
+    # minute for a prompt reports it, and then no call is running.
     event, kind = payload.value("hook_event_name"), payload.value("notification_type")
     is_idle = (event, kind) == ("Notification", "idle_prompt")
     found = SHAPE.read(payload, HookPhase.TURN_END if is_idle else None)
@@ -58,11 +56,7 @@ def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
 
 
 def _edit(payload: Payload) -> FileEdit | None:
-    """Return what `Write` or `Edit` found and left, or None if the payload does not have it.
-
-    Claude Code gives the text with LF line ends and no byte order mark, so a file with others
-    stays unknown.
-    """
+    """Return what `Write` or `Edit` found and left, or None if the payload does not have it."""
     given = payload.object("tool_input")
     response = payload.object("tool_response")
     found, left = response.value("originalFile"), given.value("content")
@@ -72,6 +66,8 @@ def _edit(payload: Payload) -> FileEdit | None:
     if isinstance(old, str) and isinstance(new, str) and old:
         times = -1 if given.value("replace_all") is True else 1
         left = found.replace(old, new, times)
+    # Claude Code gives the text with LF line ends and no byte order mark, whatever the file has, so
+    # the bytes of a file with others stay unknown.
     if not isinstance(left, str) or "\r" in found + left:
         return None
     try:

@@ -60,17 +60,15 @@ QWEN: Shape = replace(
 
 
 def _devin(payload: Payload, env: Mapping[str, str]) -> Parsed:
-    """Read a payload of Devin CLI.
-
-    Its call ids count the calls of a tool (`write_0`) and may come again in a later turn, so they
-    are treated like derived ones.
-    """
+    """Read a payload of Devin CLI."""
     found = DEVIN.read(payload)
     if not isinstance(found, HookEvent):
         return found
     phase = found.phase
     if payload.value("tool_response.success") is False:
         phase = HookPhase.FAILED if phase is HookPhase.AFTER else phase
+    # Its call ids count the calls of a tool (`write_0`) and may come again in a later turn, so they
+    # are treated like derived ones.
     return replace(
         found,
         phase=phase,
@@ -80,18 +78,15 @@ def _devin(payload: Payload, env: Mapping[str, str]) -> Parsed:
 
 
 def _qwen(payload: Payload, env: Mapping[str, str]) -> Parsed:
-    """Read a payload of Qwen Code.
-
-    `UserPromptSubmit` comes for each message to the model, results of tools included. Only
-    `submitted_prompt` marks what a person sent, and only the terminal interface has it, so an
-    event without it is ignored. A headless run has its turns from `QWEN_CODE_PROMPT_ID`, which
-    its tools have too, and its prompt is not recorded.
-    """
+    """Read a payload of Qwen Code; the prompt of a headless run is not recorded."""
     found = QWEN.read(payload)
     if not isinstance(found, HookEvent):
         return found
+    # `UserPromptSubmit` comes for each message to the model, results of tools included. Only
+    # `submitted_prompt` marks what a person sent, and only the terminal interface has it.
     if found.phase is HookPhase.PROMPT and found.prompt is None:
         return None
+    # A headless run names its turn in the environment, for prompts and for tools.
     turn = found.turn_id or Payload(env).identifier("QWEN_CODE_PROMPT_ID")
     return replace(found, turn_id=turn)
 

@@ -103,13 +103,11 @@ def _completion(found: Parsed, payload: Payload) -> Parsed:
 
 
 def _subagent(payload: Payload) -> Parsed:
-    """Read an event about a subagent, which may have a conversation of its own.
-
-    The end has no id but the one in the name of its transcript; without a transcript it is
-    ignored, because it could be the end of any subagent.
-    """
+    """Read an event about a subagent, which may have a conversation of its own."""
     parent = payload.native_id("parent_conversation_id")
     own = payload.native_id("conversation_id")
+    # The end has no id but the one in the name of its transcript. Without a transcript it could be
+    # the end of any subagent.
     if payload.identifier("subagent_id") is None:
         transcript = payload.text("agent_transcript_path") or ""
         stem = posixpath.splitext(posixpath.basename(transcript))[0]

@@ -65,12 +65,14 @@ def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
     """Read one payload; a `base.Parser`."""
     found = _SHAPE.read(payload)
     if not isinstance(found, HookEvent):
+        # The fields of these events are not published, so one that cannot be read is no gap.
         return None if _is_of_a_subagent(payload) else found
     teardown = found.turn_id is None and found.reason == "shutdown"
     if found.raw_event == "stop" and teardown:
         found = replace(found, phase=HookPhase.SESSION_END)
     if found.tool in _WAITS:
         found = replace(found, awaited=_awaited(payload))
+    # After its start, only `subagentType` distinguishes a subagent's events from its parent's.
     if found.subagent_id is not None or found.subagent_type is not None:
         return _below(found, payload.native_id("sessionId"))
     if (found.turn_id or "").startswith(_COMPLETED):
@@ -79,7 +81,7 @@ def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
 
 
 def _is_of_a_subagent(payload: Payload) -> bool:
-    """Return whether the fields of an event are not published: an unreadable one is no gap."""
+    """Return whether an event is about a subagent."""
     return (payload.text("hookEventName") or "").startswith("subagent_")
 
 
@@ -89,10 +91,7 @@ def _awaited(payload: Payload) -> tuple[str, ...]:
 
 
 def _below(found: HookEvent, session: str | None) -> HookEvent:
-    """Move a subagent's event into its own session, below the one that its start names.
-
-    Only `subagentType` distinguishes its events from its parent's.
-    """
+    """Move a subagent's event into its own session, below the one that its start names."""
     own = found.subagent_id or session or found.native_session
     return replace(
         found,

@@ -55,10 +55,8 @@ class Payload:
         return self._first(_text, keys)
 
     def identifier(self, *keys: str) -> str | None:
-        """Return a short printable id, or None; see `shortened_id`.
-
-        Some agents put a newline into a call id (Cursor CLI, 2026-02).
-        """
+        """Return a short printable id, or None; see `shortened_id`."""
+        # Some agents put a newline into a call id (Cursor CLI, 2026-02).
         found = self.text(*keys)
         return None if found is None else shortened_id(found)
 

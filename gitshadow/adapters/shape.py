@@ -141,8 +141,7 @@ class Shape:
 
         Returns:
             The event; None for one that does not concern gitshadow; or what is wrong with the
-            payload. A tool that writes what it names, and names nothing here, is `OTHER`: it
-            opens a window for any path, as a shell does.
+            payload.
         """
         raw_event = payload.identifier(*self.event)
         if raw_event is None:
@@ -228,6 +227,8 @@ class Shape:
         named = given.paths(*self.path_keys)
         patches = (patched_paths(given.value(key)) for key in self.patch_keys)
         paths = tuple(dict.fromkeys((*named, *(p for patch in patches for p in patch))))
+        # A writing tool that names no path here may have written any: as for a shell, its window is
+        # open for all.
         return (kind if paths else ToolClass.OTHER), paths
 
 

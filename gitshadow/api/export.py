@@ -159,6 +159,7 @@ class Exporter:
 
     def _writer(self, credit: Credit, person: str) -> SpanWriter | None:
         """Return the agent or person to name for a line; None if the author is unknown."""
+        # A guess must not become a fact in another tool: lines of an unknown author are left out.
         event, session = credit.event, credit.session
         if event is None or session is None or credit.actor is Actor.UNKNOWN:
             return None

@@ -22,7 +22,7 @@ _LOCK_S = 10.0
 
 
 class There(NamedTuple):
-    """Store what we have in a repository: refs, refs that expose them, packs, own bytes."""
+    """What we have in a repository: refs, refs that expose them, packs, own bytes."""
 
     refs: tuple[str, ...]
     shown: tuple[str, ...]
@@ -31,7 +31,7 @@ class There(NamedTuple):
 
 
 def look(layout: Layout) -> There:
-    """Return what of ours is there.
+    """Return what we have in a repository.
 
     Raises:
         StoreError, UnsupportedError: the repository cannot be read.
@@ -49,15 +49,16 @@ def look(layout: Layout) -> There:
 
 
 def leave(layout: Layout) -> There:
-    """Take everything of ours out of a repository; return what it was.
+    """Remove everything of ours from a repository; return what it was.
 
-    No daemon may be at work; whoever records meanwhile is waited for.
+    The daemons must have been stopped.
 
     Raises:
-        LockedError: somebody is at work in a worktree, or an agent program has a turn.
-        StoreError, UnsupportedError: it could not be done; calling it again goes on.
+        LockedError: another process records in a worktree, or an agent program has a turn.
+        StoreError, UnsupportedError: it failed; a second call removes the rest.
     """
     there = look(layout)
+    # All writer locks are held until the end: a process that records would create refs again.
     with ExitStack() as held:
         if os.path.isdir(layout.wt_dir):
             for one in recorded(layout):
@@ -88,7 +89,8 @@ def leave(layout: Layout) -> There:
 
 
 def _drop_empty(directory: str) -> None:
-    """Remove the empty directories of a namespace of ours, and nothing that is in use."""
+    """Remove the empty directories of one of our namespaces."""
+    # rmdir refuses a directory with content, so no ref that Git makes at this time is lost.
     for top, _, _ in os.walk(directory, topdown=False):
         with suppress(OSError):
             os.rmdir(top)

@@ -129,10 +129,8 @@ class ClaudeUndo:
         return replace(tool, handler=handle)
 
     def _id_of(self, name: str, arguments: JsonObject) -> str | None:
-        """Return the id that the hook reported for a call, the oldest of several, or None.
-
-        The server gets only the name of a tool and its arguments.
-        """
+        """Return the id that the hook reported for a call, the oldest of several, or None."""
+        # The server gets only the name of a tool and its arguments, but no id.
         for told in self._told:
             if (told.name, told.arguments) == (name, arguments):
                 self._told.remove(told)

@@ -141,11 +141,9 @@ class _NodeCall:
 
 
 def _origin(request: ToolCallRequest) -> str | None:
-    """Return a text that is equal only for a replay of this call from a checkpoint, or None.
-
-    Call ids are made by the model and may repeat. Message ids are made by LangGraph, and the
-    checkpoints of a thread keep them; a graph without a thread has no checkpoints.
-    """
+    """Return a text that is equal only for a replay of this call from a checkpoint, or None."""
+    # Call ids are made by the model and may repeat. Message ids are made by LangGraph, and the
+    # checkpoints of a thread keep them. A graph without a thread has no checkpoints.
     config = getattr(request.runtime, "config", None) or {}
     thread = config.get("configurable", {}).get("thread_id")
     state, call_id = request.state, request.tool_call["id"]

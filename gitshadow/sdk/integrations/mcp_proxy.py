@@ -105,7 +105,13 @@ class Passing:
 
 
 class Turns:
-    """The session of a connection, its current turn, and the newest call of the client."""
+    """The session of a connection, its current turn, and the newest call of the client.
+
+    A turn is open while a call is running that the client has not cancelled.
+    """
+
+    # The protocol has calls, but no prompts, so a turn ends after some time without a call, when
+    # the client names another turn, or with the connection.
 
     def __init__(self, link: McpLink, options: ProxyOptions) -> None:
         self.registry = ToolRegistry()

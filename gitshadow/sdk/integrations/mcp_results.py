@@ -54,11 +54,8 @@ def outcome_of(answer: JsonObject, *, is_harmless: bool) -> Outcome:
 
 
 def _value_of(result: Payload) -> object:
-    """Return the value from which inverses are built.
-
-    It is the structured content, without the `result` wrapper that the official server puts around
-    other values than objects. Without structured content it is the text, parsed if it is JSON.
-    """
+    """Return the value from which inverses are built: structured content, else JSON, else text."""
+    # The official server wraps values that are no objects in an object with `result`.
     structured = result.value("structuredContent")
     if isinstance(structured, dict) and structured.keys() == {"result"}:
         return structured["result"]
