@@ -131,7 +131,8 @@ def _limit(path: str) -> int | None:
 
 def _refs(context: RecorderContext) -> Iterator[Check]:
     ws = context.workspace
-    chains = sessions.chains(ws.db)  # before the refs: a new one has its ref first
+    # Rows are read before refs: a session that begins in between has its ref first.
+    chains = sessions.chains(ws.db)
     found = ws.repo.refs()
     broken = ws.repo.broken_refs()
     gone = [one.ref for one in chains if one.ref not in found and one.ref not in broken]

@@ -79,11 +79,13 @@ class _Whole:
         self._repo.refresh()
         broken = self._repo.loose.all_broken()
         tips: dict[str, Oid | None] = {**self._repo.refs()}
+        # After a power cut, a ref may be missing although the journal has its rows.
         if self._power:
             gone = self._known.keys() - tips.keys() - prune.dropped_refs(self._ws.db)
             tips |= dict.fromkeys(gone)
         tips |= dict.fromkeys(unread)
         if broken or any(self._best(ref, tip) != tip for ref, tip in tips.items()):
+            # Written before refs are set back: what the disk still has saves the newest commits.
             self._write_again()
         moved = {ref for ref, tip in tips.items() if self._set(ref, tip)}
         if broken:
@@ -152,17 +154,21 @@ class _Whole:
             try:
                 info = self._repo.commit(at)
             except StoreError:
-                if rooted:  # the commit below our baseline is the user's
+                # The parent of a baseline is a commit of the user, and not ours to repair.
+                if rooted:
                     break
                 at, whole = self._before(ref, at, below_seq), None
                 continue
-            if FORMAT_MARK not in info.message:  # the user's own: the chain ended above
+            # This commit is the user's: the chain ended with its child.
+            if FORMAT_MARK not in info.message:
                 break
             parent = info.parents[0] if info.parents else None
             if not self._is_whole(info.tree, parent):
                 whole = None
             elif whole is None:
                 whole = at
+            # Git syncs packs to the disk when it writes them, so what a packed commit needs is
+            # there.
             if not self._deep and not self._repo.is_loose(at):
                 break
             kind, seq = refs.peek(info.message)
@@ -233,7 +239,8 @@ class _Whole:
         alone = [oid for oid in left if not repo.is_packed(oid)]
         needed = set(alone)
         if alone:
-            with suppress(StoreError):  # then nobody knows who needs it
+            # If git cannot walk the refs, any object may be needed, and none is removed.
+            with suppress(StoreError):
                 ours = git.reachable(sorted(set(repo.refs().values())), ())
                 theirs, stops = git.reached_by_user()
                 if not stops:

@@ -137,7 +137,8 @@ def forsaken(ws: Workspace, there: Collection[Oid]) -> frozenset[Oid]:
 def _copies(ws: Workspace, there: Collection[Oid]) -> list[Copy]:
     found: set[tuple[Oid, RepoPath | None]] = set()
     for oid, path in ws.git.holding(there, *OF_THE_USER):
-        if not path:  # a commit itself: its message has it
+        # No path: the commit itself has it, in its message.
+        if not path:
             found.add((oid, None))
             continue
         found |= {(one, path) for one in ws.git.commits_with(oid, _MOST_COMMITS)}
@@ -216,7 +217,8 @@ def _files(layout: Layout, forms: Sequence[bytes]) -> Iterator[str]:
     own = {layout.journal + side for side in ("", *_SIDES)}
     for directory, inner, names in os.walk(layout.state_dir):
         if directory == layout.state_dir and "fetched" in inner:
-            inner.remove("fetched")  # follows from refs, which are named
+            # Journals of other machines are rebuilt from their refs, and those are reported.
+            inner.remove("fetched")
         for name in names:
             path = os.path.join(directory, name)
             if path not in own and os.path.isfile(path) and _is_held(path, forms):
@@ -406,6 +408,7 @@ def _whole_texts(repo: Repo, contents: Collection[Oid]) -> tuple[bytes, ...]:
     """
     found = {repo.raw(oid).strip() for oid in contents}
     texts = [one for one in found if _LEAST_TEXT <= len(one) <= _MOST_TEXT]
+    # Each text is searched in the whole journal, so only the shortest ones are.
     chosen = sorted((one for one in texts if b"\0" not in one), key=len)
     return forms_of(chosen[:_MOST_TEXTS])
 
@@ -419,10 +422,14 @@ def _purge(context: RecorderContext, packer: Packer, noted: PendingPurge) -> Non
     gone = Gone(noted.paths, noted.blobs, noted.messages, frozenset())
     rewriter, moved = _rewritten(ws, gone, noted.salt)
     known = {*journal.awaited(ws.db), *rewriter.blobs}
+    # Chains may be based on commits that the user has left and that still hold it. These are only
+    # known now, so the chains are rewritten once more, without them.
     if left := forsaken(ws, known):
         rewriter, moved = _rewritten(ws, gone._replace(parents=left), noted.salt)
     tree = ws.recorder.row.tree
     new_tree = rewriter.tree(tree) if tree is not None and ws.repo.has(tree) else tree
+    # Rows before refs: an interrupted purge starts again from the old refs and writes the same
+    # commits, so rows that are renamed already still fit.
     _rename(ws, rewriter)
     for ref, (old, new) in moved.items():
         ws.repo.move_ref(ref, old, new)
@@ -432,7 +439,9 @@ def _purge(context: RecorderContext, packer: Packer, noted: PendingPurge) -> Non
     ws.repo.refresh()
     if new_tree is not None:
         ws.recorder.set_tree(new_tree, ws.recorder.row.head, ws.recorder.row.head_ref)
-    with suppress(JournalError):  # a reader, or no room: the proof says what is left
+    # It fails if somebody reads the journal or the disk is full; `proof` then reports the bytes
+    # that are left.
+    with suppress(JournalError):
         journal.squeeze(ws.db)
     with ws.db.write():
         journal.end(ws.db)
@@ -452,7 +461,8 @@ def _rename(ws: Workspace, rewriter: Rewriter) -> None:
     def tree_of(tree: Oid) -> Oid:
         try:
             return rewriter.tree(tree)
-        except StoreError:  # a worktree that is gone, with its objects
+        except StoreError:
+            # The row may be that of a worktree that was deleted with its objects.
             return tree
 
     with ws.db.write():

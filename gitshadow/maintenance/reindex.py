@@ -191,7 +191,8 @@ def _set_aside(layout: Layout) -> str | None:
             # A link and not a rename: while the name is taken, no other process creates an empty
             # journal.
             os.link(layout.journal, aside)
-    except OSError:  # a file system without hard links
+    except OSError:
+        # Some file systems have no hard links.
         shutil.copyfile(layout.journal, aside)
         os.chmod(aside, 0o600)
     for suffix in ("-wal", "-shm"):

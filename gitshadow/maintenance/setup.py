@@ -116,7 +116,8 @@ def make_journal(layout: Layout) -> None:
         db = Db.open(layout.journal, create=True)
         try:
             if fetched:
-                from gitshadow.recording import ingest  # 10 ms, for few
+                # Imported here, because it takes 10 ms and few repositories have fetched refs.
+                from gitshadow.recording import ingest
                 from gitshadow.store.replay import rebuild
 
                 with db.write():

@@ -47,8 +47,8 @@ _MOVED_NOTE = (
 )
 STALE_S = 60.0
 _LOCK_POLL_S = 0.05
+# libgit2 closes a lock right before it renames it, which takes much less time than this.
 _RENAMED_S = 0.2
-"""libgit2 closes a lock right before it renames it: much less than this."""
 _GAPS = 200
 _BOOT = "boot_id"
 _BOOT_FILE = "/proc/sys/kernel/random/boot_id"
@@ -181,7 +181,8 @@ def _is_git_here(ws: Workspace, pid: int) -> bool:
                 told += stream.read()
     except (FileNotFoundError, ProcessLookupError):
         return False
-    except OSError:  # another user's: it may be anywhere
+    except OSError:
+        # The process of another user cannot be looked at, so it counts as one in this repository.
         return True
     tops = {ws.layout.root, ws.layout.common_dir}
     tops |= {os.path.realpath(top) for top in tops}

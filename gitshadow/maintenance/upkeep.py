@@ -227,7 +227,8 @@ class Upkeep:
         if self._run is not None:
             self._run.stop()
             self._run = None
-        self._choice = None  # it only reads, and nobody waits for it
+        # The chooser only reads, so it may go on until the process ends.
+        self._choice = None
 
     def _retain(self, now: float) -> None:
         """Forget what the settings leave no room for: choose once a day, then step by step."""
@@ -253,7 +254,8 @@ class Upkeep:
             LockedError,
             StoreError,
             JournalError,
-        ):  # what was begun is gone on with
+        ):
+            # `finish` continues what was begun before the error.
             self._forgetting, self._retain_at = None, now + _FAILED_S
             with suppress(ShadowError):
                 finish(self._context)
@@ -264,7 +266,8 @@ class Upkeep:
             return False
         if now - self._changed_at >= QUIET_S:
             return True
-        if now >= self._limit_until:  # a child of Git's to know its version
+        # The limit depends on git's version, which costs a child process.
+        if now >= self._limit_until:
             self._limit, self._limit_until = busy_limit(self._ws), now + _LIMIT_S
         return lying >= self._limit
 
@@ -386,7 +389,8 @@ def pack_now(
 def _tell(ws: Workspace, trouble: str | None) -> None:
     """Leave in the journal what is in the way, for `doctor`."""
     text = trouble or ""
-    with suppress(JournalError):  # a full disk takes no note either
+    # On a full disk the journal cannot be written either.
+    with suppress(JournalError):
         if (meta.get(ws.db, TROUBLE) or "") != text:
             with ws.db.write():
                 meta.put(ws.db, TROUBLE, text)

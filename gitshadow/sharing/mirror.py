@@ -172,7 +172,8 @@ def _is_ours(ws: Workspace, copy: Bare) -> bool:
 def _away(ws: Workspace, place: str) -> list[Cleared]:
     """Return a mirror that cannot be reached; forget one that somebody deleted."""
     if place not in _known(ws):
-        return []  # none was made yet
+        # No mirror was made there yet.
+        return []
     if os.path.isdir(os.path.dirname(place)):
         known = [one for one in _known(ws) if one != place]
         with ws.db.write():

@@ -56,8 +56,8 @@ _ANY_TOKEN = re.compile(b"|".join(b"(%b)" % form for form in _TOKENS.values()))
 BRANCHES = "refs/heads/agent-undo/"
 """Where sessions lie on a server that takes nothing but branches."""
 _SHOWN = 5
+# A push looks through every content of the history, so large ones are not read whole.
 _MOST_BYTES = 1 << 20
-"""So much of each content is looked through."""
 _NAME = re.compile(r"[a-z0-9-]{1,40}")
 
 
@@ -240,7 +240,8 @@ def _is_gone(repo: Repo, oid: Oid) -> bool:
     """Return whether a content was purged: its name alone tells nothing any more."""
     try:
         return is_purged(repo.read_blob(oid))
-    except StoreError:  # a submodule's commit, or what a partial clone lacks
+    except StoreError:
+        # It is a commit of a submodule, or an object that a partial clone does not have.
         return False
 
 

@@ -78,7 +78,9 @@ class AsyncDriver(Base):
             except asyncio.CancelledError as error:
                 cancelled = error
         if cancelled is not None:
-            task.exception()  # asyncio warns of an exception that nobody retrieves
+            # asyncio warns of exceptions that nobody retrieves, and the cancellation is raised
+            # instead.
+            task.exception()
             raise cancelled
         return task.result()
 
@@ -196,7 +198,8 @@ async def _invoke(command: Invoke[object]) -> Event:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        return Raised(error)  # a task of the function itself was cancelled
+        # Our own task goes on: a task inside the function was cancelled.
+        return Raised(error)
     except Exception as error:  # noqa: BLE001 - the host's own errors are events
         if limit.expired() and command.timeout_s is not None:
             return TimedOut(command.timeout_s, goes_on)

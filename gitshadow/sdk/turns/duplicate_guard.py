@@ -57,7 +57,8 @@ def _counts(tool: Tool) -> bool:
     """Return whether doing it twice is more than doing it once."""
     if tool.effective is Reversibility.READ_ONLY:
         return False
-    options = tool.options  # files come back with a rewind, and are written anew
+    # A rewind restores files, so a tool that writes only files has to run again.
+    options = tool.options
     return not (options.get("idempotent", False) or options.get("files_only", False))
 
 
@@ -69,7 +70,8 @@ def _digest(tool: Tool, arguments: JsonObject, origin: str | None = None) -> str
     # the same twice, which lets the call through.
     try:
         text = json.dumps(said, sort_keys=True, default=repr)
-    except (TypeError, ValueError):  # keys of several types, a circle
+    except (TypeError, ValueError):
+        # Keys of several types cannot be sorted, and a value may contain itself.
         text = repr(said)
     except RecursionError:
         text = json_values.lenient(said)

@@ -67,7 +67,8 @@ def _is_external(text: str) -> bool:
     try:
         return inverse_kinds.is_external(str(json_values.parse(text).get("handler")))
     except JournalError:
-        return False  # no inverse at all: it is not what the log has
+        # A text that is no inverse cannot be in the log either.
+        return False
 
 
 def without_inverse(

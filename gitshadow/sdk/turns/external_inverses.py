@@ -23,10 +23,10 @@ from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import Reversibility
 from gitshadow.store.journal.saga_rows import SagaCall
 
+# An inverse outside of the program may never answer, so each one has a time limit.
 _TIMEOUT_S = 60.0
-"""For an inverse that is given any time: nothing outside is waited for without an end."""
+# A command or a request ends itself at its limit; the driver waits a little longer for that.
 _GRACE_S = 5.0
-"""So much longer is waited for what ends itself when its time is over."""
 
 
 def patience_s(inverse: StoredInverse, handler: Tool) -> float | None:

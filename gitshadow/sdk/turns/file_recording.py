@@ -101,7 +101,8 @@ class FileRecorder:
             try:
                 self._deliver(ended, hooked=False, at_once=False)
             except OSError:
-                return  # its process will be gone soon, and the recorder sees that
+                # The recorder also notices the end of this process, which follows soon.
+                return
 
     def _deliver(self, payload: Payload, hooked: bool, at_once: bool) -> None:
         whole = {

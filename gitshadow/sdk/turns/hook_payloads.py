@@ -109,7 +109,8 @@ class _Hook:
         if phase is HookPhase.AFTER:
             result = _value(self._payload.value("tool_response"))
             self._turns.after(call_id, result, arguments=arguments)
-        elif self._payload.value("is_interrupt") is not True:  # else nobody knows
+        elif self._payload.value("is_interrupt") is not True:
+            # Of an interrupted tool nobody knows what it did, so its call stays in doubt.
             failed = Outcome.failed(str(self._payload.fields.get("error", "")))
             self._turns.after(call_id, failed, arguments=arguments)
         return b""

@@ -15,10 +15,10 @@ from urllib.parse import SplitResult, urlsplit
 from gitshadow.sdk.turns.errors import FinalFailure, ToolFailure
 
 _KEPT_BYTES = 300
+# The request is refused for now only: RFC 9110 (408), RFC 8470 (425), RFC 6585 (429).
 _LATER = frozenset({408, 425, 429})
-"""Refused for now, RFC 9110 and RFC 6585."""
+# Servers answer 409 to a key whose first request is still in progress, so it may yet succeed.
 _AT_WORK = 409
-"""With an idempotency key: the first request of that key is still at work."""
 
 
 class HttpError(Exception):

@@ -13,8 +13,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from gitshadow.sdk.turns.values import JsonObject
 
+# A registered handler has a domain in its name, so it can have none of these names.
 COMMAND, HTTP, MCP = "command", "http", "mcp"
-"""Handlers without a domain: no registered one can have these names."""
 
 SECRET_KEY = "$secret"
 _METHOD = re.compile(r"[A-Z]{3,12}")

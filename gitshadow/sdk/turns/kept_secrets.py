@@ -13,8 +13,8 @@ from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import JsonObject
 from gitshadow.store.journal.saga_rows import SagaCall
 
+# A program may run for weeks, and only its newest calls are likely to be undone.
 _KEPT = 1000
-"""A program may run for weeks; only its newest calls are likely to be undone."""
 
 
 class SecretNotKeptError(LookupError):

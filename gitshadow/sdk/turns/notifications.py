@@ -61,7 +61,8 @@ class Telling:
         """
         commands, notes = yield from self._commands()
         if self._host.pre_undo is not None or commands.get("pre_undo"):
-            plan = yield from work.plan()  # made only where somebody wants it
+            # A plan runs `observe` of every tool, so it is made only for a callback or a command.
+            plan = yield from work.plan()
             notes += yield from self._told("pre_undo", plan, commands)
         # A rollback cannot be refused: its turn has failed, and its effects would stay.
         if notes and work.op.kind != UndoKind.ROLLBACK:

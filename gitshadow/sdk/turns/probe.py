@@ -71,7 +71,9 @@ def asked(call: SagaCall, tool: Tool | None, given: KeptSecrets) -> Procedure[ob
     if tool is None or probe is None:
         return None
     if json_values.parse(call.intent).get("altered_arguments"):
-        return None  # it would be asked about another call
+        # The journal's arguments differ from the call's, so the probe would be asked about
+        # another call.
+        return None
     extras = tool.extras("probe", key_of(call, "do"))
     event = yield from ask(Invoke(probe, (given.of(call),), extras))
     return event.value if isinstance(event, Returned) else None

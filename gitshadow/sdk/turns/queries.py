@@ -200,7 +200,8 @@ def attention_rows(
     for call in saga.unsettled(db, session):
         yield _call_row(call)
     for held in saga.held_waiting(db, session):
-        if held.state != "in_doubt":  # its call has said so
+        # A call in doubt has a row of its own above.
+        if held.state != "in_doubt":
             yield held_row(db, held, now_ns)
     closing = None if now_ns is None else saga.next_to_close(db, now_ns, session)
     if closing is not None:

@@ -189,7 +189,8 @@ class Unwind:
             no = yield from self.outside.approval(call, inverse)
             if no is not None:
                 return call, reversibility.left(call, Reason.DECLINED, no)
-        if call.undo == "in_doubt":  # judged before: a second attempt does no harm
+        # The rules let a call in doubt pass only if a second attempt does no harm.
+        if call.undo == "in_doubt":
             call = yield from self._settle(call, "failed", call.error)
         for attempt in range(1, inverse.retry.attempts + 1):
             # Each attempt is claimed in the journal first. Two processes then never run one

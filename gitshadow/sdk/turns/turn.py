@@ -351,12 +351,14 @@ class TurnCore:
             event = yield from ask(Invoke(self._transaction.commit))
             if isinstance(event, Raised):
                 return event.error
-            self._transaction = None  # what is sent from now on is not the host's
+            # The host's transaction is over; calls that are sent later are no part of it.
+            self._transaction = None
             self._host_committed = True
         try:
             yield from self._enter(TurnEvent.COMMIT)
         except ShadowError as error:
-            return error  # it is not on the disk, so the turn has not committed
+            # The commit is not on disk, so the turn is rolled back.
+            return error
         yield from self.tell(Tell("turn_end", self.row.id))
         return None
 
@@ -489,7 +491,8 @@ def kept_up_to(pivot: SagaCall, why: str | None) -> str:
 
 
 def _attach(report: UndoReport, error: BaseException) -> None:
-    with suppress(AttributeError, TypeError):  # an exception with slots takes none
+    # An exception class with slots has no room for the report.
+    with suppress(AttributeError, TypeError):
         error.undo_report = report  # type: ignore[attr-defined]
 
 

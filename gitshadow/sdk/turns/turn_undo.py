@@ -47,8 +47,9 @@ _SCOPES = {
 }
 _SHOWN = 5
 """How many later calls a warning names."""
+# The file ops of one undo are numbered. Those that redo files begin here, so that they never have
+# the id of an attempt to undo.
 _AGAIN = 100
-"""Where the numbers begin of file ops that bring back what an earlier op had taken."""
 
 
 class _Parts(NamedTuple):
@@ -411,7 +412,8 @@ def _since_mark(op: SagaOp, stretch: Stretch) -> Stretch | None:
         return stretch
     mark = json_values.parse(op.request).get("since_seq")
     if not isinstance(mark, int) or mark >= stretch.last:
-        return None  # an op of a version that took no state back at a savepoint has no mark
+        # Earlier versions restored no state at a savepoint, so their ops have no mark.
+        return None
     return stretch._replace(first=max(mark + 1, stretch.first))
 
 

@@ -141,7 +141,8 @@ class Outcome:
 def _in_json(value: object) -> str:
     try:
         return json.dumps(value, default=str, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):  # keys, a circle, too deep
+    except (TypeError, ValueError, RecursionError):
+        # The value has keys that are not strings, contains itself, or is nested too deeply.
         return f"<{type(value).__name__}>"
 
 
