@@ -93,8 +93,9 @@ def sealed(
     A daemon that the test leaves behind, whoever started it, is ended and fails the test.
     """
     # `mktemp` would read the names of all homes before this one, thousands at the end.
-    home = tmp_path_factory.getbasetemp() / f"home-{next(_NUMBERS)}"
-    home.mkdir(mode=0o700)
+    # In a directory of their own, because `tmp_path` reads the names of its neighbours too.
+    home = tmp_path_factory.getbasetemp() / "homes" / str(next(_NUMBERS))
+    home.mkdir(mode=0o700, parents=True)
     (home / ".gitconfig").write_text(_GIT_CONFIG)
     for name in list(os.environ):
         kept = name in _KEPT or name.startswith(_KEPT_PREFIXES)

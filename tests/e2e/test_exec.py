@@ -15,11 +15,7 @@ from tests.support.reports import items, reasons
 from tests.support.shadow import COMMAND, Document, Shadow
 from tests.support.waiting import HANGS_S, until
 
-pytestmark = [
-    pytest.mark.usefixtures("untouched"),
-    pytest.mark.both_modes,
-    pytest.mark.process,
-]
+pytestmark = [pytest.mark.usefixtures("untouched"), pytest.mark.process]
 
 
 def rows_of(shadow: Shadow, *args: str) -> dict[str, Document]:
@@ -37,6 +33,7 @@ def sessions_of(shadow: Shadow, agent: str) -> list[Document]:
     return [row for row in rows if row["agent"] == agent]
 
 
+@pytest.mark.both_modes
 def test_att05_two_commands_side_by_side_are_never_mixed_up(shadow: Shadow) -> None:
     """ATT-05: each write in its own session, else `ambiguous` with both."""
     script = "for i in 1 2 3 4 5; do echo $i > {0}$i; done; sleep 0.1; echo 6 > {0}6"
@@ -60,6 +57,7 @@ def test_att05_two_commands_side_by_side_are_never_mixed_up(shadow: Shadow) -> N
             assert row["session"] == own[path[0]], row
 
 
+@pytest.mark.both_modes
 def test_att06_last_writes_of_a_command_are_its_own(shadow: Shadow) -> None:
     """ATT-06: both, although the child ended at once."""
     shadow.ok("exec", "--agent", "x", "--", "sh", "-c", "echo x > a; echo y > new")
@@ -114,6 +112,7 @@ def check_gone(shadow: Shadow, agent: str, native: str | None = None) -> None:
     assert shadow.status()["open_sessions"] == 0
 
 
+@pytest.mark.both_modes
 def test_att08_killed_command_claims_nothing_later(shadow: Shadow) -> None:
     """ATT-08: SIGKILL of wrapper and child; session closed, "process gone"."""
     running = subprocess.Popen(
@@ -137,6 +136,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.both_modes
 def test_att08_killed_agent_claims_nothing_later(shadow: Shadow) -> None:
     """ATT-08: SIGKILL of the agent between pre- and post-hook; window expired."""
     agent = Claude(shadow)
@@ -199,6 +199,7 @@ def test_record_names_the_session_it_is_told(repo: Repo, shadow: Shadow) -> None
 RUN = f"{COMMAND} exec --agent"
 
 
+@pytest.mark.both_modes
 def test_nested_commands_go_back_to_the_one_around(shadow: Shadow) -> None:
     """Every kind of write is the innermost's; what ends gives way to what is around."""
     third = "echo 3 > n3; rm a"
@@ -307,6 +308,7 @@ def test_agent_in_a_command_is_a_child_of_it(shadow: Shadow) -> None:
     assert sessions_of(shadow, "claude-code")[0]["parent"] == rows["a"]["session"]
 
 
+@pytest.mark.both_modes
 def test_what_a_command_leaves_running_is_still_its_sessions(shadow: Shadow) -> None:
     """A process that outlives the command is named by the variable it has from it."""
     late = "(until [ -e ../go ]; do sleep 0.02; done; echo late > z; exec sleep 600)"
@@ -374,6 +376,7 @@ def rows_in(document: Document, key: str) -> list[Document]:
     return found
 
 
+@pytest.mark.both_modes
 def test_ctrl_c_ends_the_session_with_its_last_writes(shadow: Shadow) -> None:
     """As a terminal sends it: to the wrapper and the command at the same moment."""
     running = subprocess.Popen(
