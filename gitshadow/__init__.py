@@ -17,6 +17,7 @@ _HOMES = {
         "UnsupportedError",
         "UsageError",
     ),
+    "gitshadow.messages.undo": ("Uncovered",),
     "gitshadow.sdk.turns.async_chat": ("AsyncAgentSession",),
     "gitshadow.sdk.turns.async_session": ("AsyncAgentUndo", "AsyncTurn"),
     "gitshadow.sdk.turns.bench": ("EngineProvider",),
@@ -95,7 +96,6 @@ _HOMES = {
         "Secret",
         "UndoEntry",
     ),
-    "gitshadow.messages.undo": ("Uncovered",),
     "gitshadow.undo.report": ("Action", "Reason", "State", "Status"),
 }
 
