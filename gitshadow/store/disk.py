@@ -34,6 +34,8 @@ def disk(state_dir: str, common_dir: str) -> DiskFigures:
 
 def own_bytes(state_dir: str) -> int:
     """Return the bytes of our own files; any of them may go meanwhile."""
+    # Git's gc or a command of ours may remove any of them while they are counted, so a missing file
+    # counts as empty.
     return sum(
         _size(os.path.join(top, name))
         for top, _, names in os.walk(state_dir)
@@ -119,6 +121,8 @@ class Weights:
         found: _Brought = {}
         new = self._differences()
         for oid, commit in self._commits.items():
+            # The user's commits are only the other side of a difference: what they keep is not ours
+            # to count.
             if not commit.of_user:
                 objects = (oid, commit.tree, *new.get(self._step(commit), ()))
                 numbers = (self._numbers.get(one) for one in objects)

@@ -77,6 +77,7 @@ def _written(layout: Layout) -> frozenset[str]:
 
 
 def _add(layout: Layout, found: str) -> None:
+    # Appended, so that two processes that start at once cannot lose each other's id.
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         with open(os.open(layout.machines, flags, 0o600), "ab") as handle:

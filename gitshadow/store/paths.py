@@ -37,6 +37,7 @@ _IGNORABLE = tuple(
 
 def quote(value: bytes) -> str:
     """Return printable ASCII as it is, else Git's C-quoted form (quote.c)."""
+    # Blanks at the ends are quoted too, because tools that read trailers strip them.
     plain = all(0x20 <= byte < 0x7F for byte in value)
     if plain and not value.startswith(b'"') and value == value.strip() and value:
         return value.decode("ascii")

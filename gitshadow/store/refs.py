@@ -31,6 +31,8 @@ MARK_PREFIX = "review-"
 ARTIFACT_PREFIX = "artifacts-"
 FETCHED = "fetched/"
 """Below it are the chains that other machines recorded."""
+# A reader refuses commits of a newer format instead of guessing at them; new trailers need no new
+# number, because unknown ones are ignored.
 FORMAT = 1
 MAIN_WORKTREE = "main"
 _PREFIX = "Agent-Undo-"
@@ -140,6 +142,8 @@ def session_id(
     if f"{name}-".startswith((PIN_PREFIX, MARK_PREFIX, ARTIFACT_PREFIX)):
         name = f"agent-{name}"
     day = datetime.fromtimestamp(day_ns // 1_000_000_000, UTC).strftime("%Y%m%d")
+    # Derived from the agent's own id, so the result does not depend on which process sees the
+    # session first.
     text = f"{agent}\0{native}".encode("utf-8", "surrogateescape")
     digits = hashlib.blake2b(text, digest_size=16).hexdigest()[:length]
     return f"{name[:_AGENT_CHARS].strip('-')}-{day}-{digits}{machine}"
@@ -150,6 +154,7 @@ def chain_ref(session: str, worktree: str) -> str:
     if worktree == MAIN_WORKTREE:
         return REF_PREFIX + session
     text = worktree.encode("utf-8", "surrogateescape")
+    # The name of a worktree can be any text, and that of a ref cannot (git-check-ref-format(1)).
     digits = hashlib.blake2b(text, digest_size=3).hexdigest()
     # A long session id is unique by its end, so its beginning is cut.
     return REF_PREFIX + f"{session}-w{digits}"[-_ID_CHARS:].lstrip("-")
@@ -313,6 +318,8 @@ def _composed(commit: ShadowCommit) -> Iterable[str]:
     if commit.started_ns is not None:
         yield f"{_PREFIX}Started: {format_time(commit.started_ns)}"
     if commit.modes is not None:
+        # Git's trees have two modes only; the usual permissions of a checkout depend on the umask,
+        # so they are written once per chain.
         yield f"{_PREFIX}Modes: {commit.modes[0]:04o} {commit.modes[1]:04o}"
     if commit.turn_ordinal is not None and commit.turn_started_ns is not None:
         started = format_time(commit.turn_started_ns)

@@ -71,6 +71,7 @@ def replace_claims(db: Db, source: str, commit: Oid, rows: Iterable[ClaimRow]) -
         How many claims there are now.
     """
     claimed = list(rows)
+    # A note can be rewritten, so lines that it no longer claims must go.
     db.run("DELETE FROM claims WHERE source = ? AND commit_oid = ?", (source, commit))
     _CLAIMS.put(db, *claimed)
     return len(claimed)
@@ -123,6 +124,8 @@ def keep_states(db: Db, worktree: str, path: RepoPath, fed: Collection[int]) -> 
 def trim_states(db: Db, most_bytes: int) -> None:
     """Drop the snapshots that were stored first, until the others take so many bytes at most."""
     total = 0
+    # Only sizes are read, newest first, until the limit is reached; the data of a snapshot can be
+    # large.
     for rowid, size in db.rows(_SIZES):
         total += size
         if total > most_bytes:

@@ -76,6 +76,8 @@ def done_in_order(db: Db, worktree: str | None = None) -> list[Op]:
 
 def ended(db: Db) -> EndedOps:
     """Return which ops have ended; it differs whenever one more has."""
+    # Number and newest time together differ after every undo, so callers can keep what they derived
+    # from the ops until then.
     row = db.row("SELECT count(*), max(ts_ns) FROM ops WHERE status = 'done'")
     return EndedOps(0, 0) if row is None else EndedOps(int(row[0]), int(row[1] or 0))
 
@@ -99,6 +101,8 @@ def finish(
         " WHERE id = ?",
         (status.value, commit, report, op),
     )
+    # In the same transaction as the status: steps without an `applying` op would be rolled back by
+    # nobody, and an `applying` op without steps would look as if it had changed nothing.
     db.run("DELETE FROM op_steps WHERE op = ?", (op,))
 
 

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from gitshadow.model import Oid
 
+# Nothing is deleted by a rewind: readers leave out what a marker hides.
 MARKER = "rewind"
 
 _DIGEST_BYTES = 16
