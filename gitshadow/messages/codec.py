@@ -239,7 +239,7 @@ def _reader(hint: object) -> _Reader:
         return _checked(str)
     if hint is object:
         return lambda value: value
-    if hint in (str, int, float, bool):
+    if hint in (str, int, float, bool, type(None)):
         return _checked(hint)
     raise TypeError(f"no codec for {hint}")
 
