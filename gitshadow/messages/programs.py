@@ -6,6 +6,9 @@ from typing import Annotated, NamedTuple, TypeAlias
 from gitshadow.messages.codec import UNSET, Flat, Unset
 from gitshadow.messages.status import ClosingRow
 
+JsonValues: TypeAlias = Mapping[str, object]
+"""Values by name, as the program and its tools gave them."""
+
 
 class StepRow(NamedTuple):
     """One step of the saga log; `body` is what the program and its tools gave."""
@@ -17,7 +20,7 @@ class StepRow(NamedTuple):
     call: str | None
     tool: str | None
     kind: str
-    body: Mapping[str, object]
+    body: JsonValues
     digest: str
 
 
@@ -44,10 +47,10 @@ class ProgramCallRow(NamedTuple):
     tool: str
     class_: str
     description: str
-    intent: Mapping[str, object]
+    intent: JsonValues
     outcome: str | None
     content: object
-    inverse: Mapping[str, object] | None
+    inverse: JsonValues | None
     key: str | None
     undo: str
     attempts: int
@@ -67,7 +70,7 @@ class ProgramEventRow(NamedTuple):
     text: str
     live: bool
     hidden_by: int | None
-    body: Mapping[str, object]
+    body: JsonValues
 
 
 class ProgramState(NamedTuple):
@@ -75,7 +78,7 @@ class ProgramState(NamedTuple):
 
     session: str
     before: str | None
-    state: Mapping[str, object]
+    state: JsonValues
 
 
 class ArtifactRow(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from gitshadow.messages.codec import Verb
+from gitshadow.messages.codec import JsonObject, Verb
 from gitshadow.messages.rows import AboutRow
 
 
@@ -197,6 +197,59 @@ class HandOverAnswer(NamedTuple):
     """The answer if nothing was done because more than files is to be undone."""
 
     hand_over: HandOver
+
+
+class EffectItem(NamedTuple):
+    """What an undo of an agent program's turn does, or did, with one call.
+
+    An item of another domain than effects has a `path` instead of a call: a file, the key of a
+    state, the name of an artifact. The fields of a FileItem mean the same here.
+    """
+
+    domain: str
+    call_id: str
+    tool: str
+    class_: str
+    session: str | None
+    action: str
+    state: str
+    reason: str | None
+    residue: str | None
+    follow_up: str | None
+    detail: str | None
+    attempts: int
+    error: str | None
+    already_undone: bool
+    path: str | None = None
+    old_path: str | None = None
+    overwrites: bool = False
+    added: int | None = None
+    removed: int | None = None
+
+
+class EffectUndoAnswer(NamedTuple):
+    """The plan or the report of an undo of an agent program's turns.
+
+    `state_delta` and `artifact_delta` are what a rewind set, `hidden_invocations` what it hid, and
+    `marker_event` the event that records it.
+    """
+
+    op_id: str | None
+    kind: str
+    target: str
+    status: str
+    token: str
+    items: tuple[EffectItem, ...]
+    counts: Mapping[str, int]
+    commit: str | None
+    not_covered: tuple[Uncovered, ...]
+    headline: str
+    notes: tuple[str, ...]
+    already_undone: bool
+    state_delta: JsonObject
+    artifact_delta: JsonObject
+    hidden_invocations: tuple[str, ...]
+    marker_event: int | None
 
 
 UNDO = Verb("undo", FileUndoRequest, FileUndoAnswer)

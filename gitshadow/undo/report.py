@@ -5,26 +5,14 @@ with them; the field names are those of the command line's contract, added to, n
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
-from enum import EnumType, StrEnum
-from types import NoneType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from enum import StrEnum
 
 from gitshadow.errors import ExitCode
-from gitshadow.messages.codec import encode
 from gitshadow.messages.undo import FileItem, FileUndoAnswer, Hunk, Uncovered
 from gitshadow.model import Oid, OpKind
 from gitshadow.undo.about import About
-
-_T = TypeVar("_T")
-_WORDS: Mapping[object, str] = {
-    str: "a string",
-    int: "a number",
-    bool: "true or false",
-    tuple: "a list of strings",
-    Mapping: "an object",
-}
 
 
 class Action(StrEnum):
@@ -120,16 +108,6 @@ class BaseItem:
     added: int | None = None
     removed: int | None = None
 
-    def outcome(self) -> dict[str, object]:
-        """Return the part of the JSON object that says what became of the thing."""
-        return {
-            "session": self.session,
-            "action": self.action.value,
-            "state": self.state.value,
-            "reason": self.reason.value if self.reason else None,
-            "residue": self.residue,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item(BaseItem):
@@ -162,15 +140,6 @@ class Item(BaseItem):
             removed=self.removed,
             hunks=self.hunks,
         )
-
-
-def given(**facts: object) -> dict[str, object]:
-    """Return the facts that say something: not those that are None, False or an empty list."""
-    return {
-        key: value
-        for key, value in facts.items()
-        if value is not None and value is not False and value != []
-    }
 
 
 def overall(states: Set[State], *, planned: bool) -> Status:
@@ -220,24 +189,6 @@ class BaseReport:
         """Return the exit code of the verb that gives this report."""
         return EXITS[self.status]
 
-    def summary(
-        self, items: Iterable[Mapping[str, object]], headline: str
-    ) -> dict[str, object]:
-        """Return the part of the JSON object that the reports of all undos begin with."""
-        return {
-            "op_id": self.op_id,
-            "kind": self.kind.value,
-            "target": self.target,
-            "status": self.status.value,
-            "token": self.token,
-            "items": list(items),
-            "counts": dict(self.counts),
-            "commit": self.commit,
-            "not_covered": [encode(entry) for entry in self.not_covered],
-            "headline": headline,
-            "notes": list(self.notes),
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report(BaseReport):
@@ -275,75 +226,3 @@ class Report(BaseReport):
             unclear=self.unclear,
             head_moved=self.head_moved,
         )
-
-
-def report_of(
-    kind: Callable[..., _T],
-    row: Mapping[str, object],
-    item: Callable[[Mapping[str, object]], BaseItem],
-    **own: object,
-) -> _T:
-    """Return a stored report of any undo.
-
-    Args:
-        kind: The class of the report.
-        row: The JSON object.
-        item: Reads an item.
-        own: Fields that are not stored.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is no such report.
-    """
-    not_covered = tuple(
-        decoded(Uncovered, each) for each in _objects(row, "not_covered")
-    )
-    return decoded(
-        kind,
-        row,
-        items=tuple(map(item, _objects(row, "items"))),
-        planned=row["status"] == Status.PLANNED,
-        not_covered=not_covered,
-        **own,
-    )
-
-
-def decoded(kind: Callable[..., _T], row: Mapping[str, object], **own: object) -> _T:
-    """Return a part of a stored report: each field is the value of the key of its name.
-
-    Args:
-        kind: A class whose fields are texts, numbers, flags, names of an enumeration, or lists of
-            texts; a field with a default may be absent.
-        row: The JSON object.
-        own: Fields that are not stored, or not so.
-
-    Raises:
-        KeyError, TypeError, ValueError: the object is no such part.
-    """
-    found = {
-        name: _value(row[name], hint, name)
-        for name, hint in get_type_hints(kind).items()
-        if name in row and name not in own
-    }
-    return kind(**own, **found)
-
-
-def _value(value: object, hint: object, name: str) -> object:
-    """Return a JSON value as the value of a field of that type."""
-    options = get_args(hint)
-    if get_origin(hint) is tuple and isinstance(value, list):
-        return tuple(_value(each, str, name) for each in value)
-    if NoneType in options:
-        return None if value is None else _value(value, options[0], name)
-    if isinstance(hint, EnumType):
-        return hint(value)
-    wanted: Any = get_origin(hint) or getattr(hint, "__supertype__", hint)
-    if not isinstance(value, wanted):
-        raise TypeError(f"{name} is not {_WORDS[wanted]}")
-    return value
-
-
-def _objects(row: Mapping[str, object], key: str) -> Sequence[Mapping[str, object]]:
-    value = row[key]
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        raise TypeError(f"{key} is not a list of objects")
-    return value

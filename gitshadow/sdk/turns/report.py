@@ -5,12 +5,13 @@ undo of files with fields added.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from gitshadow.errors import ExitCode, JournalError, ShadowError
-from gitshadow.messages.undo import FileItem
+from gitshadow.messages.codec import decode, encode
+from gitshadow.messages.undo import EffectItem, EffectUndoAnswer, FileItem
+from gitshadow.model import Oid
 from gitshadow.sdk.turns.values import JsonObject
 from gitshadow.undo.report import (
     Action,
@@ -19,10 +20,7 @@ from gitshadow.undo.report import (
     Reason,
     State,
     Status,
-    decoded,
-    given,
     overall,
-    report_of,
 )
 from gitshadow.words import printable
 
@@ -98,27 +96,62 @@ class UndoItem(BaseItem):
             removed=item.removed,
         )
 
+    @classmethod
+    def of_row(cls, row: EffectItem) -> "UndoItem":
+        """Return the item that `row` gave; an item of an older version may lack domain and action.
+
+        Raises:
+            ValueError: it has an unknown domain, action, state or reason.
+        """
+        return cls(
+            call_id=row.call_id,
+            tool=row.tool,
+            klass=row.class_,
+            domain=Domain(row.domain or Domain.EFFECTS),
+            session=row.session,
+            action=Action(row.action or Action.NONE),
+            state=State(row.state),
+            reason=Reason(row.reason) if row.reason else None,
+            residue=row.residue,
+            follow_up=row.follow_up,
+            detail=row.detail,
+            attempts=row.attempts,
+            error=row.error,
+            already=row.already_undone,
+            path=row.path,
+            old_path=row.old_path,
+            overwrites=row.overwrites,
+            added=row.added,
+            removed=row.removed,
+        )
+
+    def row(self) -> EffectItem:
+        """Return the item as it is stored and printed."""
+        return EffectItem(
+            domain=self.domain.value,
+            call_id=self.call_id,
+            tool=self.tool,
+            class_=self.klass,
+            session=self.session,
+            action=self.action.value,
+            state=self.state.value,
+            reason=self.reason.value if self.reason else None,
+            residue=self.residue,
+            follow_up=self.follow_up,
+            detail=self.detail,
+            attempts=self.attempts,
+            error=self.error,
+            already_undone=self.already,
+            path=self.path,
+            old_path=self.old_path,
+            overwrites=self.overwrites,
+            added=self.added,
+            removed=self.removed,
+        )
+
     def to_json(self) -> JsonObject:
         """Return the item as a JSON object."""
-        return {
-            "domain": self.domain.value,
-            "call_id": self.call_id,
-            "tool": self.tool,
-            "class": self.klass,
-            **self.outcome(),
-            "follow_up": self.follow_up,
-            "detail": self.detail,
-            "attempts": self.attempts,
-            "error": self.error,
-            "already_undone": self.already,
-            **given(
-                path=self.path,
-                old_path=self.old_path,
-                overwrites=self.overwrites,
-                added=self.added,
-                removed=self.removed,
-            ),
-        }
+        return encode(self.row())
 
     def line(self) -> str:
         """Return the item as one line for people."""
@@ -204,14 +237,26 @@ class UndoReport(BaseReport):
 
     def to_json(self) -> JsonObject:
         """Return the report as one JSON object."""
-        return {
-            **self.summary((item.to_json() for item in self.items), self.headline),
-            "already_undone": self.already_undone,
-            "state_delta": dict(self.state_delta),
-            "artifact_delta": dict(self.artifact_delta),
-            "hidden_invocations": list(self.hidden_invocations),
-            "marker_event": self.marker_event,
-        }
+        return encode(
+            EffectUndoAnswer(
+                op_id=self.op_id,
+                kind=self.kind.value,
+                target=self.target,
+                status=self.status.value,
+                token=self.token,
+                items=tuple(item.row() for item in self.items),
+                counts=self.counts,
+                commit=self.commit,
+                not_covered=self.not_covered,
+                headline=self.headline,
+                notes=self.notes,
+                already_undone=self.already_undone,
+                state_delta=dict(self.state_delta),
+                artifact_delta=dict(self.artifact_delta),
+                hidden_invocations=self.hidden_invocations,
+                marker_event=self.marker_event,
+            )
+        )
 
     def render(self) -> str:
         """Return the report for people: the counts, then a line per item, then what is not covered.
@@ -247,13 +292,26 @@ def from_json(row: JsonObject) -> UndoReport:
     Raises:
         JournalError: it is not one.
     """
+    stored = decode(EffectUndoAnswer, row)
     try:
-        found = report_of(UndoReport, row, item_from_json)
-    except (KeyError, TypeError, ValueError) as error:
+        return UndoReport(
+            kind=UndoKind(stored.kind),
+            target=stored.target,
+            items=tuple(map(UndoItem.of_row, stored.items)),
+            token=stored.token,
+            op_id=stored.op_id,
+            commit=Oid(stored.commit) if stored.commit is not None else None,
+            planned=Status(stored.status) is Status.PLANNED,
+            # Without its path, so that the same entry of two parts becomes one.
+            not_covered=tuple(one._replace(path=None) for one in stored.not_covered),
+            notes=stored.notes,
+            state_delta=stored.state_delta,
+            artifact_delta=stored.artifact_delta,
+            hidden_invocations=stored.hidden_invocations,
+            marker_event=stored.marker_event,
+        )
+    except ValueError as error:
         raise JournalError(f"could not read a stored report: {error}") from error
-    # A stored entry has no path, so that the same entry of two parts becomes one.
-    pathless = tuple(one._replace(path=None) for one in found.not_covered)
-    return replace(found, not_covered=pathless)
 
 
 def item_from_json(row: object) -> UndoItem:
@@ -262,10 +320,9 @@ def item_from_json(row: object) -> UndoItem:
     Raises:
         JournalError: it is not one.
     """
-    if not isinstance(row, Mapping):
+    if not isinstance(row, dict):
         raise JournalError("could not read a stored item: it is not an object")
     try:
-        already = row["already_undone"] is True
-        return decoded(UndoItem, row, klass=str(row["class"]), already=already)
-    except (KeyError, TypeError, ValueError) as error:
+        return UndoItem.of_row(decode(EffectItem, row))
+    except ValueError as error:
         raise JournalError(f"could not read a stored item: {error}") from error
