@@ -1,7 +1,6 @@
 """blame, stats: who wrote each line, and how many lines are whose."""
 
 import time
-from collections.abc import Mapping
 
 import click
 
@@ -18,7 +17,7 @@ from gitshadow.commands.terminal import screen
 from gitshadow.commands.times import state_named
 from gitshadow.errors import UsageError
 from gitshadow.messages.blame import BLAME, BlameAnswer, BlameRequest
-from gitshadow.messages.codec import parse
+from gitshadow.messages.codec import Params, parse
 from gitshadow.messages.stats import STATS, StatsRequest
 from gitshadow.render import blame, json, output
 from gitshadow.render.stats import stats_lines
@@ -70,7 +69,7 @@ def blame_command(
     _show(send(BLAME, request), options)
 
 
-def _show(reply: Reply[BlameAnswer], options: Mapping[str, object]) -> None:
+def _show(reply: Reply[BlameAnswer], options: Params) -> None:
     answer = reply.answer
     if options["as_json"]:
         json.show_lines(blame.blame_rows(answer))

@@ -61,15 +61,18 @@ def send(verb: Verb[Q, A], request: Q, *, root_hint: str | None = None) -> Reply
     layout = find_layout(root_hint or here)
     document = answer(layout, verb.name, {**encode(request), "cwd": spelled(here)})
     raise_if_error(document)
-    for note in decode(_Recovered, document).recovered:
+    for note in recovered_notes(document):
         click.echo(f"note: {printable(note)}", err=True)
     return Reply(verb.answer, document)
 
 
 class _Recovered(NamedTuple):
-    """What the document of any verb may have: how interrupted undos ended."""
-
     recovered: tuple[str, ...]
+
+
+def recovered_notes(document: Params) -> tuple[str, ...]:
+    """Return how interrupted undos ended, which the answer of any verb may say."""
+    return decode(_Recovered, document).recovered
 
 
 def raise_if_error(document: Params) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from gitshadow.errors import ShadowError, shortage_behind
+from gitshadow.messages.codec import JsonObject
 from gitshadow.render.style import printable
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def complain(error: ShadowError) -> None:
         print(f"hint: {printable(error.hint)}", file=sys.stderr)
 
 
-def error_document(error: ShadowError) -> dict[str, object]:
+def error_document(error: ShadowError) -> JsonObject:
     """Return the document that stands on standard output where `--json` was asked for."""
     return {
         "error": error.message,

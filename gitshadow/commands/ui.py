@@ -10,7 +10,12 @@ from importlib.util import find_spec
 
 import click
 
-from gitshadow.commands.client import find_layout, raise_if_error, spelled
+from gitshadow.commands.client import (
+    find_layout,
+    raise_if_error,
+    recovered_notes,
+    spelled,
+)
 from gitshadow.commands.options import is_interactive
 from gitshadow.commands.times import parse_moment
 from gitshadow.commands.undo_flow import HandOverError, check_whole, of_here
@@ -23,7 +28,6 @@ from gitshadow.errors import (
 )
 from gitshadow.messages.codec import A, Q, Verb, decode, encode
 from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest, HandOver
-from gitshadow.render.document import texts
 from gitshadow.render.locales import is_plain_locale, named_locale
 from gitshadow.service.client import answer
 from gitshadow.store.layout import Layout
@@ -139,7 +143,7 @@ class HereEngine:
         with self._one_at_a_time:
             document = answer(self._layout, verb.name, params)
         raise_if_error(document)
-        for note in texts(document, "recovered"):
+        for note in recovered_notes(document):
             self._told(note)
         return decode(verb.answer, document)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.messages.blame import BlameAnswer, OwnerRow
-from gitshadow.messages.codec import encode
+from gitshadow.messages.codec import JsonObject, encode
 from gitshadow.render.style import View, is_plain, printable, printable_line
 from gitshadow.render.text import local_time, short
 
@@ -73,11 +73,11 @@ def lines_of(answer: BlameAnswer) -> list[BlameLine]:
     ]
 
 
-def blame_rows(answer: BlameAnswer) -> Iterator[dict[str, object]]:
+def blame_rows(answer: BlameAnswer) -> Iterator[JsonObject]:
     """Yield one object per line; bytes that are not UTF-8 come as `text_base64` too."""
     owners = [encode(owner) for owner in answer.owners]
     for line in lines_of(answer):
-        row: dict[str, object] = {"line": line.number}
+        row: JsonObject = {"line": line.number}
         # JSON has no bytes: text for who reads, and base64 for who needs the bytes.
         row["text"] = line.data.decode("utf-8", "backslashreplace")
         owner = owners[line.owner]

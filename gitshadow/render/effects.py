@@ -19,7 +19,6 @@ from gitshadow.messages.programs import (
     StepRow,
     ToolRow,
 )
-from gitshadow.render.document import text
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 from gitshadow.words import counted
@@ -32,8 +31,8 @@ def log_lines(found: Sequence[StepRow], view: View) -> Iterator[str]:
     """Yield one line per step: time, turn, call, what happened, to which tool."""
     for row in found:
         call = row.call or row.turn or ""
-        kind, outcome = row.kind, text(row.body, "outcome")
-        if kind == "outcome" and outcome:
+        kind, outcome = row.kind, row.body.get("outcome")
+        if kind == "outcome" and isinstance(outcome, str) and outcome:
             kind = f"{kind}: {printable(outcome)}"
         named = f"{printable(call):<12}  {kind:<24}"
         said = printable(row.tool or "")

@@ -18,9 +18,8 @@ from textual.widget import Widget
 
 from gitshadow.commands.client import raise_if_error
 from gitshadow.commands.times import parse_moment
-from gitshadow.messages.codec import A, Q, Verb, decode, encode
+from gitshadow.messages.codec import A, JsonObject, Q, Verb, decode, encode
 from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest, UndoTarget
-from gitshadow.render.document import Document
 from gitshadow.service import in_process
 from gitshadow.store.layout import Layout
 from gitshadow.ui.app import UiSettings, ViewApp
@@ -46,7 +45,7 @@ class Direct:
     entered: threading.Event = field(default_factory=threading.Event)
     lock_s: float = 5.0
 
-    def ask(self, verb: str, params: Mapping[str, object], /) -> Document:
+    def ask(self, verb: str, params: Mapping[str, object], /) -> JsonObject:
         """Run one verb at the top of the worktree."""
         full = {"cwd": self.layout.root, **params}
         document = in_process.run(self.layout, verb, full, lock_timeout_s=self.lock_s)
