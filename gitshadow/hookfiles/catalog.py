@@ -1,8 +1,7 @@
 """Which file of which agent takes our entries, their form there, and which files are wholly ours.
 
 The facts are those of docs/agents.md: each agent's own hook page as read in autumn 2026. The
-events are the ones that open and close sessions, turns and calls, with the catch-all matcher:
-names of tools change, so the filter is in our adapters.
+events are the ones that open and close sessions, turns and calls.
 Invariant: an agent that is listed has a place for at least one scope; every handler is
 synchronous and, if the unit is known, has a timeout.
 """
@@ -24,6 +23,8 @@ from gitshadow.hookfiles.placement import (
 )
 
 
+# The matcher is the one for all tools. Their names change with the versions of an agent, so our
+# adapters decide which of them count.
 def _events(
     names: str, *, tools: str = "", matcher: str | None = "*", timeout: int | None = 5
 ) -> tuple[EventRegistration, ...]:

@@ -268,10 +268,8 @@ def _json(place: FileLocation, around: InstallEnvironment) -> JsonObject:
 def _untrusted(
     around: InstallEnvironment, file: SharedFile, ours: list[HookEntry]
 ) -> Iterator[HealthFinding]:
-    """Compare with the approvals that Codex keeps in the user's config.toml.
-
-    Their keys are `<file>:<event in snake case>:<group>:<handler>`.
-    """
+    """Compare with the approvals that Codex keeps in the user's config.toml."""
+    # Their keys are `<file>:<event in snake case>:<group>:<handler>`.
     given = toml.approvals(_text(FileLocation(Root.CODEX, "config.toml"), around) or "")
     known = {re.sub(r":\d+:\d+$", "", key) for key in given}
     lacking = [
@@ -289,11 +287,9 @@ def _untrusted(
 
 
 def _untrusted_project(around: InstallEnvironment) -> Iterator[HealthFinding]:
-    """Look for Pi's decision on the project; the one for the nearest parent directory counts.
-
-    Without a decision Pi asks, and if it cannot ask, it does not load the extension ("Security"
-    of its documentation, 0.87).
-    """
+    """Look for Pi's decision on the project; the one for the nearest parent directory counts."""
+    # Without a decision Pi asks, and if it cannot ask, it does not load the extension ("Security"
+    # of its documentation, 0.87).
     decisions = _json(FileLocation(Root.HOME, ".pi/agent/trust.json"), around)
     settings = _json(FileLocation(Root.HOME, ".pi/agent/settings.json"), around)
     decided: object = settings.get("defaultProjectTrust") == "always"

@@ -1,9 +1,6 @@
 """The shell text by which an agent calls the hook program, and how it is recognized.
 
-A committed file runs on machines without gitshadow, and a program can be removed after its path
-was written: so every text is guarded and exits 0 if the program is missing. It also exits 0 if
-the program is broken (for example, if its Python is gone): some agents refuse a call on any other
-code, and most of them on 2, which an interpreter returns for a script that it cannot read.
+Every text is guarded: it exits 0 if the program is missing or broken.
 Invariant: `agent_of(for_project(a)) == a` and `agent_of(for_user(a, path)) == a`.
 """
 
@@ -13,9 +10,13 @@ import shlex
 
 PROGRAM = "git-agent-undo"
 
+# A committed file runs on machines without gitshadow, and a program can be removed after its path
+# was written: each text asks first whether the program exists.
 _GUARDED = re.compile(
     r"if ! (?:command -v|test -x|\[ -x) .+?; then exit 0; fi; exec (.+)", re.DOTALL
 )
+# Some agents refuse a call on any exit code but 0, and most of them on 2, which an interpreter
+# returns for a script that it cannot read. So a program whose Python is gone must not fail either.
 _NEVER_FAILS = " || true"
 _SHELLS = frozenset({"sh", "bash", "/bin/sh", "/bin/bash", "/usr/bin/sh"})
 _TAILS = (["||", "true"], ["||", ":"], [";", "exit", "0"], ["2>/dev/null"])

@@ -83,11 +83,10 @@ class ParsedText:
         return value
 
 
+# Each edit parses the text that the edit before it returned, so the newest few are kept.
 @lru_cache(maxsize=4)
 def parse(text: str) -> ParsedText:
     """Read a text; a byte order mark is skipped.
-
-    Each edit parses the text that the edit before it returned, so the newest few are cached.
 
     Raises:
         MalformedError: it is no JSON.
@@ -118,6 +117,7 @@ def _without_trailing_commas(plain: str) -> str:
         at = match.start() - 1
         while at >= 0 and plain[at] in SPACE:
             at -= 1
+        # A comma without a value before it is a mistake, and must not become valid here.
         return match[0] if at < 0 or plain[at] in "{[,:" else " "
 
     return _COMMAS.sub(blanked, plain)
@@ -125,6 +125,9 @@ def _without_trailing_commas(plain: str) -> str:
 
 class _Reader:
     """Read values with their positions; scalars are left to the decoder."""
+
+    # The json module gives no positions, and an edit that prints the values again would lose the
+    # user's comments and layout.
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -293,6 +296,7 @@ def remove(text: str, path: Path) -> str:
         rest = text[end:]
         if index > 0:
             before = plain.index(",", container.children[index - 1].end, start)
+    # Without its line break, what follows would be in the comment of the line above.
     if own_line and _would_be_swallowed(text, lead, rest):
         lead = _line_start(text, start)
     if before is None:

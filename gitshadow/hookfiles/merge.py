@@ -1,8 +1,7 @@
 """Our entries in a user's JSON file: added, found and removed; text in, text out.
 
 An entry is ours if its command is (`invocation.agent_of`); nothing else is ever changed. A right
-entry stays, with the timeout that a user gave it; a wrong one is replaced, because an old and a
-new one together would report everything twice.
+entry stays, with the timeout that a user gave it; a wrong one is replaced.
 Invariant: `take_out(put_in(text)) == text`, if `text` is given as the file before.
 """
 
@@ -64,6 +63,7 @@ def take_out(text: str, want: Want, before: str | None = None) -> str | None:
         return text
     if before is None and _is_wholly_ours(document, want):
         return None
+    # Which empty lists and objects are the user's own is only known from the file before.
     was = parse(before or "")
     found = entries(text, want)
     if not found:
@@ -170,6 +170,7 @@ def _check_object(value: Value, what: str) -> None:
 
 def _without_stale(text: str, want: Want) -> str:
     """Remove our entries, except the first right one per event."""
+    # An old and a new entry together would report everything twice.
     while True:
         stale = _first_stale(text, want)
         if stale is None:

@@ -95,6 +95,8 @@ def put_in(text: str, want: Want) -> str:
     events = [event for event in want.shape.events if event.name in lacking]
     if not events:
         return text
+    # Appended text leaves every byte before it as it was. It is not valid if the file has hooks in
+    # another form (`hooks.Stop = [...]`), and only then tomlkit edits it.
     appended = text + _lead(text) + _newlines(text, _blocks(events, want))
     try:
         load(appended)
@@ -208,6 +210,7 @@ def _checked(old: str, new: str) -> str:
     Raises:
         ShadowError: it differs in more.
     """
+    # tomlkit is not trusted with a user's settings: a result that changed more is not written.
     if _foreign(old) != _foreign(new) or _comments(old) != _comments(new):
         raise ShadowError("it cannot be edited without changing other settings")
     return new

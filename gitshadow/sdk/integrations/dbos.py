@@ -402,6 +402,7 @@ class _Workflows:
 
     def forget(self, op_id: str) -> None:
         """Delete the workflow and its steps, if it exists."""
+        # Nothing is lost: the steps that were completed are in the journal too.
         with _translated():
             self.client.delete_workflow(op_id)
 
