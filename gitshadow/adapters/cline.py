@@ -84,6 +84,7 @@ def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
         found = replace(found, turn_id=payload.identifier("taskId"))
     if found.phase is HookPhase.AFTER and _failed(payload):
         found = replace(found, phase=HookPhase.FAILED)
+    # The extension sends no call ids.
     return by_file(_below(found, payload))
 
 

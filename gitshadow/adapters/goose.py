@@ -65,6 +65,7 @@ def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
         path = raw_path(payload.value("matcher_context"))
         if path is not None:
             found = replace(found, tool_class=ToolClass.WRITE, paths=(path,))
+    # `text_editor` shows files, too; its `command` says which it does.
     found = unless_viewing(found, payload.object("tool_input"))
     return by_file(found)
 

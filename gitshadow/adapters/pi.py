@@ -62,5 +62,6 @@ def _session(ctx: Payload, env: Mapping[str, str]) -> str | None:
     file = ctx.text("session_file")
     if file is not None:
         return posixpath.basename(file.replace("\\", "/")).removesuffix(".jsonl")
+    # A payload without any session belongs to the one session of its directory.
     directory = ctx.text("cwd")
     return None if directory is None else f"in {directory}"

@@ -105,7 +105,8 @@ def parse(agent: str, raw: bytes, env: Mapping[str, str]) -> Parsed:
     sender = agent if agent in _OWN_FORM else identify(payload, env, agent)
     try:
         return parser(sender)(payload, env)
-    except RecursionError:  # what could just be read may be too deep to be hashed
+    except RecursionError:
+        # A payload that could just be read may be too deep to be hashed.
         return BadPayload(_TOO_DEEP)
 
 

@@ -35,6 +35,8 @@ def identify(payload: Payload, env: Mapping[str, str], registered: str) -> str:
     Returns:
         An agent's name as `hook AGENT` spells it.
     """
+    # The name under which a hook was installed comes last: a host that runs another's hook file
+    # runs it with that name.
     by_shape = _by_own_shape(payload, registered)
     if by_shape is not None:
         return by_shape
@@ -124,6 +126,7 @@ def _sends_times(registered: str, payload: Payload) -> bool:
 
 
 def _is_devin(payload: Payload, env: Mapping[str, str]) -> bool:
+    # Devin CLI sends neither field, and names its directory only in the environment.
     if "cwd" in payload or "transcript_path" in payload:
         return False
     return "DEVIN_PROJECT_DIR" in env and "CLAUDE_PROJECT_DIR" not in env

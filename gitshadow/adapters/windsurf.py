@@ -68,6 +68,8 @@ def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
     found = _SHAPE.read(payload)
     if not isinstance(found, HookEvent) or found.tool is None:
         return found
+    # There are no call ids, and the end of a call contains more than its start: the id is made of
+    # what both have.
     info = _SHAPE.input_of(payload)
     given = {key: info.fields[key] for key in _SAME_AT_BOTH_ENDS if key in info}
     where = f"{found.native_session}\0{found.turn_id}"

@@ -162,7 +162,8 @@ def _note(text: str) -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """End at once: a thread may wait for the client's next line for ever."""
+    """End this process at once."""
+    # An ordinary exit would wait for the thread that reads the client's next line.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -58,6 +58,7 @@ def command(file: str | None, dry_run: bool, yes: bool, as_json: bool) -> int:
 
 def _hooks(layout: Layout) -> tuple[list[InstallWork], list[str]]:
     """Return the removal of our entries from this project's files and from Git's hooks."""
+    # Hooks in the user's own files serve other repositories too, so only a project's are removed.
     around, _ = find_surroundings()
     git = Git(layout, dict(os.environ))
     steps = [

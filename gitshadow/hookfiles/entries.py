@@ -25,6 +25,8 @@ COVERING: Mapping[str | None, tuple[object, ...]] = {
     None: (None, ""),
 }
 """Which matchers can replace the one that is wanted; only `*` is not a regular expression."""
+# A timeout beyond these limits is in the wrong unit: seconds where the agent reads milliseconds,
+# or the reverse.
 _LEAST_MS = 1000
 _MOST_S = 600
 

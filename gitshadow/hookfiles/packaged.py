@@ -25,6 +25,7 @@ def content(piece: PackagedPiece, agent: str, executable: str | None) -> bytes:
     Raises:
         ShadowError: this installation lacks the file, or a path cannot be written as text.
     """
+    # A wheel has the files in the package; an editable installation uses those of the clone.
     top = _CARRIED if os.path.isdir(_CARRIED) else _IN_CLONE
     path = os.path.join(top, piece.source)
     try:
@@ -66,6 +67,7 @@ def is_ours(data: bytes) -> bool:
     if not isinstance(document, dict):
         return False
     commands = list(_commands(document))
+    # The manifest of a plugin runs nothing, so only its name shows whose it is.
     if not commands:
         return document.get("name") == _NAME
     return all(invocation.agent_of(command) is not None for command in commands)

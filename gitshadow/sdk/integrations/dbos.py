@@ -360,6 +360,8 @@ class _StepDriver(WorkerDriver):
 
 def _queue_of(program: str, journal: str) -> str:
     """Return the queue of a program's undos in one repository of one host."""
+    # One database may serve several hosts and repositories, but an undo runs only where its
+    # journal is.
     place = f"{socket.gethostname()}:{os.path.realpath(journal)}"
     digest = blake2b(place.encode(), digest_size=_DIGEST_BYTES).hexdigest()
     return f"gitshadow-{program}-{digest}"

@@ -76,6 +76,7 @@ class McpLink:
     lists_changed: int = 0
     _asked: dict[Id, _Asked] = field(default_factory=dict)
     _numbers: "count[int]" = field(default_factory=count)
+    # The server gets the client's requests and ours, so no id of ours may be one of the client's.
     _prefix: str = field(
         default_factory=lambda: f"gitshadow-{urandom(_ID_BYTES).hex()}"
     )
@@ -172,6 +173,7 @@ class McpLink:
         """Pass answers to waiting calls, all else to the client, until the server ends."""
         async for message in self._messages(self.from_server, "server"):
             if isinstance(message, JSONRPCResponse | JSONRPCError):
+                # An error has no id if the server could not read the request (JSON-RPC 2.0, 5).
                 asked = self._asked.get("" if message.id is None else message.id)
                 if asked is not None:
                     asked.answer = message
@@ -199,7 +201,8 @@ class McpLink:
 
 
 async def _put(stream: Writes, message: Message) -> None:
-    """Send a message; the reader of that side notices if it is gone."""
+    """Send a message, unless that side is gone."""
+    # The reader of that side notices its end too, and ends the link.
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         await stream.send(SessionMessage(message))
 

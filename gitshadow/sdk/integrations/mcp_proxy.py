@@ -42,6 +42,7 @@ from gitshadow.store.layout import Layout
 _PASSING: ContextVar["Passing"] = ContextVar("passing")
 TURN_KEY = "gitshadow/turn"
 _AGENT_CHARS = 64
+# A server whose cursors never end must not keep the first call waiting for ever.
 _MOST_PAGES = 100
 _ID_BYTES = 3
 _NAME_CHARS = 16
@@ -240,6 +241,7 @@ class Proxying:
 
     def _hooks_tell(self) -> bool:
         """Whether an agent above this process reports through hooks."""
+        # A file with two claims, of a hook and of this proxy, would be ambiguous.
         above = [list(one) for one in ancestors(os.getpid())]
         params = {"ancestors": above, "cwd": self.layout.root}
         try:

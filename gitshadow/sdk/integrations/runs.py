@@ -311,7 +311,8 @@ class _SyncRun:
     failed: Exception | None = None
 
     def fail(self, error: Exception) -> None:
-        """Keep the first error; a later one may follow from it."""
+        """Keep the first error."""
+        # A later one may only be a consequence of it.
         self.failed = self.failed or error
 
 

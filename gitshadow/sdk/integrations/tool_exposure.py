@@ -97,6 +97,7 @@ def exposed_sync(tool: Tool) -> Callable[..., object]:
         with cell.noting_errors():
             value = tool.function(*args, **kwargs, **cell.extras)
             if inspect.iscoroutine(value):
+                # Python warns about a coroutine that was never awaited, unless it is closed.
                 value.close()
                 raise TypeError(f"{tool.name} is async: use AsyncAgentUndo")
             cell.result = Returned(value)
