@@ -62,6 +62,7 @@ def finish(context: RecorderContext) -> None:
     ids = journal.buried(ws.db)
     chains = {one: sessions.chains_of(ws.db, one) for one in ids}
     packer = Packer(ws.layout, Git(ws.layout, dict(ws.environ)))
+    # If somebody packs, the old packs keep these objects for now; the refs go all the same.
     with suppress(LockedError), packer.alone(0.0):
         _release(ws, packer, chains, programs)
     _drop_refs(ws, chains)

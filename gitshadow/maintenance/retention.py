@@ -168,12 +168,14 @@ def beyond(
         going = [unit for unit in free if now_ns - unit.last_ns >= limits.age_ns]
     if limits.most is not None:
         over = len(found) - limits.most
+        # Both limits count, so the larger number of the oldest units goes.
         going = free[: max(len(going), over)]
     if limits.size_bytes is None:
         return going
     total = scales.total()
     if total <= limits.size_bytes:
         return going
+    # What the other limits take is weighed as well, because its space is freed before.
     for at, size in enumerate(scales.frees(free)):
         if at >= len(going):
             if total <= limits.size_bytes:
@@ -209,6 +211,7 @@ def _unit(
         tuple(own),
         started,
         last,
+        # A session that has not ended may still write, so no limit takes it.
         at_work or any(one.agent and one.ended_ns is None for one in family),
         any(started <= pin.ts_ns <= last for pin in pins)
         or any(one.agent is None and is_current(one, now_ns) for one in family),

@@ -324,6 +324,7 @@ class _Copy:
         """
         place, copy = self.place, Bare(self._git, self.place)
         try:
+            # A mirror has everything that was recorded, so only its owner may read it.
             os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
         except OSError as error:
             raise ShadowError(
@@ -343,6 +344,7 @@ class _Copy:
         Raises:
             StoreError: it has one, or somebody is about to bring it back.
         """
+        # The planned restore needs the sessions that this copy would overwrite.
         if care.is_pending:
             raise StoreError(
                 f"{KEPT}a restore from a mirror was planned and not applied"

@@ -81,6 +81,7 @@ class _SharedDb(Db):
             return super().rows(sql, values)
 
     def each(self, sql: str, values: Sequence[Value] = ()) -> Iterator[Row]:
+        # All rows at once: other threads use the connection while a cursor is open.
         return iter(self.rows(sql, values))
 
     def row(self, sql: str, values: Sequence[Value] = ()) -> Row | None:

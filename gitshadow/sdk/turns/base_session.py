@@ -227,6 +227,7 @@ class SessionFront:
             UsageError: the session already has a history.
         """
         runtime = self._runtime
+        # Under the lock, so that two programs cannot both find the session empty.
         with runtime.locked():
             if runtime.store.last_seq(runtime.session) >= 0:
                 raise UsageError(f"could not create {runtime.session}: it exists")

@@ -138,6 +138,7 @@ class Bench:
             check: Called while there is none; it raises where waiting is to end.
         """
         with closing(self.runtime()) as runtime:
+            # Another process may carry the undo out, and a journal notifies nobody of a new row.
             while (found := told(runtime.store, op_id)) is None:
                 check()
                 time.sleep(_LOOK_S)

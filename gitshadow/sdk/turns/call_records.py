@@ -53,6 +53,7 @@ def requested(
     known = registry.find(tool)
     ours = [] if call_id is None else ["call_id"]
     ours += ["again"] if again is not False else []
+    # Arguments that are given as a mapping cannot clash with our own keywords.
     own = known.parameters if known is not None and arguments is None else frozenset()
     clashing = [name for name in ours if name in own]
     strange = call_id is not None and not isinstance(call_id, str)
@@ -124,4 +125,5 @@ def held_row(call: SagaCall, *, committed_ns: int | None = None) -> Held:
         return held
     delay_ns = json_values.parse(call.intent).get("delay_ns")
     wait_ns = delay_ns if isinstance(delay_ns, int) else 0
+    # The delay begins with the commit; a turn may run for long after the call.
     return replace(held, state="due", due_ns=committed_ns + wait_ns)

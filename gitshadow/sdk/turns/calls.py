@@ -422,6 +422,7 @@ class _Call:
             extras["revision"] = prepared.revision
         if "idempotency_key" in tool.takes:
             extras["idempotency_key"] = key_of(self.row, "do")
+        # Inside the span, so that spans of the tool itself become its children.
         function = self.watch.around(tool.function)
         return Invoke(function, kwargs={**self.arguments, **extras})
 

@@ -99,6 +99,7 @@ class ChatLoop:
             for tool in turn.setting.registry
             for warning in schema_warnings(tool)
         )
+        # Saved before the first request, so that a failed turn still shows what was asked.
         yield from turn.say("user", prompt, "user", {})
         self._history.append(Message("user", prompt))
         while True:
@@ -126,6 +127,7 @@ class ChatLoop:
             if isinstance(item, StreamEnded):
                 break
             self._take(item, wanted)
+            # A long answer can be cancelled between two of its pieces.
             turn.check_cancelled()
         turn.check((yield from now()))
         return wanted

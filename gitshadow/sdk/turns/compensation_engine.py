@@ -49,6 +49,7 @@ def carry_out(runtime: OpenedSession, op_id: str, driver: Driver) -> UndoReport:
     Raises:
         EngineError: the journal has no such undo.
     """
+    # Another process may have finished it while this one waited for the lock.
     return told(runtime.store, op_id) or driver.run(runtime.finish(op_id))
 
 

@@ -93,6 +93,8 @@ class _Reader:
         unknown = sorted(self._table.keys() - readers.keys())
         if unknown:
             raise self._wrong(f"{unknown[0]} is not a key of a declaration")
+        # A TypedDict cannot be built with computed keys, but each reader returns the type of its
+        # own.
         options = {
             "reversibility" if key == "class" else key: read(key)
             for key, read in readers.items()

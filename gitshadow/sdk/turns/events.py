@@ -86,6 +86,7 @@ def live(
 def messages(events: Iterable[SessionEvent]) -> list[Message]:
     """Return the messages among live events; a call without its result is left out."""
     found = [_message(event) for event in events if event.kind in _ROLES]
+    # Providers refuse a conversation in which a call has no result.
     answered = {one.call_id for one in found if one.role == "result"}
     return [one for one in found if one.role != "call" or one.call_id in answered]
 

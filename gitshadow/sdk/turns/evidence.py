@@ -32,6 +32,7 @@ def resolutions(log: Iterable[SagaLogRow]) -> dict[str, Resolution]:
         if row.kind == RESOLVED and row.call is not None:
             body = json_values.parse(row.body)
             earlier = found.get(row.call)
+            # A second decision does not change how far the machine had come before the first.
             was = str(body.get("was")) if earlier is None else earlier.was
             state = State(str(body.get("as", State.REVERSED)))
             found[row.call] = Resolution(state, str(body.get("note")), was)

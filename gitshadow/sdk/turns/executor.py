@@ -59,6 +59,7 @@ class Carrying:
         # it.
         op = replace(work.op, status=_SUBMITTED)
         yield Save((op,))
+        # Engines block, for example on a database, so they get a thread of their own.
         hand = Invoke(engine.submit, (op,))
         hand = Invoke(engine.resume, (op.id,)) if again else hand
         yield from demand(hand._replace(blocking=True))

@@ -110,6 +110,7 @@ class FileWork:
             part,
             items=tuple(map(UndoItem.of_file, found.report.items)),
             commit=Oid(found.report.commit) if found.report.commit else None,
+            # A phase without items has no token, so it does not change the token of the plan.
             token=found.report.token if found.report.items else "",
             not_covered=tuple(told),
             notes=tuple(_notes(found.report)),

@@ -129,6 +129,8 @@ class ContextCache:
     def _summary(self, context: Context) -> Procedure[str | None]:
         moment = yield from now()
         kept = self._kept.get(context.name)
+        # The difference is negative if the clock was set back; a summary must not last until it
+        # has caught up.
         if kept is not None and 0 <= moment - kept[0] < context.ttl_s * _NS_PER_S:
             return kept[1]
         event = yield from ask(Invoke(context.source.summary))

@@ -72,6 +72,7 @@ class Sender:
             path = (url.path or "/") + (f"?{url.query}" if url.query else "")
             connection.request(method, path, body, sent)
             answer = connection.getresponse()
+            # Only the beginning, for the report: an answer may be of any length.
             said = answer.read(_KEPT_BYTES).decode("utf-8", "replace")
             return answer.status, f"{answer.reason} {said}".strip()
         except http.client.HTTPException as error:

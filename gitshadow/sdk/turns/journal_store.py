@@ -164,6 +164,7 @@ class JournalStore(SessionTables):
     def follow(self) -> None:
         """Open the journal again where a `reindex` has put a new file in its place."""
         if _identity(self.layout.journal) != self._identity:
+            # The old file was set aside, and rows written to it would be lost.
             self.db.close()
             self.db = Db.open(self.layout.journal, create=False, durable=True)
             self._identity = _identity(self.layout.journal)

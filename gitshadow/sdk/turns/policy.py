@@ -102,6 +102,7 @@ class Policy:
 
     def verdict_on(self, reversibility: Reversibility, tool: str) -> Verdict:
         """Return what the policy itself thinks of a tool."""
+        # The floor comes first, because it counts whatever else the policy allows.
         floor = self.min_reversibility
         if floor is not None and _RANKS.index(reversibility) < _RANKS.index(floor):
             word = reversibility.value

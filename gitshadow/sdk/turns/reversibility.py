@@ -147,6 +147,8 @@ def taken_back(call: SagaCall, *, already: bool = False) -> UndoItem:
     """Return the item of a call whose inverse ran to its end."""
     inverse = json_values.stored_inverse(call.inverse) if call.inverse else None
     residue = inverse.residue if inverse is not None else None
+    # A compensation adds a second effect and does not erase the first, so the report never says
+    # that nothing remains.
     if call.klass == Reversibility.COMPENSABLE and residue is None:
         made_up = inverse.handler if inverse is not None else "the compensation"
         residue = f"the effect of {call.tool} stays on record along with {made_up}"
@@ -335,6 +337,8 @@ def _half_undone(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
 
 
 def _blocked(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
+    # An inverse may rely on those of later calls, so it does not run after one of them has
+    # failed.
     waits_for = set(needed(call))
     for other in scene.stuck.values():
         if other.id in waits_for or _holds_up(other, call):

@@ -70,6 +70,7 @@ def found(session: str, before: str, last: int, first: int | None) -> int:
     """
     if last < 0:
         raise SessionNotFound(f"cannot find session {session}")
+    # Event 0 is the creation of the session, and there is nothing before it.
     if not first:
         raise InvocationNotFound(f"cannot find invocation {before} in {session}")
     return first

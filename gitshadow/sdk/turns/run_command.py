@@ -144,6 +144,7 @@ def _took(pipe: int, said: bytearray) -> bool:
         chunk = os.read(pipe, _CHUNK_BYTES)
     except BlockingIOError:
         return True
+    # The rest is read as well: a full pipe would stop the command.
     said += chunk[: max(0, _KEPT_BYTES - len(said))]
     return bool(chunk)
 

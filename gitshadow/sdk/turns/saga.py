@@ -185,6 +185,7 @@ class Unwind:
             moved = yield from Drift(self.registry, self.given).look(call)
             if moved is not None:
                 return call, reversibility.left(call, Reason.DRIFTED, moved)
+        # Functions of the program are trusted; what runs outside needs the policy or a person.
         if handler.foreign:
             no = yield from self.outside.approval(call, inverse)
             if no is not None:
@@ -198,6 +199,7 @@ class Unwind:
             # it was tried.
             claimed = yield from self._claim(call, inverse, handler)
             if claimed is None:
+                # Not ours to judge: the other process records how it ends.
                 said = "another process is undoing it"
                 return call, reversibility.left(call, Reason.IN_DOUBT, said)
             call = claimed
@@ -263,6 +265,7 @@ class Unwind:
         except KeyError as error:
             event: Event = Raised(FinalFailure(f"no such secret: {error}"))
             return event, _trouble(event)
+        # All attempts have one key, so a server that heeds it does the work once.
         if "idempotency_key" in handler.takes:
             arguments = {**arguments, "idempotency_key": call.key}
         with telemetry.of_undo(

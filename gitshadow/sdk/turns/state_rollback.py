@@ -177,6 +177,7 @@ def stretch_of(store: SessionStore, session: str, invocation: str) -> Stretch | 
     first = store.first_of(session, invocation)
     if first is None:
         return None
+    # A session has one turn at a time, so its events end where the next invocation begins.
     following = store.invocations_since(session, first)[1:]
     firsts = (store.first_of(session, one) for one in following[:1])
     last = next((one for one in firsts if one is not None and one > first), None)

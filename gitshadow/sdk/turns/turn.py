@@ -173,6 +173,7 @@ class TurnCore:
         """Ask the turn to end at the next boundary; one that has ended stays as it is."""
         if self.status is TurnStatus.OPEN:
             self.cancelled = True
+            # A call that waits for an answer would keep the turn from ending.
             for question in self.questions:
                 question.answer(False)
 

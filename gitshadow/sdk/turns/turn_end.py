@@ -41,11 +41,13 @@ def validated(turn: TurnCore, check: Check | None) -> Procedure[None]:
     if isinstance(event, Raised):
         said = f"its check raised {json_values.in_words(event.error)}"
         raise ValidationFailed(f"cannot keep {turn.row.id}: {said}") from event.error
+    # A check that forgets to return a value must not commit the turn.
     if not isinstance(event, Returned) or event.value is not True:
         got = repr(event.value) if isinstance(event, Returned) else "nothing"
         raise ValidationFailed(
             f"cannot keep {turn.row.id}: its check returned {got}, not True"
         )
+    # The check itself may have taken the turn over its time limit.
     turn.check((yield from now()))
 
 

@@ -448,6 +448,7 @@ def _narrowed(op: SagaOp, store: SessionStore, request: UndoRequest) -> SagaOp:
         )
     (call,) = found
     meant = replace(request, only=frozenset({call.id}))
+    # Later calls may have used the effect, and only a person can know that.
     why = _later(call, store.calls(op.session, call.turn))
     return replace(op, request=undo_request.to_text(meant, turn=call.turn, why=why))
 

@@ -141,6 +141,7 @@ class Whole:
         if self.request.token is None and not self.request.atomic:
             return
         planned = yield from self.plan()
+        # What people confirmed must be what happens, so a changed plan is refused.
         if self.request.token not in (None, planned.token):
             raise RefusedError(
                 "cannot undo: the plan has changed since it was shown",

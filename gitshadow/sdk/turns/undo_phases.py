@@ -64,6 +64,7 @@ def outstanding(op: SagaOp, calls: Iterable[SagaCall]) -> Iterator[Uncovered]:
         settled = call.undo in ("done", "skipped", "resolved")
         if call.klass == Reversibility.READ_ONLY or settled:
             continue
+        # What it changed is restored with the files of its turn.
         if reversibility.is_files_only(call):
             continue
         why = f"outstanding: a plain {op.kind} does not undo outside effects"
@@ -100,6 +101,8 @@ def _carried_out(unwinds: Sequence[Unwind], *, late: bool) -> Procedure[PhaseRes
 def _together(parts: Sequence[UndoReport]) -> UndoReport:
     whole = parts[0]
     for part in parts[1:]:
+        # The token of each turn is part of the whole one, so a change in any of them refuses the
+        # plan.
         whole = replace(joined(whole, part), token=whole.token + part.token)
     return whole
 

@@ -33,6 +33,7 @@ class UserHooks:
         Raises:
             ShadowError: the settings cannot be read or used.
         """
+        # Imported here: only an undo needs it, and every agent program loads this module.
         from gitshadow import config
         from gitshadow.store.git import Git
 

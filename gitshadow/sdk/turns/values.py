@@ -23,6 +23,7 @@ Revision: TypeAlias = int | str | None
 """A version of the host's own document: a counter, or a text such as a Git tree id."""
 
 
+# RFC 9110, section 9.2.2; the other idempotent methods change nothing.
 _IDEMPOTENT = ("PUT", "DELETE")
 
 
@@ -200,6 +201,7 @@ class Secret:
             return reference
         word, _, name = reference.partition(":")
         if word != "env" or not name:
+            # The text does not repeat the value, which may be the secret itself.
             raise ValueError("a secret must be given by name: env:NAME")
         return cls(name)
 
