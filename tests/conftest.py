@@ -58,7 +58,7 @@ settings.load_profile("full" if FULL else "ci")
 
 
 def pytest_configure() -> None:
-    """Take Ctrl-C again where a shell started the run with `&`, which has it ignored.
+    """Handle Ctrl-C again if a shell started the run with `&`, which ignores it.
 
     Every child would ignore it too, and so would those that a test means to interrupt.
     """

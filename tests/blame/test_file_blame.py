@@ -59,9 +59,6 @@ def actors(near: Near, path: PathLike, **params: object) -> list[str]:
     return [str(owners[owner]["actor"]) for _, owner, _ in lines]
 
 
-# -- parts of a file -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "ranges",
     [
@@ -122,9 +119,6 @@ def test_search_in_what_is_not_recorded_is_refused(near: Near) -> None:
         numbers(near, "b", "/more/")
 
 
-# -- copies --------------------------------------------------------------------------------------
-
-
 def test_copies_of_equal_lines_are_looked_for_in_bounded_time(near: Near) -> None:
     """Without a bound on steps this takes hours: the lines have 10^8 pairs, in runs."""
     near.repo.write("blank", "\n" * 10_000 + "-" * 200 + "\n")
@@ -156,9 +150,6 @@ def test_short_and_foreign_lines_are_traced_nowhere() -> None:
     before = Owner(source=OriginSource.BEFORE, path=RepoPath(b"f"))
     vector = fresh(before, 3)
     assert traced(b"a\nb\nc\n", vector, lambda _: ()) == vector
-
-
-# -- hard to blame -------------------------------------------------------------------------------
 
 
 def test_directory_fifo_and_submodule_are_named_as_what_they_are(near: Near) -> None:
@@ -237,9 +228,6 @@ def test_bytes_are_lines_as_git_has_them(
         assert actors(Near(repo, context), "odd") == expected
 
 
-# -- missing objects -----------------------------------------------------------------------------
-
-
 def removed_blob(near: Near, data: bytes) -> None:
     """Write a content to `a`, then take its blob from the store."""
     near.repo.damaged = True
@@ -289,9 +277,6 @@ def test_partial_clone_is_not_fetched_from(repo: Repo) -> None:
         "git blame gave no author: objects are missing; git blame fetches them"
     ]
     assert not ran.exists()
-
-
-# -- what Git brings back ------------------------------------------------------------------------
 
 
 def test_stash_that_comes_back_beside_other_lines_is_not_whoevers_shell_popped_it(

@@ -82,9 +82,6 @@ def stored(near: Near) -> list[tuple[int, int]]:
     return [(fed, seq) for fed, seq in rows]
 
 
-# -- used ----------------------------------------------------------------------------------------
-
-
 def test_few_events_need_no_snapshot(near: Near) -> None:
     edits(near, 5)
     blamed(near)
@@ -152,9 +149,6 @@ def test_moment_is_served_by_a_snapshot_before_it(
             one for one in events if one <= seq
         ]
     assert outcomes == {"new": 2, "resumed": 1}
-
-
-# -- void ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("steps")
@@ -281,9 +275,6 @@ def test_snapshots_take_a_bounded_room(
     edits(near, 4)
     blamed(near)
     assert stored(near) == []
-
-
-# -- the same answer -----------------------------------------------------------------------------
 
 
 class Life:

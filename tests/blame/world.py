@@ -49,7 +49,7 @@ Tree = dict[RepoPath, Oid]
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Hold a commit of a line of history."""
+    """A commit of a line of history."""
 
     oid: Oid
     parent: "Commit | None"
@@ -58,7 +58,7 @@ class Commit:
 
 @dataclass
 class Tokens:
-    """Play random moves; `author` says who wrote each line first."""
+    """Make random moves; `author` is the first author of each line."""
 
     files: dict[RepoPath, FileVersion] = field(default_factory=dict)
     blobs: Blobs = field(default_factory=Blobs)
@@ -191,7 +191,7 @@ class Tokens:
             self.take_back([e.seq for e in self.events if e.op == ops[-1]])
 
     def take_back(self, seqs: Sequence[int]) -> None:
-        """Have undo plan it, and carry the plan out."""
+        """Plan an undo and apply the plan."""
         op = f"op-{len(self.undoings)}"
         wish = PlanRequest(seqs=frozenset(seqs), undoings=self.undoings)
         present = {path: self.files.get(path) for path in PATHS}
@@ -217,7 +217,7 @@ class Tokens:
         return {path: version.oid for path, version in self.files.items()}
 
     def is_clean(self) -> bool:
-        """Tell whether nothing is uncommitted; mostly commit first, so that Git can go on."""
+        """Return whether nothing is uncommitted; mostly commit first, so that Git can continue."""
         if self.rng.random() < 0.7:
             self.do_commit()
         return self.tree() == self.head.tree
@@ -232,7 +232,7 @@ class Tokens:
         self.branches[self.branch] = commit
 
     def switch_to(self, tree: Tree, *, switched: bool) -> None:
-        """Have Git write a tree: as a move of HEAD, or as plain writes of who ran it."""
+        """Let Git write a tree: as a move of HEAD, or as plain writes of the caller."""
         who = self.rng.choice((HAND, "shell"))
         for path in sorted({*self.files, *tree}):
             before = self.files.get(path)
@@ -305,7 +305,7 @@ class Tokens:
             self.done["pick"] += self.replay_on(self.head, [other])
 
     def do_rebase(self) -> None:
-        """Take the commits of another branch's tip on, then stand there."""
+        """Replay the commits of this branch on the tip of another."""
         mine = self.line(self.head)
         ontos = [b for b in sorted(self.branches) if self.branches[b] not in mine]
         onto = self.branches[self.rng.choice(ontos)] if ontos else self.head
@@ -391,7 +391,7 @@ class Tokens:
             self.done["pop"] += 1
 
     def do_checkout(self) -> None:
-        """Have Git bring one path back to HEAD."""
+        """Let Git restore one path from HEAD."""
         tree = self.tree()
         dirty = sorted(p for p, oid in self.head.tree.items() if tree.get(p) != oid)
         if dirty:

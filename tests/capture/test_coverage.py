@@ -235,9 +235,6 @@ def test_paths_of_the_git_directory_are_unsafe(repo: Repo) -> None:
     assert open_place(repo).why(".git/config") == "unsafe name"
 
 
-# -- rules that change -------------------------------------------------------------------------
-
-
 def test_rule_files_are_covered_when_rules_hide_them(repo: Repo) -> None:
     repo.write(".agent-undoignore", "*\n")
     assert open_place(repo).covered() == {b".agent-undoignore"}

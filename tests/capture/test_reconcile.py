@@ -55,9 +55,6 @@ def changed(found: ObservedChanges) -> dict[bytes, bytes | None]:
     }
 
 
-# -- suspects ----------------------------------------------------------------------------------
-
-
 def test_suspects_are_what_differs_by_stat(repo: Repo) -> None:
     place = open_place(repo)
     states = recorded(place)
@@ -146,9 +143,6 @@ def test_covered_file_that_a_walk_missed_is_read(repo: Repo) -> None:
     found = walk(place.files, place.coverage)
     del found.files[A]
     assert suspects(found, States.of(states), place.files) == Suspects([A], [], [])
-
-
-# -- observe -----------------------------------------------------------------------------------
 
 
 def test_observe_finds_writes_creations_and_deletions(repo: Repo) -> None:

@@ -77,9 +77,6 @@ def files_of(top: Path) -> dict[str, bytes]:
     }
 
 
-# -- places that are not recorded --------------------------------------------------------------
-
-
 def plain_folder(top: Path) -> Path:
     (top / "plain").mkdir()
     return top / "plain"
@@ -172,9 +169,6 @@ def test_status_without_init_answers_that_nothing_is_protected(
         "next: git agent-undo init",
     ]
     assert not repo.exists(".git/agent-undo")
-
-
-# -- files and stores that may not be read or written ------------------------------------------
 
 
 @pytest.fixture
@@ -295,9 +289,6 @@ def test_full_disk_disturbs_no_agent_and_is_caught_up(
     shadow.verify()
 
 
-# -- journals ----------------------------------------------------------------------------------
-
-
 def journal_files(repo: Repo) -> dict[str, bytes]:
     """Return the journal and its write-ahead log; `-shm` is SQLite's memory of the latter."""
     state = Path(os.fsdecode(repo.path(".git/agent-undo")))
@@ -371,9 +362,6 @@ def test_truncated_journal_is_said_and_rebuilt(agent: Claude, size: int) -> None
     assert shadow.oops()["status"] == "reversed"
 
 
-# -- sockets -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", ["socket", "file", "link"])
 def test_stale_socket_stands_in_nobodys_way(agent: Claude, kind: str) -> None:
     """Bad input, ROB-04: what a dead daemon left is passed over and replaced."""
@@ -397,8 +385,6 @@ def test_stale_socket_stands_in_nobodys_way(agent: Claude, kind: str) -> None:
         assert shadow.oops()["status"] == "reversed"
     assert repo.read("a") == ten_lines("a").encode()
 
-
-# -- hooks -------------------------------------------------------------------------------------
 
 _BOUNDED = """\
 import os, resource, sys

@@ -148,9 +148,6 @@ def test_at_and_commit_say_who_wrote_what_was_there(scene: Scene) -> None:
     assert scene.owners("a", "-L", "1,1", "--commit", f"{head}~") == "H"
 
 
-# -- odd files -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "name", [b"\xff\xfe", b'"q"', b"new\nline", b"-dash", b" blank "]
 )

@@ -48,9 +48,6 @@ def ref_of(shadow: Shadow, native: str = "s1") -> str:
     return str(found)
 
 
-# -- index, stash, reflogs ---------------------------------------------------------------------
-
-
 def test_index_is_the_same_at_every_moment(agent: Claude) -> None:
     """GIT-01: staged, unstaged, both and intent-to-add stay through write and oops."""
     shadow, repo = agent.shadow, agent.shadow.repo
@@ -109,9 +106,6 @@ def test_reflogs_stay_when_git_is_told_to_log_every_ref(
         Claude(shadow_new).write("a", "new\n")
         taken_back(shadow_new.oops())
     assert not repo.exists(".git/logs/refs/agent-undo")
-
-
-# -- what the user's git would run -------------------------------------------------------------
 
 
 def trap(path: Path, marker: Path) -> None:
@@ -189,9 +183,6 @@ def test_nothing_has_to_be_configured(shadow_new: Shadow, tmp_path: Path) -> Non
     assert list(home.iterdir()) == []
 
 
-# -- in the middle of something ----------------------------------------------------------------
-
-
 def conflicted(repo: Repo, how: str) -> None:
     """Stop a merge or a rebase on a conflict in `a`."""
     repo.git("checkout", "-q", "-b", "side")
@@ -219,9 +210,6 @@ def test_conflict_comes_back_byte_for_byte(agent: Claude, how: str) -> None:
         assert repo.exists(state)
     assert repo.read("a") == markers
     assert repo.git("ls-files", "-u") == unmerged != ""
-
-
-# -- the environment ---------------------------------------------------------------------------
 
 
 def everything(repo: Repo) -> dict[str, bytes]:
@@ -259,9 +247,6 @@ def test_environment_does_not_lead_us_elsewhere(
     assert everything(second) == before
 
 
-# -- locks -------------------------------------------------------------------------------------
-
-
 def test_stale_index_lock_hinders_nobody(agent: Claude) -> None:
     """GIT-14: with an index.lock lying about, writes are recorded and undone; it stays."""
     shadow, repo = agent.shadow, agent.shadow.repo
@@ -290,9 +275,6 @@ def test_users_commits_never_meet_a_lock_of_ours(shadow_d: Shadow) -> None:
     }
     assert not repo.exists(".git/index.lock")
     assert repo.git("rev-list", "--count", "HEAD") == "16"
-
-
-# -- what a chain looks like to Git ------------------------------------------------------------
 
 
 def test_chain_reads_as_the_history_of_the_tree(agent: Claude) -> None:
@@ -525,9 +507,6 @@ def test_exposed_session_is_listed_and_never_pushed(agent: Claude) -> None:
     assert during == sent
     assert repo.git("branch", "-r").split() == ["origin/main"]
     assert ref in repo.shadow_refs()
-
-
-# -- switched off ------------------------------------------------------------------------------
 
 
 def test_nothing_is_recorded_when_it_is_switched_off(agent: Claude) -> None:

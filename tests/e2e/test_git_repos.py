@@ -49,9 +49,6 @@ def write_and_take_back(shadow: Shadow) -> None:
     assert repo.read("a") == ten_lines("a").encode()
 
 
-# -- unborn ------------------------------------------------------------------------------------
-
-
 def test_unborn_branch_is_recorded_and_stays_unborn(
     start: MakeShadow, make_repo: Callable[..., Repo]
 ) -> None:
@@ -70,9 +67,6 @@ def test_unborn_branch_is_recorded_and_stays_unborn(
         assert not repo.exists("a")
     assert repo.git("rev-parse", "--verify", "--quiet", "HEAD", check=False) == ""
     assert repo.git("symbolic-ref", "HEAD") == "refs/heads/main"
-
-
-# -- repositories in the repository ------------------------------------------------------------
 
 
 def test_repositories_inside_are_another_repository(
@@ -138,9 +132,6 @@ def test_directory_that_becomes_a_repository_leaves_coverage(agent: Claude) -> N
     assert covers(shadow) == {"vendor": "another repository"}
 
 
-# -- linked worktrees --------------------------------------------------------------------------
-
-
 def test_linked_worktrees_do_not_mix(
     repo: Repo, start: MakeShadow, tmp_path: Path
 ) -> None:
@@ -171,9 +162,6 @@ def test_linked_worktrees_do_not_mix(
     with kept(repo, "a", "b"):
         taken_back(first.oops())
     assert repo.read("b") == ten_lines("b").encode()
-
-
-# -- partial views -----------------------------------------------------------------------------
 
 
 def test_sparse_paths_are_no_deletions(start: MakeShadow, repo: Repo) -> None:

@@ -332,9 +332,6 @@ def run(text: str, *args: str) -> tuple[int, bytes, bytes]:
     return done.returncode, done.stdout, done.stderr
 
 
-# -- the check ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("code", "passes"), [(0, True), (5, False), (1, True)])
 @pytest.mark.parametrize("foreign", [False, True])
 def test_check_holds_up_what_a_policy_refuses_alone(

@@ -128,9 +128,6 @@ def test_ranges_come_back_as_they_were(owners: list[SpanWriter | None]) -> None:
     assert back == {n: one.native for n, one in known if one is not None}
 
 
-# -- reading what others wrote ---------------------------------------------------------------------
-
-
 def test_note_of_git_ai_is_read() -> None:
     """Sessions, people, and the prompts of versions before 1.4.0, known by prefix alone."""
     text = note_of(

@@ -92,9 +92,6 @@ def split(
     return gits, [bytes(one.path) for one in rest]
 
 
-# -- the move itself ---------------------------------------------------------------------------
-
-
 def test_head_that_stayed_has_not_moved(repo: Repo, store: Store) -> None:
     assert moves_of(repo, store, *store.head()) == ()
 
@@ -250,9 +247,6 @@ def test_many_moves_are_folded_but_for_the_newest(repo: Repo, store: Store) -> N
     assert moves[0].steps == 150
     assert "in 150 steps" in moves[0].describe()
     assert moves[-1].new_ref == ref
-
-
-# -- what was switched -------------------------------------------------------------------------
 
 
 def went(repo: Repo, store: Store, change: str) -> HeadMove:
@@ -431,9 +425,6 @@ def test_split_leaves_what_needs_room_that_somebody_else_makes(
         [b"e"],
         [b"d", b"d/x"],
     )
-
-
-# -- several steps -----------------------------------------------------------------------------
 
 
 def trail_of(

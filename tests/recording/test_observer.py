@@ -138,9 +138,6 @@ def check_states(repo: Repo, context: RecorderContext, top: str = "") -> None:
     assert known == found
 
 
-# -- a path that was put off -------------------------------------------------------------------
-
-
 def test_directory_swapped_while_it_is_put_off_is_entered(
     repo: Repo, context: RecorderContext, clock: FakeTime
 ) -> None:
@@ -336,9 +333,6 @@ def test_every_hint_is_followed_by_a_look(
     play()
 
 
-# -- the end of a call -------------------------------------------------------------------------
-
-
 def test_deletions_of_a_call_are_recorded_before_its_end_is_answered(
     repo: Repo, context: RecorderContext, watcher: Watcher
 ) -> None:
@@ -369,9 +363,6 @@ def test_deletions_of_a_call_are_recorded_before_its_end_is_answered(
         ("b", "not_reversed"),
         ("c", "no_effect"),
     ]
-
-
-# -- watches -----------------------------------------------------------------------------------
 
 
 def swap_unheard(repo: Repo, watcher: Watcher) -> None:
@@ -502,9 +493,6 @@ def test_swapped_directories_are_recorded_and_watched(
         context.observer.settle()
         check_states(repo, context)
     assert gaps(context) == []
-
-
-# -- directories that are polled ---------------------------------------------------------------
 
 
 def test_file_that_came_and_went_between_two_listings_is_not_kept(

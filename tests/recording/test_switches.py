@@ -264,8 +264,6 @@ def test_switch_is_gits_whatever_the_reflog_has(
     assert ("does not show" in notes[-1]) == (logged == "false")
 
 
-# -- contents that Git converts ----------------------------------------------------------------
-
 FILTERS = {
     "filter": ("*.dat filter=rot", "hello\n", "world\n"),
     "ident": ("*.dat ident", "$Id$\nhello\n", "$Id$\nworld\n"),
@@ -455,9 +453,6 @@ def test_index_of_any_kind_is_read(
     repo.git("checkout", "-q", "--ignore-other-worktrees", "other")
     studio.context.observer.settle()
     assert switched(studio) == ["m.dat", "more.dat"]
-
-
-# -- restores inside a turn --------------------------------------------------------------------
 
 
 def test_undo_of_a_turn_goes_through_a_restore_inside_it(

@@ -23,9 +23,6 @@ from tests.support.studio import Studio
 MINUTE_NS = 60 * 10**9
 
 
-# -- open turns --------------------------------------------------------------------------------
-
-
 def test_open_turn_of_another_session_refuses_what_it_wrote_to(studio: Studio) -> None:
     studio.write("S1", "new", LINES)
     stage(studio)
@@ -133,9 +130,6 @@ def test_turn_whose_process_is_gone_has_expired(studio: Studio) -> None:
     assert check(studio)["status"] == "passed"
 
 
-# -- protected paths ---------------------------------------------------------------------------
-
-
 @pytest.fixture
 def guarded(studio: Studio) -> Studio:
     """Return a studio in which agents may not touch `a` nor `deploy/`."""
@@ -209,9 +203,6 @@ def test_change_that_deletes_the_policy_is_judged_by_it(guarded: Studio) -> None
     os.unlink(guarded.repo.root / ".agent-undo.toml")
     stage(guarded)
     assert [row[0] for row in said(check(guarded))] == ["protected"]
-
-
-# -- the policy file itself --------------------------------------------------------------------
 
 
 def test_broken_policy_in_the_change_is_refused(studio: Studio) -> None:

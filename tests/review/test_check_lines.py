@@ -21,8 +21,6 @@ from tests.support.checking import (
 from tests.support.repo import Repo
 from tests.support.studio import Studio, studio_of
 
-# -- unknown lines, undone lines, gaps ---------------------------------------------------------
-
 
 def test_lines_that_nobody_is_known_to_have_written(studio: Studio) -> None:
     demand(studio, unknown="warn")
@@ -82,9 +80,6 @@ def test_gap_of_another_file_is_not_told(studio: Studio) -> None:
     studio.stop("S1")
     stage(studio)
     assert check(studio)["status"] == "passed"
-
-
-# -- what a change is --------------------------------------------------------------------------
 
 
 def test_only_what_is_staged_is_judged(studio: Studio) -> None:

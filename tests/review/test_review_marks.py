@@ -19,8 +19,6 @@ from tests.support.checking import (
 from tests.support.repo import Repo
 from tests.support.studio import Studio, layout_of
 
-# -- review ------------------------------------------------------------------------------------
-
 
 @pytest.fixture
 def reviewing(studio: Studio) -> Studio:
@@ -130,9 +128,6 @@ def test_review_survives_a_commit_and_the_loss_of_the_journal(
     assert document["status"] == "passed"
     reviewing.run("unreview", id="review-")
     assert in_process.run(layout, "check", {"rev": "HEAD"})["status"] == "refused"
-
-
-# -- without a journal -------------------------------------------------------------------------
 
 
 def cloned(studio: Studio, make_repo: Callable[..., Repo]) -> Repo:

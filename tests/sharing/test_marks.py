@@ -10,9 +10,6 @@ from tests.support.studio import Studio
 SECRET = "AKIA" + "IOSFODNN7EXAMPLE"
 
 
-# -- marks -------------------------------------------------------------------------------------
-
-
 def test_review_of_a_colleagues_session_comes_back_to_her(
     ann: Studio, bob: Studio
 ) -> None:
@@ -66,9 +63,6 @@ def test_mark_that_stands_here_is_not_replaced_by_another_of_its_name(
     fetched = bob.run("fetch", remote="origin")
     assert (fetched["sessions"], fetched["marks"]) == ([session], [])
     assert [row["id"] for row in rows_of(bob.run("reviews"))] == [mark["id"]]
-
-
-# -- what push says ----------------------------------------------------------------------------
 
 
 def test_push_tells_what_is_new_from_what_is_there_already(

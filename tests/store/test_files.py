@@ -72,9 +72,6 @@ def yard(tmp_path: Path) -> Yard:
     return Yard(tmp_path)
 
 
-# -- names that may be written -----------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -157,9 +154,6 @@ def test_change_is_refused_when_the_name_is_unsafe(
     assert os.listdir(yard.root / ".git") == ["config"]
 
 
-# -- no link in any component ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("depth", [1, 2, 3])
 @pytest.mark.parametrize("inside", [False, True], ids=["out", "in"])
@@ -226,9 +220,6 @@ def test_rmdir_leaves_a_link_to_an_empty_directory(yard: Yard) -> None:
     os.symlink(yard.outside / "empty", yard.full(b"link"))
     assert not yard.files.rmdir_if_empty(RepoPath(b"link"))
     assert (yard.outside / "empty").is_dir()
-
-
-# -- looking and reading -----------------------------------------------------------------------
 
 
 def test_look_names_each_kind(yard: Yard) -> None:
@@ -323,9 +314,6 @@ def test_read_raises_when_it_may_not(yard: Yard) -> None:
     path = yard.put(b"f", b"x", 0)
     with pytest.raises(PermissionError):
         yard.files.read(path)
-
-
-# -- writing -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o755, 0o000, 0o777])
@@ -525,9 +513,6 @@ def test_no_descriptor_is_left_open(yard: Yard) -> None:
         with pytest.raises(UnsafePathError):
             yard.files.unlink(RepoPath(b"a/b/f/x"))
     assert len(os.listdir("/proc/self/fd")) == before
-
-
-# -- laws --------------------------------------------------------------------------------------
 
 
 @shares_fixture

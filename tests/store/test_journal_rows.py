@@ -50,9 +50,6 @@ def session(name: str, started_ns: int = 1000) -> Session:
     )
 
 
-# -- sessions ----------------------------------------------------------------------------------
-
-
 def test_session_comes_back_with_every_field(db: Db) -> None:
     full = replace(
         session("s-1"),
@@ -137,9 +134,6 @@ def test_chain_is_found_by_session_and_by_ref(db: Db) -> None:
     assert sessions.chains_of(db, "s-1") == [linked]
 
 
-# -- turns and calls ---------------------------------------------------------------------------
-
-
 def call(name: str, opened_ns: int, closed_ns: int | None = None) -> Call:
     return Call(
         id=name,
@@ -210,8 +204,6 @@ def test_windows_between_gives_each_window_that_meets(
     assert [one.id for one in found] == expected
 
 
-# -- bursts ------------------------------------------------------------------------------------
-
 GAP_NS = 100
 
 
@@ -281,9 +273,6 @@ def test_bursts_are_listed_newest_first(db: Db) -> None:
     assert bursts.by_prefix(db, one.id) == [one]
 
 
-# -- ops ---------------------------------------------------------------------------------------
-
-
 def test_op_and_its_steps_until_it_is_finished(db: Db) -> None:
     op = Op(
         id="op-1",
@@ -311,9 +300,6 @@ def test_op_and_its_steps_until_it_is_finished(db: Db) -> None:
     done = replace(op, status=OpStatus.DONE, commit=OID, report="{}")
     assert ops.list_ops(db) == [done]
     assert ops.steps(db, "op-1") == []
-
-
-# -- states ------------------------------------------------------------------------------------
 
 
 def file_state(mode: int = 0o100644, *, racy: bool = False) -> FileState:

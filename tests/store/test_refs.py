@@ -245,8 +245,6 @@ def test_unknown_trailers_are_ignored() -> None:
     assert refs.parse_message(message) == forged()
 
 
-# -- names -------------------------------------------------------------------------------------
-
 REF = re.compile(r"refs/agent-undo/[a-z0-9-]{1,40}")
 
 
@@ -285,9 +283,6 @@ def test_long_session_ids_keep_their_own_ref_in_a_linked_worktree() -> None:
     one = refs.session_id("claude-code-long", "1", DAY_NS, length=16)
     two = refs.session_id("claude-code-long", "2", DAY_NS, length=16)
     assert refs.chain_ref(one, "w") != refs.chain_ref(two, "w")
-
-
-# -- subjects ----------------------------------------------------------------------------------
 
 
 def row(kind: EventKind, path: bytes, old_path: bytes | None = None) -> PathChange:
@@ -343,9 +338,6 @@ def test_subject_is_one_short_printable_line(path: RepoPath, old: RepoPath) -> N
     assert len(subject) <= 72
     assert subject.splitlines() == [subject]
     assert re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]", subject) is None
-
-
-# -- times -------------------------------------------------------------------------------------
 
 
 @given(times)

@@ -325,9 +325,6 @@ def test_what_the_recorder_writes_is_rebuilt(shadow_n: Shadow) -> None:
         assert dump_all(fresh) == expected
 
 
-# -- rebuild -----------------------------------------------------------------------------------
-
-
 def test_rebuild_ends_what_may_run_no_more(world: World) -> None:
     edit(world, AGENT, A, b"1")
     world.write(
@@ -450,9 +447,6 @@ def test_a_users_commit_that_claims_to_be_ours_is_no_part_of_a_chain(
         EventKind.CREATE,
     ]
     fresh.close()
-
-
-# -- start-up ----------------------------------------------------------------------------------
 
 
 def test_catch_up_brings_missing_rows_of_several_chains_in_order(world: World) -> None:

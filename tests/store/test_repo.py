@@ -60,9 +60,6 @@ def ours(text: str) -> bytes:
     return f"{text}\n\nAgent-Undo-Format: 1\n".encode()
 
 
-# -- opening -----------------------------------------------------------------------------------
-
-
 def test_open_refuses_sha256_in_one_line(tmp_path: Path) -> None:
     Repo(tmp_path).git("init", "-q", "--object-format=sha256", "new")
     with pytest.raises(UnsupportedError, match=r"^could not open .*sha256") as caught:
@@ -116,9 +113,6 @@ def test_open_ignores_what_the_environment_says(
     monkeypatch.delenv("GIT_OBJECT_DIRECTORY")
     assert repo.git("cat-file", "-p", oid) == "mine"
     assert other.git("cat-file", "-t", oid, check=False) == ""
-
-
-# -- objects -----------------------------------------------------------------------------------
 
 
 def test_blob_is_the_raw_bytes(repo: Repo, store: Store) -> None:
@@ -219,9 +213,6 @@ def test_chain_is_ours_alone_oldest_first(repo: Repo, store: Store) -> None:
     assert [info.oid for info in store.chain(third, first)] == [second, third]
     assert store.chain(third, third) == []
     assert store.chain(head) == []
-
-
-# -- refs --------------------------------------------------------------------------------------
 
 
 def test_create_ref_is_refused_when_it_exists(store: Store) -> None:
@@ -359,9 +350,6 @@ def test_ref_beside_a_directory_of_its_name_is_an_error(store: Store) -> None:
     assert store.refs() == {REF: tip}
 
 
-# -- HEAD --------------------------------------------------------------------------------------
-
-
 def test_head_is_named_on_a_branch_detached_and_unborn(
     repo: Repo, store: Store
 ) -> None:
@@ -387,9 +375,6 @@ def test_head_of_a_linked_worktree_is_its_own(repo: Repo, tmp_path: Path) -> Non
     linked.git("commit", "-q", "--allow-empty", "-m", "x")
     with opened(linked) as store:
         assert store.head() == ("refs/heads/side", linked.git("rev-parse", "HEAD"))
-
-
-# -- what the user configured ------------------------------------------------------------------
 
 
 def test_config_values_are_all_of_a_section(repo: Repo, store: Store) -> None:

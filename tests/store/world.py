@@ -57,7 +57,7 @@ def open_repo(folder: Folder) -> Repo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Hold one thing done to one path: its new content, None for a deletion."""
+    """One change of one path: its new content, None for a deletion."""
 
     path: RepoPath
     after: FileVersion | None
@@ -66,7 +66,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """Hold one commit to publish."""
+    """One commit to publish."""
 
     session: str
     changes: tuple[Change, ...]
@@ -112,7 +112,7 @@ class World:
         return FileVersion(self.repo.write_blob(data), full)
 
     def plant(self, path: RepoPath, data: bytes, mode: int) -> None:
-        """Have a file that stood there before anything was recorded."""
+        """Add a file that existed before anything was recorded."""
         self._change((Change(path=path, after=self.version(data, mode)),))
 
     def write(self, wanted: Write) -> list[CommitEvent]:

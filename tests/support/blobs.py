@@ -5,7 +5,7 @@ from gitshadow.store.objects import blob_oid
 
 
 class Blobs(dict[Oid, bytes]):
-    """Hold bytes by their oid."""
+    """Bytes by their oid."""
 
     def store(self, data: bytes) -> Oid:
         """Keep bytes and return their oid."""

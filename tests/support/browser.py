@@ -46,7 +46,7 @@ _FIRST_FREE = 10
 
 @dataclass(slots=True)
 class Browser:
-    """Hold one tab."""
+    """One tab."""
 
     sending: int
     receiving: int
@@ -109,7 +109,7 @@ class Browser:
         return base64.b64decode(str(answer["data"]))
 
     def call(self, method: str, **params: object) -> Message:
-        """Have one command done; return its result."""
+        """Run one command and return its result."""
         self._id += 1
         message: Message = {"id": self._id, "method": method, "params": params}
         if self.tab is not None:

@@ -43,7 +43,7 @@ SHOP = "tea = 3\npot = 9\ncup = 5\nbag = 1\n"
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Hold one commit as it is drawn."""
+    """One commit as it is drawn."""
 
     oid: str
     parent: str | None
@@ -55,7 +55,7 @@ class Commit:
 
 @dataclass(slots=True)
 class Story:
-    """Hold a repository in which something happens, and what came when."""
+    """A repository, and the commits in the order of their making."""
 
     studio: Studio
     seen: list[tuple[str, str]] = field(default_factory=list)
@@ -66,27 +66,27 @@ class Story:
         return self.studio.repo
 
     def begin(self) -> None:
-        """Have the person say that they are at work, so that what they write is theirs."""
+        """Start a session of the person, so that their writes are theirs."""
         self.studio.run("session_start", human=True, native="you")
         self.note()
 
     def agent(self, who: str, path: str, data: str) -> None:
-        """Have an agent write."""
+        """Let an agent write."""
         self.studio.write(who, path, data)
         self.note()
 
     def you(self, path: str, data: str) -> None:
-        """Have the person write."""
+        """Let the person write."""
         self.studio.hand(path, data)
         self.note()
 
     def commit(self, message: str) -> None:
-        """Have the person commit everything."""
+        """Let the person commit everything."""
         self.studio.commit(message)
         self.note()
 
     def run(self, verb: str) -> None:
-        """Take something back, or bring it forward."""
+        """Undo or redo something."""
         self.studio.run("undo", verb=verb, yes=True)
         self.note()
 
@@ -101,7 +101,7 @@ class Story:
 
 
 def chain(story: Story) -> None:
-    """Play one session beside a person."""
+    """Record one session and a person."""
     story.agent("A", "shop.py", SHOP.replace("3", "4"))
     story.agent("A", "test.py", "assert tea == 4\n")
     story.you("README.md", "# Shop\n\nTea.\n")
@@ -109,7 +109,7 @@ def chain(story: Story) -> None:
 
 
 def sessions(story: Story) -> None:
-    """Play two sessions whose writes alternate."""
+    """Record two sessions whose writes alternate."""
     story.agent("A", "shop.py", SHOP.replace("3", "4"))
     story.agent("B", "docs.md", "# Prices\n")
     story.agent("A", "test.py", "assert tea == 4\n")
@@ -117,14 +117,14 @@ def sessions(story: Story) -> None:
 
 
 def committed(story: Story) -> None:
-    """Play a commit by the person between two writes of a session."""
+    """Record a commit by the person between two writes of a session."""
     story.agent("A", "shop.py", SHOP.replace("3", "4"))
     story.commit("Dearer tea")
     story.agent("A", "test.py", "assert tea == 4\n")
 
 
 def undone(story: Story) -> None:
-    """Play an undo and a redo."""
+    """Record an undo and a redo."""
     story.agent("A", "shop.py", SHOP.replace("3", "4"))
     story.agent("A", "test.py", "assert tea == 4\n")
     story.you("shop.py", SHOP.replace("3", "4").replace("bag = 1", "bag = 2"))
@@ -133,7 +133,7 @@ def undone(story: Story) -> None:
 
 
 def played(story: Callable[[Story], None], repo: Repo) -> Story:
-    """Play a story in a repository that holds a small shop."""
+    """Record a story in the repository of a small shop."""
     repo.write("shop.py", SHOP)
     repo.write("README.md", "# Shop\n")
     repo.commit(_FIRST)
@@ -142,9 +142,6 @@ def played(story: Callable[[Story], None], repo: Repo) -> Story:
         told.begin()
         story(told)
     return told
-
-
-# -- a graph -----------------------------------------------------------------------------------
 
 
 def graph(told: Story) -> str:
@@ -255,9 +252,6 @@ def _node(commit: Commit, x: int, y: int) -> str:
     )
 
 
-# -- a merge -----------------------------------------------------------------------------------
-
-
 def merge(told: Story) -> str:
     """Draw the three versions of a file that an undo merges, and what becomes of them."""
     commits, _ = _commits(told)
@@ -299,9 +293,6 @@ def _whose(line: str, before: str, left: str, now: str) -> tuple[str, str]:
     if line == now != left:
         return "you", "own blue"
     return "", ""
-
-
-# -- drawing -----------------------------------------------------------------------------------
 
 
 def _text(x: int, y: int, text: str, style: str = "") -> str:

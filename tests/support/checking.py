@@ -49,12 +49,12 @@ def stage(studio: Studio, *paths: str) -> None:
 
 
 def runs_in_this_process(studio: Studio, who: str) -> None:
-    """Have a session of an agent be that of this very process."""
+    """Make a session of an agent belong to this process."""
     runs_in(studio, who, os.getpid())
 
 
 def runs_in(studio: Studio, who: str, pid: int) -> None:
-    """Have a session of an agent be that of a process."""
+    """Make a session of an agent belong to a process."""
     db = studio.context.workspace.db
     session = sessions.get(db, studio.session(who))
     assert session is not None

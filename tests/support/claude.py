@@ -97,7 +97,7 @@ class Claude:
         return call
 
     def allow(self, call: str) -> None:
-        """Have the tool of an open call begin only now: a person was asked first."""
+        """Let the tool of an open call begin only now, after a person was asked."""
         tool, tool_input, _ = self._open[call]
         self._open[call] = (tool, tool_input, time.monotonic())
 
@@ -114,14 +114,14 @@ class Claude:
         )
 
     def write(self, path: PathLike, data: str | bytes, mode: int | None = None) -> str:
-        """Do W(path): one call of the file tool, without a pause; return its id."""
+        """Write a file by one call of the file tool, without a pause; return its id."""
         call = self.pre("Write", self._file_input(path, data))
         self.shadow.repo.write(path, data, mode)
         self.post(call)
         return call
 
     def shell(self, command: str, *, check: bool = True) -> str:
-        """Do B(command): one call of the shell tool; return its id."""
+        """Run a command by one call of the shell tool; return its id."""
         call = self.pre("Bash", {"command": command, "description": "run it"})
         done = subprocess.run(
             ["/bin/sh", "-c", command],

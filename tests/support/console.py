@@ -23,7 +23,7 @@ _EXIT = re.compile(r"\[exit ([0-9]+)\]")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Hold one command of a page, where it stands, and what it is to print."""
+    """One command of a page, its line number, and its expected output."""
 
     line: int
     command: str
@@ -76,7 +76,7 @@ def _step(line: int, command: list[str], output: list[str]) -> Step:
 
 
 def matches(expected: Sequence[str], actual: Sequence[str]) -> bool:
-    """Tell whether output is what a page says, `…` standing for anything."""
+    """Return whether output is what a page shows; `…` matches anything."""
     if not expected:
         return not actual
     if expected[0] == ANYTHING:

@@ -32,7 +32,7 @@ def desk_of(repo: Repo) -> Iterator[RecorderContext]:
 
 
 class Near(Shadow):
-    """Stand in for the installed command where only hooks and undo are wanted."""
+    """Run hooks and undo in this process, in place of the installed command."""
 
     def __init__(self, repo: Repo, context: RecorderContext) -> None:
         super().__init__(repo, daemon=False)

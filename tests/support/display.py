@@ -24,7 +24,7 @@ _COARSE = bytes(value >> 4 | value & 0xF0 for value in range(256))
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """Hold what a screen shows: rows of red, green and blue bytes."""
+    """What a screen shows: rows of red, green and blue bytes."""
 
     width: int
     height: int
@@ -67,7 +67,7 @@ class Shot:
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """Hold one display and where its screen is kept."""
+    """One display and the file of its screen."""
 
     name: str
     frame: Path

@@ -13,6 +13,6 @@ _Test = TypeVar("_Test", bound=Callable[..., None])
 
 
 def shares_fixture(test: _Test) -> _Test:
-    """Play every example in the one fixture of the test, which leaves it as it was."""
+    """Let all examples share the fixture of the test, which must not change it."""
     # A function: what is made at import has not seen the profile yet.
     return settings(suppress_health_check=SHARED_FIXTURE)(test)

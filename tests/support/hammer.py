@@ -32,7 +32,7 @@ _TARGETS = (b".", b"/", b"nowhere", b"../plain")
 
 @dataclass(slots=True)
 class Hammer:
-    """Do random things to a directory and never follow a link.
+    """Change a directory at random and never follow a link.
 
     `outside` is where a directory of it can be for a moment.
     """
@@ -43,7 +43,7 @@ class Hammer:
     random: random.Random
 
     def run(self, steps: int) -> None:
-        """Do that many things."""
+        """Make that many changes."""
         acts: Sequence[Callable[[], None]] = (
             self.plant,
             self.plant,
@@ -192,11 +192,11 @@ class Hammer:
         return self.random.choice(self.names) + b"%d" % self.random.randrange(4)
 
     def often(self, times: int) -> bool:
-        """Tell yes once in so many times."""
+        """Return True once in so many times."""
         return self.random.randrange(times) == 0
 
     def is_directory(self, entry: "os.DirEntry[bytes]") -> bool:
-        """Tell whether an entry is a directory itself."""
+        """Return whether an entry is a directory itself."""
         return entry.is_dir(follow_symlinks=False)
 
 

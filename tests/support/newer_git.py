@@ -16,7 +16,7 @@ _NAMED = os.environ.get("GITSHADOW_NEWER_GIT")
 
 
 def need_newer_git(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have this test, and all that it starts, use a newer git; skip it where there is none."""
+    """Let this test, and all that it starts, use a newer git; skip it if there is none."""
     for place in (_NAMED, str(_BUILT), None):
         path = os.environ["PATH"]
         beginning = path if place is None else f"{place}{os.pathsep}{path}"

@@ -14,7 +14,7 @@ COLUMNS, LINES = 160, 22
 
 
 class Terminal(NamedTuple):
-    """Hold a program in tmux: what it shows, keys to press, its process."""
+    """A program in tmux: what it shows, keys to press, its process."""
 
     run: Callable[..., str]
 

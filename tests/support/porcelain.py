@@ -26,7 +26,7 @@ _KNOWN = _NEEDED | {b"previous", b"boundary"}
 
 @dataclass(slots=True)
 class Entry:
-    """Hold one line of a blamed file."""
+    """One line of a blamed file."""
 
     commit: str
     source_line: int

@@ -35,7 +35,7 @@ def leaks(repo: Repo) -> list[str]:
 
 
 def end(studio: Studio, *who: str) -> None:
-    """Have agents end their sessions."""
+    """End the sessions of the agents."""
     for one in who:
         studio.stop(one)
         studio.hook(one, "SessionEnd", reason="other")
@@ -44,7 +44,7 @@ def end(studio: Studio, *who: str) -> None:
 def die_at(
     monkeypatch: pytest.MonkeyPatch, at: int, *places: tuple[object, str]
 ) -> None:
-    """Have the call number `at`, of all calls of some functions, raise `Killed`.
+    """Make call number `at`, of all calls of some functions, raise `Killed`.
 
     Args:
         monkeypatch: Gives the functions back.
@@ -95,4 +95,4 @@ def log(studio: Studio) -> list[dict[str, object]]:
 
 
 class Killed(BaseException):
-    """Stand for a kill: nothing of ours catches it."""
+    """A kill: nothing in the program catches it."""

@@ -64,7 +64,7 @@ Step = dict[str, object]
 
 @dataclass
 class Call:
-    """Hold one call that wrote: its id, how surely that is known, and the prompt it was for."""
+    """One call that wrote: its id, its confidence, and its prompt."""
 
     id: str | None
     confidence: str
@@ -73,7 +73,7 @@ class Call:
 
 @dataclass
 class RealAgent:
-    """Play one agent's payloads in a repository, by the file that `hooks install` wrote."""
+    """Deliver one agent's payloads through the file that `hooks install` wrote."""
 
     case: str
     shadow: Shadow

@@ -33,7 +33,7 @@ def ten_lines(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """Hold what V3 compares of one path; a directory has its mode alone."""
+    """What V3 compares of one path; of a directory only the mode."""
 
     mode: int
     data: bytes = b""
@@ -42,7 +42,7 @@ class TreeEntry:
 
 @dataclass(frozen=True, slots=True)
 class Untouched:
-    """Hold everything of the user's that V1 speaks of.
+    """Everything of the user's that V1 compares.
 
     `files` are all files of the Git directory apart from objects, refs and ours: the
     index, HEAD, reflogs, config, hooks (mode and bytes), merge and rebase state.
@@ -100,7 +100,7 @@ class Repo:
             return stream.read()
 
     def exists(self, path: PathLike) -> bool:
-        """Tell whether anything, also a dangling link, has this name."""
+        """Return whether anything has this name, including a dangling link."""
         return os.path.lexists(self.path(path))
 
     def mode(self, path: PathLike) -> int:

@@ -24,7 +24,7 @@ _AMBIENT = dict(os.environ)
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Hold a home directory of its own, and wheels to install from."""
+    """A home directory and the wheels to install from."""
 
     home: Path
     house: Path
@@ -75,7 +75,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Hold one way: what installs, and what takes it off again."""
+    """One way to install, and to uninstall."""
 
     name: str
     install: Callable[[Machine], object]

@@ -68,7 +68,7 @@ class Direct:
         return self.send(UNDO, wish._replace(yes=True, token=token))
 
     def mark(self) -> object:
-        """Say how the journal's file stands."""
+        """Return time and size of the journal's file."""
         found = os.stat(self.layout.journal)
         return found.st_mtime_ns, found.st_size
 
@@ -110,7 +110,7 @@ class _Bare(App[object]):
 
 @dataclass(slots=True)
 class Play:
-    """Hold an app at work, and what a person does with it."""
+    """A running app, and what a person does with it."""
 
     app: App[object]
     pilot: Pilot[object]

@@ -38,7 +38,7 @@ _seen: set[int] = set()
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Hold the end of one command: exit code and both streams."""
+    """The result of one command: exit code and both streams."""
 
     args: tuple[str, ...]
     code: int
@@ -192,7 +192,7 @@ class Shadow:
             os.environ.update(kept)
 
     def init(self) -> None:
-        """Do `init`, which starts the daemon where the test is about it."""
+        """Run `init`, which starts the daemon if the test is about it."""
         with self._in_its_environment() as layout:
             client.send(INIT, InitRequest(), root_hint=layout.root)
             if self.daemon:
@@ -201,12 +201,12 @@ class Shadow:
                 launch.start(layout)
 
     def settle(self) -> None:
-        """Do `flush`."""
+        """Run `flush`."""
         with self._in_its_environment() as layout:
             client.send(FLUSH, FlushRequest(), root_hint=layout.root)
 
     def _stop(self) -> None:
-        """Do `stop`; what goes on in spite of it is found afterwards."""
+        """Run `stop`; a process that survives it is found afterwards."""
         with suppress(ShadowError), self._in_its_environment() as layout:
             launch.stop(layout)
 

@@ -10,7 +10,7 @@ def rows_of(document: Document) -> list[dict[str, object]]:
 
 
 def shared(ann: Studio, bob: Studio) -> str:
-    """Have Ann's agent write, commit and push; have Bob pull and fetch; return the session."""
+    """Let Ann's agent write, commit and push, and Bob pull and fetch; return the session."""
     ann.write("S1", "a", "one\ntwo\n")
     ann.commit("second")
     ann.repo.git("push", "--quiet", "origin", "HEAD:refs/heads/main")

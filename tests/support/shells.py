@@ -22,7 +22,7 @@ _PROMPT = "READY> "
 
 @dataclass(slots=True)
 class Shell:
-    """Hold one shell; `shown` is all that it has shown since the last line began."""
+    """One shell; `shown` is everything since the last line began."""
 
     terminal: int
     shown: str = ""
@@ -42,7 +42,7 @@ class Shell:
         return self.shown
 
     def run(self, line: str) -> str:
-        """Have a whole line carried out; return what was shown up to the next prompt."""
+        """Run a line; return what was shown up to the next prompt."""
         self.shown = ""
         # The line itself is shown too: the mark is put together by the shell alone.
         shown = self.press(f"{line}; echo EN''D\n", until="END")

@@ -23,7 +23,7 @@ def small_disk(place: Path, megabytes: int) -> Iterator[Path]:
 
 
 def fill(place: Path) -> Path:
-    """Take the last byte of a file system; return the file to remove again."""
+    """Fill a file system; return the file whose removal frees it."""
     ballast = place / "ballast"
     with ballast.open("wb", buffering=0) as stream:
         for size in (65536, 4096, 512, 1):

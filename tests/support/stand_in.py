@@ -11,7 +11,7 @@ import sys
 
 
 def main() -> None:
-    """Play all steps in order; a command that fails ends the run."""
+    """Run all steps in order; a command that fails ends the run."""
     if "CLAUDE_PID" in os.environ:
         os.environ["CLAUDE_PID"] = str(os.getpid())
     said = []

@@ -31,7 +31,7 @@ def layout_of(repo: Repo) -> Layout:
 
 @dataclass(slots=True)
 class Studio:
-    """Hold one repository and the context that is open on it."""
+    """One repository and the context that is open on it."""
 
     repo: Repo
     context: RecorderContext
@@ -66,7 +66,7 @@ class Studio:
         self.hook(who, "UserPromptSubmit", prompt=text)
 
     def write(self, who: str, path: PathLike, data: str | bytes) -> None:
-        """Have an agent write a file, in a session and a turn, begun where they are new."""
+        """Let an agent write a file; session and turn begin if they are new."""
         if who not in self.turns:
             self.start(who)
             self.prompt(who, f"prompt of {who}")

@@ -12,7 +12,7 @@ from tests.support.shadow import COMMAND, Shadow
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Hold the end of one command on a terminal: exit code and all that it showed."""
+    """The result of one command on a terminal: exit code and everything that it showed."""
 
     code: int
     text: str

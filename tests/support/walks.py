@@ -269,7 +269,7 @@ def _edits(root: Path, *texts: str) -> Iterator[dict[str, object]]:
 
 
 def _agent_edits(root: Path) -> None:
-    """Have an agent write one file in one turn, in a process of its own."""
+    """Let an agent write one file in one turn, in a separate process."""
     from gitshadow.ipc import hook
     from gitshadow.service import in_process
 

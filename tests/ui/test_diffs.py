@@ -264,9 +264,6 @@ def test_without_colour_nothing_is_coloured(monkeypatch: pytest.MonkeyPatch) -> 
     play(view, steps)
 
 
-# -- colours of the language -------------------------------------------------------------------
-
-
 def test_keywords_texts_and_comments_are_told_apart() -> None:
     assert tints("src/app.py", ["return 'x'  # why"]) == [
         [

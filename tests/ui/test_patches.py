@@ -153,8 +153,6 @@ def test_what_was_replaced_stands_beside_what_replaced_it() -> None:
     ]
 
 
-# -- laws --------------------------------------------------------------------------------------
-
 _WORDS = st.sampled_from(
     [
         "diff --git a/x b/x",

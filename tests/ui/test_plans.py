@@ -138,8 +138,6 @@ def test_conflict_markers_are_written_where_that_is_chosen(
     assert b"<<<<<<<" in repo.read("a")
 
 
-# -- hunks -------------------------------------------------------------------------------------
-
 TWICE = ten_lines("a").replace("a line 1\n", "one\n").replace("a line 10\n", "ten\n")
 
 
@@ -323,9 +321,6 @@ def test_d_shows_the_new_plan_where_the_world_changed(
     play(PlanScreen(wronged, OOPS), steps)
 
 
-# -- restores ----------------------------------------------------------------------------------
-
-
 def test_a_file_is_restored_as_it_was_at_a_moment(repo: Repo) -> None:
     with studio_of(repo) as studio:
         studio.write("S1", "a", "first\n")
@@ -343,9 +338,6 @@ def test_a_file_is_restored_as_it_was_at_a_moment(repo: Repo) -> None:
 
     play(PlanScreen(engine, wish_of("restore", paths=("a",), at=str(first))), steps)
     assert (repo.read("a"), repo.read("b")) == (b"first\n", b"other\n")
-
-
-# -- trouble -----------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -431,9 +423,6 @@ def test_the_app_ends_only_after_what_it_began(repo: Repo, wronged: Direct) -> N
 
     play(PlanScreen(wronged, OOPS), steps)
     assert (repo.read("a"), repo.exists("new")) == (ten_lines("a").encode(), False)
-
-
-# -- terminals ---------------------------------------------------------------------------------
 
 
 def test_a_long_line_is_wrapped_and_loses_nothing(repo: Repo) -> None:

@@ -71,7 +71,7 @@ def ground_of(template: Path, at: Path) -> Iterator["Ground"]:
 
 @dataclass(slots=True)
 class Ground:
-    """Play histories in a yard; `users` is what Git's own files held at the beginning."""
+    """Run histories on the disk; `users` is what Git's own files contained at the start."""
 
     yard: Yard
     users: dict[bytes, bytes] = field(default_factory=dict)
@@ -178,7 +178,7 @@ class Ground:
         return self.yard.repo.read_blob(version.oid)
 
     def undo(self, wanted: Wanted) -> Outcome:
-        """Look at the plan, then run the verb; both must say the same."""
+        """Plan, then run the verb; both must agree."""
         try:
             plan = self._ask(wanted, apply=False)
         except UsageError:

@@ -113,7 +113,7 @@ def _facts(path: bytes, before: Entry | None, after: Entry | None) -> Iterator[F
 
 @dataclass
 class Recorded(Yard):
-    """Stand in front of a context as a yard does in front of its own parts."""
+    """Give a context the interface of a `Yard`."""
 
     context: RecorderContext = field(kw_only=True)
 
@@ -156,7 +156,7 @@ class Recorded(Yard):
 
 
 def _nothing() -> None:
-    """Do nothing meanwhile."""
+    """Do nothing at that moment."""
 
 
 @contextmanager
@@ -170,7 +170,7 @@ def hooked_in(root: Path, crew: Crew) -> Iterator["Hooked"]:
 
 @dataclass
 class Hooked(Ground):
-    """Play histories in one worktree of a crew; `told` are the rows as they were last seen."""
+    """Run histories in one worktree; `told` are the rows as last seen."""
 
     crew: Crew = field(kw_only=True)
     context: RecorderContext = field(kw_only=True)
@@ -219,7 +219,7 @@ class Hooked(Ground):
     def wait(
         self, who: str, turn: str, theirs: Sequence[Change], mine: Sequence[Change]
     ) -> Collection[PathChange]:
-        """Have a person write while a call waits for permission; without `mine` it is denied."""
+        """Let a person write while a call waits for permission; without `mine` it is denied."""
         self._bring_near((*theirs, *mine))
         call = Call(self, who, turn, mine or theirs)
         call.before()
@@ -239,7 +239,7 @@ class Hooked(Ground):
     def unheard(
         self, who: str, turn: str, mine: Sequence[Change]
     ) -> Collection[PathChange]:
-        """Have a call write whose first hook never comes."""
+        """Let a call write whose first hook never comes."""
         self._bring_near(mine)
         call = Call(self, who, turn, mine)
         call.prompt()
@@ -251,7 +251,7 @@ class Hooked(Ground):
     def die(
         self, who: str, turn: str, mine: Sequence[Change], theirs: Sequence[Change]
     ) -> Collection[PathChange]:
-        """Have an agent die in a call, and a person write after that."""
+        """Let an agent die in a call, and a person write after that."""
         self._bring_near((*mine, *theirs))
         with subprocess.Popen(["sleep", "60"]) as child:
             started = process_start(child.pid)
@@ -267,7 +267,7 @@ class Hooked(Ground):
         return self.settled()
 
     def settled(self) -> Collection[PathChange]:
-        """Have all of it recorded; return the rows that are new or have another author."""
+        """Record everything; return the rows that are new or have another author."""
         hook_intake.drain_spool(self.context)
         self.context.observer.settle()
         wanted = EventFilter(worktree=self.yard.worktree)
@@ -380,7 +380,7 @@ class Call:
         self._context = ground.crew.contexts[0] if elsewhere else ground.context
 
     def before(self) -> None:
-        """Tell of the call, in a new turn where it is one."""
+        """Send the hook before the call, in a new turn if it begins one."""
         self.prompt()
         self._tell("PreToolUse", {**self._tool, "tool_use_id": f"call-{self.number}"})
 
@@ -391,7 +391,7 @@ class Call:
             self._tell("UserPromptSubmit", {"prompt": f"prompt {self.number}"})
 
     def after(self, event: str = "PostToolUse", *, late: bool = False) -> None:
-        """Tell of the end, and how long the tool ran where it did not begin at once."""
+        """Send the hook after the call, with the duration if the tool began later."""
         fields: dict[str, object] = {**self._tool, "tool_use_id": f"call-{self.number}"}
         at_ns = self._clock.now_ns()
         if self.began_ns is not None:
@@ -446,7 +446,7 @@ def writer_of(db: Db, row: PathChange) -> Writer | None:
 
 
 def _is_low(row: PathChange) -> bool:
-    """Tell a row that an undo of a turn leaves out: somebody else may have written it."""
+    """Return whether an undo of a turn leaves a row out, as of an uncertain author."""
     return row.attribution.confidence is Confidence.LOW
 
 
@@ -464,7 +464,7 @@ def _facts_of(row: PathChange, data: Callable[[FileVersion], bytes]) -> Iterator
 
 
 def _meet(tree: Tree, theirs: Sequence[Change], mine: Sequence[Change]) -> bool:
-    """Tell whether only who sees what is first done can tell it from what comes then.
+    """Return whether only the order of observation tells two steps apart.
 
     So it is of a path that both write, be it with the same bytes, and of a removal, which
     leaves no time of its own.

@@ -37,7 +37,7 @@ _ACTORS = {"human": Actor.HUMAN, "unknown": Actor.UNKNOWN, "git": Actor.UNKNOWN}
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Hold an op: what it took back, from which event on, and by which verb."""
+    """An op: what it undid, from which event on, and by which verb."""
 
     id: str
     unit: Unit
@@ -48,7 +48,7 @@ class Done:
 
 @dataclass(slots=True)
 class Memory:
-    """Hold files, events and ops."""
+    """Files, events and ops."""
 
     files: dict[RepoPath, FileState] = field(default_factory=dict)
     blobs: Blobs = field(default_factory=Blobs)
@@ -87,7 +87,7 @@ class Memory:
         turn: str | None,
         changes: Sequence[Change] = (),
     ) -> Collection[PathChange]:
-        """Have Git move HEAD and write files; what it switched is nobody's."""
+        """Let Git move HEAD and write files; what it switched has no author."""
         files = dict(self.files)
         for change, path, what in changes:
             self._change(change, RepoPath(path), what)
@@ -103,7 +103,7 @@ class Memory:
         return rows + [self._row(draft, who, turn) for draft in mine]
 
     def _step(self, verb: str) -> Iterator[HeadStep]:
-        """Do what one command does to the files; yield how it moved HEAD, if it did."""
+        """Change the files as one command does; yield how it moved HEAD, if it did."""
         old, files = self.branches.head, dict(self.files)
         after = self.branches.act(verb, self.tree())
         if after is None:
@@ -363,7 +363,7 @@ class Memory:
         return FileState(FileVersion(oid, mode), digest(data), stat, self.clock)
 
     def _is_new_here(self, draft: Draft) -> bool:
-        """Tell a file that was brought; when it is seen again, it is known."""
+        """Return whether a file was moved in, and forget it: when seen again, it is known."""
         inode = draft.after.stat.inode if draft.after is not None else 0
         is_brought = inode in self.brought
         self.brought.discard(inode)

@@ -77,7 +77,7 @@ class Options(TypedDict, total=False):
 
 @dataclass(slots=True)
 class Yard:
-    """Hold one worktree and play its engine."""
+    """One worktree, recorded without the engine."""
 
     root: Path
     repo: Repo
@@ -124,7 +124,7 @@ class Yard:
         return made
 
     def _init(self) -> None:
-        """Take what is there as the ground that nobody wrote."""
+        """Record the present files as the baseline."""
         head = self.repo.head()
         seen = self._seen()
         with self.db.write():
@@ -156,7 +156,7 @@ class Yard:
         confidence: Confidence | None = None,
         candidates: tuple[str, ...] = (),
     ) -> "Yard":
-        """Say who writes from now on: a session, `human` or `unknown`."""
+        """Set who writes from now on: a session, `human` or `unknown`."""
         self.who, self.turn, self.call = who, turn, call
         self.confidence, self.candidates = confidence, candidates
         if sessions.get(self.db, who) is None:
@@ -226,7 +226,7 @@ class Yard:
         return stat.S_IMODE(os.lstat(self.path(path)).st_mode)
 
     def exists(self, path: str | bytes) -> bool:
-        """Tell whether anything stands at a path."""
+        """Return whether anything exists at a path."""
         return os.path.lexists(self.path(path))
 
     def tree_now(self) -> dict[str, tuple[int, bytes]]:
@@ -311,7 +311,7 @@ class Yard:
         return self.recorder.record([self._claimed(draft) for draft in drafts])
 
     def bring(self, outside: bytes) -> None:
-        """Take note of a file outside that is about to be moved in."""
+        """Remember a file outside that is about to be moved in."""
         found = os.stat(outside)
         born = birth_of(outside, -1)
         assert born is not None

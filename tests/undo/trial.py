@@ -28,7 +28,7 @@ _BACKWARD = frozenset(UNDOS) - {"redo"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Hold one undo that is asked for; the numbers choose among what there is.
+    """One requested undo; the numbers choose among the possible targets.
 
     `path` is the one of `only`. A moment is that of `at_ns`, or of the pin where there is none;
     `goal` is the tree of then, None where it is not known.
@@ -46,7 +46,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Hold what came of an undo: its items, the events it took back, and its own rows."""
+    """The result of an undo: its items, the undone events, and its own rows."""
 
     items: Sequence[Item] = ()
     taken: Collection[PathChange] = ()
@@ -92,7 +92,7 @@ class Ground(Protocol):
 
 @dataclass(slots=True)
 class Trial:
-    """Play one history.
+    """Run one history.
 
     `put_by` are the events that put a token where it had not been; 0 stands for what no event
     created, but one may have brought. `mixed`: Git switched branches
@@ -315,7 +315,7 @@ def some_parts(items: Sequence[Item], pick: int) -> dict[int, frozenset[int]]:
 
 
 def is_agents_own(log: Iterable[PathChange], path: bytes) -> bool:
-    """Tell whether agents, or ops, alone wrote a path since it came."""
+    """Return whether only agents or ops wrote a path since it exists."""
     mine = True
     for event in log:
         if path not in (event.path, event.old_path):
@@ -398,5 +398,5 @@ def _left(outcome: Outcome) -> set[bytes]:
 
 
 def _is_marked(item: Item) -> bool:
-    """Tell what was changed in part: conflicts marked in it, or some hunks of it taken."""
+    """Return whether an item was changed in part: marked conflicts or chosen hunks."""
     return item.state is State.NOT_REVERSED and item.action is not Action.NONE

@@ -19,7 +19,7 @@ AT_ONCE = Retry(attempts=3, backoff_s=0, timeout_s=None)
 
 
 class State(TypedDict):
-    """Say what the world holds."""
+    """Return the contents of the world."""
 
     crm: dict[str, dict[str, str]]
     drafts: dict[str, str]
@@ -45,7 +45,7 @@ EMPTY: State = {
 
 @dataclass(slots=True)
 class World:
-    """Hold the world, and how its tools are to misbehave.
+    """The world, and how its tools fail.
 
     `trouble` maps a handler to the errors that its next calls raise.
     """
@@ -110,7 +110,7 @@ class World:
             raise self.trouble[name].pop(0)
 
     def once(self, key: str) -> bool:
-        """Tell whether a key is new; it is kept, as a payment provider keeps it."""
+        """Return whether a key is new; it is stored, as a payment provider does."""
         path = self.root / "keys"
         known = path.read_text().split() if path.exists() else []
         path.write_text(" ".join({*known, key}))
