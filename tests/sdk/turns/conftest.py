@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import FULL
 from tests.sdk.turns.front import Front
 from tests.sdk.turns.recorded import Recorded
 from tests.sdk.turns.world import World
@@ -56,14 +57,15 @@ def world(front: Front) -> World:
     return front.world
 
 
-@pytest.fixture(params=["sync", "async"])
+# The sync front is generated from the async one, and commands and pages use it with a recorder.
+@pytest.fixture(params=["sync", "async"] if FULL else ["async"])
 def recorded(
     request: pytest.FixtureRequest,
     repo: Repo,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Recorded]:
-    """Return a recorded repository without a daemon, through both fronts."""
+    """Return a recorded repository without a daemon; a full run has both fronts."""
     monkeypatch.setenv("GITSHADOW_DAEMON", "off")
     made = Recorded.make(repo, tmp_path / "world", request.param)
     yield made
