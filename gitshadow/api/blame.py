@@ -1,29 +1,45 @@
-"""blame: who wrote each line of a file, as one document for every form of output."""
+"""blame, stats: who wrote each line of a file, and how many lines are whose."""
 
 import base64
 import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from gitshadow.blame.classification import Credit, Crediting, Foreign, by_event
 from gitshadow.blame.file_blame import Blamed, BlameQuery, Blaming
+from gitshadow.blame.line_owners import Owning
+from gitshadow.blame.line_sets import Portions, Shares, Skipped
 from gitshadow.blame.owners import Origin, OriginSource, Owner
 from gitshadow.blame.replay import Removal
-from gitshadow.blame.scope import lines_named
+from gitshadow.blame.scope import lines_named, scope_of
 from gitshadow.errors import StoreError, UsageError
 from gitshadow.messages.blame import (
+    AgentShare,
     BlameAnswer,
     BlameRequest,
     ClaimedBy,
+    ClaimShare,
+    ClassShare,
+    ModelShare,
     OwnerRow,
     RemovedLine,
+    ScopeRow,
+    SessionShare,
+    SkippedFile,
+    StatsAnswer,
+    StatsRequest,
+    UnknownShare,
 )
-from gitshadow.model import PathChange
+from gitshadow.model import Actor, PathChange
 from gitshadow.query.moments import moment_of, version_at
 from gitshadow.query.params import typed_path
 from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
-from gitshadow.store.journal import turns
+from gitshadow.store.journal import sessions, turns
 from gitshadow.store.journal.blame import ClaimRow
+from gitshadow.store.journal.db import Db
 from gitshadow.store.objects import OUR_EMAIL, OUR_NAME, CommitInfo
 from gitshadow.store.refs import display_path
 
@@ -210,3 +226,78 @@ def _facts(info: CommitInfo) -> dict[str, str]:
         "committer-tz": "+0000",
         "summary": info.message.split(b"\n", 1)[0].decode("utf-8", "backslashreplace"),
     }
+
+
+_T = TypeVar("_T")
+
+
+def stats(context: RecorderContext, request: StatsRequest) -> StatsAnswer:
+    """Return the shares of agents, models, sessions, people and unknown authors."""
+    context.observer.settle()
+    scope = scope_of(context, request)
+    db = context.workspace.db
+    shares = Shares(model_of=lambda event: _model(db, event))
+    skipped: list[SkippedFile] = []
+    for part in scope.parts(Portions(context, Owning(context))):
+        if isinstance(part, Skipped):
+            skipped.append(SkippedFile(display_path(part.path), part.why))
+        else:
+            shares.add(part)
+    return StatsAnswer(
+        scope=ScopeRow(scope.kind.value, scope.commit, scope.base),
+        lines=shares.lines,
+        files=shares.files,
+        classes=tuple(
+            ClassShare(actor.value, *_part(shares.classes[actor], shares))
+            for actor in Actor
+        ),
+        agents=tuple(_agents(shares)),
+        sessions=tuple(_sessions(db, shares)),
+        unknown=tuple(
+            UnknownShare(reason, *_part(lines, shares))
+            for reason, lines in _ranked(shares.unknown)
+        ),
+        claimed=tuple(
+            ClaimShare(*claim, *_part(lines, shares))
+            for claim, lines in _ranked(shares.claimed)
+        ),
+        not_by_line=tuple(skipped),
+    )
+
+
+def _model(db: Db, event: PathChange) -> str | None:
+    return sessions.model_at(db, event.attribution.session, event.ts_ns)
+
+
+def _part(lines: int, shares: Shares) -> tuple[int, float]:
+    """Return a number of lines with its share of all lines."""
+    return lines, round(lines / shares.lines, 4) if shares.lines else 0.0
+
+
+def _agents(shares: Shares) -> Iterator[AgentShare]:
+    """Yield agents, each with its models."""
+    agents: Counter[str] = Counter()
+    by_model: dict[str, Counter[str | None]] = {}
+    for writer, lines in shares.writers.items():
+        agents[writer.agent] += lines
+        by_model.setdefault(writer.agent, Counter())[writer.model] += lines
+    for agent, lines in _ranked(agents):
+        found = tuple(
+            ModelShare(model, *_part(count, shares))
+            for model, count in _ranked(by_model[agent])
+        )
+        yield AgentShare(agent, *_part(lines, shares), found)
+
+
+def _sessions(db: Db, shares: Shares) -> Iterator[SessionShare]:
+    """Yield sessions, those with most lines first, with their first prompt."""
+    found: Counter[tuple[str, str]] = Counter()
+    for writer, lines in shares.writers.items():
+        found[writer.session, writer.agent] += lines
+    for (session, agent), lines in _ranked(found):
+        prompt = turns.first_prompt(db, session)
+        yield SessionShare(session, agent, *_part(lines, shares), prompt)
+
+
+def _ranked(counts: Mapping[_T, int]) -> list[tuple[_T, int]]:
+    return sorted(counts.items(), key=lambda one: (-one[1], str(one[0])))

@@ -48,7 +48,7 @@ def _remedy(error: ShadowError) -> str:
 
 def _mend(context: RecorderContext, stuck: list[Check]) -> list[str]:
     ws, done = context.workspace, list[str]()
-    # A lock of a git command that still runs looks like a stale one: give it time to end.
+    # A young lock may belong to a git command that still runs: give it time to end.
     outwait(ws, _PATIENCE_S)
     for lock in ref_locks(ws):
         if lock.is_stale:

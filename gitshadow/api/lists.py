@@ -70,6 +70,7 @@ def _with_prompts(
     db: Db, found: Sequence[Event], rows: Sequence[EventRow]
 ) -> tuple[EventRow, ...]:
     """Return the rows with the start of their turn's prompt; the whole one is in `show`."""
+    # Many events belong to one turn: its prompt is read once.
     known: dict[tuple[str, str], str | None] = {}
 
     def prompt_of(event: Event) -> str | None:

@@ -58,6 +58,7 @@ def own_changes(
     own = _own(context, request.ancestors)
     context.observer.settle()
     ws = context.workspace
+    # A model reads the answer: more rows would fill its context.
     limit = min(request.limit or _SHOWN, _MOST)
     wanted = EventFilter(
         limit=limit,

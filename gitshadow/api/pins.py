@@ -3,7 +3,7 @@
 import re
 
 from gitshadow.errors import UsageError
-from gitshadow.messages.pins import (
+from gitshadow.messages.lists import (
     PinAnswer,
     PinRequest,
     PinRow,
@@ -44,6 +44,7 @@ def pin(context: RecorderContext, request: PinRequest) -> PinAnswer:
     row = Pin(
         name=name, ref=ref, commit=commit, worktree=ws.layout.worktree, ts_ns=now_ns
     )
+    # The ref is there first: after a crash here, `reindex` finds the pin in the refs.
     with ws.db.write():
         journal.put(ws.db, row)
     return PinAnswer(name, commit, ref, rfc3339(now_ns))

@@ -1,12 +1,11 @@
-"""push and fetch: the only ways by which recorded history leaves or comes.
+"""push, fetch, mirror, expose, unexpose: what leaves this repository, and what comes."""
 
-Invariant: nothing here runs by itself.
-"""
-
-from gitshadow.errors import UsageError
+from gitshadow.errors import RefusedError, UsageError
 from gitshadow.messages.sharing import (
     CameBackAnswer,
     CameBackRequest,
+    ExposeAnswer,
+    ExposeRequest,
     FetchAnswer,
     FetchedMark,
     FetchRequest,
@@ -14,15 +13,21 @@ from gitshadow.messages.sharing import (
     MirrorRequest,
     PushAnswer,
     PushRequest,
+    UnexposeAnswer,
+    UnexposeRequest,
     UnreadableRef,
 )
+from gitshadow.model import Chain
+from gitshadow.query.resolve import session_of
 from gitshadow.recording import ingest
 from gitshadow.recording.context import RecorderContext
 from gitshadow.sharing.mirror import mirror_now
+from gitshadow.sharing.remotes import is_ours
 from gitshadow.sharing.transfer import BRANCHES, Fetching, Sending, refused
 from gitshadow.store import marks
-from gitshadow.store.journal import meta
+from gitshadow.store.journal import meta, sessions
 from gitshadow.store.layout import machines
+from gitshadow.store.refs import EXPOSED_PREFIX, exposed_ref
 
 
 def push(context: RecorderContext, request: PushRequest) -> PushAnswer:
@@ -38,6 +43,7 @@ def push(context: RecorderContext, request: PushRequest) -> PushAnswer:
     parcel = sending.chosen(request.sessions)
     if not parcel.refs:
         raise UsageError("cannot push: no session or review mark to send")
+    # Before anything is sent: what a remote has once, nobody can be sure to delete there.
     if not request.force_secrets:
         sending.check_secrets(parcel.chains)
     sent = sending.send(
@@ -96,3 +102,55 @@ def fetch(context: RecorderContext, request: FetchRequest) -> FetchAnswer:
         broken=tuple(UnreadableRef(ref, why) for ref, why in taken.broken),
         machines=tuple(machines(ws.layout)),
     )
+
+
+# Every GUI lists remote branches, and no plain push sends them. A real remote of this name would
+# have its branches in the same place.
+_REMOTE = EXPOSED_PREFIX.split("/")[2]
+
+
+def expose(context: RecorderContext, request: ExposeRequest) -> ExposeAnswer:
+    """Show a session's chains, as they are now."""
+    repo = context.workspace.repo
+    context.observer.settle()
+    if _REMOTE in repo.push_settings():
+        raise RefusedError(
+            f"cannot expose: you have a remote named {_REMOTE}",
+            hint=f"git remote rename {_REMOTE} <other name>",
+        )
+    refs = {
+        exposed_ref(chain.ref): chain.tip for chain in _chains(context, request.session)
+    }
+    # All are checked before the first is written: a refusal leaves nothing half exposed.
+    for ref in refs:
+        present = repo.ref(ref)
+        if present is not None and not is_ours(repo, present):
+            raise RefusedError(
+                f"cannot expose: {ref} was not created by gitshadow",
+                hint=f"if it is not needed: git update-ref -d {ref}",
+            )
+    for ref, tip in refs.items():
+        repo.force_ref(ref, tip)
+    return ExposeAnswer(tuple(sorted(refs)))
+
+
+def unexpose(context: RecorderContext, request: UnexposeRequest) -> UnexposeAnswer:
+    """Delete what `expose` wrote for a session, or for all of them."""
+    repo = context.workspace.repo
+    typed = request.session
+    if typed is None and not request.all:
+        raise UsageError("missing argument: SESSION, or --all")
+    shown = repo.refs(EXPOSED_PREFIX)
+    if typed is not None:
+        wanted = {exposed_ref(chain.ref) for chain in _chains(context, typed)}
+        shown = {ref: tip for ref, tip in shown.items() if ref in wanted}
+    # A ref that somebody else made below our prefix is left, and listed.
+    gone = sorted(ref for ref, tip in shown.items() if is_ours(repo, tip))
+    for ref in gone:
+        repo.delete_ref(ref)
+    return UnexposeAnswer(tuple(gone), tuple(sorted(shown.keys() - set(gone))))
+
+
+def _chains(context: RecorderContext, typed: str) -> list[Chain]:
+    session = session_of(context.workspace.db, typed)
+    return sessions.chains_of(context.workspace.db, session.id)

@@ -17,7 +17,7 @@ from gitshadow.blame.git_history import parse_lines
 from gitshadow.blame.line_sets import Part, Portions
 from gitshadow.blame.owners import count_lines
 from gitshadow.errors import StoreError, UsageError
-from gitshadow.messages.stats import StatsRequest
+from gitshadow.messages.blame import StatsRequest
 from gitshadow.model import Oid, RepoPath
 from gitshadow.query.moments import newest_commit
 from gitshadow.query.params import typed_path, typed_paths

@@ -15,6 +15,7 @@ class Verb(NamedTuple):
     command: str = "command"
 
 
+# In the order of the help text. It has the short helps itself, so that `-h` imports no verb.
 GROUPS: Mapping[str, Mapping[str, Verb]] = {
     "set up": {
         "init": Verb("init", "Start recording this repository."),
@@ -132,7 +133,6 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         ),
     },
 }
-"""The verbs in the order of the help text."""
 
 
 def find(name: str) -> Verb | None:

@@ -16,11 +16,16 @@ from gitshadow.commands.output import print_answer
 from gitshadow.commands.terminal import screen
 from gitshadow.commands.times import state_named
 from gitshadow.errors import UsageError
-from gitshadow.messages.blame import BLAME, BlameAnswer, BlameRequest
+from gitshadow.messages.blame import (
+    BLAME,
+    STATS,
+    BlameAnswer,
+    BlameRequest,
+    StatsRequest,
+)
 from gitshadow.messages.codec import Params, parse
-from gitshadow.messages.stats import STATS, StatsRequest
 from gitshadow.render import blame, json, output
-from gitshadow.render.stats import stats_lines
+from gitshadow.render.blame import stats_lines
 
 
 @click.command("blame", cls=SeparatingCommand)

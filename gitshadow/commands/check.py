@@ -31,12 +31,14 @@ from gitshadow.render import json, output
 from gitshadow.render.check import review_lines, reviews_lines, unreview_lines
 from gitshadow.render.style import printable
 
+# Git passes what was typed after `git -c` to this program in these variables (git-config(1)). A
+# daemon has another environment, and libgit2 reads none of them, so they go along with the request.
 _PARAMETERS, _COUNT = "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"
 _MOST = 1000
 
 
 class ConfigOverrides(NamedTuple):
-    """Hold settings as the environment would have them, and the names of those left out."""
+    """Settings as environment variables, and the names of those left out."""
 
     environ: Mapping[str, str]
     ignored: tuple[str, ...]
@@ -142,7 +144,8 @@ def surroundings() -> CheckRequest:
 
 
 def _checked(request: CheckRequest) -> Reply[CheckAnswer]:
-    """Ask the engine; a gate never fails because of us, so an error of ours passes."""
+    """Ask the engine; return a skipped check if it fails."""
+    # This runs before commits: an error of ours must not keep anybody from committing.
     try:
         if request.managed:
             _refuse_other_versions()
@@ -158,14 +161,17 @@ def _checked(request: CheckRequest) -> Reply[CheckAnswer]:
 
 
 def _refuse_other_versions() -> None:
-    """Leave a journal of another version alone: a copy of ours in an environment of its own asks.
+    """Refuse a journal of another version.
 
     Raises:
         JournalError: the journal is of another version.
     """
+    # pre-commit runs a copy of this program from an environment of its own. If that one is newer,
+    # it would migrate a journal that an older daemon still writes.
     layout = find_layout()
     if layout.initialised:
-        from gitshadow.store.journal import db  # takes sqlite3 along
+        # This imports sqlite3, which the daemon otherwise spares this process.
+        from gitshadow.store.journal import db
 
         if not db.is_of_this_version(layout.journal):
             raise JournalError("the journal is from another version of gitshadow")

@@ -110,14 +110,15 @@ def offer(group: click.Group, typed: Sequence[str], *, quoted: bool) -> list[Wor
     if command is not None and verb is not None:
         _prepare(command, verb, "--" in args)
     found = ShellComplete(group, {}, "git agent-undo", "").get_completions(args, last)
-    # What stands before the `=` is no part of the word for Bash alone.
+    # Bash splits words at `=` (COMP_WORDBREAKS), so for Bash the option's name is no part of the
+    # word; for the other shells it is.
     option, sign, _ = last.partition("=")
     before = option + sign if sign and option.startswith("--") and not quoted else ""
     return [Word(before + item.value, item.help or "", item.type) for item in found]
 
 
 def _prepare(command: click.Command, verb: str, separated: bool) -> None:
-    """Say of each parameter what fits there; behind `--` stand paths alone."""
+    """Set the completions of each parameter; after `--` there are only paths."""
     for parameter in command.params:
         if isinstance(parameter, click.Option):
             named = [OPTIONS[name] for name in parameter.opts if name in OPTIONS]
@@ -151,7 +152,8 @@ def _of_kinds(kinds: tuple[str, ...], typed: str) -> list[Word]:
 
 
 def _unquoted(word: str) -> str:
-    """Take off what a shell takes off: quotes, also one that is still open, and backslashes."""
+    """Remove quotes and backslashes as a shell does, also a quote that is still open."""
+    # Bash hands over the words as typed; zsh and fish have removed the quotes.
 
     def plain(match: re.Match[str]) -> str:
         escaped, single, double = match.groups()

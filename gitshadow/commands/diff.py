@@ -75,6 +75,7 @@ def _print(answer: DiffAnswer, *, stat: bool) -> None:
         lines = patch_lines(patch, shown.view) if patch else iter(())
         output.show(lines, pager=shown.pager)
     else:
+        # `git apply` reads this from the pipe, so no byte may be escaped.
         output.show_bytes(os.fsencode(patch))
 
 

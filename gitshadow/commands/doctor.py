@@ -32,8 +32,8 @@ from gitshadow.messages.status import (
 from gitshadow.messages.storage import REINDEX, ReindexRequest
 from gitshadow.render.status import doctor_lines
 
+# Findings that only a new journal, built from the refs, resolves.
 _REBUILT = ("rows", "journal")
-"""Findings for which a new journal, built from the refs, is what helps."""
 _MENDABLE = frozenset({HealthState.STALE, HealthState.BROKEN})
 
 
@@ -69,7 +69,7 @@ def command(fix: bool, as_json: bool) -> int:
 
 
 class _Outside(NamedTuple):
-    """Hold a finding about what surrounds the journal, and what was done about it."""
+    """A finding outside the engine, and what was done about it."""
 
     check: CheckRow
     mended: str | None = None
@@ -99,6 +99,7 @@ def _engine(*, fix: bool) -> Reply[DoctorAnswer]:
         if not (fix and lost):
             return reply
         mended = reply.answer.mended
+    # The daemon has the old journal open, and the writer lock.
     with standstill():
         send(REINDEX, ReindexRequest())
     again = send(DOCTOR, DoctorRequest(fix))
@@ -107,7 +108,8 @@ def _engine(*, fix: bool) -> Reply[DoctorAnswer]:
 
 
 def _was_killed() -> bool:
-    """Tell whether a daemon left its socket behind: one that ends takes it away."""
+    """Return whether a daemon died without its end: its socket is there, and nobody answers."""
+    # A daemon that ends in order removes its socket.
     layout = find_layout()
     if not os.path.exists(layout.socket):
         return False

@@ -1,7 +1,4 @@
-"""Whether what agents write here can be taken back right now: facts in, one verdict out.
-
-Invariant: whatever is not as it should be is named, with what to type; only then is it "protected".
-"""
+"""Whether what agents write here can be undone right now: facts in, one verdict out."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -11,14 +8,15 @@ from gitshadow.messages.status import HookRow, Protection, StatusAnswer
 
 _PROTECTED, _PARTLY, _NOT = "protected", "partly", "not"
 _COMES = "installed"
+# These states are read from settings files, which an agent may be told to ignore: a hook that came
+# lately proves that it runs.
 UNLESS_HEARD = frozenset({"untrusted", "shadowed", "disabled"})
-"""States that are read from settings: a hook that came lately shows that they do not hold."""
 _START = "git agent-undo start"
 _INSTALL = "git agent-undo hooks install"
 
 
 class _Lack(NamedTuple):
-    """Hold one thing that is not as it should be, and what to type."""
+    """One thing that is not as it should be, and the command for it."""
 
     why: str
     fix: str
@@ -63,6 +61,7 @@ def judge(
         verdict = _verdict(_NOT, off, _allow("enabled", "true", environ))
     else:
         allow = _allow("daemon", "auto", environ)
+        # One reason is shown, the worst: a list would hide which one to fix first.
         lack = next(_lacking(status, rows, list(come), unhooked, allow), None)
         verdict = _verdict(_PARTLY if lack else _PROTECTED, *(lack or ()))._replace(
             since=_since(status) if running else None,
@@ -109,7 +108,8 @@ def _lacking(
 
 
 def _allow(key: str, value: str, environ: Mapping[str, str]) -> str:
-    """Say how to take back a setting that keeps us from recording."""
+    """Return the command that removes a setting which keeps us from recording."""
+    # A variable counts before Git's configuration, so changing that would not help.
     variable = f"GITSHADOW_{key.upper()}"
     if environ.get(variable):
         return f"unset {variable}"

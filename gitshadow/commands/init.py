@@ -25,7 +25,7 @@ from gitshadow.render.status import init_end_lines, init_lines
 
 
 class _Plan(NamedTuple):
-    """Hold what would be written into the settings of agents, and what to know about it."""
+    """What would be written into the settings of agents, and what to know about it."""
 
     works: Sequence[InstallWork]
     agents: Sequence[str]

@@ -13,19 +13,17 @@ from gitshadow.messages.codec import parse
 from gitshadow.messages.lists import (
     LOG,
     OPS,
-    SESSIONS,
-    TURNS,
-    LogRequest,
-    OpsRequest,
-    SessionsRequest,
-    TurnsRequest,
-)
-from gitshadow.messages.pins import (
     PIN,
     PINS,
+    SESSIONS,
+    TURNS,
     UNPIN,
+    LogRequest,
+    OpsRequest,
     PinRequest,
     PinsRequest,
+    SessionsRequest,
+    TurnsRequest,
     UnpinRequest,
 )
 from gitshadow.messages.rows import EventRow
@@ -116,6 +114,8 @@ def _no_changes(agent: str | None) -> str:
 
 def _enough(found: Sequence[EventRow], request: LogRequest) -> Sequence[EventRow]:
     """Return the rows of as many lines as were asked for; several rows may be one line."""
+    # Files that Git switched together are one line, so that fewer lines than rows come out. Asked
+    # again for more rows until there are enough lines, which is rare.
     limit = request.limit
     if not limit:
         return found

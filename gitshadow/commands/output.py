@@ -1,6 +1,6 @@
-"""How a verb's document leaves: as JSON, or as text for this terminal.
+"""Print answers: as JSON, or as text for this terminal.
 
-Invariant: with `--json` nothing but JSON reaches standard output.
+With `--json` nothing but JSON reaches standard output.
 """
 
 from collections.abc import Callable, Iterator, Sequence

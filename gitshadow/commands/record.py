@@ -41,6 +41,7 @@ def record_command(
 
 def _lines(answer: RecordAnswer) -> Iterator[str]:
     count = answer.recorded
+    # "nothing new" would be confusing above a list of what somebody else wrote.
     if count or not answer.already:
         yield (
             f"{counted(count, 'event')} recorded" if count else "nothing new to record"

@@ -56,13 +56,15 @@ def command(
 
 
 def _write(path: str, data: bytes, *, private: bool) -> None:
-    """Replace a file, or make it; one that only we know of is for its owner alone.
+    """Replace a file, or make it; a private one can be read by its owner alone.
 
     Raises:
         ShadowError: it could not be written.
     """
     try:
         if private:
+            # The report has prompts and source code. A link in the Git directory could lead it to a
+            # place that others read.
             if os.path.islink(os.path.dirname(path)):
                 raise OSError(errno.ELOOP, "its directory is a link")
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)

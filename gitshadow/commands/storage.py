@@ -44,6 +44,7 @@ def du_command(as_json: bool) -> None:
     Only objects count that the history's refs reach and your branches do not. Objects shared
     by two sessions count for both, and once in the total.
     """
+    # Recorded first, so that the figures are those of now.
     send(FLUSH, FlushRequest())
     from gitshadow.service import in_process
 

@@ -1,7 +1,4 @@
-"""Moments as people type them, turned into nanoseconds since the epoch.
-
-Invariant: pure; the present is an argument. What cannot be read is an error, never a guess.
-"""
+"""Moments as people type them, turned into nanoseconds since the epoch."""
 
 import re
 import time
@@ -70,6 +67,7 @@ def find_moment(words: str, now_ns: int) -> int | None:
     """Return the moment that somebody names, None where the words name no moment."""
     plain = words.strip()
     length = parse_length(plain.lower().removesuffix("ago"))
+    # A length before the epoch is a typing error: it would silently mean "everything".
     if length is not None:
         return now_ns - length if length <= now_ns else None
     if plain.lower() in ("now", "today", "yesterday"):
@@ -106,6 +104,7 @@ def _named(word: str, now_ns: int) -> int | None:
 
 def _nanoseconds(moment: datetime) -> int | None:
     """Count exactly, without floating point; None before the epoch."""
+    # `timestamp()` is a float, whose steps are 240 ns by now: not exact in nanoseconds.
     passed = moment.astimezone(UTC) - _EPOCH
     seconds = passed.days * 86400 + passed.seconds
     return None if seconds < 0 else seconds * _SECOND_NS + passed.microseconds * 1000

@@ -1,8 +1,4 @@
-"""The errors of click about wrong arguments, in the form of all other errors.
-
-Invariant: what was typed and is near to something real is answered with that; every hint can be
-typed or says what can.
-"""
+"""The errors of click about wrong arguments, in the form of all other errors."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -12,6 +8,7 @@ import click
 from gitshadow.errors import ShadowError, UsageError
 from gitshadow.words import did_you_mean
 
+# What other programs call our verbs. Edit distance alone would not find these.
 _SYNONYMS: Mapping[str, str] = {
     "changes": "show",
     "checkpoint": "pin",
@@ -28,6 +25,7 @@ _SYNONYMS: Mapping[str, str] = {
     "undelete": "restore",
     "who": "blame",
 }
+# click has the value that was typed only in its message (click 8).
 _NOT_A_CHOICE = re.compile(r"'(.*?)' is not one of")
 
 

@@ -1,6 +1,7 @@
 """own_session, own_above, own_changes, own_undone, own_undo: an agent and its own work.
 
-`ancestors` are the processes of who asks, the nearest first, as pairs of pid and start time.
+`ancestors` are the processes of who asks, the nearest first, as pairs of pid and start time. An
+agent can choose its arguments and variables, but not its ancestors.
 """
 
 from typing import NamedTuple

@@ -44,6 +44,7 @@ class EventRow(NamedTuple):
     switched: bool = False
     moved_in: bool = False
     inexact: bool = False
+    # Prompts are sent on request only: they can be long, and a page of the log has many rows.
     prompt: str | Unset | None = UNSET
     machine: str = ""
 

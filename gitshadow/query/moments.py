@@ -2,7 +2,6 @@
 
 Each commit's tree is the true state of the working tree, so a moment is the tree of the newest
 commit up to it.
-Invariant: a moment before the first snapshot is a UsageError, never an empty tree.
 """
 
 from typing import NamedTuple
@@ -84,6 +83,7 @@ def check_begun(context: RecorderContext, at_ns: int) -> None:
     """
     ws = context.workspace
     begins_ns = events.begins_ns(ws.db, ws.layout.worktree)
+    # An empty tree in its place would make `restore` delete every file.
     if begins_ns is None or at_ns < begins_ns:
         begin = rfc3339(begins_ns) or "with the first recorded change"
         raise UsageError(
@@ -145,6 +145,8 @@ def version_at(
     wanted = EventFilter(
         limit=1, paths=(path,), before_seq=before, worktree=ws.layout.worktree
     )
+    # Git's trees know only two modes of files; the exact permissions are in the journal. The blob
+    # must be the same, because a file in a sync commit has no event of its own.
     for event in events.changes(ws.db, wanted):
         if event.path == path and event.after and event.after.oid == entry[1]:
             return event.after

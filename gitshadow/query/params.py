@@ -22,10 +22,12 @@ def typed_path(layout: Layout, cwd: str | None, typed: str) -> RepoPath:
     """
     here = parse_path(cwd) if cwd else os.fsencode(layout.root)
     root = os.fsencode(layout.root)
+    # Only the directory is resolved: a link that is typed is meant itself, not what it points to.
     full = os.path.normpath(os.path.join(_real(here), parse_path(typed)))
     if full == root:
         return RepoPath(b"")
     if not full.startswith(root + b"/"):
+        # An absolute path may lead into the worktree through a link.
         real = os.path.join(_real(os.path.dirname(full)), os.path.basename(full))
         if not real.startswith(root + b"/"):
             raise UsageError(f"cannot use {typed}: outside {layout.root}")
@@ -41,5 +43,6 @@ def typed_paths(
 
 
 def _real(directory: bytes) -> bytes:
-    """Resolve links of a directory that need not exist any more."""
+    """Resolve the links of a directory."""
+    # It need not exist any more: a deleted file can be restored from a deleted directory.
     return os.path.realpath(directory)

@@ -1,7 +1,4 @@
-"""Findings and review marks as text: what, where, whose, and the command that settles it.
-
-Invariant: one finding begins with one line; nothing from a repository is printed raw.
-"""
+"""Findings and review marks as text: what, where, whose, and the command that resolves it."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -13,6 +10,7 @@ from gitshadow.words import counted
 
 _STYLES = {"refuse": ("refused", "bad"), "warn": ("warning", "warn")}
 _PROMPT_CHARS = 70
+# A finding may be about hundreds of lines: the first few are enough to find the place.
 _SPANS = 6
 
 
@@ -20,7 +18,7 @@ def check_lines(answer: CheckAnswer, view: View, *, quiet: bool) -> Iterator[str
     """Yield the findings, what was to be said of the policies, and the sum."""
     for note in (*answer.warnings, *answer.notes):
         yield f"{view.paint('note', 'warn')}: {printable(note)}"
-    # What settles several findings in a row is said once, after the last of them.
+    # If one command resolves several findings in a row, it is printed once, after the last of them.
     for remedy, alike in groupby(answer.findings, lambda one: one.remedy):
         for one in alike:
             yield from _finding(one, view)

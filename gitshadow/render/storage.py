@@ -145,7 +145,7 @@ def purge_lines(answer: PurgeAnswer, view: View) -> Iterator[str]:
 
 
 def _why(left: Remaining) -> str:
-    """Say why objects are still there: Git's gc alone helps only where nothing holds them."""
+    """Return why objects are still there: Git's gc deletes only what nothing refers to."""
     if left.commits or left.staged:
         return ": Git keeps your commits"
     if left.history or left.fetched or left.standing:
@@ -221,7 +221,9 @@ def _copies(answer: PurgeAnswer, left: Remaining) -> Iterator[str]:
 
 
 def _advice(answer: PurgeAnswer, copies: Sequence[RemainingCommit]) -> Iterator[str]:
-    """Say how commits of the user's are rewritten; without our refs, which were rewritten."""
+    """Yield the commands by which users rewrite their own commits."""
+    # Only branches and tags are named: our refs were rewritten already, and git-filter-repo would
+    # rewrite them once more, to commits that the journal does not know.
     if not copies:
         return
     reached = {ref for one in copies for ref in one.refs}

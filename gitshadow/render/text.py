@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import groupby
 
 from gitshadow.messages.codec import decode, encode
-from gitshadow.messages.pins import PinAnswer, PinRow, UnpinAnswer
+from gitshadow.messages.lists import PinAnswer, PinRow, UnpinAnswer
 from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
 from gitshadow.messages.show import ShowAnswer
 from gitshadow.messages.undo import FileUndoAnswer

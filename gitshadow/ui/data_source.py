@@ -13,8 +13,15 @@ from textual.worker import get_current_worker
 
 from gitshadow.errors import ShadowError
 from gitshadow.messages.codec import Unset
-from gitshadow.messages.lists import LOG, OPS, LogRequest, OpsRequest
-from gitshadow.messages.pins import PINS, PinRow, PinsRequest
+from gitshadow.messages.lists import (
+    LOG,
+    OPS,
+    PINS,
+    LogRequest,
+    OpsRequest,
+    PinRow,
+    PinsRequest,
+)
 from gitshadow.messages.rows import EventRow
 from gitshadow.messages.show import SHOW, ShowRequest
 from gitshadow.messages.states import (

@@ -11,7 +11,7 @@ from rich.style import Style
 from textual.message import Message
 from textual.strip import Strip
 
-from gitshadow.messages.pins import PinRow
+from gitshadow.messages.lists import PinRow
 from gitshadow.messages.rows import EventRow
 from gitshadow.render.text import local_time
 from gitshadow.ui.glyphs import glyphs_of

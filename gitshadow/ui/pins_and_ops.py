@@ -16,11 +16,12 @@ from textual.widgets import Static
 
 from gitshadow.errors import ShadowError
 from gitshadow.messages.codec import decode
-from gitshadow.messages.lists import OPS, OpsRequest
-from gitshadow.messages.pins import (
+from gitshadow.messages.lists import (
+    OPS,
     PIN,
     PINS,
     UNPIN,
+    OpsRequest,
     PinRequest,
     PinsRequest,
     UnpinRequest,

@@ -9,7 +9,7 @@ from enum import Enum
 from string import ascii_uppercase
 from typing import NamedTuple
 
-from gitshadow.messages.pins import PinRow
+from gitshadow.messages.lists import PinRow
 from gitshadow.messages.rows import EventRow, OpRow
 from gitshadow.messages.states import StatRow
 from gitshadow.render.text import local_time

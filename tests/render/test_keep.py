@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from gitshadow.messages.codec import M, decode
-from gitshadow.messages.pins import PinAnswer, UnpinAnswer
+from gitshadow.messages.lists import PinAnswer, UnpinAnswer
 from gitshadow.messages.sharing import ExposeAnswer, UnexposeAnswer
 from gitshadow.messages.storage import (
     DuAnswer,

@@ -1,8 +1,8 @@
 """stats as text: the first line answers, long lists are cut and say so."""
 
+from gitshadow.messages.blame import StatsAnswer
 from gitshadow.messages.codec import decode
-from gitshadow.messages.stats import StatsAnswer
-from gitshadow.render.stats import stats_lines
+from gitshadow.render.blame import stats_lines
 from gitshadow.render.style import View
 
 NOTHING: dict[str, object] = {

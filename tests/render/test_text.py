@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from gitshadow.messages.codec import decode
-from gitshadow.messages.pins import PinRow
+from gitshadow.messages.lists import PinRow
 from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
 from gitshadow.messages.show import ShowAnswer
 from gitshadow.render.style import View

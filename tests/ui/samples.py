@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gitshadow.messages.codec import decode
-from gitshadow.messages.pins import PinRow
+from gitshadow.messages.lists import PinRow
 from gitshadow.messages.rows import EventRow, OpRow
 from gitshadow.messages.states import FileDiff
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gitshadow.errors import UsageError
-from gitshadow.messages.pins import PinRow
+from gitshadow.messages.lists import PinRow
 from gitshadow.messages.rows import EventRow
 from gitshadow.ui import intents
 from gitshadow.ui.timeline import TimelineLine, UndoMarks, blocks_of, marks_of
