@@ -76,7 +76,7 @@ def _bus_event(payload: Payload) -> Parsed:
     found = _SHAPE.read(payload.changed(hook=name, input=about.fields, output={}))
     if not isinstance(found, HookEvent):
         return found
-    # opencode names the parent in `session.created` alone; the plugin adds it to other events.
+    # Of the bus events, only `session.created` names the parent; the plugin adds it to the others.
     parent = about.native_id("info.parentID")
     return _below(found, parent or payload.native_id("parentID"))
 

@@ -425,8 +425,7 @@ def _check_unchanged(step: FileStep) -> None:
 def _install(step: FileStep, ledger: Ledger) -> None:
     if step.record is None or step.after is None:
         return
-    # The record comes first: after a crash between the two, `uninstall` finds a file that it may
-    # restore, and not one that nobody knows to be ours.
+    # The record comes first, so that `uninstall` knows the file even after a crash between the two.
     old = ledger.find(step.real)
     kept = _backup(ledger, old)
     ledger.remember(step.record, step.former)
