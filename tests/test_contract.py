@@ -2,10 +2,12 @@
 
 import itertools
 import re
+from collections.abc import Mapping
+
+import pytest
 
 from tests.support import contract
 
-_FOUND = contract.carried(contract.sources())
 _PAGE = contract.PAGE.read_text(encoding="utf-8")
 # Notes outside the repository were cited by a page in capitals, by `spec/` or by a number.
 _ABSENT = re.compile(
@@ -16,23 +18,35 @@ _PLACES = ("gitshadow", "tests", "bench", "demo", "hooks", "docs")
 _KINDS = {".py", ".md", ".ts", ".js", ".mjs", ".sh", ".fish", ".bash", ".toml", ".yml"}
 
 
+@pytest.fixture(scope="module")
+def found() -> Mapping[str, contract.Places]:
+    """Return the tests that carry each promise; reading them takes a second or two."""
+    return contract.carried(contract.sources())
+
+
 def test_each_id_is_promised_once() -> None:
     ids = contract.promises(_PAGE)
     assert len(ids) > 300
     assert len(ids) == len(set(ids))
 
 
-def test_no_test_cites_an_id_that_the_contract_does_not_have() -> None:
-    assert sorted(_FOUND.keys() - set(contract.promises(_PAGE))) == []
+def test_no_test_cites_an_id_that_the_contract_does_not_have(
+    found: Mapping[str, contract.Places],
+) -> None:
+    assert sorted(found.keys() - set(contract.promises(_PAGE))) == []
 
 
-def test_each_promise_has_a_test_or_a_reason() -> None:
-    bare = {one for one in contract.promises(_PAGE) if one not in _FOUND}
+def test_each_promise_has_a_test_or_a_reason(
+    found: Mapping[str, contract.Places],
+) -> None:
+    bare = {one for one in contract.promises(_PAGE) if one not in found}
     assert sorted(bare) == sorted(contract.excused(_PAGE))
 
 
-def test_the_page_lists_the_tests_of_today() -> None:
-    assert contract.renewed(_PAGE, _FOUND) == _PAGE, "run `make docs`"
+def test_the_page_lists_the_tests_of_today(
+    found: Mapping[str, contract.Places],
+) -> None:
+    assert contract.renewed(_PAGE, found) == _PAGE, "run `make docs`"
 
 
 def test_a_range_names_every_id_in_it() -> None:

@@ -8,7 +8,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +66,8 @@ def carried(paths: Iterable[Path]) -> Mapping[str, Places]:
 def _owners(tree: ast.Module) -> Mapping[int, str]:
     """Return the test function of each line that belongs to one, decorators included."""
     owners: dict[int, str] = {}
-    for node in ast.walk(tree):
+    within = [node.body for node in tree.body if isinstance(node, ast.ClassDef)]
+    for node in chain(tree.body, *within):
         if isinstance(
             node, ast.FunctionDef | ast.AsyncFunctionDef
         ) and node.name.startswith("test_"):

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+_NO_CACHE = "PYTHONDONTWRITEBYTECODE"
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -38,7 +40,9 @@ def run(args: Sequence[str]) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="gitshadow-run-") as directory:
         report = Path(directory, "report.xml")
         command = [sys.executable, "-m", "pytest", *args, f"--junitxml={report}"]
-        done = subprocess.run(command, check=False)
+        # Without the cache of compiled tests, each process would rewrite all of them again.
+        env = {key: value for key, value in os.environ.items() if key != _NO_CACHE}
+        done = subprocess.run(command, env=env, check=False)
         return read(done.returncode, report)
 
 
