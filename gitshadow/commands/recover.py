@@ -58,6 +58,7 @@ def recover_command(
     if dry_run:
         print_rows(todo, attention_lines, as_json=as_json, empty=_NOTHING)
         return int(ExitCode.DONE)
+    # Undoing and sending call the program's own functions, so its tools must be importable here.
     toolbox = load_toolbox(tools, needed=unfinished or bool(sending))
     if (unfinished or sending) and not yes and not _agreed(todo, as_json=as_json):
         return int(ExitCode.REFUSED)
@@ -124,6 +125,7 @@ def resolve_command(call: str, outcome: str, note: str, session: str | None) -> 
     with journal() as db:
         found = saga.calls_named(db, call, session)
         if len(found) > 1:
+            # The same id can be in several turns; usually only one of them still needs a decision.
             found = [one for one in saga.unsettled(db, session) if one.id == call]
     if len(found) != 1:
         raise UsageError(

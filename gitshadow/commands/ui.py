@@ -58,6 +58,7 @@ def command(light: bool | None, ascii: bool, words: tuple[str, ...]) -> None:
             "cannot show the history: nothing is recorded here",
             hint="git agent-undo init",
         )
+    # textual is an optional dependency (the extra `ui`).
     if find_spec("textual") is None:
         raise ShadowError(
             "cannot start the terminal UI: textual is not installed",
@@ -96,6 +97,7 @@ def _check_terminal() -> None:
     others = "git agent-undo log, and git agent-undo show ID"
     if not is_interactive():
         raise UsageError("the terminal UI needs a terminal", hint=others)
+    # A dumb terminal has no cursor movement; textual would print escape sequences as text.
     if os.environ.get("TERM", "dumb") in ("", "dumb"):
         raise UsageError(
             "the terminal UI cannot run on this terminal (TERM=dumb)",

@@ -69,6 +69,7 @@ def undo_command(
     if program.resume is not None:
         return undo_effects.resume(program.resume, program, manner)
     paths = separated(click.get_current_context())
+    # What is after `--` is a path, so it cannot be the turn of a program.
     session = None if paths else undo_effects.session_of(targets, program)
     if session is not None:
         if leave or manner.interactive:

@@ -149,6 +149,7 @@ def undo(
     """
     toolbox = load_toolbox(program.tools, needed=False)
     if is_interactive() and not manner.request.yes:
+        # An inverse that the program does not list may do anything, so a person decides.
         toolbox = asking(toolbox)
     options: UndoOptions = {
         "on_drift": program.on_drift,

@@ -1,13 +1,9 @@
 """What agent programs did: the rows of saga, tools, events, state, artifacts and attention."""
 
-from collections.abc import Mapping
 from typing import Annotated, NamedTuple, TypeAlias
 
-from gitshadow.messages.codec import UNSET, Flat, Unset
+from gitshadow.messages.codec import UNSET, Flat, JsonObject, Unset
 from gitshadow.messages.status import ClosingRow
-
-JsonValues: TypeAlias = Mapping[str, object]
-"""Values by name, as the program and its tools gave them."""
 
 
 class StepRow(NamedTuple):
@@ -20,7 +16,7 @@ class StepRow(NamedTuple):
     call: str | None
     tool: str | None
     kind: str
-    body: JsonValues
+    body: JsonObject
     digest: str
 
 
@@ -47,10 +43,10 @@ class ProgramCallRow(NamedTuple):
     tool: str
     class_: str
     description: str
-    intent: JsonValues
+    intent: JsonObject
     outcome: str | None
     content: object
-    inverse: JsonValues | None
+    inverse: JsonObject | None
     key: str | None
     undo: str
     attempts: int
@@ -70,7 +66,7 @@ class ProgramEventRow(NamedTuple):
     text: str
     live: bool
     hidden_by: int | None
-    body: JsonValues
+    body: JsonObject
 
 
 class ProgramState(NamedTuple):
@@ -78,7 +74,7 @@ class ProgramState(NamedTuple):
 
     session: str
     before: str | None
-    state: JsonValues
+    state: JsonObject
 
 
 class ArtifactRow(NamedTuple):

@@ -39,6 +39,7 @@ class Choosing(NamedTuple):
     @property
     def keys(self) -> str:
         """Return the answers that the next question allows."""
+        # As in `git add -p`, a key is offered only where it does something.
         splits = "s" if self.waiting and self.waiting[0].hunk.split else ""
         return f"ynqad{splits}"
 

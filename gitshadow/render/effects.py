@@ -65,6 +65,7 @@ def call_lines(found: Sequence[ProgramCallRow], view: View) -> Iterator[str]:
 def _described(row: ProgramCallRow) -> str:
     """Return what a call is said to have done; only success has surely executed anything."""
     said = row.description
+    # The default description says `Executed`, which is not true of a call that failed.
     ran = row.outcome == "success"
     return said if ran or said != f"Executed {row.tool}" else ""
 

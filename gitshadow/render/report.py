@@ -269,6 +269,7 @@ def _moved(
 
 def _graphs(items: Sequence[FileItem], view: View) -> Iterator[str]:
     """Yield what follows each line of a plan: blanks up to one column, and the graph."""
+    # Escape sequences of colours would count as columns.
     plain = view._replace(colour=False)
     widths = [
         len(_name(item, plain) + _how(item, plain, planned=True)) for item in items

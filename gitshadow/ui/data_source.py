@@ -99,6 +99,7 @@ class DataSource(NamedTuple):
 
     def around(self, seq: int) -> PageWindow:
         """Return a window with an event about in the middle."""
+        # Half of the window is above the event, so that it is not at an edge that loads at once.
         lower = opened(self._page(below=seq + 1), newer=False)
         return with_newer(lower, self._page(above=seq))
 
@@ -166,6 +167,7 @@ class DataSource(NamedTuple):
         request = ShowRequest(block.target, (path,), hunks=True)
         if line.event is not None or block.kind is BlockKind.LOOSE:
             named = [event for event in block.events if event.path == path]
+            # The newest event of the path is first; no event has the number 0.
             seq = line.event.seq if line.event else named[0].seq if named else 0
             request = ShowRequest(str(seq), hunks=True)
         return _patch(self.engine.send(SHOW, request).file_diffs)

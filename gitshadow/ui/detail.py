@@ -228,6 +228,7 @@ class Detail(Container):
         empty = "nothing differs" if self.since else "no files"
 
         def hold(listed: Listed) -> None:
+            # The cursor has moved on while the answer was on its way.
             if not self._is_selected(line):
                 return
             self._is_cut = listed.is_cut

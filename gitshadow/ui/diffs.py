@@ -316,6 +316,7 @@ class DiffView(TextView):
 
     def on_resize(self) -> None:
         """Return to one column if there is no room for two."""
+        # Only if the layout changes: rows are made from the whole patch.
         if self._beside != (self.side and self.size.width >= SIDE_COLUMNS):
             self._rearrange()
 

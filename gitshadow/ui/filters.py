@@ -69,6 +69,7 @@ def parse(line: str) -> Filter:
         UsageError: a quote is not closed, or a key is given twice.
     """
     try:
+        # As a shell splits them, so that a value with blanks can be quoted.
         words = shlex.split(line)
     except ValueError as error:
         raise UsageError(f"invalid filter: {error}".lower()) from error

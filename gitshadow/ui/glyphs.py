@@ -24,6 +24,7 @@ class Glyphs(NamedTuple):
         safe = printable(text)
         if self.unicode or safe.isascii():
             return safe
+        # Replacement signs would make different names look the same.
         return safe.encode("ascii", "backslashreplace").decode("ascii")
 
     def cut(self, text: str, width: int) -> str:

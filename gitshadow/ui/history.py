@@ -329,6 +329,7 @@ class History(Listing):
         near = (
             self._lines[max(0, self.top - _NEAR) :] if older else self._lines[:bottom]
         )
+        # A pin has no events, so it keeps no row loaded.
         blocks = [one.block for one in near if one.block and one.block.events]
         if not blocks:
             return 0

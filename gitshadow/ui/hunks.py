@@ -92,6 +92,7 @@ class HunkScreen(ModalScreen[HunkChoice | None]):
     def action_answer(self, key: str) -> None:
         """Record an answer and ask the next question."""
         if key in self.choosing.keys:
+            # Each state is kept, so that `b` can go back over any number of answers.
             self._states.append(self.choosing.answer(key))
             self._ask()
 
@@ -120,6 +121,8 @@ def taking_back(plan: FileUndoAnswer, path: str, hunk: PatchHunk) -> HunkChoice 
         The choice; None if the plan has no such hunk, because of later edits, or several
         and none in that line.
     """
+    # Compared by the lines that change, not by the context: the plan shows the present file, the
+    # diff shows an earlier one.
     asked = _alone(hunk)
     alike = [
         (_begin([line.old for line in offered], offered), choice)

@@ -59,6 +59,7 @@ class FootState(NamedTuple):
 
 def shape_of(width: int, height: int) -> PaneLayout:
     """Return how the panes are laid out on a terminal of a size."""
+    # Three panes on such a terminal would leave each too few lines to read.
     if width < _NARROW or height < _LOW:
         return PaneLayout.SINGLE
     return PaneLayout.WIDE if width >= _WIDE else PaneLayout.TALL

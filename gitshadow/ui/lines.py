@@ -255,6 +255,7 @@ class TextView(LineView):
         for step in range(1, count + 1):
             row = (self.cursor + step) % count
             said = self.said(row)
+            # As less(1) does with -i.
             if wanted in (said.lower() if small else said):
                 self.go(row)
                 return

@@ -38,6 +38,7 @@ class _FileLines(Listing):
     def draw(self, row: int, width: int) -> Iterable[Segment]:
         digits = len(str(len(self._lines)))
         room = width - digits - 2
+        # Cut before tabs are expanded: a minified file has lines of megabytes.
         line = self._lines[row][: room * _TAB].expandtabs(_TAB)
         yield Segment(f"{row + 1:>{digits}}  ", self.faint())
         yield Segment(glyphs_of(self).cut(line, room))

@@ -114,6 +114,7 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
     def on_mount(self) -> None:
         """Ask for the plan."""
         self.set_class(not glyphs_of(self).unicode, "-ascii")
+        # The focus is on the text, so that the keys of the text scroll a long plan.
         self.query_one(Prose).focus()
         self._plan()
 
@@ -302,6 +303,7 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
         if error.hint:
             said.append(f"hint: {printable(error.hint)}")
         if self.stage is PlanStage.APPLYING:
+            # The error does not say whether the op was applied or rolled back.
             said += ["", "to see what was done: git agent-undo ops"]
         self._enter(PlanStage.STUCK)
         self._show(said)

@@ -317,6 +317,7 @@ def lettered(known: Mapping[str, str], lanes: Iterable[str]) -> dict[str, str]:
 
     After all letters come those in lower case, and then `*` for every other lane.
     """
+    # What was known comes first, so letters do not change when older pages come in.
     letters = {**_FIXED, **known}
     for lane in lanes:
         if lane not in letters:
@@ -362,6 +363,7 @@ def _free(alive: Mapping[str, int], columns: int) -> int:
     for column in range(FIRST_AGENT, columns):
         if column not in taken:
             return column
+    # More agents at once than columns: the rest share the last one, and keep their letters.
     return max(FIRST_AGENT, columns - 1)
 
 

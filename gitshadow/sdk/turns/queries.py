@@ -82,7 +82,7 @@ def log_rows(
                 call=step.call,
                 tool=name,
                 kind=step.kind,
-                body=json_values.parse(step.body),
+                body=dict(json_values.parse(step.body)),
                 digest=step.digest,
             )
 
@@ -121,10 +121,10 @@ def call_rows(db: Db, session: str, turn: str) -> Iterator[ProgramCallRow]:
             tool=call.tool,
             class_=call.klass,
             description=call.description,
-            intent=json_values.parse(call.intent),
+            intent=dict(json_values.parse(call.intent)),
             outcome=call.outcome,
             content=None if call.content is None else json_values.loads(call.content),
-            inverse=json_values.parse(call.inverse) if call.inverse else None,
+            inverse=dict(json_values.parse(call.inverse)) if call.inverse else None,
             key=call.key,
             undo=call.undo,
             attempts=call.attempts,
@@ -150,7 +150,7 @@ def event_rows(db: Db, session: str, *, live: bool) -> Iterator[ProgramEventRow]
             text=event.text,
             live=gap is None,
             hidden_by=gap.by if gap is not None else None,
-            body=json_values.parse(event.body),
+            body=dict(json_values.parse(event.body)),
         )
 
 
@@ -166,7 +166,7 @@ def state_document(db: Db, session: str, before: str | None) -> ProgramState:
         first = saga.first_of(db, session, before or "")
         seq = rewind.found(session, before or "", last, first)
     values = state_rollback.values(saga.state_before(db, session, seq))
-    return ProgramState(session, before, values)
+    return ProgramState(session, before, dict(values))
 
 
 def attention_rows(
