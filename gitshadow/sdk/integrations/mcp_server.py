@@ -72,41 +72,41 @@ def make(layout: Layout) -> MCPServer:
 
     @server.tool(annotations=_LOOKS)
     def my_session() -> JsonObject:
-        """Say which recorded session you are."""
+        """Return the recorded session that is yours."""
         return work.ask("own_session")
 
     @server.tool(annotations=_LOOKS)
     def my_changes(paths: list[str] | None = None, limit: int = 100) -> JsonObject:
-        """List what you wrote to files, newest first, and which undo took each write back.
+        """List your changes to files, newest first, and the undo of each that was undone.
 
         Args:
-            paths: Only these files, or what lies in these directories.
-            limit: At most so many rows.
+            paths: Only these files, or files below these directories.
+            limit: The largest number of rows.
         """
         return work.ask("own_changes", paths=paths or [], limit=limit)
 
     @server.tool(annotations=_LOOKS)
     def my_undone() -> JsonObject:
-        """List the undos in effect that took your work back, and who ran them."""
+        """List the undos of your work that are in effect, and who ran them."""
         return work.ask("own_undone")
 
     @server.tool(annotations=_LOOKS)
     def plan_undo(target: str, paths: list[str] | None = None) -> JsonObject:
-        """Say what taking your own work back would do; nothing is changed.
+        """Plan an undo of your own work; nothing is changed.
 
         Args:
-            target: A seq, call, turn or burst of `my_changes`, or `session` for all you wrote.
+            target: A seq, call, turn or burst of `my_changes`, or `session` for all your changes.
             paths: Only these files.
         """
         return work.ask("own_undo", target=target, paths=paths or [])
 
     @server.tool(annotations=_WRITES)
     def undo(target: str, token: str, paths: list[str] | None = None) -> JsonObject:
-        """Take your own work back as a plan said; the report says what came back and what not.
+        """Undo your own work as planned; the report lists what was restored and what was not.
 
         Args:
             target: As in the plan.
-            token: Of the plan; where the files have changed since, nothing is done.
+            token: The plan's token; if the files have changed since, nothing is done.
             paths: As in the plan.
         """
         return work.ask("own_undo", target=target, paths=paths or [], token=token)
