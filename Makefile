@@ -1,6 +1,9 @@
 # Every command of this repository. `make test` is the whole test command, the one that
 # .ci/run runs; it needs Python 3.11 or newer and git, and makes its own environment.
 
+# Without caches, each process would compile the tests and all packages that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV ?= .venv
 # Tests wait part of their time: one process more than this machine has cores is right.
 JOBS ?= 3

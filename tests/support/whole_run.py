@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_NO_CACHE = "PYTHONDONTWRITEBYTECODE"
+_TESTS = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,20 @@ def run(args: Sequence[str]) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="gitshadow-run-") as directory:
         report = Path(directory, "report.xml")
         command = [sys.executable, "-m", "pytest", *args, f"--junitxml={report}"]
-        # Without the cache of compiled tests, each process would rewrite all of them again.
-        env = {key: value for key, value in os.environ.items() if key != _NO_CACHE}
-        done = subprocess.run(command, env=env, check=False)
+        done = subprocess.run(command, check=False)
         return read(done.returncode, report)
+
+
+def compile_tests(args: Sequence[str]) -> None:
+    """Fill pytest's cache of compiled tests, unless an earlier run has done so.
+
+    The processes of a run load all tests at the same moment. Each would compile all of them, which
+    takes three times as long as to load them: 27 s of CPU, not 10.
+    """
+    if not any(_TESTS.rglob("__pycache__/*-pytest-*.pyc")):
+        command = [sys.executable, "-m", "pytest", "--collect-only", "-qq", *args]
+        quiet = subprocess.DEVNULL
+        subprocess.run(command, stdout=quiet, stderr=quiet, check=False)
 
 
 def read(exit_code: int, report: Path) -> Outcome:
@@ -84,6 +94,7 @@ def main() -> int:
         checks = (
             subprocess.Popen(words, stdout=output, stderr=output) if words else None
         )
+        compile_tests(sys.argv[1:])
         args = ("-n", os.environ["JOBS"], "--dist", "worksteal", "-m", "not release")
         outcome = run((*args, *sys.argv[1:]))
         failed = checks is not None and checks.wait() != 0
