@@ -18,9 +18,9 @@ from gitshadow.adapters.base import (
     HookPhase,
     Parsed,
 )
-from gitshadow.adapters.paths import absolute
 from gitshadow.adapters.payload import Payload, derived_call_id, distinct, raw_path
 from gitshadow.model import ToolClass
+from gitshadow.store.paths import absolute
 
 Tools: TypeAlias = Mapping[ToolClass, frozenset[str]]
 Keys: TypeAlias = tuple[str, ...]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gitshadow.messages.rows import EventRow
-from gitshadow.messages.show import CommitRow, ShowAnswer, ShowRequest, Thing
+from gitshadow.messages.states import CommitRow, ShowAnswer, ShowRequest, Thing
 from gitshadow.model import Burst, Call, Event, Gap, Op, Session, Turn
 from gitshadow.query.params import typed_paths
 from gitshadow.query.resolve import (

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from gitshadow.adapters import paths as payload_paths
 from gitshadow.adapters.base import END_PHASES, TOOL_PHASES, HookEvent, HookPhase
 from gitshadow.adapters.payload import Payload
 from gitshadow.attribution.process import ProcessId
 from gitshadow.errors import ShadowError, raise_shortage
 from gitshadow.model import PATHLESS_WRITERS, RepoPath, ToolClass
+from gitshadow.store import paths as payload_paths
 from gitshadow.store import refs
 from gitshadow.store.layout import discover
 

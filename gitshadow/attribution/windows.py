@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gitshadow.adapters.paths import covers
 from gitshadow.model import PATHLESS_WRITERS, Call, RepoPath, Session
+from gitshadow.store.paths import is_within
 
 OUTCOME_DENIED = "denied"
 
@@ -147,7 +147,7 @@ def names(call: Call, evidence: Evidence) -> bool:
     wanted = [evidence.path, *evidence.also]
     if evidence.old_path is not None:
         wanted.append(evidence.old_path)
-    return any(covers(named, path) for named in call.paths for path in wanted)
+    return any(is_within(path, named) for named in call.paths for path in wanted)
 
 
 def could_write(call: Call, evidence: Evidence) -> bool:

@@ -27,7 +27,7 @@ from gitshadow.messages.lists import (
     UnpinRequest,
 )
 from gitshadow.messages.rows import EventRow
-from gitshadow.messages.show import SHOW, ShowRequest
+from gitshadow.messages.states import SHOW, ShowRequest
 from gitshadow.model import EventKind
 from gitshadow.render.text import (
     log_groups,

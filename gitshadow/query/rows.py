@@ -16,7 +16,7 @@ from gitshadow.messages.rows import (
     TurnRow,
     VersionRow,
 )
-from gitshadow.messages.show import ShowAnswer
+from gitshadow.messages.states import ShowAnswer
 from gitshadow.messages.status import ClosingRow
 from gitshadow.model import (
     Actor,

@@ -10,7 +10,7 @@ from itertools import groupby
 from gitshadow.messages.codec import decode, encode
 from gitshadow.messages.lists import PinAnswer, PinRow, UnpinAnswer
 from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
-from gitshadow.messages.show import ShowAnswer
+from gitshadow.messages.states import ShowAnswer
 from gitshadow.messages.undo import FileUndoAnswer
 from gitshadow.render.report import about_line, report_lines
 from gitshadow.render.style import View, patch_style, printable, printable_line

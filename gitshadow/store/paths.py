@@ -1,8 +1,9 @@
-"""Paths as text (Git's C-quoted form: one line of printable ASCII), and which may be written. Pure.
+"""Paths: as text (Git's C-quoted form: printable ASCII), inside a worktree, writable. All pure.
 
 For all bytes, unquote(quote(x)) = x and parse_path(display_path(x)) = x (Git's quote.c).
 """
 
+import posixpath
 import re
 from collections.abc import Iterator
 
@@ -173,3 +174,25 @@ def parents(path: RepoPath) -> Iterator[RepoPath]:
 def is_within(path: RepoPath, top: RepoPath) -> bool:
     """Return whether a path is `top` or below it; `b""` is above all."""
     return not top or path == top or path.startswith(top + b"/")
+
+
+def absolute(path: bytes, cwd: bytes | None, root: bytes) -> bytes:
+    """Return an absolute normal path; a relative one starts at the cwd, else at the root."""
+    base = cwd if cwd is not None and cwd.startswith(b"/") else root
+    joined = posixpath.normpath(posixpath.join(base, path))
+    # POSIX lets a system treat two leading slashes differently from one; Linux does not.
+    return b"/" + joined.lstrip(b"/")
+
+
+def inside(path: bytes, root: bytes) -> RepoPath | None:
+    """Return the repo-relative form of an absolute normal path; None outside and for the root.
+
+    Paths below `.git` are outside too.
+    """
+    prefix = root.rstrip(b"/") + b"/"
+    if not path.startswith(prefix):
+        return None
+    relative = path[len(prefix) :]
+    if not relative or relative.split(b"/", 1)[0] == b".git":
+        return None
+    return RepoPath(relative)

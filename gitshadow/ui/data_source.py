@@ -23,13 +23,14 @@ from gitshadow.messages.lists import (
     PinsRequest,
 )
 from gitshadow.messages.rows import EventRow
-from gitshadow.messages.show import SHOW, ShowRequest
 from gitshadow.messages.states import (
     CAT,
     DIFF,
+    SHOW,
     CatRequest,
     DiffRequest,
     FileDiff,
+    ShowRequest,
     StatRow,
 )
 from gitshadow.ui.filters import Filter

@@ -27,7 +27,7 @@ from gitshadow.messages.lists import (
     UnpinRequest,
 )
 from gitshadow.messages.rows import OpRow
-from gitshadow.messages.show import SHOW, ShowRequest
+from gitshadow.messages.states import SHOW, ShowRequest
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest, UndoTarget
 from gitshadow.render.report import report_lines
 from gitshadow.render.style import View, printable

@@ -4,7 +4,7 @@ import pytest
 
 from gitshadow.errors import UsageError
 from gitshadow.messages.codec import decode
-from gitshadow.messages.show import ShowAnswer
+from gitshadow.messages.states import ShowAnswer
 from gitshadow.render.style import View
 from gitshadow.render.text import show_lines
 from tests.support.studio import Document, Studio

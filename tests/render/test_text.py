@@ -7,7 +7,7 @@ import pytest
 from gitshadow.messages.codec import decode
 from gitshadow.messages.lists import PinRow
 from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
-from gitshadow.messages.show import ShowAnswer
+from gitshadow.messages.states import ShowAnswer
 from gitshadow.render.style import View
 from gitshadow.render.text import (
     local_time,

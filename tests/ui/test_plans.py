@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from gitshadow.messages.show import SHOW, ShowRequest
+from gitshadow.messages.states import SHOW, ShowRequest
 from gitshadow.messages.undo import FileUndoAnswer
 from gitshadow.store.lock import WriterLock
 from gitshadow.ui.patches import FilePatch, patch_of

@@ -1,9 +1,9 @@
-"""Paths of payloads made absolute, and repo-relative where they lie inside."""
+"""Paths of payloads and of the worktree: absolute, inside, below another."""
 
 import pytest
 
-from gitshadow.adapters.paths import absolute, covers, inside
 from gitshadow.model import RepoPath
+from gitshadow.store.paths import absolute, inside, is_within
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_path_is_inside_when_the_root_is_the_top() -> None:
 def test_named_path_covers_itself_and_what_is_below(
     named: bytes, path: bytes, expected: bool
 ) -> None:
-    assert covers(RepoPath(named), RepoPath(path)) is expected
+    assert is_within(RepoPath(path), RepoPath(named)) is expected
