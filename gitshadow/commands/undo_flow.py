@@ -7,7 +7,7 @@ Invariant: without `--yes` or a token nothing is changed before a plan was shown
 import functools
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import click
@@ -25,6 +25,7 @@ from gitshadow.commands.user_hooks import told
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.messages.codec import encode, parse
 from gitshadow.messages.undo import (
+    EXITS,
     UNDO,
     FileUndoAnswer,
     FileUndoRequest,
@@ -87,14 +88,6 @@ def _answer(choosing: Choosing, *, forward: bool) -> str | None:
 
 
 _SHARED = ("yes", "dry_run", "token", "on_conflict")
-_EXITS: Mapping[str, ExitCode] = {
-    "reversed": ExitCode.DONE,
-    "nothing_to_do": ExitCode.DONE,
-    "planned": ExitCode.DONE,
-    "compensated": ExitCode.RESIDUE,
-    "partial": ExitCode.PARTIAL,
-    "refused": ExitCode.REFUSED,
-}
 
 
 class UndoFlags(NamedTuple):
@@ -256,4 +249,4 @@ def _finish(report: FileUndoAnswer, manner: UndoFlags, shown: Screen) -> int:
         json.show(encode(report))
     else:
         output.show(report_lines(report, shown.view))
-    return int(_EXITS.get(report.status, ExitCode.ERROR))
+    return int(EXITS.get(report.status, ExitCode.ERROR))

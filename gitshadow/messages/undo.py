@@ -3,8 +3,19 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
+from gitshadow.errors import ExitCode
 from gitshadow.messages.codec import JsonObject, Verb
 from gitshadow.messages.rows import AboutRow
+
+EXITS: Mapping[str, ExitCode] = {
+    "reversed": ExitCode.DONE,
+    "nothing_to_do": ExitCode.DONE,
+    "planned": ExitCode.DONE,
+    "compensated": ExitCode.RESIDUE,
+    "partial": ExitCode.PARTIAL,
+    "refused": ExitCode.REFUSED,
+}
+"""The exit code for each status of an answer, in a command and in the SDK's reports alike."""
 
 
 class UndoTarget(NamedTuple):

@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gitshadow.errors import ExitCode
-from gitshadow.messages.undo import FileItem, FileUndoAnswer, Hunk, Uncovered
+from gitshadow.messages.undo import (
+    EXITS,
+    FileItem,
+    FileUndoAnswer,
+    Hunk,
+    Uncovered,
+)
 from gitshadow.model import Oid, OpKind
 from gitshadow.undo.about import About
 
@@ -74,16 +80,6 @@ class Status(StrEnum):
     NOTHING_TO_DO = "nothing_to_do"
     PLANNED = "planned"
     REFUSED = "refused"
-
-
-EXITS: Mapping[Status, ExitCode] = {
-    Status.REVERSED: ExitCode.DONE,
-    Status.NOTHING_TO_DO: ExitCode.DONE,
-    Status.PLANNED: ExitCode.DONE,
-    Status.COMPENSATED: ExitCode.RESIDUE,
-    Status.PARTIAL: ExitCode.PARTIAL,
-    Status.REFUSED: ExitCode.REFUSED,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
