@@ -62,7 +62,7 @@ def check(context: RecorderContext, request: CheckRequest) -> CheckAnswer:
     """Judge a change by the policies it is held to."""
     ws = context.workspace
     if request.managed and not request.borrowed:
-        # What the manager has taken away by now, and will bring back, is nobody's writing.
+        # The manager has stashed unstaged changes and will restore them; nobody wrote these.
         call = GitHookRequest("pre-commit", request.parent, managed=True)
         git_hook(context, call)
     elif not request.borrowed:
@@ -171,7 +171,7 @@ class _Speller:
         return f"review it, then: git agent-undo review {words[self._change.kind]}"
 
     def _typed(self, path: RepoPath) -> str:
-        """Return a path as it is typed where the user stands."""
+        """Return a path as the user would type it in the current directory."""
         if self._cwd is None:
             return display_path(path)
         full = os.path.join(os.fsencode(self._root), path)

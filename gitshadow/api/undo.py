@@ -31,7 +31,7 @@ def undo(
     """Plan an undo, and apply it if the request says so.
 
     With `announce` the answer is the plan, marked as such, if a hook command of the user's has to
-    run first: whoever asks runs it, and asks again.
+    run first: the caller runs it, and asks again.
 
     Raises:
         UsageError: the request cannot be read, or a target is nothing or several things.

@@ -81,7 +81,7 @@ def hooks_at(root: str, proc: str = "/proc") -> ProcessId | None:
     A person who writes the message in an editor is no hook.
     """
     # Hook managers stash uncommitted changes, run formatters and restore the changes (pre-commit
-    # 4.7, staged_files_only.py), partly before our own hook is called. Those writes are nobody's,
+    # 4.7, staged_files_only.py), partly before our own hook is called. No author gets those writes,
     # and git's processes are the only sign of them.
     found = list(relations(proc))
     commits = {

@@ -1,4 +1,4 @@
-"""The paths that a request names, relative to where the user stands."""
+"""The paths that a request names, relative to the user's current directory."""
 
 import os
 from collections.abc import Iterable

@@ -199,7 +199,7 @@ class UndoReport(BaseReport):
 
     @property
     def ok(self) -> bool:
-        """Return whether nothing is left standing that was to be taken back."""
+        """Return whether everything that should be undone was undone."""
         return self.status is not Status.PARTIAL
 
     @property
@@ -212,7 +212,7 @@ class UndoReport(BaseReport):
         return f"already undone: {said}" if self.already_undone else said
 
     def raise_for_partial(self) -> None:
-        """Do nothing if all was taken back.
+        """Do nothing if everything was undone.
 
         Raises:
             PartialUndo: something was not; it carries this report.
@@ -223,7 +223,7 @@ class UndoReport(BaseReport):
     def with_trouble(
         self, what: str, why: str, domain: Domain = Domain.EFFECTS
     ) -> "UndoReport":
-        """Return the report with one more thing that was not taken back."""
+        """Return the report with one more thing that was not undone."""
         item = UndoItem(
             call_id="",
             tool=what,
