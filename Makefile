@@ -15,7 +15,7 @@ PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.1
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$name && break; done)
 
-.PHONY: test test-full nightly coverage lint fmt fronts docs walks pictures demo bench newer-git venv clean
+.PHONY: test test-full nightly coverage lint fmt fronts docs walks pictures demo bench newer-git agents venv clean
 
 # All that every change has to pass: lint, types and layers, and beside them the tests. Where it
 # does not matter, a test runs with the daemon only and its command is a fork (tests/conftest.py).
@@ -85,6 +85,13 @@ demo: $(DEMO)
 newer-git:
 	tests/support/newer_git.sh .newer-git
 
+# Real agent programs against a scripted model: installs them into .agents (3.5 GB, minutes) and
+# runs what could be installed. AGENTS="pi codex" takes these alone; AGENTS_LATEST=1 the newest.
+agents: venv
+	$(BIN)/python -m tests.agents.install $(AGENTS)
+	GITSHADOW_AGENTS_ALL=1 $(BIN)/python -m pytest tests/agents $(PYTEST_ARGS)
+	$(BIN)/python -m tests.support.agent_pages
+
 bench: venv
 	$(BIN)/python -m bench $(BENCH_ARGS)
 
@@ -105,4 +112,4 @@ $(DEMO_VENV)/.installed: pyproject.toml
 
 clean:
 	rm -rf $(VENV) $(DEMO_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-		.import_linter_cache .coverage* dist .newer-git site
+		.import_linter_cache .coverage* dist .newer-git .agents site

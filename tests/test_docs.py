@@ -117,6 +117,11 @@ def test_every_agent_has_a_page_with_the_facts_of_the_code() -> None:
     assert old == [], "run `make docs`"
 
 
+def test_what_real_agents_did_is_what_the_last_run_of_them_saw() -> None:
+    stored = agent_pages.OVERVIEW.read_text("utf-8")
+    assert stored == agent_pages.with_runs(stored), "run `make docs`"
+
+
 @pytest.mark.parametrize("name", chains.DRAWN)
 def test_pictures_of_chains_show_what_is_recorded_today(
     name: str, tmp_path: Path

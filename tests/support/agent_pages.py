@@ -22,9 +22,11 @@ from gitshadow.hookfiles.placement import (
     Shared,
 )
 from gitshadow.model import ToolClass
+from tests.agents import verified
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "agents"
+OVERVIEW = ROOT / "docs" / "agents.md"
 _BEGIN = "<!-- Generated from the code by `make docs`; do not edit. -->"
 _END = "<!-- Written by hand below. -->"
 _ROOTS = {
@@ -214,8 +216,16 @@ def _sure(promised: Traits) -> Iterator[tuple[str, str]]:
     yield "notified when its work is undone", _NOTICE[promised.context]
 
 
+def with_runs(page: str) -> str:
+    """Return docs/agents.md with the table of what was run with the real programs."""
+    before, _, rest = page.partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    return f"{before}{_BEGIN}\n\n{verified.table()}\n{_END}{after}"
+
+
 def main() -> None:
     """Generate the facts of every page again."""
+    OVERVIEW.write_text(with_runs(OVERVIEW.read_text("utf-8")), encoding="utf-8")
     for path in sorted(PAGES.glob("*.md")):
         text = path.read_text(encoding="utf-8")
         path.write_text(renewed(path.stem, text), encoding="utf-8")

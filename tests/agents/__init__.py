@@ -1,0 +1,1 @@
+"""Real agent programs, driven without a person against a scripted model server."""

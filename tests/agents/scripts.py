@@ -1,0 +1,150 @@
+"""What the scripted model asks an agent to do, in words that every agent has a tool for.
+
+A prompt names its script: `[[basic cwd=/repo]] Please.` A script is a row of rounds; a round is
+what one answer of the model asks for, side by side if it has more than one action.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Write:
+    """Create or replace a file."""
+
+    path: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Read:
+    """Read a file: some agents edit none that they have not read."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace one piece of text in a file."""
+
+    path: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Run a command; `{cwd}` in it is the repository."""
+
+    command: str
+    background: bool = False
+
+
+@dataclass(frozen=True)
+class Task:
+    """Start a subagent with another script."""
+
+    script: str
+    background: bool = False
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Wait for a subagent or a command; left out for an agent without a tool for that."""
+
+
+@dataclass(frozen=True)
+class Person:
+    """A person writes a file while the agent waits for the model: no tool does it."""
+
+    path: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Say:
+    """Answer in words, which ends the turn."""
+
+    text: str
+
+
+ToolAction = Read | Write | Edit | Shell | Task | Wait
+Action = ToolAction | Person | Say
+Round = tuple[Action, ...]
+Script = tuple[Round, ...]
+
+_WORK = (
+    "cd {cwd} && printf 'x\\n' > sh.txt && rm old.txt && mv name1.txt name2.txt"
+    " && mkdir -p deep/er && echo y > deep/er/f.txt && sleep 0.3"
+)
+
+SCRIPTS: dict[str, Script] = {
+    "basic": (
+        (Write("made.txt", "one\ntwo\nthree\n"),),
+        (Edit("made.txt", "two", "TWO"),),
+        (Read("src/app.py"),),
+        (Edit("src/app.py", "    return 1", "    return 2"),),
+        (Shell(_WORK),),
+        (Say("All done."),),
+    ),
+    "second": (
+        (Write("second.txt", "of the second turn\n"),),
+        (Shell("cd {cwd} && echo more >> list.txt && sleep 0.3"),),
+        (Say("The second turn is done."),),
+    ),
+    "person": (
+        (Write("mine.txt", "by the agent\n"),),
+        (Person("between.txt", "by a person\n"),),
+        (Read("list.txt"),),
+        (Edit("list.txt", "beta", "BETA"),),
+        (Say("Done, and somebody else was here."),),
+    ),
+    "task": (
+        (Task("sub"),),
+        (Wait(),),
+        (Write("parent.txt", "by the parent\n"),),
+        (Say("The task is done."),),
+    ),
+    "sub": (
+        (Write("sub.txt", "by the subagent\n"),),
+        (Shell("cd {cwd} && echo s > subsh.txt && sleep 0.3"),),
+        (Say("The subagent is done."),),
+    ),
+    "parallel": (
+        (
+            Write("p1.txt", "first\n"),
+            Write("p2.txt", "second\n"),
+            Shell("cd {cwd} && echo third > p3.txt && sleep 0.3"),
+        ),
+        (Say("All three are done."),),
+    ),
+    "fail": (
+        (Read("list.txt"),),
+        (Edit("list.txt", "not in the file", "never written"),),
+        (Shell("cd {cwd} && echo partly > partly.txt && exit 3"),),
+        (Write("after.txt", "after the failures\n"),),
+        (Say("Two of three failed."),),
+    ),
+    "first_of_two": (
+        (Shell("cd {cwd} && for i in 1 2 3 4; do echo a > a$i.txt; sleep 0.2; done"),),
+        (Say("The first agent is done."),),
+    ),
+    "second_of_two": (
+        (Shell("cd {cwd} && for i in 1 2 3 4; do echo b > b$i.txt; sleep 0.2; done"),),
+        (Say("The second agent is done."),),
+    ),
+    "look": ((Say("I see."),),),
+    "background": (
+        (Shell("cd {cwd} && sleep 2 && echo late > late.txt", background=True),),
+        (Write("early.txt", "before the background command ends\n"),),
+        (Say("It still runs."),),
+    ),
+    "long": (
+        (Write("begun.txt", "begun\n"),),
+        (
+            Shell(
+                "cd {cwd} && echo half > half.txt && sleep 60 && echo whole > half.txt"
+            ),
+        ),
+        (Say("Nobody stopped me."),),
+    ),
+}

@@ -1,0 +1,240 @@
+"""One agent at work in one repository: started, judged by what the tool answers afterwards."""
+
+import json
+import os
+import shlex
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.agents.drivers import DRIVERS, Driver, Surroundings
+from tests.agents.install import NODE, packages
+from tests.agents.model_server import ModelServer
+from tests.agents.scripts import Edit, Write
+from tests.agents.tool_calls import SHELLS
+from tests.support.repo import Repo
+from tests.support.shadow import COMMAND, Document, Shadow
+
+_LIMIT_S = 240.0
+_FILES = {
+    "src/app.py": "def f():\n    return 1\n",
+    "list.txt": "alpha\nbeta\ngamma\n",
+    "old.txt": "old\n",
+    "name1.txt": "a name\nof some\nlines\n",
+    "person.txt": "a person's file\n",
+}
+_RECORDER = """\
+#!/bin/sh
+# Runs the real command and keeps what went in and came out, one directory per call.
+dir=$(mktemp -d {records}/$(date +%s%N).XXXXXX)
+printf '%s\\n' "$*" > "$dir/args"
+cat > "$dir/in"
+begun=$(date +%s%N)
+{command} "$@" < "$dir/in" > "$dir/out" 2> "$dir/err"
+code=$?
+echo $((($(date +%s%N) - begun) / 1000)) > "$dir/us"
+echo $code > "$dir/code"
+cat "$dir/out"
+cat "$dir/err" >&2
+exit $code
+"""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The end of one run of an agent: exit code, everything it printed, seconds it took."""
+
+    code: int
+    printed: str
+    seconds: float
+
+
+@dataclass
+class AgentStudio:
+    """An agent with its own home and a repository with ours installed.
+
+    `recorded` puts a recorder between the agent and the command: `hook_calls` then says what each
+    hook got, printed and took.
+    """
+
+    name: str
+    top: Path
+    model: ModelServer
+    shadow: Shadow
+    home: Path
+    turns: list[Turn] = field(default_factory=list)
+
+    @classmethod
+    def create(cls, name: str, top: Path, model: ModelServer) -> "AgentStudio":
+        """Make home and repository, commit the first files and begin recording."""
+        home = top / "home"
+        home.mkdir(parents=True)
+        (home / ".gitconfig").write_text((Path.home() / ".gitconfig").read_text())
+        repo = Repo.create(top / "repo", ())
+        for path, text in _FILES.items():
+            repo.write(path, text)
+        repo.commit("first")
+        exclude = repo.root / ".git" / "info" / "exclude"
+        with exclude.open("a") as file:
+            file.writelines(f"{one}\n" for one in DRIVERS[name].leftovers)
+        return cls.at(name, top, model, repo)
+
+    @classmethod
+    def at(cls, name: str, top: Path, model: ModelServer, repo: Repo) -> "AgentStudio":
+        """Return an agent with a home below `top` in a repository that is there."""
+        home = top / "home"
+        home.mkdir(parents=True, exist_ok=True)
+        (home / ".gitconfig").write_text((Path.home() / ".gitconfig").read_text())
+        studio = cls(name, top, model, Shadow(repo, daemon=True), home)
+        studio.shadow.env.update(studio.variables())
+        studio.shadow.executes = True
+        for path, text in studio.driver.files(studio.surroundings()).items():
+            (home / path).parent.mkdir(parents=True, exist_ok=True)
+            (home / path).write_text(text)
+        return studio
+
+    @property
+    def driver(self) -> Driver:
+        """Return how this agent is driven."""
+        return DRIVERS[self.name]
+
+    @property
+    def has_file_tools(self) -> bool:
+        """Return whether no file had to be written by a shell, of all that were so far."""
+        return not any(
+            isinstance(action, Write | Edit) and tool in SHELLS
+            for action, tool in self.model.played
+        )
+
+    @property
+    def repo(self) -> Repo:
+        """Return the repository it works in."""
+        return self.shadow.repo
+
+    def surroundings(self) -> Surroundings:
+        """Return what its driver needs to know."""
+        return Surroundings(
+            self.model.url,
+            str(self.home),
+            str(self.repo.root),
+            str(packages()[self.name].executable),
+        )
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables that its environment has besides those of any program."""
+        bin_ = self.top / "bin"
+        path = [str(bin_), str(NODE.parent), str(Path(COMMAND).parent)]
+        return {
+            "HOME": str(self.home),
+            "PATH": os.pathsep.join([*path, "/usr/local/bin", "/usr/bin", "/bin"]),
+            "TERM": "dumb",
+            "SHELL": "/bin/bash",
+            "USER": "dev",
+            "LANG": "C.UTF-8",
+            "NO_PROXY": "127.0.0.1,localhost",
+            **self.driver.variables(self.surroundings()),
+        }
+
+    def environment(self) -> dict[str, str]:
+        """Return the whole environment of the agent: its home is where HOME is."""
+        kept = self.shadow.environment(self.variables())
+        named = {
+            name: value
+            for name, value in kept.items()
+            if not name.startswith("XDG_") or name == "XDG_RUNTIME_DIR"
+        }
+        # opencode works where PWD says, wherever it is started.
+        return {**named, "PWD": str(self.repo.root)}
+
+    def record_hooks(self) -> None:
+        """Put the recorder in the way: hooks then call it by the name that is installed."""
+        (self.top / "records").mkdir()
+        bin_ = self.top / "bin"
+        bin_.mkdir()
+        script = bin_ / "git-agent-undo"
+        records = shlex.quote(str(self.top / "records"))
+        script.write_text(
+            _RECORDER.format(records=records, command=shlex.quote(COMMAND))
+        )
+        script.chmod(0o755)
+
+    def prepare(self, scope: str = "--user") -> None:
+        """Begin recording, install the hooks, and do what the agent needs before its first turn."""
+        self.command("init")
+        if not self.driver.wrapped:
+            self.command("hooks", "install", scope, self.name, "--yes")
+        for arguments in self.driver.prepare(self.surroundings()):
+            self._run([self.surroundings().program, *arguments])
+
+    def command(self, *arguments: str) -> str:
+        """Run our command in the agent's environment and return what it printed."""
+        done = self._run([COMMAND, *arguments])
+        assert done.returncode == 0, (arguments, done.stdout)
+        return done.stdout
+
+    def rows(self, *arguments: str) -> list[Document]:
+        """Run our command and return its lines of JSON."""
+        return [json.loads(line) for line in self.command(*arguments).splitlines()]
+
+    def turn(self, script: str, *, more: Sequence[str] = ()) -> Turn:
+        """Let the agent follow a script in a first turn, or in a later one of that session."""
+        parts = self.driver.again if self.turns else self.driver.turn
+        assert parts is not None, f"{self.name} cannot continue a session"
+        before, after = parts
+        return self.start(script, before, [*after, *more])
+
+    def start(
+        self, script: str, before: Sequence[str], after: Sequence[str] = ()
+    ) -> Turn:
+        """Run the agent once."""
+        begun = time.monotonic()
+        done = self._run(self.words(script, before, after))
+        turn = Turn(done.returncode, done.stdout, time.monotonic() - begun)
+        self.turns.append(turn)
+        return turn
+
+    def words(
+        self, script: str, before: Sequence[str], after: Sequence[str] = ()
+    ) -> list[str]:
+        """Return the command line of a turn."""
+        prompt = f"[[{script} cwd={self.repo.root}]] Please do it."
+        program = [self.surroundings().program, *before, prompt, *after]
+        if self.driver.wrapped:
+            program = [COMMAND, "exec", "--agent", self.name, "--", *program]
+        return program
+
+    def _run(self, words: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            words,
+            cwd=self.repo.root,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_LIMIT_S,
+            check=False,
+        )
+
+    # What the tool says afterwards
+
+    def writes(self) -> dict[str, list[Document]]:
+        """Return the recorded changes by path, oldest first."""
+        found: dict[str, list[Document]] = {}
+        for row in sorted(
+            self.rows("log", "--json"), key=lambda one: int(str(one["seq"]))
+        ):
+            if row["kind"] != "baseline":
+                found.setdefault(str(row["path"]), []).append(row)
+        return found
+
+    def hook_calls(self) -> list[Mapping[str, str]]:
+        """Return what each hook call got, printed and took, in the order of their starts."""
+        records = self.top / "records"
+        calls = [
+            {one.name: one.read_text() for one in directory.iterdir()}
+            for directory in (sorted(records.iterdir()) if records.exists() else ())
+        ]
+        return [one for one in calls if one["args"].startswith("hook ")]
