@@ -5,7 +5,7 @@ GITSHADOW_AGENTS_ALL=1, which is what `make agents` sets.
 """
 
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -57,16 +57,14 @@ def studio(agent: str, tmp_path: Path, model: ModelServer) -> Iterator[AgentStud
     """Return the agent with a home and a repository; nothing of ours is installed yet."""
     made = AgentStudio.create(agent, tmp_path, model)
     yield made
-    made.shadow.close()
+    made.close()
 
 
 @pytest.fixture
 def second_studio(
     agent: str, studio: AgentStudio, tmp_path: Path, model: ModelServer
-) -> Callable[[], AgentStudio]:
-    """Return a function that makes another home for the same agent, in the same repository."""
-
-    def make() -> AgentStudio:
-        return AgentStudio.at(agent, tmp_path / "second", model, studio.repo)
-
-    return make
+) -> Iterator[AgentStudio]:
+    """Return the same agent with another home, in the same repository."""
+    made = AgentStudio.at(agent, tmp_path / "second", model, studio.repo)
+    yield made
+    made.end_processes()

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -217,6 +218,23 @@ class AgentStudio:
             timeout=_LIMIT_S,
             check=False,
         )
+
+    def close(self) -> None:
+        """End what the agent left running (some leave a server), then check the repository."""
+        self.end_processes()
+        self.shadow.close()
+
+    def end_processes(self) -> None:
+        """End every process with this agent's home, but not our daemon."""
+        mine = f"HOME={self.home}".encode()
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                variables = (process / "environ").read_bytes().split(b"\0")
+                ours = b"gitshadow.daemon" in (process / "cmdline").read_bytes()
+                if mine in variables and not ours:
+                    os.kill(int(process.name), signal.SIGKILL)
+            except OSError:
+                continue  # it has ended, or is another user's
 
     # What the tool says afterwards
 

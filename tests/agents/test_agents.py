@@ -197,12 +197,10 @@ def test_the_model_is_told_of_an_undo_with_the_next_prompt(
 
 @slow(having=lambda name: not DRIVERS[name].wrapped)
 def test_no_write_of_one_agent_is_given_to_another_beside_it(
-    agent: str,
-    studio: AgentStudio,
-    second_studio: Callable[[], AgentStudio],
+    agent: str, studio: AgentStudio, second_studio: AgentStudio
 ) -> None:
+    other = second_studio
     studio.prepare()
-    other = second_studio()
     other.prepare()
     runs = [
         threading.Thread(target=one.turn, args=(script,))
