@@ -16,12 +16,16 @@ from tests.agents.model_server import ModelServer
 from tests.agents.studio import AgentStudio
 
 ALL = os.environ.get("GITSHADOW_AGENTS_ALL") == "1"
+_HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave out what is not in the quick set, and agents that are not installed."""
     installed = {name for name, one in packages().items() if one.installed()}
     for item in items:
+        # pytest passes the tests of all directories, and `tests/e2e` has an `agent` too.
+        if not item.path.is_relative_to(_HERE):
+            continue
         if "agent" not in getattr(item, "fixturenames", ()):
             continue
         name = item.callspec.params["agent"]  # type: ignore[attr-defined]
