@@ -121,10 +121,10 @@ def _run(words: list[str]) -> int:
 def _fail(error: ShadowError, words: list[str]) -> int:
     error_handler.complain(error)
     if _wants_json(words):
-        from gitshadow.render import json
+        from gitshadow.render import output
 
         try:
-            json.show(error_handler.error_document(error))
+            output.show_json(error_handler.error_document(error))
         except BrokenPipeError:
             _silence_stdout()
     return int(error.exit_code)

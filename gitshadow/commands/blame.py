@@ -24,7 +24,7 @@ from gitshadow.messages.blame import (
     StatsRequest,
 )
 from gitshadow.messages.codec import Params, parse
-from gitshadow.render import blame, json, output
+from gitshadow.render import blame, output
 from gitshadow.render.blame import stats_lines
 
 
@@ -77,7 +77,7 @@ def blame_command(
 def _show(reply: Reply[BlameAnswer], options: Params) -> None:
     answer = reply.answer
     if options["as_json"]:
-        json.show_lines(blame.blame_rows(answer))
+        output.show_json_lines(blame.blame_rows(answer))
         return
     if options["porcelain"] or options["line_porcelain"]:
         every = options["line_porcelain"] is True

@@ -27,7 +27,7 @@ from gitshadow.messages.check import (
     UnreviewRequest,
 )
 from gitshadow.render import check as shown
-from gitshadow.render import json, output
+from gitshadow.render import output
 from gitshadow.render.check import review_lines, reviews_lines, unreview_lines
 from gitshadow.render.style import printable
 
@@ -116,7 +116,7 @@ def check_command(
     reply = _checked(surroundings()._replace(range=range_, rev=rev, managed=managed))
     answer = reply.answer
     if as_json:
-        json.show(reply.document)
+        output.show_json(reply.document)
     elif answer.status != "skipped":
         output.show(shown.check_lines(answer, screen().view, quiet=quiet or managed))
     refused = answer.status == "refused"

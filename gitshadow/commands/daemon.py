@@ -12,7 +12,7 @@ from gitshadow.errors import ExitCode, NotInitialisedError
 from gitshadow.messages.codec import UNSET, Unset, encode
 from gitshadow.messages.hooks import InstallReport
 from gitshadow.messages.status import STATUS, StartAnswer, StatusRequest, StopAnswer
-from gitshadow.render import json
+from gitshadow.render import output
 from gitshadow.render.style import View
 from gitshadow.store.layout import recorded
 
@@ -105,7 +105,7 @@ def stop_command(at_login: bool, yes: bool, as_json: bool) -> int:
         code, login = _not_at_login(yes, as_json)
     stopped = launch.stop(find_layout())
     if as_json:
-        json.show(encode(StopAnswer(login, stopped)))
+        output.show_json(encode(StopAnswer(login, stopped)))
     else:
         click.echo("stopped" if stopped else "no daemon was running")
     return code

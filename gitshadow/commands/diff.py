@@ -24,7 +24,7 @@ from gitshadow.messages.states import (
     DiffAnswer,
     DiffRequest,
 )
-from gitshadow.render import json, output
+from gitshadow.render import output
 from gitshadow.render.diffstat import stat_lines
 from gitshadow.render.text import patch_lines
 
@@ -59,7 +59,7 @@ def diff_command(
     )
     reply = send(DIFF, request)
     if as_json:
-        json.show(reply.document)
+        output.show_json(reply.document)
     else:
         _print(reply.answer, stat=stat)
 
@@ -87,7 +87,7 @@ def cat_command(path: str, at: str | None, as_json: bool) -> None:
     """Print the content of PATH at an earlier time; the newest recorded one by default."""
     reply = send(CAT, CatRequest(spelled(path), state_named(at)))
     if as_json:
-        json.show(reply.document)
+        output.show_json(reply.document)
         return
     try:
         data = base64.b64decode(reply.answer.data_base64, validate=True)

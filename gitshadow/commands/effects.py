@@ -24,7 +24,7 @@ from gitshadow.errors import (
     UnsupportedError,
     UsageError,
 )
-from gitshadow.render import json, output
+from gitshadow.render import output
 from gitshadow.render.effects import attention_lines, report_text
 from gitshadow.render.style import printable
 
@@ -209,7 +209,7 @@ def act(
     view = screen().view
     for report in reports:
         if as_json:
-            json.show(report.to_json())
+            output.show_json(report.to_json())
         else:
             output.show(report_text(report, view))
     return max((int(report.exit_code) for report in reports), default=0)

@@ -30,7 +30,7 @@ from gitshadow.messages.exchange import (
     ImportClaimsRequest,
     ImportFileRequest,
 )
-from gitshadow.render import exchange, json, output
+from gitshadow.render import exchange, output
 from gitshadow.render.style import View
 from gitshadow.store.safe_files import replacing
 
@@ -78,7 +78,7 @@ def export_command(
         )
     pages = _events(words) if form == _EVENTS else _traces(words)
     if file is None:
-        json.show_lines(pages)
+        output.show_json_lines(pages)
     else:
         _write(file, pages)
     return None
@@ -111,7 +111,7 @@ def _traces(words: tuple[str, ...]) -> Iterator[JsonObject]:
 def _write(file: str, lines: Iterable[JsonObject]) -> None:
     try:
         with replacing(file, 0o666) as out:
-            out.writelines(json.encode(line) for line in lines)
+            out.writelines(output.encode_json(line) for line in lines)
     except OSError as error:
         raise ShadowError(
             f"could not write {file}: {error.strerror}",

@@ -30,7 +30,7 @@ from gitshadow.hookfiles.placement import Agent, InstallScope
 from gitshadow.messages.codec import encode
 from gitshadow.messages.hooks import AgentRow, FindingRow, HooksPlace, HooksRow
 from gitshadow.render import hooks as shown
-from gitshadow.render import json, output
+from gitshadow.render import output
 from gitshadow.store.git import Git
 
 _GIT = advice.GIT
@@ -151,7 +151,7 @@ def list_command(as_json: bool) -> None:
         for agent in AGENTS.values()
     ]
     if as_json:
-        json.show_lines(map(encode, rows))
+        output.show_json_lines(map(encode, rows))
     else:
         output.show(shown.list_lines(rows, find_screen().view))
 
@@ -194,7 +194,7 @@ def status_command(agents: tuple[str, ...], as_json: bool) -> int:
         )
         rows.append(HooksRow(_CONFIG, "project", there.value))
     if as_json:
-        json.show_lines(map(encode, rows))
+        output.show_json_lines(map(encode, rows))
     else:
         output.show(shown.status_lines(rows, find_screen().view))
     return int(ExitCode.DONE if fine else ExitCode.ERROR)

@@ -17,7 +17,7 @@ from gitshadow.errors import ExitCode, ShadowError, UnsupportedError
 from gitshadow.messages.codec import encode
 from gitshadow.messages.hooks import InstallReport
 from gitshadow.render import hooks as shown
-from gitshadow.render import json, output
+from gitshadow.render import output
 from gitshadow.render.style import View
 
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -81,7 +81,7 @@ def carry_out(
     """
     done = attempt(works, notes, manner)
     if manner.as_json:
-        json.show(encode(done.report))
+        output.show_json(encode(done.report))
     report(done, as_text=not manner.as_json)
     return done.exit_code
 

@@ -20,7 +20,7 @@ from gitshadow.messages.status import (
     InitRequest,
     WaitingHooks,
 )
-from gitshadow.render import json, output
+from gitshadow.render import output
 from gitshadow.render.status import init_end_lines, init_lines
 
 
@@ -71,7 +71,7 @@ def command(force: bool, hooks: bool | None, yes: bool, as_json: bool) -> int:
         document |= installed
     protection = _protection(answer.daemon)
     if as_json:
-        json.show({**document, **encode(protection)})
+        output.show_json({**document, **encode(protection)})
     else:
         output.show(init_end_lines(protection, screen().view))
     return code if hooks or yes else int(ExitCode.DONE)

@@ -11,7 +11,7 @@ import click
 from gitshadow.commands.client import Reply
 from gitshadow.commands.terminal import screen
 from gitshadow.messages.codec import A, JsonObject, M, decode, encode
-from gitshadow.render import json, output
+from gitshadow.render import output
 from gitshadow.render.style import View
 
 R = TypeVar("R")
@@ -26,7 +26,7 @@ def print_answer(
 ) -> None:
     """Print one answer: its document as JSON, or text."""
     if as_json:
-        json.show(reply.document)
+        output.show_json(reply.document)
         return
     shown = screen()
     lines = text_of(reply.answer, shown.view)
@@ -49,7 +49,7 @@ def print_rows(
         empty: What to say, on standard error, where there are none: and what to type next.
     """
     if as_json:
-        json.show_lines(map(encode, found))
+        output.show_json_lines(map(encode, found))
     else:
         _print_lines(found, text_of, empty)
 
@@ -72,7 +72,7 @@ def print_list(
         empty: What to print on standard error if there is no row.
     """
     if as_json:
-        json.show_lines(decode(_Rows, reply.document).rows)
+        output.show_json_lines(decode(_Rows, reply.document).rows)
         return
     _print_lines(rows_of(reply.answer), text_of, empty)
 

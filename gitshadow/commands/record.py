@@ -19,7 +19,7 @@ from gitshadow.messages.record import (
     SessionEndRequest,
     SessionStartRequest,
 )
-from gitshadow.render import json
+from gitshadow.render import output
 from gitshadow.render.style import printable
 from gitshadow.words import counted
 
@@ -58,7 +58,7 @@ def flush_command(as_json: bool) -> None:
     """Wait for pending changes to be recorded. Prints nothing."""
     reply = send(FLUSH, FlushRequest())
     if as_json:
-        json.show(reply.document)
+        output.show_json(reply.document)
 
 
 @click.group("session", cls=VerbGroup)
@@ -75,7 +75,7 @@ def start(agent: str | None, human: bool, native: str | None, as_json: bool) -> 
     """Open a session and print its id."""
     reply = send(SESSION_START, SessionStartRequest(agent, human, native))
     if as_json:
-        json.show(reply.document)
+        output.show_json(reply.document)
     else:
         click.echo(printable(reply.answer.id))
 
@@ -87,4 +87,4 @@ def end(id: str | None, as_json: bool) -> None:
     """Close the session ID; by default the newest one that was opened by hand."""
     reply = send(SESSION_END, SessionEndRequest(id))
     if as_json:
-        json.show(reply.document)
+        output.show_json(reply.document)

@@ -10,7 +10,7 @@ from gitshadow.commands.client import find_layout, send
 from gitshadow.commands.options import json_option
 from gitshadow.errors import ShadowError
 from gitshadow.messages.report import REPORT, ReportRequest
-from gitshadow.render import json, output
+from gitshadow.render import output
 from gitshadow.render.style import printable
 from gitshadow.store.layout import page_of
 from gitshadow.store.safe_files import replacing
@@ -39,7 +39,7 @@ def command(
     """
     reply = send(REPORT, ReportRequest(session))
     if as_json:
-        json.show(reply.document)
+        output.show_json(reply.document)
         return
     from gitshadow.render.page import page
 

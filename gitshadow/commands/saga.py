@@ -12,7 +12,7 @@ from gitshadow.commands.output import print_answer, print_rows
 from gitshadow.commands.usage_errors import VerbGroup
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.model import Oid
-from gitshadow.render import json
+from gitshadow.render import output
 from gitshadow.render.effects import (
     artifact_lines,
     attention_lines,
@@ -197,7 +197,7 @@ def verify_command(as_json: bool) -> int:
     with journal() as db:
         broken = saga.broken_at(db)
     if as_json:
-        json.show({"ok": broken is None, "broken_at": broken})
+        output.show_json({"ok": broken is None, "broken_at": broken})
     elif broken is None:
         click.echo("the saga log is intact")
     else:

@@ -24,7 +24,7 @@ from gitshadow.messages.status import (
     StatusAnswer,
     StatusRequest,
 )
-from gitshadow.render import json, output
+from gitshadow.render import output
 from gitshadow.render.status import status_lines
 
 
@@ -42,7 +42,7 @@ def status_command(whole: bool, as_json: bool) -> int:
     """
     found = _found()
     if as_json:
-        json.show({**found.document, "protected": encode(found.verdict)})
+        output.show_json({**found.document, "protected": encode(found.verdict)})
     else:
         view = screen().view
         output.show(status_lines(found.status, found.verdict, view, whole=whole))

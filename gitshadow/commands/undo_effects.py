@@ -25,7 +25,7 @@ from gitshadow.commands.options import ask_yes, is_interactive, tools_option
 from gitshadow.commands.terminal import screen
 from gitshadow.commands.undo_flow import UndoFlags
 from gitshadow.errors import ExitCode, UsageError
-from gitshadow.render import json, output
+from gitshadow.render import output
 from gitshadow.render.effects import report_text
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def carry_out(
 
 def _refused(plan: "UndoReport", manner: UndoFlags) -> int:
     if manner.as_json:
-        json.show({**plan.to_json(), "status": "refused", "hint": "--yes"})
+        output.show_json({**plan.to_json(), "status": "refused", "hint": "--yes"})
     else:
         output.show(report_text(plan, screen().view))
         click.echo("hint: nothing was changed; to apply this plan: --yes", err=True)
@@ -238,7 +238,7 @@ def _refused(plan: "UndoReport", manner: UndoFlags) -> int:
 
 def _show(report: "UndoReport", manner: UndoFlags) -> int:
     if manner.as_json:
-        json.show(report.to_json())
+        output.show_json(report.to_json())
     else:
         output.show(report_text(report, screen().view))
         if any(item.reason == "handler_missing" for item in report.items):

@@ -32,7 +32,7 @@ from gitshadow.messages.undo import (
     HandOver,
     HunkChoice,
 )
-from gitshadow.render import json, output
+from gitshadow.render import output
 from gitshadow.render.choosing import HELP, Choosing, question_line, questions
 from gitshadow.render.report import (
     hunk_lines,
@@ -232,7 +232,7 @@ def _agreed(plan: FileUndoAnswer, manner: UndoFlags, shown: Screen) -> bool:
     if manner.as_json or not is_interactive():
         if manner.as_json:
             # A script gets the whole plan, so that it can apply it with --token.
-            json.show({**encode(plan), "status": "refused", "hint": "--yes"})
+            output.show_json({**encode(plan), "status": "refused", "hint": "--yes"})
         else:
             output.show(report_lines(plan, shown.view))
             click.echo("hint: nothing was changed; to apply this plan: --yes", err=True)
@@ -246,7 +246,7 @@ def _agreed(plan: FileUndoAnswer, manner: UndoFlags, shown: Screen) -> bool:
 
 def _finish(report: FileUndoAnswer, manner: UndoFlags, shown: Screen) -> int:
     if manner.as_json:
-        json.show(encode(report))
+        output.show_json(encode(report))
     else:
         output.show(report_lines(report, shown.view))
     return int(EXITS.get(report.status, ExitCode.ERROR))

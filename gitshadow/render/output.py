@@ -1,9 +1,20 @@
-"""Text on standard output, through a pager where Git would use one."""
+"""Standard output: text, through a pager where Git would use one; bytes; JSON.
+
+JSON is one document, or one object per line where it streams.
+"""
 
 import contextlib
+import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
+
+from gitshadow.messages.codec import Params
+
+# DEL, C1 controls and marks of direction: JSON may leave them raw, but a terminal obeys them. The
+# name of a file must not act on the terminal of who looks at the output.
+_RAW = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def show(lines: Iterable[str], *, pager: str | None = None) -> None:
@@ -26,6 +37,27 @@ def show_bytes(data: bytes) -> None:
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
+
+
+def show_json(document: Params) -> None:
+    """Print one document."""
+    show_json_lines((document,))
+
+
+def show_json_lines(documents: Iterable[Params]) -> None:
+    """Print one object per line, each as soon as it is available."""
+    sys.stdout.flush()
+    for document in documents:
+        sys.stdout.buffer.write(encode_json(document))
+    sys.stdout.buffer.flush()
+
+
+def encode_json(document: Params) -> bytes:
+    """Return a document as one line of UTF-8 JSON with its newline."""
+    plain = json.dumps(document, ensure_ascii=False)
+    # Bytes, because standard output has the encoding of the locale, and JSON is UTF-8 (RFC 8259).
+    safe = _RAW.sub(lambda match: f"\\u{ord(match[0]):04x}", plain)
+    return safe.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[str]:

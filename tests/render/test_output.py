@@ -1,8 +1,11 @@
-"""Text on its way out, with and without a pager."""
+"""Text, with and without a pager; JSON: UTF-8, lossless, without effect on a terminal."""
 
+import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gitshadow.render import output
 
@@ -42,3 +45,24 @@ def test_show_ends_quietly_when_the_pager_does() -> None:
 def test_show_bytes_changes_nothing(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     output.show_bytes(b"\xff\r\n\x1b")
     assert capfdbinary.readouterr().out == b"\xff\r\n\x1b"
+
+
+def test_encode_json_keeps_the_order_of_fields() -> None:
+    assert (
+        output.encode_json({"seq": 1, "path": "ä"})
+        == '{"seq": 1, "path": "ä"}\n'.encode()
+    )
+
+
+def test_encode_json_escapes_what_a_terminal_obeys() -> None:
+    """ROB-12: JSON is printed to terminals too."""
+    encoded = output.encode_json({"path": "\x1b[1m\x9b\u202e\n"})
+    assert encoded == b'{"path": "\\u001b[1m\\u009b\\u202e\\n"}\n'
+
+
+@given(st.text(st.characters()))
+def test_encode_json_is_lossless(text: str) -> None:
+    """UX-06: one line of JSON that gives the text back, lone surrogates too."""
+    encoded = output.encode_json({"path": text})
+    assert encoded.count(b"\n") == 1
+    assert json.loads(encoded) == {"path": text}
