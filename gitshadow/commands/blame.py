@@ -12,8 +12,7 @@ from gitshadow.commands.options import (
     separated,
     spelled_paths,
 )
-from gitshadow.commands.output import print_answer
-from gitshadow.commands.terminal import screen
+from gitshadow.commands.terminal import print_answer, screen
 from gitshadow.commands.times import state_named
 from gitshadow.errors import UsageError
 from gitshadow.messages.blame import (

@@ -10,8 +10,7 @@ import click
 from gitshadow.commands import error_handler
 from gitshadow.commands.client import Reply, find_layout, send
 from gitshadow.commands.options import colour_option, json_option, spelled_paths
-from gitshadow.commands.output import print_answer, print_list
-from gitshadow.commands.terminal import screen
+from gitshadow.commands.terminal import print_answer, print_list, screen
 from gitshadow.config import ENV_PREFIX, GIT_PREFIX, KEYS
 from gitshadow.errors import ExitCode, JournalError, ShadowError, UsageError
 from gitshadow.ipc.handover import FLAG

@@ -7,7 +7,7 @@ import click
 
 from gitshadow.commands.client import find_layout, made_here, send
 from gitshadow.commands.options import json_option, yes_option
-from gitshadow.commands.output import print_answer
+from gitshadow.commands.terminal import print_answer
 from gitshadow.errors import ExitCode, NotInitialisedError
 from gitshadow.messages.codec import UNSET, Unset, encode
 from gitshadow.messages.hooks import InstallReport

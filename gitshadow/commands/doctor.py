@@ -11,7 +11,7 @@ from gitshadow.commands.daemon import standstill
 from gitshadow.commands.health import UNLESS_HEARD
 from gitshadow.commands.hooks_plan import find_surroundings
 from gitshadow.commands.options import colour_option, json_option
-from gitshadow.commands.output import print_answer
+from gitshadow.commands.terminal import print_answer
 from gitshadow.errors import ExitCode, ShadowError
 from gitshadow.hookfiles import health, install
 from gitshadow.hookfiles.catalog import AGENTS

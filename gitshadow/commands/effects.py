@@ -15,8 +15,7 @@ import click
 
 from gitshadow.commands.client import find_layout
 from gitshadow.commands.options import TOOLS_VARIABLE, ask_yes
-from gitshadow.commands.output import print_rows
-from gitshadow.commands.terminal import screen
+from gitshadow.commands.terminal import print_rows, screen
 from gitshadow.commands.undo_flow import runner
 from gitshadow.errors import (
     ExitCode,

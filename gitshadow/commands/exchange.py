@@ -14,7 +14,7 @@ from gitshadow.commands.options import (
     json_option,
     yes_option,
 )
-from gitshadow.commands.output import print_answer
+from gitshadow.commands.terminal import print_answer
 from gitshadow.errors import ExitCode, ShadowError, UsageError
 from gitshadow.messages.codec import JsonObject
 from gitshadow.messages.exchange import (

@@ -7,7 +7,7 @@ import click
 
 from gitshadow.commands.client import send
 from gitshadow.commands.options import colour_option, json_option, spelled_paths
-from gitshadow.commands.output import print_answer, print_list
+from gitshadow.commands.terminal import print_answer, print_list
 from gitshadow.commands.times import parse_moment
 from gitshadow.messages.codec import parse
 from gitshadow.messages.lists import (

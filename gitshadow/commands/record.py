@@ -6,7 +6,7 @@ import click
 
 from gitshadow.commands.client import send
 from gitshadow.commands.options import json_option, spelled_paths
-from gitshadow.commands.output import print_answer
+from gitshadow.commands.terminal import print_answer
 from gitshadow.commands.usage_errors import VerbGroup
 from gitshadow.messages.record import (
     FLUSH,

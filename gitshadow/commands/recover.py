@@ -19,7 +19,7 @@ from gitshadow.commands.options import (
     tools_option,
     yes_option,
 )
-from gitshadow.commands.output import print_rows
+from gitshadow.commands.terminal import print_rows
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.messages.programs import Attention, AttentionRow, ClosingWindow
 from gitshadow.render.effects import attention_lines

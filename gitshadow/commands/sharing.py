@@ -4,7 +4,7 @@ import click
 
 from gitshadow.commands.client import send
 from gitshadow.commands.options import json_option
-from gitshadow.commands.output import print_answer
+from gitshadow.commands.terminal import print_answer
 from gitshadow.messages.sharing import (
     EXPOSE,
     FETCH,

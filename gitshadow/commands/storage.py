@@ -14,7 +14,7 @@ from gitshadow.commands.options import (
     spelled_paths,
     yes_option,
 )
-from gitshadow.commands.output import print_answer
+from gitshadow.commands.terminal import print_answer
 from gitshadow.commands.times import parse_length
 from gitshadow.config import parse_size
 from gitshadow.errors import ExitCode, RefusedError, UsageError
