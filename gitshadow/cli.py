@@ -11,7 +11,7 @@ import click
 from gitshadow import __version__
 from gitshadow.commands import GROUPS, error_handler, find, names
 from gitshadow.errors import ExitCode, ShadowError
-from gitshadow.render.locales import PLAIN, is_plain_locale, plainly
+from gitshadow.render.style import PLAIN, is_plain_locale, plainly
 
 PROGRAM = "git agent-undo"
 # What a shell reports for a program that SIGPIPE ended, as it ends `git log | head`. Python ignores

@@ -28,7 +28,7 @@ from gitshadow.errors import (
 )
 from gitshadow.messages.codec import A, Q, Verb, decode, encode
 from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest, HandOver
-from gitshadow.render.locales import is_plain_locale, named_locale
+from gitshadow.render.style import is_plain_locale, named_locale
 from gitshadow.service.client import answer
 from gitshadow.store.layout import Layout
 

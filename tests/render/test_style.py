@@ -1,5 +1,6 @@
-"""Names and paths on their way to a terminal."""
+"""Names and paths on their way to a terminal, also to one without signs beyond ASCII."""
 
+import codecs
 import unicodedata
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.model import RepoPath
-from gitshadow.render.style import View, printable
+from gitshadow.render.style import PLAIN, View, is_plain_locale, plainly, printable
 from gitshadow.store.refs import display_path, parse_path
 
 
@@ -89,3 +90,35 @@ def test_paint_encloses_the_text_with_colour() -> None:
 )
 def test_fold_breaks_at_spaces_alone(text: str, width: int, lines: list[str]) -> None:
     assert list(View(width=width).fold(text, 2)) == lines
+
+
+codecs.register_error(PLAIN, plainly)
+
+
+def test_our_own_signs_have_plain_forms() -> None:
+    said = "a → b … ⟲ – ≤".encode("ascii", PLAIN)
+    assert said == b"a -> b ... <- - <="
+
+
+def test_what_has_no_plain_form_is_named() -> None:
+    assert "größe 漢".encode("ascii", PLAIN) == b"gr\\xf6\\xdfe \\u6f22"
+
+
+def test_nothing_that_can_be_said_is_changed() -> None:
+    assert "größe …".encode("latin-1", PLAIN) == b"gr\xf6\xdfe ..."
+
+
+@pytest.mark.parametrize(
+    ("environ", "plain"),
+    [
+        ({}, True),
+        ({"LANG": "C"}, True),
+        ({"LANG": "de_DE.UTF-8", "LC_ALL": "POSIX"}, True),
+        ({"LANG": "C.UTF-8"}, False),
+        ({"LANG": "C", "LC_CTYPE": "en_US.UTF-8"}, False),
+    ],
+)
+def test_a_locale_is_plain_where_it_says_so(
+    environ: dict[str, str], plain: bool
+) -> None:
+    assert is_plain_locale(environ) is plain
