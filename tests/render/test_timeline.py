@@ -6,18 +6,18 @@ import pytest
 
 from gitshadow.messages.codec import decode
 from gitshadow.messages.report import Timeline
-from gitshadow.render import timeline
-from gitshadow.render.timeline import LABEL_WIDTH, WIDTH, Drawing
+from gitshadow.render import page
+from gitshadow.render.page import LABEL_WIDTH, WIDTH, Drawing
 
 HOUR = {"begin": "2026-11-22T14:00:00.000000Z", "end": "2026-11-22T15:00:00.000000Z"}
 
 
 def draw(document: Mapping[str, object]) -> Drawing | None:
-    return timeline.draw(decode(Timeline, document))
+    return page.draw_timeline(decode(Timeline, document))
 
 
 def said(document: Mapping[str, object]) -> str:
-    return timeline.said(decode(Timeline, document))
+    return page.timeline_text(decode(Timeline, document))
 
 
 def at(clock: str) -> str:
@@ -124,4 +124,4 @@ def test_drawing_is_said_in_words() -> None:
     assert said({"lanes": lanes, "marks": [{}]}) == (
         "periods of work by author: claude-code: 1; 1 mark"
     )
-    assert timeline.TOP > 0
+    assert page.TOP > 0
