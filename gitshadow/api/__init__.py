@@ -19,7 +19,7 @@ from gitshadow.undo.effective import take_notes
 _VerbFunction: TypeAlias = Callable[[RecorderContext, Any], NamedTuple]
 
 _MODULES: Mapping[str, str] = {
-    "init": "init",
+    "init": "status",
     "status": "status",
     "flush": "record",
     "record": "record",
@@ -27,7 +27,7 @@ _MODULES: Mapping[str, str] = {
     "session_end": "record",
     "exec_begin": "record",
     "exec_end": "record",
-    "git_hook": "git_hook",
+    "git_hook": "record",
     "journal_gap": "record",
     "log": "lists",
     "sessions": "lists",
@@ -54,9 +54,9 @@ _MODULES: Mapping[str, str] = {
     "own_changes": "own_session",
     "own_undone": "own_session",
     "own_undo": "own_session",
-    "pin": "pins",
-    "pins": "pins",
-    "unpin": "pins",
+    "pin": "lists",
+    "pins": "lists",
+    "unpin": "lists",
     "report": "report",
     "expose": "sharing",
     "unexpose": "sharing",

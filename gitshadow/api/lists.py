@@ -1,5 +1,9 @@
-"""log, sessions, turns, ops: rows of the journal, newest first, after a barrier."""
+"""log, sessions, turns, ops: rows of the journal, newest first, after a barrier; and pins.
 
+Pins are named snapshots, kept whatever retention does.
+"""
+
+import re
 from collections.abc import Iterator, Sequence
 
 from gitshadow.errors import UsageError
@@ -8,13 +12,20 @@ from gitshadow.messages.lists import (
     LogRequest,
     OpsAnswer,
     OpsRequest,
+    PinAnswer,
+    PinRequest,
+    PinRow,
+    PinsAnswer,
+    PinsRequest,
     SessionsAnswer,
     SessionsRequest,
     TurnsAnswer,
     TurnsRequest,
+    UnpinAnswer,
+    UnpinRequest,
 )
 from gitshadow.messages.rows import EventRow, SessionRow, TurnRow
-from gitshadow.model import Chain, Event, EventKind, Gap
+from gitshadow.model import Chain, Event, EventKind, Gap, micro
 from gitshadow.query.params import typed_paths
 from gitshadow.query.resolve import session_of
 from gitshadow.query.rows import (
@@ -23,16 +34,20 @@ from gitshadow.query.rows import (
     local_ref,
     op_row,
     program_turn_row,
+    rfc3339,
     session_row,
     turn_row,
 )
 from gitshadow.recording.context import RecorderContext
+from gitshadow.store import refs
 from gitshadow.store.journal import events, saga
 from gitshadow.store.journal import ops as ops_journal
+from gitshadow.store.journal import pins as pin_journal
 from gitshadow.store.journal import sessions as session_journal
 from gitshadow.store.journal import turns as turn_journal
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.journal.pins import Pin
 from gitshadow.undo.about import about
 from gitshadow.undo.effective import standing
 from gitshadow.undo.sdk_turns import recorded_turn
@@ -41,6 +56,7 @@ from gitshadow.undo.targets import events_of, unit_of_ids
 # The root of a chain is no change: one per session would only be noise.
 _QUIET = (EventKind.BASELINE,)
 _PROMPT_SHOWN = 200
+_PIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,35}")
 
 
 def log(context: RecorderContext, request: LogRequest) -> LogAnswer:
@@ -162,3 +178,55 @@ def ops(context: RecorderContext, request: OpsRequest) -> OpsAnswer:
         abouts = tuple(about_row(one) for one in about(db, op.worktree, undone))
         rows.append(op_row(op, undone_by.get(op.id))._replace(about=abouts))
     return OpsAnswer(tuple(rows))
+
+
+def pin(context: RecorderContext, request: PinRequest) -> PinAnswer:
+    """Name the present state of the working tree."""
+    name = request.name
+    if _PIN_NAME.fullmatch(name) is None:
+        raise UsageError(
+            f"cannot use {name!r} as a pin name",
+            hint="use letters, digits, dots, dashes and underscores, at most 36",
+        )
+    ws = context.workspace
+    context.observer.settle()
+    ref = refs.pin_ref(name)
+    taken = {one.ref for one in pin_journal.list_pins(ws.db)}
+    if pin_journal.get(ws.db, name) is not None or ref in taken:
+        raise UsageError(
+            f"cannot pin {name}: a pin with that name exists",
+            hint=f"git agent-undo unpin {name}",
+        )
+    now_ns = micro(ws.clock.now_ns())
+    commit = ws.recorder.publish_pin(name, ref, now_ns)
+    row = Pin(
+        name=name, ref=ref, commit=commit, worktree=ws.layout.worktree, ts_ns=now_ns
+    )
+    # The ref is there first: after a crash here, `reindex` finds the pin in the refs.
+    with ws.db.write():
+        pin_journal.put(ws.db, row)
+    return PinAnswer(name, commit, ref, rfc3339(now_ns))
+
+
+def pins(context: RecorderContext, request: PinsRequest) -> PinsAnswer:
+    """Return the pins, newest first."""
+    found = pin_journal.list_pins(context.workspace.db)
+    return PinsAnswer(
+        tuple(
+            PinRow(one.name, one.commit, one.ref, one.worktree, rfc3339(one.ts_ns))
+            for one in found
+        )
+    )
+
+
+def unpin(context: RecorderContext, request: UnpinRequest) -> UnpinAnswer:
+    """Delete a pin; no file changes."""
+    ws = context.workspace
+    name = request.name
+    known = pin_journal.get(ws.db, name)
+    if known is None:
+        raise UsageError(f"cannot find pin {name}", hint="git agent-undo pins")
+    with ws.db.write():
+        pin_journal.drop(ws.db, name)
+    ws.repo.delete_ref(known.ref)
+    return UnpinAnswer(name, deleted=True)

@@ -4,7 +4,7 @@ import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
-from gitshadow.api.git_hook import git_hook
+from gitshadow.api.record import git_hook
 from gitshadow.blame.classification import Credit
 from gitshadow.blame.line_owners import FileOwners, Owning
 from gitshadow.blame.owners import split_lines

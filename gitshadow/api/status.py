@@ -1,16 +1,20 @@
-"""status: is this worktree recorded right now, by what, and what is not covered."""
+"""status, init: is this worktree recorded right now, by what, and what is not recorded."""
 
 import os
 from collections.abc import Sequence
 
 from gitshadow.attribution.lifecycle import SILENCE_NS
 from gitshadow.config import DaemonMode
+from gitshadow.maintenance import setup
+from gitshadow.maintenance.setup import Initialised
 from gitshadow.messages.status import (
     ClosingRow,
     Coverage,
     CurrentSession,
     DaemonState,
     ExcludedRow,
+    InitAnswer,
+    InitRequest,
     StatusAnswer,
     StatusRequest,
 )
@@ -21,7 +25,42 @@ from gitshadow.recording.context import RecorderContext
 from gitshadow.sharing import remotes
 from gitshadow.store.disk import disk
 from gitshadow.store.journal import events, saga, sessions
+from gitshadow.store.layout import Layout
 from gitshadow.store.refs import display_path
+
+_VIEW_HINT = (
+    "`git log --all` also shows the recorded history; to hide it:"
+    " --exclude='refs/agent-undo/*'; or with settings for Git (log.excludeDecoration):"
+    " git agent-undo hooks install git-config"
+)
+
+
+def init(context: RecorderContext, request: InitRequest) -> InitAnswer:
+    """Record what changed in a worktree that is recorded already; return what is recorded."""
+    ws = context.workspace
+    context.observer.settle()
+    allowed = ws.config.enabled and ws.config.daemon is DaemonMode.AUTO
+    done = Initialised(True, len(ws.states.all()), (), daemon_allowed=allowed)
+    return init_answer(ws.layout, done)._replace(daemon=context.observer.watching)
+
+
+def init_answer(layout: Layout, done: Initialised) -> InitAnswer:
+    """Return the answer of `init` after a first or a repeated look at the worktree."""
+    around = setup.look_around(layout)
+    unreadable = [
+        f"could not read {display_path(path)}: {why}" for path, why in done.unreadable
+    ]
+    return InitAnswer(
+        root=display_path(RepoPath(os.fsencode(layout.root))),
+        worktree=layout.worktree,
+        files=done.files,
+        already=done.already,
+        warnings=(*unreadable, *around.warnings),
+        hints=() if done.already else (_VIEW_HINT,),
+        excluded=done.excluded,
+        daemon=False,
+        daemon_allowed=done.daemon_allowed,
+    )
 
 
 def status(context: RecorderContext, request: StatusRequest) -> StatusAnswer:

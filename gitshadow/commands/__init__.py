@@ -82,8 +82,10 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "flush": Verb(
             "record", "Wait for pending changes to be recorded.", "flush_command"
         ),
-        "hook": Verb("hook", "(internal) Entry point for agent hooks."),
-        "git-hook": Verb("git_hook", "(internal) Entry point for Git hooks."),
+        "hook": Verb("hook", "(internal) Entry point for agent hooks.", "hook_command"),
+        "git-hook": Verb(
+            "hook", "(internal) Entry point for Git hooks.", "git_hook_command"
+        ),
     },
     "effects": {
         "saga": Verb("saga", "List side effects of agent programs.", "saga_command"),
@@ -95,7 +97,9 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "artifacts": Verb(
             "saga", "List a program's artifacts, or print one.", "artifacts_command"
         ),
-        "rewind": Verb("rewind", "Rewind a program to before a turn."),
+        "rewind": Verb(
+            "recover", "Rewind a program to before a turn.", "rewind_command"
+        ),
         "recover": Verb(
             "recover", "Finish work that a crash interrupted.", "recover_command"
         ),

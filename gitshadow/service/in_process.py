@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 
 from gitshadow.api import run as run_verb
-from gitshadow.api.init import describe
 from gitshadow.maintenance import setup
 from gitshadow.maintenance.startup_repair import mend
 from gitshadow.messages.codec import JsonObject, Params, encode, parse
@@ -189,6 +188,8 @@ def _bring_back(layout: Layout, params: Params) -> JsonObject:
 
 
 def _init(layout: Layout, params: Params) -> JsonObject:
+    from gitshadow.api.status import init_answer
+
     force = parse(InitRequest, params).force
     done = setup.initialise(layout, os.environ, force=force)
-    return encode(describe(layout, done))
+    return encode(init_answer(layout, done))

@@ -21,11 +21,10 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.worker import WorkerFailed
 
-from gitshadow.ui.data_source import DataSource
+from gitshadow.ui.data_source import DataSource, UiBackend
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.glyphs import Glyphs
 from gitshadow.ui.main import MainScreen
-from gitshadow.ui.ports import UiBackend
 
 _ROUNDS = 2
 """The first follows the key, the second the messages that a widget sent itself because of it."""

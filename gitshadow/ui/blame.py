@@ -21,13 +21,13 @@ from gitshadow.messages.blame import BLAME, BlameRequest, OwnerRow
 from gitshadow.render.blame import BlameLine, lines_of, name_of
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
+from gitshadow.ui.data_source import UiBackend
 from gitshadow.ui.dialogs import KeyHint, KeyLine
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.intents import undo_of
 from gitshadow.ui.lines import Prose, TextView
 from gitshadow.ui.patches import bounded
 from gitshadow.ui.plans import PlanScreen
-from gitshadow.ui.ports import UiBackend
 
 _LETTERS = {"agent": "A", "human": "H"}
 _NAME = 12

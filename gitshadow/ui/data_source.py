@@ -5,14 +5,14 @@ answer that is no longer waited for is dropped; an error is an answer.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from textual.message import Message
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
 from gitshadow.errors import ShadowError
-from gitshadow.messages.codec import Unset
+from gitshadow.messages.codec import A, Q, Unset, Verb
 from gitshadow.messages.lists import (
     LOG,
     OPS,
@@ -33,10 +33,10 @@ from gitshadow.messages.states import (
     ShowRequest,
     StatRow,
 )
+from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.paging import PAGE, PageWindow, opened, opened_upwards, with_newer
 from gitshadow.ui.patches import Patch, patch_of
-from gitshadow.ui.ports import UiBackend
 from gitshadow.ui.timeline import (
     BlockKind,
     TimelineLine,
@@ -45,6 +45,40 @@ from gitshadow.ui.timeline import (
     marks_of,
     moment_named,
 )
+
+
+class UiBackend(Protocol):
+    """Answer the UI: the daemon if one runs, else this process."""
+
+    def send(self, verb: Verb[Q, A], request: Q, /) -> A:
+        """Return a verb's answer.
+
+        Raises:
+            ShadowError: what the verb raised, with its hint.
+        """
+        ...
+
+    def plan(self, request: FileUndoRequest, /) -> FileUndoAnswer:
+        """Return the plan of an undo, with its token; nothing is changed.
+
+        Raises:
+            ShadowError: it cannot be planned.
+        """
+        ...
+
+    def apply(self, request: FileUndoRequest, token: str, /) -> FileUndoAnswer:
+        """Apply exactly the plan that was shown, or nothing; return the report.
+
+        Raises:
+            RefusedError: files changed since the plan; nothing was changed.
+            ShadowError: it failed, or another undo is running.
+        """
+        ...
+
+    def mark(self) -> object:
+        """Return a value that differs after every change of the journal; cheap."""
+        ...
+
 
 _T = TypeVar("_T")
 # An undo that is older than this many later ones is not marked in the timeline.

@@ -32,11 +32,11 @@ from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest, UndoTarget
 from gitshadow.render.report import report_lines
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time, pin_lines
+from gitshadow.ui.data_source import UiBackend
 from gitshadow.ui.dialogs import KeyHint, KeyLine, LineScreen, SureScreen
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.lines import Choices, Prose
 from gitshadow.ui.plans import PlanScreen
-from gitshadow.ui.ports import UiBackend
 
 _LIMIT = 1_000
 _NO_PINS = "no pins yet: a saves the current state under a name, restore restores it"

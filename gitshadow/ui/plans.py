@@ -21,12 +21,12 @@ from gitshadow.messages.codec import decode
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest, HunkChoice
 from gitshadow.render.report import plan_lines, report_lines, would_overwrite
 from gitshadow.render.style import View, printable
+from gitshadow.ui.data_source import UiBackend
 from gitshadow.ui.dialogs import KeyHint, KeyLine
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.hunks import ChangesScreen, HunkScreen, taking_back
 from gitshadow.ui.lines import Prose
 from gitshadow.ui.patches import PatchHunk
-from gitshadow.ui.ports import UiBackend
 
 _VIEW = View(colour=True)
 _NOTHING_YET = decode(FileUndoAnswer, {})

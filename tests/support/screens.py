@@ -23,8 +23,8 @@ from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest, UndoT
 from gitshadow.service import in_process
 from gitshadow.store.layout import Layout
 from gitshadow.ui.app import UiSettings, ViewApp
+from gitshadow.ui.data_source import UiBackend
 from gitshadow.ui.glyphs import Glyphs
-from gitshadow.ui.ports import UiBackend
 from tests.support.repo import Repo
 from tests.support.studio import layout_of
 from tests.support.waiting import HANGS_S
