@@ -170,9 +170,9 @@ def _refuse_other_versions() -> None:
     layout = find_layout()
     if layout.initialised:
         # This imports sqlite3, which the daemon otherwise spares this process.
-        from gitshadow.store.journal import db
+        from gitshadow.store.journal import db_file
 
-        if not db.is_of_this_version(layout.journal):
+        if not db_file.is_of_this_version(layout.journal):
             raise JournalError("the journal is from another version of gitshadow")
 
 

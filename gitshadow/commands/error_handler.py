@@ -47,7 +47,7 @@ def contain(action: Callable[[], _T]) -> _T:
 
 def _damage_behind(error: Exception) -> ShadowError | None:
     """Return what to say where the journal is damaged: that explains any error."""
-    from gitshadow.store.journal.db import damage_behind
+    from gitshadow.store.journal.db_file import damage_behind
 
     layout = _here()
     return None if layout is None else damage_behind(error, layout.journal)

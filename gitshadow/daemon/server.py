@@ -38,7 +38,7 @@ from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.reporting.prompt_line import Prompting
 from gitshadow.service import hook_intake, settings
 from gitshadow.sharing.mirror import Mirroring
-from gitshadow.store.journal.db import damage_behind
+from gitshadow.store.journal.db_file import damage_behind
 from gitshadow.store.layout import Layout, discover
 
 QUIET_S = 60.0

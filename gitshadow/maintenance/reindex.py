@@ -35,7 +35,8 @@ from gitshadow.store.commit_rows import KnownModes
 from gitshadow.store.files import digest
 from gitshadow.store.git import Git
 from gitshadow.store.journal import events, meta, sessions, state
-from gitshadow.store.journal.db import Db, is_damaged
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.db_file import is_damaged
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.salvage import Salvaged, salvage
 from gitshadow.store.journal.state import WorktreeRow

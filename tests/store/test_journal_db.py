@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from gitshadow.errors import JournalBusyError, JournalError, JournalNewerError
-from gitshadow.store.journal import db as module
+from gitshadow.store.journal import db_file as module
 from gitshadow.store.journal import meta, schema
-from gitshadow.store.journal.db import Db, is_damaged
+from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.db_file import is_damaged
 from gitshadow.store.journal.schema import VERSION
 from tests.support.waiting import HANGS_S
 

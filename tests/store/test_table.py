@@ -7,9 +7,8 @@ import pytest
 
 from gitshadow.model import Actor, Op, OpKind, OpStatus, Session
 from gitshadow.store.journal import ops, sessions
-from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.db import Db, Table
 from gitshadow.store.journal.saga_rows import Held
-from gitshadow.store.journal.table import Table
 
 OP = Op(
     id="op-1",

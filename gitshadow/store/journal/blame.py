@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from gitshadow.model import Actor, Oid, RepoPath
-from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.table import Table
+from gitshadow.store.journal.db import Db, Table
 
 WHOLE_COMMIT = RepoPath(b"")
 """The path of a claim that is about a commit and not about certain lines."""

@@ -9,8 +9,7 @@ from dataclasses import replace
 from hashlib import blake2b
 
 from gitshadow.model import Burst
-from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.table import Table
+from gitshadow.store.journal.db import Db, Table
 
 _BURSTS = Table("bursts", Burst)
 _OPEN = (

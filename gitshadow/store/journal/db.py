@@ -1,46 +1,30 @@
-"""The journal's connection: one SQLite file, opened, migrated and locked here.
+"""The journal's connection, and its tables as values.
 
-No `sqlite3.Error` leaves this package. A journal from a newer version is never written to.
-SQLite WAL mode, https://sqlite.org/wal.html.
+One SQLite file is opened, migrated and locked here. No `sqlite3.Error` leaves this package. A
+journal from a newer version is never written to. SQLite WAL mode, https://sqlite.org/wal.html.
 """
 
+import json
 import os
 import sqlite3
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Self
+from enum import StrEnum
+from operator import attrgetter
+from typing import Any, Generic, Self, TypeVar
 
-from gitshadow.errors import JournalBusyError, JournalError, JournalNewerError
-from gitshadow.store.journal import schema
+from gitshadow.errors import JournalError
+from gitshadow.model import FileVersion, Oid, RepoPath, micro
+from gitshadow.store.journal import db_file, schema
 from gitshadow.store.journal.schema import VERSION
 
 Value = str | bytes | int | None
 Row = tuple[Any, ...]
+T = TypeVar("T")
+_Convert = Callable[[Any], Any]
 
-# A transaction of ours takes milliseconds, so only a stuck process holds the lock for longer. Hooks
-# wait less (`be_patient`): their agent waits for them, and their payload can wait in the spool.
-_BUSY_MS = 5000
 _LOOK_S = 0.1
-_STORAGE_TROUBLE = (
-    "SQLITE_FULL",
-    "SQLITE_IOERR",
-    "SQLITE_READONLY",
-    "SQLITE_CANTOPEN",
-)
-_DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
-_NO_TEXT = "Could not decode to UTF-8"
-"""What the binding says of a cell of text that is none."""
 _IN_MEMORY = ":memory:"
-_REINDEX = "git agent-undo reindex"
-# How often each file is open in this process: `_check_file` must not touch one that is. The lock
-# makes the check and the entry one step for threads.
-_OPEN: Counter[tuple[int, int]] = Counter()
-_OPENING = threading.Lock()
-# The binding itself refuses lone surrogates and integers of more than 64 bits. It also decodes
-# SQLite's messages, and fails where one quotes a damaged name.
-_FAILURES = (sqlite3.Error, UnicodeError, OverflowError)
 
 
 class Db:
@@ -50,9 +34,9 @@ class Db:
         self._connection = connection
         self._depth = 0
         self.path = path
-        self._file = None if path == _IN_MEMORY else _file_at(path)
+        self._file = None if path == _IN_MEMORY else db_file.file_at(path)
         if self._file is not None:
-            _OPEN[self._file] += 1
+            db_file.OPEN[self._file] += 1
 
     @classmethod
     def open(cls, path: str, *, create: bool, durable: bool = False) -> "Db":
@@ -69,12 +53,12 @@ class Db:
             JournalError: it is missing or damaged.
         """
         if create:
-            _create(path)
+            db_file.create(path)
         elif not os.path.exists(path):
-            raise JournalError("cannot find the journal", hint=_REINDEX)
-        with _OPENING:
-            _check_file(path, empty_is_new=create)
-            db = cls(connect(path), path)
+            raise JournalError("cannot find the journal", hint=db_file.REINDEX)
+        with db_file.OPENING:
+            db_file.check(path, empty_is_new=create)
+            db = cls(db_file.connect(path), path)
         try:
             # In WAL mode readers never wait for the writer, so prompts and completion are answered
             # while the daemon records.
@@ -88,7 +72,7 @@ class Db:
             db._migrate()
         except JournalError as error:
             db.close()
-            if _on_read_only(path):
+            if db_file.is_on_read_only(path):
                 raise JournalError(
                     "could not write the journal: its file system is read-only",
                     hint="make it writable; to inspect it: git agent-undo saga log",
@@ -116,8 +100,8 @@ class Db:
         Raises:
             JournalError: it is missing, damaged, locked or of another version.
         """
-        _check_file(path, empty_is_new=False)
-        db = cls(connect(path, read_only=True), path)
+        db_file.check(path, empty_is_new=False)
+        db = cls(db_file.connect(path, read_only=True), path)
         try:
             db.be_patient(_LOOK_S)
             if db.number("PRAGMA user_version") != VERSION:
@@ -134,10 +118,13 @@ class Db:
         Raises:
             JournalError: as `open`; nothing can be written, and it is from another version.
         """
-        if not _on_read_only(path):
+        if not db_file.is_on_read_only(path):
             return cls.open(path, create=False)
-        _check_file(path, empty_is_new=False)
-        db = cls(connect(path, read_only=True, frozen=not _has_log(path)), path)
+        db_file.check(path, empty_is_new=False)
+        db = cls(
+            db_file.connect(path, read_only=True, frozen=not db_file.has_log(path)),
+            path,
+        )
         if db.number("PRAGMA user_version") != VERSION:
             db.close()
             raise JournalError(
@@ -155,7 +142,7 @@ class Db:
         """Close the file; WAL is folded in by SQLite where nobody else has it open."""
         self._connection.close()
         if self._file is not None:
-            _OPEN[self._file] -= 1
+            db_file.OPEN[self._file] -= 1
             self._file = None
 
     def fold(self) -> None:
@@ -195,7 +182,7 @@ class Db:
 
     def damage(self) -> str | None:
         """Return what is wrong with the file, None if nothing is; reads each page and row."""
-        return _damage(self._connection)
+        return db_file.damage(self._connection)
 
     def define(self, name: str, function: Callable[[Any], Value]) -> None:
         """Define an SQL function of one value for this connection."""
@@ -205,21 +192,21 @@ class Db:
         """Run one statement; return the number of rows it changed."""
         try:
             return self._connection.execute(sql, values).rowcount
-        except _FAILURES as error:
+        except db_file.FAILURES as error:
             raise self._failure(error) from error
 
     def run_many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
         """Run one statement for many rows."""
         try:
             self._connection.executemany(sql, rows)
-        except _FAILURES as error:
+        except db_file.FAILURES as error:
             raise self._failure(error) from error
 
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """Return all rows of a query."""
         try:
             return self._connection.execute(sql, values).fetchall()
-        except _FAILURES as error:
+        except db_file.FAILURES as error:
             raise self._failure(error) from error
 
     def each(self, sql: str, values: Sequence[Value] = ()) -> Iterator[Row]:
@@ -228,14 +215,14 @@ class Db:
         # the process never gave back.
         try:
             yield from self._connection.execute(sql, values)
-        except _FAILURES as error:
+        except db_file.FAILURES as error:
             raise self._failure(error) from error
 
     def row(self, sql: str, values: Sequence[Value] = ()) -> Row | None:
         """Return the first row of a query, or None."""
         try:
             found: Row | None = self._connection.execute(sql, values).fetchone()
-        except _FAILURES as error:
+        except db_file.FAILURES as error:
             raise self._failure(error) from error
         return found
 
@@ -246,14 +233,14 @@ class Db:
 
     def _failure(self, error: Exception) -> JournalError:
         """Return what to raise for a failure of a statement."""
-        failure = _wrap(error)
+        failure = db_file.wrap(error)
         # SQLite says `no such column` also where a flipped byte has changed a name in the schema.
         # Only then is the journal damaged, and `reindex` the remedy.
         if getattr(error, "sqlite_errorname", "") == "SQLITE_ERROR":
-            with suppress(*_FAILURES):
+            with suppress(*db_file.FAILURES):
                 if schema.damaged_part(self._connection) is None:
                     return failure
-            failure.hint = _REINDEX
+            failure.hint = db_file.REINDEX
         return failure
 
     def _rollback(self) -> None:
@@ -272,196 +259,152 @@ class Db:
             # Another process may have migrated it while we waited for the lock.
             version = self.number("PRAGMA user_version")
             if version > VERSION:
-                raise _newer(version)
+                raise db_file.newer(version)
             for statement in schema.statements(version):
                 self.run(statement)
             self.run(f"PRAGMA user_version = {VERSION}")
 
 
-def is_damaged(path: str) -> bool:
-    """Return whether a journal cannot be read in full; it is not changed."""
-    try:
-        _check_file(path, empty_is_new=False)
-        connection = connect(path, read_only=True)
-    except (JournalNewerError, JournalBusyError):
-        return False
-    except JournalError:
-        return True
-    try:
-        return _damage(connection) is not None
-    finally:
-        connection.close()
+class Table(Generic[T]):
+    """A table whose columns are the fields of one class, in order; its rows are values.
 
+    A cell is checked when it is read: an unknown word, or text that is not JSON, raises
+    `ValueError`.
 
-def damage_behind(error: Exception, path: str) -> JournalError | None:
-    """Return the error to report if a damaged journal caused an unexpected error, else None."""
-    if isinstance(error, OSError | MemoryError) or not os.path.exists(path):
-        return None
-    return _damaged("it is damaged") if is_damaged(path) else None
-
-
-def _damage(connection: sqlite3.Connection) -> str | None:
-    try:
-        found = connection.execute("PRAGMA integrity_check(1)").fetchone()
-        if found != ("ok",):
-            return str(found[0])
-        return schema.damaged_part(connection) or schema.damaged_cell(connection)
-    except _FAILURES as error:
-        return None if isinstance(_wrap(error), JournalBusyError) else str(error)
-
-
-def is_of_this_version(path: str) -> bool:
-    """Return whether a journal has this version's schema; it is not changed.
-
-    Raises:
-        JournalError: it cannot be read.
+    Args:
+        name: The table.
+        kind: A dataclass or named tuple. Booleans are stored as integers, enums as their words,
+            tuples of strings as JSON.
+        renamed: The columns that are not named as their fields.
+        without: The fields that are not columns; they have defaults.
+        micro_ns: The time that the refs hold too, and that is stored as they do.
+        key: The columns by which a row is updated in place and keeps its rowid; without them, it
+            is replaced.
     """
-    return _pending_version(path) == VERSION
+
+    def __init__(
+        self,
+        name: str,
+        kind: type[T],
+        *,
+        renamed: Mapping[str, str] | None = None,
+        without: Sequence[str] = (),
+        micro_ns: str | None = None,
+        key: str | None = None,
+    ) -> None:
+        columns = renamed or {}
+        # Annotations, because dataclasses and named tuples both have them, in order.
+        types = {f: of for f, of in kind.__annotations__.items() if f not in without}
+        self.columns = [columns.get(field, field) for field in types]
+        self.select = f"SELECT {', '.join(self.columns)} FROM {name}"
+        self.put_sql = _put_sql(name, self.columns, key)
+        self._kind = kind
+        self._fields = tuple(types)
+        self._cells = attrgetter(*types)
+        converted = [
+            (at, *convert)
+            for at, of in enumerate(types.values())
+            if (convert := _conversion(of)) is not None
+        ]
+        self._loads = [(self._fields[at], load) for at, load, _ in converted]
+        self._dumps = [(at, dump) for at, _, dump in converted]
+        if micro_ns is not None:
+            self._dumps.append((self._fields.index(micro_ns), micro))
+
+    def load(self, row: Sequence[Any]) -> T:
+        """Return a row of `columns` as a value.
+
+        Raises:
+            ValueError: a cell does not fit its field.
+        """
+        cells = dict(zip(self._fields, row, strict=True))
+        for field, load in self._loads:
+            cells[field] = load(cells[field])
+        return self._kind(**cells)
+
+    def values(self, value: T) -> list[Value]:
+        """Return the cells of a value, in the order of `columns`."""
+        cells = list(self._cells(value))
+        for at, dump in self._dumps:
+            cells[at] = dump(cells[at])
+        return cells
+
+    def put(self, db: Db, *rows: T) -> None:
+        """Store rows, new or changed; call it inside `db.write()`."""
+        db.run_many(self.put_sql, map(self.values, rows))
+
+    def get(self, db: Db, rest: str, *values: Value) -> T | None:
+        """Return the first row of a query that ends so, or None."""
+        row = db.row(f"{self.select} {rest}", values)
+        return None if row is None else self.load(row)
+
+    def rows(self, db: Db, rest: str, *values: Value) -> list[T]:
+        """Return all rows of a query that ends so."""
+        return [self.load(row) for row in db.rows(f"{self.select} {rest}", values)]
+
+    def by_prefix(
+        self, db: Db, prefix: str, order: str, ids: Iterable[str] = ("id",)
+    ) -> list[T]:
+        """Return the rows one of whose ids begins so; if one is equal, only the equal ones."""
+        return [
+            self.load(row)
+            for row in rows_by_prefix(db, self.select, prefix, order, ids)
+        ]
 
 
-def refuse_newer(path: str) -> None:
-    """Raise JournalNewerError for a journal of a newer version; a damaged one is none."""
-    try:
-        version = _pending_version(path)
-    except JournalError:
-        return
-    if version > VERSION:
-        raise _newer(version)
-
-
-def _create(path: str) -> None:
-    """Create the file and its directory, private whatever the umask, unless they exist."""
-    # SQLite would create the file with the umask's permissions, and it gives the log and the shared
-    # memory those of the file (findCreateFileMode in its os_unix.c).
-    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
-    try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        fd = os.open(path, flags, 0o600)
-    except FileExistsError:
-        return
-    except OSError as error:
-        raise JournalError(f"could not create the journal: {error.strerror}") from error
-    os.fchmod(fd, 0o600)
-    os.close(fd)
-
-
-def connect(
-    path: str, *, read_only: bool = False, frozen: bool = False
-) -> sqlite3.Connection:
-    """Open the bare file, which exists; raise JournalError where that fails.
-
-    SQLite makes no file to lock one that is `frozen`, so nobody may write it meanwhile.
-    """
-    # These characters end or escape the path in a URI (https://sqlite.org/uri.html).
-    for plain, quoted in (("%", "%25"), ("?", "%3f"), ("#", "%23")):
-        path = path.replace(plain, quoted)
-    try:
-        # isolation_level=None: else the module begins deferred transactions of its own before each
-        # write (sqlite3, "Transaction control"), and `write` could not begin one. Python's default
-        # cache of 128 statements is smaller than the number of statements here.
-        return sqlite3.connect(
-            f"file:{path}?mode={'ro' if read_only else 'rw'}&immutable={int(frozen)}",
-            uri=True,
-            timeout=_BUSY_MS / 1000,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=512,
-        )
-    except sqlite3.Error as error:
-        raise _wrap(error) from error
-
-
-def _check_file(path: str, *, empty_is_new: bool) -> None:
-    """Refuse a newer or a truncated journal before SQLite can change a byte of it.
-
-    One that this process has open was looked at, and is not touched: closing a file, whoever opened
-    it, takes the process's locks from it, and then another process takes the write-ahead log away
-    (https://sqlite.org/howtocorrupt.html, 2.2).
-    """
-    # A Git directory can come in an archive: a link here may lead to a file of the user's.
-    if os.path.islink(path):
-        raise _damaged("it is a link")
-    try:
-        if _OPEN[_file_at(path)]:
-            return
-        with open(path, "rb") as handle:
-            header = handle.read(100)
-            size = os.fstat(handle.fileno()).st_size
-    except OSError as error:
-        raise JournalError(
-            f"could not read the journal: {error.strerror}",
-            hint=f"check that this is a readable file: {path}",
-        ) from error
-    pending = _has_log(path)
-    if not header and (empty_is_new or pending):
-        return
-    if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
-        raise _damaged("it is not a database")
-    version = _pending_version(path) if pending else _number(header, 60)
-    if version > VERSION:
-        raise _newer(version)
-    # The page count is good where both counters agree (SQLite file format, 1.3.7 and 1.3.8).
-    page_bytes = int.from_bytes(header[16:18], "big")
-    counted = header[24:28] == header[92:96] and not pending
-    page_bytes = 65536 if page_bytes == 1 else page_bytes
-    if counted and size < _number(header, 28) * page_bytes:
-        raise _damaged("it is cut short")
-
-
-def _on_read_only(path: str) -> bool:
-    try:
-        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
-    except OSError:
-        return False
-
-
-def _has_log(path: str) -> bool:
-    """Return whether a write-ahead log has rows that the file does not have."""
-    return os.path.exists(path + "-wal") and os.path.getsize(path + "-wal") > 0
-
-
-def _file_at(path: str) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
-
-
-def _pending_version(path: str) -> int:
-    """Return the version as the write-ahead log has it; a reader never folds the log in."""
-    connection = connect(path, read_only=True)
-    try:
-        return int(connection.execute("PRAGMA user_version").fetchone()[0])
-    except sqlite3.Error as error:
-        raise _wrap(error) from error
-    finally:
-        connection.close()
-
-
-def _number(header: bytes, at: int) -> int:
-    return int.from_bytes(header[at : at + 4], "big")
-
-
-def _newer(version: int) -> JournalNewerError:
-    return JournalNewerError(
-        f"cannot use the journal: its version {version} is newer than {VERSION}",
-        hint="upgrade gitshadow",
+def rows_by_prefix(
+    db: Db, select: str, prefix: str, order: str, ids: Iterable[str] = ("id",)
+) -> list[Row]:
+    """Return the rows one of whose ids begins so; if one is equal, only the equal ones."""
+    # substr compares whole characters and knows no wildcards: in LIKE, `_` and `%` in an id would
+    # match anything, and case would not count.
+    equal = " OR ".join(f"{name} = ?1" for name in ids)
+    begins = " OR ".join(f"substr({name}, 1, length(?1)) = ?1" for name in ids)
+    return db.rows(f"{select} WHERE {equal}", (prefix,)) or db.rows(
+        f"{select} WHERE {begins} {order}", (prefix,)
     )
 
 
-def _damaged(why: str) -> JournalError:
-    return JournalError(f"could not read the journal: {why}", hint=_REINDEX)
+def version(oid: Oid | None, mode: int) -> FileVersion | None:
+    """Return the file version of two columns, None where they are NULL."""
+    return None if oid is None else FileVersion(oid, mode)
 
 
-def _wrap(error: Exception) -> JournalError:
-    name = getattr(error, "sqlite_errorname", "")
-    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return JournalBusyError(
-            "cannot use the journal: it is locked by another process",
-            hint="try again in a moment",
-        )
-    hint = None
-    undecodable = isinstance(error, UnicodeDecodeError) or _NO_TEXT in str(error)
-    if undecodable or name.startswith(_DAMAGE):
-        hint = _REINDEX
-    elif name.startswith(_STORAGE_TROUBLE):
-        hint = "check free space and permissions of the git directory"
-    return JournalError(f"cannot use the journal: {error}", hint=hint)
+def version_cells(version: FileVersion | None) -> tuple[Oid | None, int | None]:
+    """Return the two columns that store a file version."""
+    return (None, None) if version is None else (version.oid, version.mode)
+
+
+def _put_sql(name: str, columns: Sequence[str], key: str | None) -> str:
+    into = (
+        f"INTO {name} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+    )
+    if key is None:
+        return f"INSERT OR REPLACE {into}"
+    # REPLACE deletes the row and inserts a new one, with a new rowid. Tables whose order is their
+    # rowid (`saga_ops`, `saga_outbox`) need the update.
+    changed = ", ".join(f"{column} = excluded.{column}" for column in columns)
+    return f"INSERT {into} ON CONFLICT ({key}) DO UPDATE SET {changed}"
+
+
+def _conversion(of: object) -> tuple[_Convert, _Convert] | None:
+    """Return how cells of a type are read and written, None where SQLite stores them as is."""
+    if of is bool:
+        return bool, int
+    if isinstance(of, type) and issubclass(of, StrEnum):
+        # Calling an enum costs as much as half of the row; it raises for an unknown word.
+        words = {str(word): word for word in of}
+        return lambda cell: words.get(cell) or of(cell), str
+    if of == tuple[str, ...]:
+        return _load_strings, json.dumps
+    if of == tuple[RepoPath, ...]:
+        return _load_paths, b"\0".join
+    return None
+
+
+def _load_strings(cell: str) -> tuple[str, ...]:
+    return tuple(json.loads(cell))
+
+
+def _load_paths(cell: bytes) -> tuple[RepoPath, ...]:
+    return tuple(RepoPath(path) for path in cell.split(b"\0"))

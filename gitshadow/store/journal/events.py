@@ -23,8 +23,7 @@ from gitshadow.model import (
     RepoPath,
 )
 from gitshadow.store.journal import meta
-from gitshadow.store.journal.db import Db, Row, Value
-from gitshadow.store.journal.table import version, version_cells
+from gitshadow.store.journal.db import Db, Row, Value, version, version_cells
 
 _COLUMNS = (
     "seq, ts_ns, worktree, kind, path, old_path, before_oid, before_mode, after_oid,"

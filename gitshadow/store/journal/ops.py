@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gitshadow.model import FileVersion, Oid, Op, OpStatus, RepoPath
-from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.table import Table, version, version_cells
+from gitshadow.store.journal.db import Db, Table, version, version_cells
 
 _OPS = Table("ops", Op, renamed={"commit": "commit_oid"}, micro_ns="ts_ns")
 _STEPS = (

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from gitshadow.model import Oid
-from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.table import Table
+from gitshadow.store.journal.db import Db, Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

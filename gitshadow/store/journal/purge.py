@@ -13,7 +13,8 @@ from typing import NamedTuple
 from gitshadow.errors import JournalError
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store.journal import meta
-from gitshadow.store.journal.db import Db, Row, connect
+from gitshadow.store.journal.db import Db, Row
+from gitshadow.store.journal.db_file import connect
 from gitshadow.store.journal.prune import chain_anew, unlocked
 from gitshadow.store.purge import holds, without
 

@@ -8,7 +8,7 @@ over itself and the row before.
 from collections.abc import Iterable
 
 from gitshadow.errors import JournalError
-from gitshadow.store.journal.db import Db, Row, Value
+from gitshadow.store.journal.db import Db, Row, Table, Value
 from gitshadow.store.journal.saga_rows import (
     MARKER,
     CallName,
@@ -27,7 +27,6 @@ from gitshadow.store.journal.saga_rows import (
     digest_of,
     first_broken,
 )
-from gitshadow.store.journal.table import Table
 
 _TURNS = Table("saga_turns", SagaTurn, key="session, id")
 _CALLS = Table(

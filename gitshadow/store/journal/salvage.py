@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from gitshadow.errors import JournalError
 from gitshadow.store.journal import schema
-from gitshadow.store.journal.db import Db, Row, connect, refuse_newer
+from gitshadow.store.journal.db import Db, Row
+from gitshadow.store.journal.db_file import connect, refuse_newer
 from gitshadow.store.journal.schema import VERSION
 
 # Columns that later versions added have their defaults in a gap row, so older journals can be read.

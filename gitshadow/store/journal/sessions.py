@@ -4,8 +4,7 @@ The id of a session never changes. A model has a row only where it changed.
 """
 
 from gitshadow.model import Actor, Chain, Session
-from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.table import Table
+from gitshadow.store.journal.db import Db, Table
 
 _SESSIONS = Table("sessions", Session, micro_ns="started_ns")
 # A chain's row is written after its ref has moved. A crash in between leaves a ref that is ahead,

@@ -32,8 +32,7 @@ from gitshadow.model import (
 )
 from gitshadow.store.files import Look
 from gitshadow.store.journal import meta
-from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.table import Table
+from gitshadow.store.journal.db import Db, Table
 
 Held = TypeVar("Held")
 # What a walk compares comes first, so `startswith` answers without unpacking. A packed look ends

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gitshadow.model import Call, RepoPath, Turn
-from gitshadow.store.journal.db import Db, Row
-from gitshadow.store.journal.table import Table, rows_by_prefix
+from gitshadow.store.journal.db import Db, Row, Table, rows_by_prefix
 
 _CHECKPOINT_KEPT_NS = 3_600_000_000_000
 _TURNS = Table("turns", Turn, micro_ns="started_ns")
