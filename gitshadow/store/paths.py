@@ -23,6 +23,8 @@ _ESCAPES = {
 }
 _UNESCAPES = {text: code for code, text in _ESCAPES.items()}
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+# Blanks at the ends are quoted too, because tools that read trailers strip them.
+_PLAIN = re.compile(rb"[!#-~](?:[ -~]*[!-~])?")
 _ESCAPE = re.compile(r"\\([0-3][0-7]{2}|.)", re.DOTALL)
 # Code points that HFS+ ignores in names (`next_hfs_char` in Git's utf8.c).
 _IGNORABLE = tuple(
@@ -38,11 +40,17 @@ _IGNORABLE = tuple(
 
 def quote(value: bytes) -> str:
     """Return printable ASCII as it is, else Git's C-quoted form (quote.c)."""
-    # Blanks at the ends are quoted too, because tools that read trailers strip them.
-    plain = all(0x20 <= byte < 0x7F for byte in value)
-    if plain and not value.startswith(b'"') and value == value.strip() and value:
-        return value.decode("ascii")
-    return c_quoted(value)
+    return value.decode("ascii") if _PLAIN.fullmatch(value) else c_quoted(value)
+
+
+def quote_text(text: str) -> str:
+    """Return the bytes of a text in the form of `quote`."""
+    # Surrogates of `surrogateescape` become their bytes again. UTF-8 has no form for any others, so
+    # they become `?`.
+    try:
+        return quote(text.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        return quote(text.encode("utf-8", "replace"))
 
 
 def unquote(text: str) -> bytes:

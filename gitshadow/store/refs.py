@@ -18,7 +18,7 @@ from gitshadow.model import (
     ToolClass,
     format_mode,
 )
-from gitshadow.store.paths import c_quoted, split_quoted
+from gitshadow.store.paths import c_quoted, quote_text, split_quoted
 from gitshadow.store.paths import display_path as display_path
 from gitshadow.store.paths import parse_path as parse_path
 from gitshadow.store.paths import quote as quote
@@ -302,10 +302,10 @@ def format_message(commit: ShadowCommit) -> bytes:
         if value is not None:
             # Quoted, a value is one line whatever it contains. A prompt with a line end could
             # otherwise forge a trailer.
-            lines.append(f"{_PREFIX}{name}: {quote(_encoded(str(value)))}")
+            lines.append(f"{_PREFIX}{name}: {quote_text(str(value))}")
     for name, field in _LISTS:
         values = getattr(commit, field)
-        lines += [f"{_PREFIX}{name}: {quote(_encoded(value))}" for value in values]
+        lines += [f"{_PREFIX}{name}: {quote_text(value)}" for value in values]
     lines += _composed(commit)
     lines += [f"{_PREFIX}Path: {_path_note(note)}" for note in commit.paths]
     return ("\n".join(lines) + "\n").encode("utf-8")
@@ -502,16 +502,6 @@ def exact_mode(entry_mode: int, modes: tuple[int, int]) -> int:
     if entry_mode == LINK_MODE:
         return LINK_MODE
     return 0o100000 | (modes[1] if entry_mode == 0o100755 else modes[0])
-
-
-def _encoded(text: str) -> bytes:
-    """Return UTF-8 bytes."""
-    # Surrogates of `surrogateescape` become their bytes again. UTF-8 has no form for any others, so
-    # they become `?`.
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace")
 
 
 def _decoded(data: bytes) -> str:
