@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import HookEvent, HookPhase
 from gitshadow.attribution import lifecycle
-from gitshadow.attribution.delivery import reach
+from gitshadow.attribution.delivery import Reach
 from gitshadow.attribution.lifecycle import Who
 from gitshadow.attribution.markers import SESSION_VARIABLE
 from gitshadow.attribution.process import ProcessId, agent_process, started_ns
@@ -49,13 +49,12 @@ _REVIVABLE = (lifecycle.PROCESS_GONE, lifecycle.TIMED_OUT, lifecycle.ENDED_BY_CA
 class EventSource:
     """The worktree that takes an event, and where the event came from.
 
-    `root` is the real path of the worktree. `pids` are the ancestors of the hook program,
-    nearest first, `env` the markers of its environment. `own` is the hook program itself, which the
-    host started when the event happened: on a busy machine it gets to work much later. A program
-    that reports about itself is its own first ancestor.
+    `pids` are the ancestors of the hook program, nearest first, `env` the markers of its
+    environment. `own` is the hook program itself, which the host started when the event happened:
+    on a busy machine it gets to work much later. A program that reports about itself is its own
+    first ancestor.
     """
 
-    root: str
     worktree: str
     pids: tuple[ProcessId, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
@@ -92,13 +91,16 @@ class Intake:
     doubt: Doubt | None = None
 
 
-def apply(db: Db, event: HookEvent, at_ns: int, place: EventSource) -> Intake:
+def apply(
+    db: Db, event: HookEvent, at_ns: int, around: Reach, place: EventSource
+) -> Intake:
     """Store one event in the journal, in one transaction.
 
     Args:
         db: The journal.
         event: What the adapter read.
         at_ns: Its time in the clock of the file system: now, or that of its spool file.
+        around: What it is about in the worktree.
         place: The worktree that takes it.
 
     Returns:
@@ -108,7 +110,7 @@ def apply(db: Db, event: HookEvent, at_ns: int, place: EventSource) -> Intake:
         JournalError: the journal could not be written; nothing of the event was.
     """
     with db.write():
-        return _Intake(db, event, at_ns, place).take()
+        return _Intake(db, event, at_ns, around, place).take()
 
 
 def begin_at_writes(db: Db, session: str, call_id: str) -> Doubt | None:
@@ -139,13 +141,18 @@ class _Intake:
     """The intake of one event."""
 
     def __init__(
-        self, db: Db, event: HookEvent, at_ns: int, place: EventSource
+        self,
+        db: Db,
+        event: HookEvent,
+        at_ns: int,
+        around: Reach,
+        place: EventSource,
     ) -> None:
         self._db = db
         self._event = event
         self._at_ns = at_ns
         self._place = place
-        self._reach = reach(event, place.root)
+        self._reach = around
 
     def take(self) -> Intake:
         event = self._event
@@ -186,40 +193,38 @@ class _Intake:
 
     def _see(self) -> Session:
         event = self._event
-        parent: Session | None = None
-        if event.parent_session is not None:
-            who = Who(
-                agent=event.agent,
-                native_id=event.parent_session,
-                process=self._process(event.parent_session),
-            )
-            parent = self._seen(who)
+        if event.parent_session is None:
+            return self._seen(event.native_session, None)
+        parent = self._seen(event.parent_session, None)
+        return self._seen(event.native_session, parent.id)
+
+    def _seen(self, native: str, parent: str | None) -> Session:
+        """Return one of the event's two sessions, opened or touched."""
+        known = sessions.find_native(self._db, self._event.agent, native)
+        if known is None and parent is None and native == self._event.native_session:
+            parent = self._session_around()
         who = Who(
-            agent=event.agent,
-            native_id=event.native_session,
-            parent=self._session_around() if parent is None else parent.id,
-            process=self._process(event.native_session),
+            agent=self._event.agent,
+            native_id=native,
+            parent=parent,
+            process=self._process(known),
         )
-        return self._seen(who)
+        may_open = self._event.phase in _OPENING
+        return lifecycle.touch_session(
+            self._db, known, who, self._at_ns, may_open=may_open
+        )
 
     def _session_around(self) -> str | None:
-        """Return the session in which an agent was started that is new: a command's, say."""
-        event, around = self._event, self._place.env.get(SESSION_VARIABLE)
-        if around is None:
+        """Return the session in which a new agent was started: a command's, say."""
+        around = self._place.env.get(SESSION_VARIABLE)
+        if around is None or sessions.get(self._db, around) is None:
             return None
-        if sessions.find_native(self._db, event.agent, event.native_session):
-            return None
-        return around if sessions.get(self._db, around) is not None else None
+        return around
 
-    def _seen(self, who: Who) -> Session:
-        may_open = self._event.phase in _OPENING
-        return lifecycle.see_session(self._db, who, self._at_ns, may_open=may_open)
-
-    def _process(self, native: str) -> ProcessId | None:
+    def _process(self, known: Session | None) -> ProcessId | None:
         """Return the agent's process; the known one if it was an ancestor of the hook."""
         # Also if it is dead by now, because the event comes late: else the session would be bound
         # to a living ancestor, and its window would never close.
-        known = sessions.find_native(self._db, self._event.agent, native)
         if (
             known is not None
             and known.pid is not None

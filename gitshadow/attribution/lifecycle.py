@@ -72,6 +72,13 @@ def see_session(db: Db, who: Who, at_ns: int, *, may_open: bool) -> Session:
         may_open: Whether a session that has ended is opened again: not by what only ends things.
     """
     known = sessions.find_native(db, who.agent, who.native_id)
+    return touch_session(db, known, who, at_ns, may_open=may_open)
+
+
+def touch_session(
+    db: Db, known: Session | None, who: Who, at_ns: int, *, may_open: bool
+) -> Session:
+    """Return the session of an agent as `see_session` does, where the journal was read before."""
     if known is None:
         fresh = _new_session(db, who, at_ns)
         sessions.put(db, fresh)
@@ -374,12 +381,16 @@ def personal_session(
 
 
 def close_gone(
-    db: Db, now_ns: int, alive: dict[ProcessId, int] | None = None
+    db: Db,
+    opened: Iterable[Session],
+    now_ns: int,
+    alive: dict[ProcessId, int] | None = None,
 ) -> tuple[str, ...]:
     """End every agent's session whose process is gone, with its turn and calls.
 
     Args:
         db: The journal.
+        opened: Its sessions that have not ended.
         now_ns: The present moment.
         alive: When each process was last seen alive; brought up to date.
 
@@ -389,7 +400,7 @@ def close_gone(
     Raises:
         JournalError: the journal could not be written.
     """
-    live = [one for one in sessions.live(db) if one.actor is Actor.AGENT]
+    live = [one for one in opened if one.actor is Actor.AGENT]
     known = {one for one in map(_process_of, live) if one is not None}
     dead = {one for one in known if not is_alive(one)}
     seen = {} if alive is None else alive
@@ -410,7 +421,7 @@ def close_gone(
             expire_calls(db, session.id, named_ns, PROCESS_GONE, _names_paths)
             ended += end_session(db, session, end_ns, PROCESS_GONE)
         for session in spoken_for:
-            end_session(db, session, now_ns, "its hooks are active now")
+            ended += end_session(db, session, now_ns, "its hooks are active now")
         for session in silent:
             end_ns = session.last_seen_ns or now_ns
             expire_calls(db, session.id, end_ns, TIMED_OUT)

@@ -110,6 +110,7 @@ class Claimant:
     def claim(
         self,
         drafts: Sequence[Draft],
+        live: Sequence[Session],
         *,
         offline: bool = False,
         before: Call | None = None,
@@ -118,6 +119,7 @@ class Claimant:
 
         Args:
             drafts: What was written.
+            live: The sessions that have not ended.
             offline: Nothing watched at the time.
             before: A call whose tool found these writes, and so made none of them.
         """
@@ -130,7 +132,6 @@ class Claimant:
             for call in self._windows(begin, end)
             if before is None or (call.session, call.id) != (before.session, before.id)
         ]
-        live = sessions.live(self._db)
         waits = self._waits(windows)
         known = [self._evidence(draft, offline) for draft in drafts]
         # A look at the processes costs some milliseconds, so it is made only if an agent seemed to
@@ -153,9 +154,15 @@ class Claimant:
         close_written(self._db, zip(ends, claims, strict=True))
         return claims
 
-    def close_gone(self, now_ns: int) -> None:
-        """End the sessions of agents whose processes are gone, as far as each was seen alive."""
-        lifecycle.close_gone(self._db, now_ns, self.alive)
+    def live(self) -> list[Session]:
+        """Return the sessions that have not ended, oldest first."""
+        return sessions.live(self._db)
+
+    def close_gone(self, now_ns: int) -> list[Session]:
+        """End the sessions of agents whose processes are gone; return those that go on."""
+        live = self.live()
+        ended = lifecycle.close_gone(self._db, live, now_ns, self.alive)
+        return self.live() if ended else live
 
     def watch(self, session_id: str) -> None:
         """Look from now on whether an agent with an open shell call runs anything."""

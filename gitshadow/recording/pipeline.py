@@ -36,6 +36,7 @@ from gitshadow.model import (
     Gap,
     PathChange,
     RepoPath,
+    Session,
     StatKey,
 )
 from gitshadow.recording.attributor import Claimant
@@ -172,7 +173,7 @@ class Pipeline:
             begin_ns=call.opened_ns,
             end_ns=at_ns,
         )
-        (who,) = self._claimant.claim([draft], before=call)
+        (who,) = self._claimant.claim([draft], self._claimant.live(), before=call)
         ws.recorder.record([AttributedDraft(draft, who)])
 
     def _note_vanished(self, paths: Collection[RepoPath], now_ns: int) -> None:
@@ -301,7 +302,7 @@ class Pipeline:
         # the write was seen, the spool has the window of that tool.
         if seen or moves:
             self.before_claims()
-        self._claimant.close_gone(noticed_ns)
+        live = self._claimant.close_gone(noticed_ns)
         moment = BatchTime(self.settled_ns, noticed_ns, self._ctime_of)
         recorded, rest = list[CommitEvent](), seen
         try:
@@ -310,20 +311,26 @@ class Pipeline:
                 self._head.forget()
                 stages, rest = split_switched(seen, steps, moment, self._witness())
                 for stage, step in zip(stages, steps, strict=True):
-                    recorded += self._record_writes(stage.written, offline)
+                    recorded += self._record_writes(stage.written, live, offline)
                     newest = stage is stages[-1]
                     recorded += self._record_head(
                         stage, step, noticed_ns, newest=newest
                     )
-            return recorded + self._record_writes(draft_changes(rest, moment), offline)
+                    # Finding an author can open a session.
+                    live = self._claimant.live()
+            drafts = draft_changes(rest, moment)
+            return recorded + self._record_writes(drafts, live, offline)
         except StoreError as error:
             self.missed |= dict.fromkeys((one.path for one in seen), error)
             return recorded
 
     def _record_writes(
-        self, drafts: Sequence[Draft], offline: bool
+        self, drafts: Sequence[Draft], live: Sequence[Session], offline: bool
     ) -> list[CommitEvent]:
-        claims = self._claim(drafts, offline)
+        found = self._claimant.claim(drafts, live, offline=offline)
+        claims = self._commits.revise(
+            drafts, found, self._claimant.nobody, self._newest_at
+        )
         claimed = self._claimed(drafts, claims, offline=offline)
         return self._ws.recorder.record(claimed)
 
@@ -424,12 +431,6 @@ class Pipeline:
             return None
         version = FileVersion(entry[1], exact_mode(entry[0], recorder.modes))
         return replace(one.after, version=version)
-
-    def _claim(self, drafts: Sequence[Draft], offline: bool) -> list[Attribution]:
-        claims = self._claimant.claim(drafts, offline=offline)
-        return self._commits.revise(
-            drafts, claims, self._claimant.nobody, self._newest_at
-        )
 
     def _newest_at(self, path: RepoPath) -> Event | None:
         here = self._ws.layout.worktree

@@ -178,7 +178,7 @@ def take(
             turns.put_checkpoint(ws.db, ws.layout.worktree, around.paths, at_ns)
         return None
     context.claimant.close_gone(at_ns)
-    done = _note_window(context, delivery, timed(event), at_ns)
+    done = _note_window(context, delivery, timed(event), at_ns, around)
     if ws.config.prompts is PromptPolicy.OFF:
         _forget_prompt(context, done)
     if delivery.at_ns is None:
@@ -189,10 +189,16 @@ def take(
 
 
 def _note_window(
-    context: RecorderContext, delivery: HookDelivery, event: HookEvent, at_ns: int
+    context: RecorderContext,
+    delivery: HookDelivery,
+    event: HookEvent,
+    at_ns: int,
+    around: Reach,
 ) -> Intake:
     """Put an event into the journal; what it says of windows may change earlier claims."""
-    done = intake.apply(context.workspace.db, event, at_ns, _place(context, delivery))
+    ws = context.workspace
+    place = EventSource(ws.layout.worktree, delivery.pids, delivery.env, delivery.own)
+    done = intake.apply(ws.db, event, at_ns, around, place)
     if done.doubt is not None:
         context.pipeline.judge_again(done.doubt)
     if (
@@ -253,13 +259,6 @@ def _owner(context: RecorderContext, event: HookEvent) -> str | None:
     if found is None or found.state_dir != layout.state_dir:
         return None
     return found.worktree
-
-
-def _place(context: RecorderContext, delivery: HookDelivery) -> EventSource:
-    layout = context.workspace.layout
-    return EventSource(
-        layout.root, layout.worktree, delivery.pids, delivery.env, delivery.own
-    )
 
 
 def _capture_before(context: RecorderContext, event: HookEvent, around: Reach) -> None:

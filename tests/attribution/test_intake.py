@@ -52,7 +52,7 @@ class HookIntake:
     def __init__(self, db: Db, root: str) -> None:
         self.db = db
         self.root = root
-        self.place = EventSource(root, "main")
+        self.place = EventSource("main")
 
     def send(self, moment_ms: int, event: str, **fields: object) -> Intake:
         return self.deliver(moment_ms, "claude-code", hook_event_name=event, **fields)
@@ -65,7 +65,8 @@ class HookIntake:
         raw = json.dumps({**names, **fields}).encode()
         event = registry.parse(agent, raw, {})
         assert isinstance(event, HookEvent), event
-        return apply(self.db, event, at(moment_ms), self.place)
+        around = reach(event, self.root)
+        return apply(self.db, event, at(moment_ms), around, self.place)
 
     def pre(
         self, moment_ms: int, call: str, path: str | None, **more: object
@@ -494,22 +495,23 @@ def test_session_ends_when_its_process_is_gone(context: HookIntake) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE) as agent:
         started = process_start(agent.pid)
         assert started is not None
-        context.place = EventSource(
-            context.root, "main", (ProcessId(agent.pid, started),)
-        )
+        context.place = EventSource("main", (ProcessId(agent.pid, started),))
         context.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
         context.pre(10, "c1", None, prompt_id="p1")
         context.pre(20, "c2", None, prompt_id="p1", agent_id="kid")
-        assert close_gone(context.db, at(30)) == ()
+        assert close_gone(context.db, sessions.live(context.db), at(30)) == ()
         agent.kill()
         agent.wait()
     kid, parent = context.session("s/kid").id, context.session().id
-    assert set(close_gone(context.db, at(40))) == {kid, parent}
+    assert set(close_gone(context.db, sessions.live(context.db), at(40))) == {
+        kid,
+        parent,
+    }
     assert context.session().end_reason == "process gone"
     assert context.span("c1") == (10, 20, "process gone")
     assert context.spans() == [("p1", 0, 20)]
     assert context.writer_of("a", 35) == (None, None)
-    assert close_gone(context.db, at(50)) == ()
+    assert close_gone(context.db, sessions.live(context.db), at(50)) == ()
 
 
 def test_window_is_longer_again_when_the_lost_agent_closes_it(
@@ -532,7 +534,7 @@ def test_window_is_longer_again_when_the_lost_agent_closes_it(
                 pid_started=gone.started,
             ),
         )
-    close_gone(context.db, at(15))
+    close_gone(context.db, sessions.live(context.db), at(15))
     assert context.span("c1") == (10, 10, "process gone")
     context.post(30, "c1", None)
     assert context.span("c1") == (10, 30, "ok")
@@ -542,9 +544,9 @@ def test_call_times_out_when_nothing_is_heard_and_no_process_is_known(
     context: HookIntake,
 ) -> None:
     context.pre(0, "c1", None)
-    close_gone(context.db, at(599_000))
+    close_gone(context.db, sessions.live(context.db), at(599_000))
     assert context.span("c1") == (0, None, None)
-    close_gone(context.db, at(601_000))
+    close_gone(context.db, sessions.live(context.db), at(601_000))
     assert context.span("c1") == (0, 0, "timed out")
     assert context.session().ended_ns is None
 
@@ -564,9 +566,11 @@ def test_fixture_is_taken_once_when_it_comes_twice(
 ) -> None:
     event = registry.parse("claude-code", path.read_bytes(), {})
     assert isinstance(event, HookEvent)
-    first = apply(context.db, event, at(0), context.place)
+    around = reach(event, context.root)
+    first = apply(context.db, event, at(0), around, context.place)
     before = _contents(context.db, first.session)
-    assert apply(context.db, event, at(0), context.place).session == first.session
+    again = apply(context.db, event, at(0), around, context.place)
+    assert again.session == first.session
     assert _contents(context.db, first.session) == before
 
 

@@ -10,6 +10,7 @@ import pytest
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import HookEvent
 from gitshadow.attribution import lifecycle
+from gitshadow.attribution.delivery import reach
 from gitshadow.attribution.intake import EventSource, Intake, apply
 from gitshadow.attribution.ladder import attribute
 from gitshadow.attribution.lifecycle import close_gone, close_written
@@ -29,14 +30,15 @@ class HookIntake:
     def __init__(self, db: Db, root: str, agent: str) -> None:
         self.db, self.agent = db, agent
         self.root = root
-        self.place = EventSource(root, "main")
+        self.place = EventSource("main")
 
     def send(self, moment_ms: int, **payload: object) -> Intake:
         names = {"session_id": "s", "cwd": self.root}
         raw = json.dumps({**names, **payload}).encode()
         event = registry.parse(self.agent, raw, {})
         assert isinstance(event, HookEvent), event
-        return apply(self.db, event, START + moment_ms * MS, self.place)
+        around = reach(event, self.root)
+        return apply(self.db, event, START + moment_ms * MS, around, self.place)
 
     def session(self, native: str = "s") -> Session:
         found = sessions.find_native(self.db, self.agent, native)
@@ -228,8 +230,8 @@ def test_window_ends_when_nothing_is_heard_of_a_living_agent(
     context = HookIntake(db, root, "crush")
     started = process_start(os.getpid())
     assert started is not None
-    context.place = EventSource(root, "main", (ProcessId(os.getpid(), started),))
+    context.place = EventSource("main", (ProcessId(os.getpid(), started),))
     crush(context, 0, "bash", command="make")
     assert context.session().pid == os.getpid()
-    close_gone(db, START + minutes * 60_000 * MS)
+    close_gone(db, sessions.live(db), START + minutes * 60_000 * MS)
     assert context.spans() == [(0, closed)]

@@ -220,7 +220,7 @@ def test_a_process_that_was_missed_long_ago_ends_when_it_was_last_seen(
         ws.db.run("UPDATE sessions SET pid = ?, pid_started = ?", dead)
     now_ns = ws.clock.now_ns()
     long_ago = now_ns + 1
-    close_gone(ws.db, now_ns + 10**10, {dead: long_ago})
+    close_gone(ws.db, sessions.live(ws.db), now_ns + 10**10, {dead: long_ago})
     (session,) = sessions.by_prefix(ws.db, "prog")
     assert session.ended_ns == long_ago
 
