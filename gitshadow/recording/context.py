@@ -141,12 +141,18 @@ def open_context(
     claimant = Claimant(
         workspace.db, workspace.files, workspace.clock, layout, workspace.traces
     )
+    return wire(workspace, claimant)
+
+
+def wire(workspace: Workspace, claimant: Claimant) -> RecorderContext:
+    """Wire the workers of an opened worktree to who finds the authors of writes."""
+    layout = workspace.layout
     commits = CommitWindow(layout)
     pipeline = Pipeline(workspace, claimant, commits)
     walker = Walker(workspace, pipeline)
     observer = Observer(workspace, pipeline, walker)
     spool = Spool(layout)
-    others = Others(layout, environ)
+    others = Others(layout, workspace.environ)
     return RecorderContext(
         workspace, claimant, commits, pipeline, walker, observer, spool, others
     )
