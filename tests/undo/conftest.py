@@ -1,16 +1,16 @@
-"""A worktree under undo, without daemon and engine."""
+"""A worktree under undo, without a daemon."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from tests.support.engine import Engine
 from tests.support.repo import Repo
-from tests.undo.recorder_world import Yard
 
 
 @pytest.fixture
-def yard(repo: Repo) -> Iterator[Yard]:
-    """Return R with a recorder."""
-    made = Yard.open(repo.root)
+def engine(repo: Repo) -> Iterator[Engine]:
+    """Return R, recorded from now on."""
+    made = Engine.open(repo.root)
     yield made
     made.close()

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.repo import Repo
-from tests.undo.engine_world import Crew, Hooked, hooked_in, writer_of
 from tests.undo.histories import (
     AGENTS,
     GIT,
@@ -18,6 +17,7 @@ from tests.undo.histories import (
     Tree,
     changed,
 )
+from tests.undo.hooked_ground import Crew, HookedGround, hooked_in, writer_of
 from tests.undo.trial import Outcome, Trial, lost_of
 
 _DOES = (
@@ -45,7 +45,7 @@ class HookedTrial(Trial):
         who = AGENTS[number % 2]
         turn, before = self.script.turn(who), self.ground.tree()
         ground = self.ground
-        assert isinstance(ground, Hooked)
+        assert isinstance(ground, HookedGround)
         assert turn is not None
         first = (WRITERS.index("human"), _DOES[two], one, two, at)
         second = (WRITERS.index(who), _DOES[at], one + at % 2, two, at)
@@ -71,8 +71,8 @@ class HookedTrial(Trial):
         if beside is None or turn is None:
             return
         ground, other = self.ground, beside.ground
-        assert isinstance(ground, Hooked)
-        assert isinstance(other, Hooked)
+        assert isinstance(ground, HookedGround)
+        assert isinstance(other, HookedGround)
         step = (WRITERS.index("human"), _DOES[two], one, two, at)
         theirs = self.script.edit(other.tree(), step)
         step = (WRITERS.index(who), _DOES[at], one, two, at)
@@ -90,8 +90,10 @@ class HookedTrial(Trial):
         """LAW-04 by what the test knows: a unit takes nothing that its own agent did not make."""
         super()._check_kept(before, after, outcome)
         ground = self.ground
-        assert isinstance(ground, Hooked)
-        claims = {writer_of(ground.yard.db, row) for row in outcome.taken if not row.op}
+        assert isinstance(ground, HookedGround)
+        claims = {
+            writer_of(ground.engine.db, row) for row in outcome.taken if not row.op
+        }
         if None in claims or any(row.op for row in outcome.taken):
             return
         lost = lost_of(before, after, outcome)
@@ -125,13 +127,13 @@ class Company:
     def check(self) -> None:
         """Check what must be so after every history."""
         for trial in self.trials.values():
-            assert isinstance(trial.ground, Hooked)
+            assert isinstance(trial.ground, HookedGround)
             trial.ground.check()
 
     def _note_users(self) -> None:
         """Have every worktree know what Git changed in the files that they share."""
         for trial in self.trials.values():
-            assert isinstance(trial.ground, Hooked)
+            assert isinstance(trial.ground, HookedGround)
             trial.ground.note_users()
 
     def _trial(self, *, linked: bool) -> HookedTrial:

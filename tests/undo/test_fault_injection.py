@@ -22,12 +22,12 @@ import pytest
 from gitshadow.errors import ShadowError
 from gitshadow.model import OpStatus, RepoPath
 from gitshadow.store.journal import ops
+from gitshadow.undo.engine import UndoEngine
 from gitshadow.undo.run import recover
 from tests.conftest import FULL
+from tests.support.engine import Engine, memory_directory
 from tests.support.repo import Repo
 from tests.support.small_disk import fill, small_disk
-from tests.undo.disk_world import fast_directory
-from tests.undo.recorder_world import Yard
 from tests.undo.test_kill import agent_at_work, copy_of
 
 _KILL = 0
@@ -84,7 +84,7 @@ def _counted(frame: FrameType, call: object) -> str | None:
     return None
 
 
-class Armed(Yard):
+class Armed(UndoEngine):
     """Arm an injector where the undo begins to act."""
 
     injector: Injector
@@ -96,17 +96,14 @@ class Armed(Yard):
 
 def undo_with(root: Path, injector: Injector) -> None:
     """Undo the newest burst under an injector."""
-    yard = Yard.open(root)
-    armed = Armed(
-        *(yard.root, yard.repo, yard.db, yard.clock, yard.files),
-        *(yard.states_table, yard.recorder),
-    )
+    engine = Engine.open(root)
+    engine.port_type = Armed
     Armed.injector = injector
     try:
-        armed.oops()
+        engine.oops()
     finally:
         sys.setprofile(None)
-        yard.close()
+        engine.close()
 
 
 def outcome_of(root: Path, injector: Injector) -> str:
@@ -140,23 +137,23 @@ class Scene:
 
     def check(self, here: Path, step: str) -> bool:
         """Run the next command and check that all is whole; tell whether the undo stands."""
-        yard = Yard.open(here)
+        engine = Engine.open(here)
         try:
-            recover(yard)
-            expected = self._expected(yard)
-            assert yard.tree_now() == expected, step
-            assert yard.litter() == [], step
-            again = yard.undo("s1")
-            assert yard.tree_now() == self.before, step
-            yard.redo()
-            assert yard.tree_now() == (expected if again.op_id else self.after), step
+            recover(engine.port)
+            expected = self._expected(engine)
+            assert engine.tree_now() == expected, step
+            assert engine.litter() == [], step
+            again = engine.undo("s1")
+            assert engine.tree_now() == self.before, step
+            engine.redo()
+            assert engine.tree_now() == (expected if again.op_id else self.after), step
             return expected != self.after
         finally:
-            yard.close()
+            engine.close()
 
-    def _expected(self, yard: Yard) -> dict[str, tuple[int, bytes]]:
+    def _expected(self, engine: Engine) -> dict[str, tuple[int, bytes]]:
         """Return the tree that the journal speaks of: item by item where there is a report."""
-        found = ops.list_ops(yard.db)
+        found = ops.list_ops(engine.db)
         if not found or found[0].status is OpStatus.ROLLED_BACK:
             return self.after
         assert found[0].status is OpStatus.DONE
@@ -178,15 +175,15 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
-    with TemporaryDirectory(dir=fast_directory(tmp_path)) as top:
+    with TemporaryDirectory(dir=memory_directory(tmp_path)) as top:
         repo = Repo.create(Path(top) / "repo")
-        yard = Yard.open(repo.root)
-        yard.by("human").write("d/one", "1\n", 0o600)
-        yard.write("mode", "x\n", 0o640)
-        before = yard.tree_now()
-        agent_at_work(yard)
-        yield Scene(repo.root, before, yard.tree_now())
-        yard.close()
+        engine = Engine.open(repo.root)
+        engine.by("human").write("d/one", "1\n", 0o600)
+        engine.write("mode", "x\n", 0o640)
+        before = engine.tree_now()
+        agent_at_work(engine)
+        yield Scene(repo.root, before, engine.tree_now())
+        engine.close()
 
 
 def calls_of(scene: Scene) -> list[str]:
@@ -245,29 +242,29 @@ def test_undo_is_rolled_back_when_the_disk_fills_up_inside_it(
 ) -> None:
     """ROB-08: nothing of it stays, at once or with the next command after some is freed."""
     repo = Repo.create(disk / "repo")
-    yard = Yard.open(repo.root)
-    yard.by("human")
+    engine = Engine.open(repo.root)
+    engine.by("human")
     for name in "abc":
-        yard.write(name, os.urandom(30_000))
-    before = yard.tree_now()
-    yard.by("s1", "t1")
+        engine.write(name, os.urandom(30_000))
+    before = engine.tree_now()
+    engine.by("s1", "t1")
     for name in "abc":
-        yard.write(name, "agent\n")
-    after = yard.tree_now()
+        engine.write(name, "agent\n")
+    after = engine.tree_now()
 
     def filling(step: str) -> None:
         if step == filled_at:
             fill(disk)
 
     with suppress(ShadowError):
-        yard.oops(hook=filling)
+        engine.oops(hook=filling)
     (disk / "ballast").unlink()
-    found = recover(yard)
-    newest = ops.list_ops(yard.db)[0]
+    found = recover(engine.port)
+    newest = ops.list_ops(engine.db)[0]
     assert newest.status in (OpStatus.DONE, OpStatus.ROLLED_BACK), found
     if newest.status is OpStatus.ROLLED_BACK:
-        assert yard.tree_now() == after
-        assert yard.oops().status == "reversed"
-    assert yard.tree_now() == before
-    assert yard.litter() == []
-    yard.close()
+        assert engine.tree_now() == after
+        assert engine.oops().status == "reversed"
+    assert engine.tree_now() == before
+    assert engine.litter() == []
+    engine.close()

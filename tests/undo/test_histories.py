@@ -10,15 +10,13 @@ from hypothesis import example, given, settings
 
 from gitshadow.attribution import intake
 from tests.conftest import FULL
-from tests.support.context import desk_of
+from tests.support.engine import memory_directory
 from tests.support.examples import SHARED_FIXTURE
-from tests.support.repo import Repo
-from tests.undo.disk_world import fast_directory, ground_of, make_template
-from tests.undo.engine_world import EARLY_S
+from tests.undo.engine_ground import ground_of, make_template
 from tests.undo.histories import MOMENTS, Step, histories, hooked_histories
+from tests.undo.hooked_ground import EARLY_S
 from tests.undo.hooked_histories import company_in
 from tests.undo.memory_world import Memory
-from tests.undo.recorder_world import Yard
 from tests.undo.trial import Trial, all_committed
 
 pytestmark = pytest.mark.uncounted
@@ -93,21 +91,8 @@ def test_undo_is_the_same_when_branches_were_switched_there_and_back(
 
 @pytest.fixture
 def template(tmp_path: Path) -> Iterator[Path]:
-    with TemporaryDirectory(dir=fast_directory(tmp_path)) as top:
-        yield make_template(Path(top) / "template", lambda at: Yard.open(at).close())
-
-
-@pytest.fixture
-def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return a repository that the engine records, where a person needs no half second."""
-    monkeypatch.setattr(intake, "EARLY_NS", int(EARLY_S * 1_000_000_000))
-    with TemporaryDirectory(dir=fast_directory(tmp_path)) as top:
-        yield make_template(Path(top) / "template", initialise)
-
-
-def initialise(at: Path) -> None:
-    with desk_of(Repo(at)):
-        pass
+    with TemporaryDirectory(dir=memory_directory(tmp_path)) as top:
+        yield make_template(Path(top) / "template")
 
 
 @pytest.mark.timeout(600 * _TIMES)
@@ -131,15 +116,19 @@ def test_laws_hold_on_the_disk(template: Path) -> None:
 
 
 @pytest.mark.timeout(600 * _TIMES)
-def test_laws_hold_where_agents_speak_through_hooks(office: Path) -> None:
+def test_laws_hold_where_agents_speak_through_hooks(
+    template: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same laws where the engine says whose a write is, and nobody gets another's."""
+    # A person who answers a question needs no half second here.
+    monkeypatch.setattr(intake, "EARLY_NS", int(EARLY_S * 1_000_000_000))
     count = 0
     said: Counter[str] = Counter()
 
     def play(history: list[tuple[bool, Step]]) -> None:
         nonlocal count
         count += 1
-        with company_in(office, office.with_name(f"at-{count}")) as company:
+        with company_in(template, template.with_name(f"at-{count}")) as company:
             company.play(history)
             company.check()
             said.update(company.crew.said)

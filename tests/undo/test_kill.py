@@ -11,27 +11,27 @@ from gitshadow.model import OpStatus
 from gitshadow.store.files import TEMP_PREFIX
 from gitshadow.store.journal import ops
 from gitshadow.undo.run import recover
+from tests.support.engine import Engine
 from tests.support.repo import Repo
-from tests.undo.recorder_world import Yard
 
 _KILLED = 9
 
 
-def agent_at_work(yard: Yard) -> None:
+def agent_at_work(engine: Engine) -> None:
     """Do in one turn everything that apply has a step for."""
-    yard.by("human").write("d/one", "1\n", 0o600)
-    yard.write("mode", "x\n", 0o640)
-    yard.by("s1", "t1")
-    yard.write("a", "agent\n")
-    os.unlink(yard.path("b"))
-    yard.record()
-    yard.write("b/now/a/directory", "x\n")
-    yard.move("c", "moved/c")
-    shutil.rmtree(yard.path("d"))
-    os.symlink("a", yard.path("d"))
-    os.chmod(yard.path("mode"), 0o644)
-    yard.record()
-    yard.write("n/e/w", "new\n")
+    engine.by("human").write("d/one", "1\n", 0o600)
+    engine.write("mode", "x\n", 0o640)
+    engine.by("s1", "t1")
+    engine.write("a", "agent\n")
+    os.unlink(engine.path("b"))
+    engine.record()
+    engine.write("b/now/a/directory", "x\n")
+    engine.move("c", "moved/c")
+    shutil.rmtree(engine.path("d"))
+    os.symlink("a", engine.path("d"))
+    os.chmod(engine.path("mode"), 0o644)
+    engine.record()
+    engine.write("n/e/w", "new\n")
 
 
 def die_at(step: int) -> Callable[[str], None]:
@@ -47,11 +47,15 @@ def die_at(step: int) -> Callable[[str], None]:
     return hook
 
 
-Verb = Callable[[Yard, Callable[[str], None]], object]
+Verb = Callable[[Engine, Callable[[str], None]], object]
 
 
-def undo(yard: Yard, hook: Callable[[str], None]) -> object:
-    return yard.oops(hook=hook)
+def undo(engine: Engine, hook: Callable[[str], None]) -> object:
+    return engine.oops(hook=hook)
+
+
+def rollback(engine: Engine, hook: Callable[[str], None]) -> object:
+    return recover(engine.port, hook)
 
 
 def in_child(root: Path, verb: Verb, hook: Callable[[str], None]) -> int:
@@ -60,7 +64,7 @@ def in_child(root: Path, verb: Verb, hook: Callable[[str], None]) -> int:
     if pid == 0:
         code = 1
         try:
-            verb(Yard.open(root), hook)
+            verb(Engine.open(root), hook)
             code = 0
         finally:
             os._exit(code)
@@ -75,21 +79,21 @@ def copy_of(root: Path, name: str) -> Path:
 
 def count_steps(root: Path, verb: Verb) -> int:
     names: list[str] = []
-    yard = Yard.open(root)
-    verb(yard, names.append)
-    yard.close()
+    engine = Engine.open(root)
+    verb(engine, names.append)
+    engine.close()
     return len(names)
 
 
 @pytest.fixture
 def worked(repo: Repo) -> tuple[Path, dict[str, tuple[int, bytes]], set[str]]:
     """Return a worktree after an agent's turn, and what it held before it."""
-    yard = Yard.open(repo.root)
-    yard.by("human").write("d/one", "1\n", 0o600)
-    yard.write("mode", "x\n", 0o640)
-    before = yard.tree_now()
-    agent_at_work(yard)
-    yard.close()
+    engine = Engine.open(repo.root)
+    engine.by("human").write("d/one", "1\n", 0o600)
+    engine.write("mode", "x\n", 0o640)
+    before = engine.tree_now()
+    agent_at_work(engine)
+    engine.close()
     return repo.root, before, {"d"}
 
 
@@ -102,27 +106,27 @@ def test_kill_at_every_step_when_the_next_command_recovers(
     total = count_steps(copy_of(root, "count"), undo)
     assert total > 20
     outcomes: set[bool] = set()
-    whole = Yard.open(root)
+    whole = Engine.open(root)
     after = whole.tree_now()
     whole.close()
     for step in range(1, total + 1):
         here = copy_of(root, f"step-{step}")
         code = in_child(here, undo, die_at(step))
         assert code == _KILLED
-        yard = Yard.open(here)
-        found = recover(yard)
+        engine = Engine.open(here)
+        found = recover(engine.port)
         assert len(found) == 1
         outcomes.add(found[0].finished)
         assert found[0].left == ()
-        assert yard.tree_now() == (before if found[0].finished else after), step
-        assert yard.litter() == []
+        assert engine.tree_now() == (before if found[0].finished else after), step
+        assert engine.litter() == []
         if found[0].finished:
-            yard.redo()
-            assert yard.tree_now() == after
-        assert yard.oops().status == "reversed"
-        assert yard.tree_now() == before, step
-        assert yard.directories() == directories
-        yard.close()
+            engine.redo()
+            assert engine.tree_now() == after
+        assert engine.oops().status == "reversed"
+        assert engine.tree_now() == before, step
+        assert engine.directories() == directories
+        engine.close()
         shutil.rmtree(here)
     assert outcomes == {True, False}
 
@@ -132,61 +136,61 @@ def test_kill_inside_a_rollback_when_the_next_command_recovers(
     worked: tuple[Path, dict[str, tuple[int, bytes]], set[str]],
 ) -> None:
     root, _, _ = worked
-    whole = Yard.open(root)
+    whole = Engine.open(root)
     after, made = whole.tree_now(), whole.directories()
     whole.close()
     base = copy_of(root, "base")
     total = count_steps(copy_of(root, "count"), undo)
     assert in_child(base, undo, die_at(total - 1)) == _KILLED
-    steps = count_steps(copy_of(base, "count-back"), recover)
+    steps = count_steps(copy_of(base, "count-back"), rollback)
     assert steps > 5
     for step in range(1, steps + 1):
         here = copy_of(base, f"back-{step}")
-        code = in_child(here, recover, die_at(step))
+        code = in_child(here, rollback, die_at(step))
         assert code == _KILLED
-        yard = Yard.open(here)
-        recover(yard)
-        assert yard.tree_now() == after
-        assert yard.directories() == made
-        assert yard.litter() == []
-        yard.close()
+        engine = Engine.open(here)
+        recover(engine.port)
+        assert engine.tree_now() == after
+        assert engine.directories() == made
+        assert engine.litter() == []
+        engine.close()
         shutil.rmtree(here)
 
 
 def test_recover_leaves_what_somebody_changed_after_the_crash(repo: Repo) -> None:
-    yard = Yard.open(repo.root)
-    yard.by("s1", "t1").write("a", "agent\n")
-    yard.write("b", "agent\n")
-    yard.close()
+    engine = Engine.open(repo.root)
+    engine.by("s1", "t1").write("a", "agent\n")
+    engine.write("b", "agent\n")
+    engine.close()
 
     def die(step: str) -> None:
         if step == "applied":
             os._exit(_KILLED)
 
     assert in_child(repo.root, undo, die) == _KILLED
-    yard = Yard.open(repo.root)
+    engine = Engine.open(repo.root)
     Path(repo.root, "a").write_text("human\n")
     (Path(repo.root) / os.fsdecode(TEMP_PREFIX + b"old")).write_text("litter")
-    report = yard.redo()
+    report = engine.redo()
     assert any("rolled back, but a changed since" in note for note in report.notes)
-    assert (yard.read("a"), yard.read("b")) == (b"human\n", b"agent\n")
-    assert yard.litter() == []
-    assert ops.list_ops(yard.db)[0].status is OpStatus.ROLLED_BACK
-    yard.close()
+    assert (engine.read("a"), engine.read("b")) == (b"human\n", b"agent\n")
+    assert engine.litter() == []
+    assert ops.list_ops(engine.db)[0].status is OpStatus.ROLLED_BACK
+    engine.close()
 
 
 def test_interrupt_rolls_back(repo: Repo) -> None:
     """UX-09: Ctrl-C while apply runs changes nothing."""
-    yard = Yard.open(repo.root)
-    agent_at_work(yard)
-    after = yard.tree_now()
+    engine = Engine.open(repo.root)
+    agent_at_work(engine)
+    after = engine.tree_now()
 
     def interrupt(step: str) -> None:
         if step == "remove b'n/e/w'":
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        yard.oops(hook=interrupt)
-    assert yard.tree_now() == after
-    assert yard.litter() == []
-    yard.close()
+        engine.oops(hook=interrupt)
+    assert engine.tree_now() == after
+    assert engine.litter() == []
+    engine.close()

@@ -10,7 +10,7 @@ from gitshadow.errors import RefusedError
 from gitshadow.messages.undo import HunkChoice
 from gitshadow.undo import merge
 from gitshadow.undo.report import Report, Status
-from tests.undo.recorder_world import Yard
+from tests.support.engine import Engine
 from tests.undo.words import choice_of
 
 _TEXTS = st.lists(st.sampled_from([b"a\n", b"b\n", b"\n", b"a"]), max_size=8).map(
@@ -40,18 +40,18 @@ def chosen(plan: Report, taken: dict[int, set[int]]) -> HunkChoice:
 
 
 @pytest.fixture
-def edited(yard: Yard) -> Yard:
-    """Return a yard in which an agent has changed `text` in three places, made `new`."""
-    yard.by("unknown").write("text", text_with())
-    yard.by("s1", "t1").write("text", text_with(3, 6, 25))
-    yard.by("s1", "t1").write("new", "new\n")
-    yard.by("s1", "t1")
-    os.chmod(yard.path("text"), 0o755)
-    yard.record()
-    return yard
+def edited(engine: Engine) -> Engine:
+    """Return a engine in which an agent has changed `text` in three places, made `new`."""
+    engine.by("unknown").write("text", text_with())
+    engine.by("s1", "t1").write("text", text_with(3, 6, 25))
+    engine.by("s1", "t1").write("new", "new\n")
+    engine.by("s1", "t1")
+    os.chmod(engine.path("text"), 0o755)
+    engine.record()
+    return engine
 
 
-def test_a_plan_offers_mode_hunks_and_whole_files(edited: Yard) -> None:
+def test_a_plan_offers_mode_hunks_and_whole_files(edited: Engine) -> None:
     plan = edited.oops(apply=False, offer=True)
     assert shown(plan) == [
         ("new", "file", (0,)),
@@ -75,7 +75,7 @@ def test_a_plan_offers_mode_hunks_and_whole_files(edited: Yard) -> None:
     )
 
 
-def test_chosen_hunks_alone_are_taken_back(edited: Yard) -> None:
+def test_chosen_hunks_alone_are_taken_back(edited: Engine) -> None:
     plan = edited.oops(apply=False, offer=True)
     report = edited.oops(choice=chosen(plan, {1: {2, 3}}))
     assert edited.read("text").decode() == text_with(3)
@@ -87,7 +87,7 @@ def test_chosen_hunks_alone_are_taken_back(edited: Yard) -> None:
     ]
 
 
-def test_what_was_left_by_choice_can_be_taken_back_later(edited: Yard) -> None:
+def test_what_was_left_by_choice_can_be_taken_back_later(edited: Engine) -> None:
     plan = edited.oops(apply=False, offer=True)
     edited.oops(choice=chosen(plan, {1: {2}}))
     report = edited.oops()
@@ -96,7 +96,7 @@ def test_what_was_left_by_choice_can_be_taken_back_later(edited: Yard) -> None:
     assert (edited.mode("text"), edited.exists("new")) == (0o644, False)
 
 
-def test_redo_brings_chosen_hunks_forward(edited: Yard) -> None:
+def test_redo_brings_chosen_hunks_forward(edited: Engine) -> None:
     before = edited.tree_now()
     plan = edited.oops(apply=False, offer=True)
     edited.oops(choice=chosen(plan, {0: {0}, 1: {0, 3}}))
@@ -104,7 +104,7 @@ def test_redo_brings_chosen_hunks_forward(edited: Yard) -> None:
     assert edited.tree_now() == before
 
 
-def test_all_hunks_are_the_plan(edited: Yard) -> None:
+def test_all_hunks_are_the_plan(edited: Engine) -> None:
     """The token is the plan's own then; the op ends as if nobody had been asked."""
     plan = edited.oops(apply=False, offer=True)
     report = edited.oops(choice=chosen(plan, {0: {0}, 1: {0, 1, 2, 3}}))
@@ -112,7 +112,7 @@ def test_all_hunks_are_the_plan(edited: Yard) -> None:
     assert edited.read("text").decode() == text_with()
 
 
-def test_the_token_covers_the_choice(edited: Yard) -> None:
+def test_the_token_covers_the_choice(edited: Engine) -> None:
     plan = edited.oops(apply=False, offer=True)
     tokens = {
         edited.oops(apply=False, choice=chosen(plan, taken)).token
@@ -121,7 +121,7 @@ def test_the_token_covers_the_choice(edited: Yard) -> None:
     assert len(tokens | {plan.token}) == 5
 
 
-def test_a_choice_is_refused_when_the_world_has_moved(edited: Yard) -> None:
+def test_a_choice_is_refused_when_the_world_has_moved(edited: Engine) -> None:
     """UNDO-28: what was looked at is what is done, or nothing."""
     plan = edited.oops(apply=False, offer=True)
     edited.by("unknown").write("text", text_with(3, 6, 25) + "mine\n")
@@ -131,7 +131,7 @@ def test_a_choice_is_refused_when_the_world_has_moved(edited: Yard) -> None:
     assert edited.tree_now() == before
 
 
-def test_dry_run_gives_the_items_of_the_real_run(edited: Yard) -> None:
+def test_dry_run_gives_the_items_of_the_real_run(edited: Engine) -> None:
     """UNDO-27: with a choice, too."""
     plan = edited.oops(apply=False, offer=True)
     choice = chosen(plan, {0: {0}, 1: {1, 3}})
@@ -139,17 +139,17 @@ def test_dry_run_gives_the_items_of_the_real_run(edited: Yard) -> None:
     assert (dry.items, dry.token) == (real.items, real.token)
 
 
-def test_binary_links_and_deletions_are_one_part(yard: Yard) -> None:
-    yard.by("unknown").write("bin", b"\0old")
-    os.symlink("bin", yard.path("link"))
-    yard.by("unknown").write("gone", "gone\n")
-    yard.by("s1", "t1").write("bin", b"\0new")
-    yard.by("s1", "t1")
-    os.unlink(yard.path("link"))
-    os.symlink("gone", yard.path("link"))
-    yard.record()
-    yard.by("s1", "t1").remove("gone")
-    plan = yard.oops(apply=False, offer=True)
+def test_binary_links_and_deletions_are_one_part(engine: Engine) -> None:
+    engine.by("unknown").write("bin", b"\0old")
+    os.symlink("bin", engine.path("link"))
+    engine.by("unknown").write("gone", "gone\n")
+    engine.by("s1", "t1").write("bin", b"\0new")
+    engine.by("s1", "t1")
+    os.unlink(engine.path("link"))
+    os.symlink("gone", engine.path("link"))
+    engine.record()
+    engine.by("s1", "t1").remove("gone")
+    plan = engine.oops(apply=False, offer=True)
     assert shown(plan) == [
         ("bin", "file", (0,)),
         ("gone", "file", (0,)),
@@ -160,23 +160,23 @@ def test_binary_links_and_deletions_are_one_part(yard: Yard) -> None:
         "new file mode 100644",
         "@@ -1,1 +1,1 @@",
     ]
-    yard.oops(choice=chosen(plan, {1: {0}}))
-    assert (yard.read("bin"), yard.read("gone")) == (b"\0new", b"gone\n")
-    assert os.readlink(yard.path("link")) == b"gone"
+    engine.oops(choice=chosen(plan, {1: {0}}))
+    assert (engine.read("bin"), engine.read("gone")) == (b"\0new", b"gone\n")
+    assert os.readlink(engine.path("link")) == b"gone"
 
 
-def test_a_file_that_needs_the_place_of_one_that_stays_is_left(yard: Yard) -> None:
-    yard.by("unknown").write("x", text_with())
-    yard.by("s1", "t1").move("x", "y")
-    yard.by("s1", "t1").write("x", "new\n")
-    plan = yard.oops(apply=False, offer=True)
+def test_a_file_that_needs_the_place_of_one_that_stays_is_left(engine: Engine) -> None:
+    engine.by("unknown").write("x", text_with())
+    engine.by("s1", "t1").move("x", "y")
+    engine.by("s1", "t1").write("x", "new\n")
+    plan = engine.oops(apply=False, offer=True)
     assert [(item.path, item.action) for item in plan.items] == [
         ("x", "delete"),
         ("x", "rename"),
     ]
-    report = yard.oops(choice=chosen(plan, {1: {0}}))
+    report = engine.oops(choice=chosen(plan, {1: {0}}))
     assert {item.reason for item in report.items} == {"declined", "conflict"}
-    assert (yard.read("x"), yard.read("y")) == (b"new\n", text_with().encode())
+    assert (engine.read("x"), engine.read("y")) == (b"new\n", text_with().encode())
 
 
 @given(_TEXTS, _TEXTS, st.data())

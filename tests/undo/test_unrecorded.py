@@ -12,9 +12,9 @@ from gitshadow.model import Op, OpStatus
 from gitshadow.store.journal import ops, sessions
 from gitshadow.undo.effective import take_notes
 from gitshadow.undo.run import recover
+from tests.support.engine import Engine
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
-from tests.undo.recorder_world import Yard
 from tests.undo.words import lines
 
 _NO_ROWS = "INSERT ON events WHEN NEW.kind = 'restore'"
@@ -51,41 +51,41 @@ def locked(root: Path, ref: str) -> Iterator[None]:
         lock.unlink()
 
 
-def newest_op(yard: Yard) -> Op:
-    return ops.list_ops(yard.db)[0]
+def newest_op(engine: Engine) -> Op:
+    return ops.list_ops(engine.db)[0]
 
 
-def test_op_is_finished_when_its_commit_stands_without_rows(yard: Yard) -> None:
+def test_op_is_finished_when_its_commit_stands_without_rows(engine: Engine) -> None:
     """ROB-01: the ref decides; what is on the disk is never called rolled back."""
-    yard.by("s1", "t1").write("a", "agent\n")
-    with refusing(yard.root, _NO_ROWS), pytest.raises(JournalError):
-        yard.oops()
-    assert newest_op(yard).status is OpStatus.APPLYING
-    assert yard.read("a").decode() == lines("a")
-    (found,) = recover(yard)
+    engine.by("s1", "t1").write("a", "agent\n")
+    with refusing(engine.root, _NO_ROWS), pytest.raises(JournalError):
+        engine.oops()
+    assert newest_op(engine).status is OpStatus.APPLYING
+    assert engine.read("a").decode() == lines("a")
+    (found,) = recover(engine.port)
     assert found.finished
-    assert newest_op(yard).status is OpStatus.DONE
-    assert "is now finished" in take_notes(yard.db, yard.worktree)[0]
-    assert [row.op for row in yard.changes()[:2]] == [newest_op(yard).id, None]
-    assert yard.redo().status == "reversed"
-    assert yard.read("a") == b"agent\n"
+    assert newest_op(engine).status is OpStatus.DONE
+    assert "is now finished" in take_notes(engine.db, engine.worktree)[0]
+    assert [row.op for row in engine.changes()[:2]] == [newest_op(engine).id, None]
+    assert engine.redo().status == "reversed"
+    assert engine.read("a") == b"agent\n"
 
 
-def test_op_is_rolled_back_when_its_end_could_not_be_stored(yard: Yard) -> None:
+def test_op_is_rolled_back_when_its_end_could_not_be_stored(engine: Engine) -> None:
     """ROB-01: the files are back at once, the journal follows with the next command."""
-    yard.by("human").write("b", "mine\n")
-    yard.by("s1", "t1").write("a", "agent\n")
-    chain = sessions.get_chain(yard.db, "human", "main")
+    engine.by("human").write("b", "mine\n")
+    engine.by("s1", "t1").write("a", "agent\n")
+    chain = sessions.get_chain(engine.db, "human", "main")
     assert chain is not None
-    with locked(yard.root, chain.ref), refusing(yard.root, _NO_END):
+    with locked(engine.root, chain.ref), refusing(engine.root, _NO_END):
         with pytest.raises(StoreError):
-            yard.oops()
-        assert newest_op(yard).status is OpStatus.APPLYING
-        assert yard.read("a") == b"agent\n"
-    report = yard.oops()
+            engine.oops()
+        assert newest_op(engine).status is OpStatus.APPLYING
+        assert engine.read("a") == b"agent\n"
+    report = engine.oops()
     assert "rolled back" in report.notes[0]
     assert report.status == "reversed"
-    assert [op.status for op in ops.list_ops(yard.db)] == [
+    assert [op.status for op in ops.list_ops(engine.db)] == [
         OpStatus.DONE,
         OpStatus.ROLLED_BACK,
     ]

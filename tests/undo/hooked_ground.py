@@ -1,4 +1,4 @@
-"""A world on the disk that the engine records: agents speak through their hooks.
+"""Histories on the engine in which agents speak through their hooks.
 
 Who wrote what is known from the test's own acts alone (`Crew`), never from what was recorded.
 """
@@ -9,12 +9,10 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from gitshadow.api import run
 from gitshadow.attribution.delivery import HookDelivery
 from gitshadow.attribution.process import ProcessId, process_start
 from gitshadow.model import (
@@ -24,21 +22,16 @@ from gitshadow.model import (
     FileVersion,
     Gap,
     PathChange,
-    RepoPath,
 )
 from gitshadow.recording.context import RecorderContext
 from gitshadow.service import hook_intake
-from gitshadow.store.journal import events, pins, sessions
+from gitshadow.store.journal import events, sessions
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.machine import ours
-from gitshadow.store.replay import rebuild
-from gitshadow.undo.engine import UndoEngine, UndoPort
-from gitshadow.undo.report import Reason
 from tests.support.context import desk_of
-from tests.support.journal_dump import dump_all
+from tests.support.engine import Engine
 from tests.support.repo import Repo
-from tests.undo.disk_world import Ground
+from tests.undo.engine_ground import EngineGround
 from tests.undo.histories import (
     AGENTS,
     WRITERS,
@@ -49,15 +42,12 @@ from tests.undo.histories import (
     changed,
     tokens_in,
 )
-from tests.undo.recorder_world import Yard
 from tests.undo.trial import Outcome, Wanted
 
 EARLY_S = 0.02
 """What the tests make of the time by which a tool may begin before its duration says so."""
 
 _SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH, Confidence.MEDIUM})
-_CORRECTIONS = "SELECT * FROM corrections ORDER BY seq"
-_GIT_FILE = {RepoPath(b".git"): Reason.EXCLUDED}
 
 Writer = tuple[str, str | None]
 """A session as its agent names it, with the turn; people have no turn."""
@@ -111,69 +101,24 @@ def _facts(path: bytes, before: Entry | None, after: Entry | None) -> Iterator[F
         yield path, "mode", after[0]
 
 
-@dataclass
-class Recorded(Yard):
-    """Give a context the interface of a `Yard`."""
-
-    context: RecorderContext = field(kw_only=True)
-
-    @classmethod
-    def of(cls, context: RecorderContext) -> "Recorded":
-        """Return the yard of a context."""
-        ws = context.workspace
-        return cls(
-            root=Path(ws.layout.root),
-            repo=ws.repo,
-            db=ws.db,
-            clock=ws.clock,
-            files=ws.files,
-            states_table=ws.states,
-            recorder=ws.recorder,
-            worktree=ws.layout.worktree,
-            ignored=_GIT_FILE,
-            context=context,
-        )
-
-    @property
-    def port(self) -> UndoPort:
-        """Return undo's port: the engine's own."""
-        return UndoEngine(self.context, None)
-
-    def by(self, who: str, *_: object, **__: object) -> "Recorded":
-        """Leave it to the hooks who writes."""
-        self.who = who
-        return self
-
-    def pin(self, name: str) -> None:
-        """Pin the present under a name that may be in use."""
-        cwd = str(self.root)
-        if pins.get(self.db, name) is not None:
-            run(self.context, "unpin", {"cwd": cwd, "name": name})
-        run(self.context, "pin", {"cwd": cwd, "name": name})
-
-    def close(self) -> None:
-        """Leave the context to whoever opened it."""
-
-
 def _nothing() -> None:
     """Do nothing at that moment."""
 
 
 @contextmanager
-def hooked_in(root: Path, crew: Crew) -> Iterator["Hooked"]:
+def hooked_in(root: Path, crew: Crew) -> Iterator["HookedGround"]:
     """Open a worktree as the engine does, initialised where it is new."""
     with desk_of(Repo(root)) as context:
         crew.contexts.append(context)
         name = context.workspace.layout.worktree
-        yield Hooked(Recorded.of(context), pin_name=name, crew=crew, context=context)
+        yield HookedGround(Engine(context), pin_name=name, crew=crew)
 
 
 @dataclass
-class Hooked(Ground):
+class HookedGround(EngineGround):
     """Run histories in one worktree; `told` are the rows as last seen."""
 
     crew: Crew = field(kw_only=True)
-    context: RecorderContext = field(kw_only=True)
     told: dict[int, Event] = field(default_factory=dict)
 
     def play(
@@ -184,7 +129,7 @@ class Hooked(Ground):
         meanwhile: Callable[[], None] = _nothing,
     ) -> Collection[PathChange]:
         """Make changes, an agent's in a call of one of its tools."""
-        self._bring_near(changes)
+        self.bring_near(changes)
         if turn is None:
             self._write((who, None), changes)
         else:
@@ -220,18 +165,18 @@ class Hooked(Ground):
         self, who: str, turn: str, theirs: Sequence[Change], mine: Sequence[Change]
     ) -> Collection[PathChange]:
         """Let a person write while a call waits for permission; without `mine` it is denied."""
-        self._bring_near((*theirs, *mine))
+        self.bring_near((*theirs, *mine))
         call = Call(self, who, turn, mine or theirs)
         call.before()
         before = self.tree()
         self._write(("human", None), theirs)
         if call.number % 2 or _meet(before, theirs, mine):
-            self.context.observer.settle()  # as a watcher has it recorded
+            self.engine.context.observer.settle()  # as a watcher has it recorded
         if not mine:
             call.after("PermissionDenied")
             return self.settled()
         time.sleep(1.5 * EARLY_S)
-        call.began_ns = self.context.workspace.clock.now_ns()
+        call.began_ns = self.engine.context.workspace.clock.now_ns()
         self._write(call.writer, mine)
         call.after(late=call.number % 3 == 0)
         return self.settled()
@@ -240,10 +185,10 @@ class Hooked(Ground):
         self, who: str, turn: str, mine: Sequence[Change]
     ) -> Collection[PathChange]:
         """Let a call write whose first hook never comes."""
-        self._bring_near(mine)
+        self.bring_near(mine)
         call = Call(self, who, turn, mine)
         call.prompt()
-        call.began_ns = self.context.workspace.clock.now_ns()
+        call.began_ns = self.engine.context.workspace.clock.now_ns()
         self._write(call.writer, mine)
         call.after(late=True)
         return self.settled()
@@ -252,7 +197,7 @@ class Hooked(Ground):
         self, who: str, turn: str, mine: Sequence[Change], theirs: Sequence[Change]
     ) -> Collection[PathChange]:
         """Let an agent die in a call, and a person write after that."""
-        self._bring_near((*mine, *theirs))
+        self.bring_near((*mine, *theirs))
         with subprocess.Popen(["sleep", "60"]) as child:
             started = process_start(child.pid)
             assert started is not None
@@ -260,7 +205,7 @@ class Hooked(Ground):
             call.before()
             self._write(call.writer, mine)
             child.kill()
-        self.context.observer.settle()
+        self.engine.context.observer.settle()
         self._write(("human", None), theirs)
         # Another process is another session.
         self.crew.natives[who] = f"{who}-{call.number}"
@@ -268,10 +213,10 @@ class Hooked(Ground):
 
     def settled(self) -> Collection[PathChange]:
         """Record everything; return the rows that are new or have another author."""
-        hook_intake.drain_spool(self.context)
-        self.context.observer.settle()
-        wanted = EventFilter(worktree=self.yard.worktree)
-        now = {one.seq: one for one in events.rows(self.yard.db, wanted)[::-1]}
+        hook_intake.drain_spool(self.engine.context)
+        self.engine.context.observer.settle()
+        wanted = EventFilter(worktree=self.engine.worktree)
+        now = {one.seq: one for one in events.rows(self.engine.db, wanted)[::-1]}
         fresh = [one for seq, one in now.items() if self.told.get(seq) != one]
         self.told = now
         for row in fresh:
@@ -283,7 +228,7 @@ class Hooked(Ground):
 
     def _check_author(self, row: PathChange) -> None:
         """Nobody is said to have written what somebody else wrote."""
-        claim = writer_of(self.yard.db, row)
+        claim = writer_of(self.engine.db, row)
         if row.op is not None or row.switched:
             return
         mine = list(_facts_of(row, self.data))
@@ -296,7 +241,7 @@ class Hooked(Ground):
 
     def undo(self, wanted: Wanted) -> Outcome:
         """Undo as the engine does."""
-        db, who = self.yard.db, wanted.who
+        db, who = self.engine.db, wanted.who
         if who in AGENTS:
             known = sessions.find_native(db, "claude-code", self.crew.native(who))
         elif who in WRITERS:
@@ -308,34 +253,6 @@ class Hooked(Ground):
         if wanted.verb == "event":  # asked for by its number, whoever it may be of
             return found
         return replace(found, taken=[row for row in found.taken if not _is_low(row)])
-
-    def check(self) -> None:
-        """Check LAW-02 and LAW-07, V4, and V5 but for reachability."""
-        self._check_users()
-        layout = self.context.workspace.layout
-        with TemporaryDirectory(dir=layout.state_dir) as top:
-            fresh = Db.open(os.path.join(top, "new"), create=True)
-            with closing(fresh):
-                with fresh.write():
-                    assert rebuild(fresh, self.yard.repo, ours(layout)).broken == ()
-                assert dump_all(fresh) == dump_all(self.yard.db)
-                assert fresh.rows(_CORRECTIONS) == self.yard.db.rows(_CORRECTIONS)
-
-    def _bring_near(self, changes: Sequence[Change]) -> None:
-        """Make the files that are to be moved in, before anybody begins."""
-        for verb, path, what in changes:
-            if verb == "bring":
-                assert isinstance(what, tuple)
-                self._put(self._outside(self.yard.path(path)), what)
-
-    def _bring(self, full: bytes, entry: Entry) -> None:
-        del entry
-        os.makedirs(os.path.dirname(full), exist_ok=True)
-        self._clear(full)
-        os.rename(self._outside(full), full)
-
-    def _outside(self, full: bytes) -> bytes:
-        return os.fsencode(self.yard.root) + b"-" + os.path.basename(full)
 
     def _write(self, writer: Writer, changes: Sequence[Change]) -> None:
         """Make changes one by one, and remember whose they really are.
@@ -362,7 +279,7 @@ class Call:
 
     def __init__(
         self,
-        ground: Hooked,
+        ground: HookedGround,
         who: str,
         turn: str,
         changes: Sequence[Change],
@@ -374,10 +291,10 @@ class Call:
         self.writer = self._crew.native(who), turn
         self.began_ns: int | None = None
         self._process = process
-        self._clock = ground.context.workspace.clock
-        self._tool = _tool_of(changes, ground.yard)
+        self._clock = ground.engine.context.workspace.clock
+        self._tool = _tool_of(changes, ground.engine)
         elsewhere = self._tool["tool_name"] == "Write" and self.number % 2
-        self._context = ground.crew.contexts[0] if elsewhere else ground.context
+        self._context = ground.crew.contexts[0] if elsewhere else ground.engine.context
 
     def before(self) -> None:
         """Send the hook before the call, in a new turn if it begins one."""
@@ -421,7 +338,7 @@ class Call:
         hook_intake.take(self._context, delivery)
 
 
-def _tool_of(changes: Sequence[Change], yard: Yard) -> dict[str, object]:
+def _tool_of(changes: Sequence[Change], engine: Engine) -> dict[str, object]:
     """Return the tool that makes some changes: that of files where it is one, else the shell."""
     targets = {what if verb == "move" else path for verb, path, what in changes}
     temporary = len(changes) == 2 and changes[1][0] == "move"
@@ -430,7 +347,7 @@ def _tool_of(changes: Sequence[Change], yard: Yard) -> dict[str, object]:
     if len(targets) == 1 and changes[0][0] == "put":
         (path,) = targets
         assert isinstance(path, bytes)
-        name = os.fsdecode(yard.path(path))
+        name = os.fsdecode(engine.path(path))
         return {"tool_name": "Write", "tool_input": {"file_path": name, "content": ""}}
     return {"tool_name": "Bash", "tool_input": {"command": "make"}}
 

@@ -1,12 +1,15 @@
-"""A world on the disk: a yard in memory-backed storage, made from a template in a few ms."""
+"""Histories on the engine: real files, refs, git and journal in memory-backed storage.
+
+A repository is copied from a template, which takes a few milliseconds.
+"""
 
 import os
 import shutil
-import subprocess
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from gitshadow.errors import UsageError
 from gitshadow.messages.undo import HunkChoice
@@ -14,18 +17,19 @@ from gitshadow.model import LINK_MODE, FileVersion, OpKind, PathChange
 from gitshadow.store.journal import events, ops
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.machine import ours
 from gitshadow.store.replay import rebuild
 from gitshadow.undo.report import Report, Status
 from gitshadow.undo.targets import events_of, is_undoable, unit_of_ids
 from tests.support.audit import audit, contradictions, open_journal, stale
+from tests.support.engine import Engine
 from tests.support.journal_dump import dump_all
 from tests.support.repo import Repo
 from tests.undo.histories import Change, Entry, Tree, base
-from tests.undo.recorder_world import Yard
 from tests.undo.trial import Outcome, Wanted, some_parts
 from tests.undo.words import choice_of
 
-_SHM = Path("/dev/shm")
+_CORRECTIONS = "SELECT * FROM corrections ORDER BY seq"
 _COMMANDS: Mapping[str, Sequence[str]] = {
     "commit": ("commit", "-q", "--allow-empty", "-m", "x"),
     "amend": ("commit", "-q", "--allow-empty", "--amend", "-m", "y"),
@@ -36,16 +40,8 @@ _COMMANDS: Mapping[str, Sequence[str]] = {
 }
 
 
-def fast_directory(fallback: Path) -> Path:
-    """Return a directory in memory where there is one."""
-    return _SHM if os.access(_SHM, os.W_OK) else fallback
-
-
-def make_template(at: Path, begin: Callable[[Path], None]) -> Path:
-    """Make a repository in which every history begins; its index and HEAD are the user's.
-
-    `begin` has it recorded from then on.
-    """
+def make_template(at: Path) -> Path:
+    """Make a recorded repository in which every history begins, with the user's index and HEAD."""
     repo = Repo.create(at, ())
     repo.git("commit", "-q", "--allow-empty", "-m", "nothing")
     for path, (mode, data) in base().items():
@@ -54,15 +50,15 @@ def make_template(at: Path, begin: Callable[[Path], None]) -> Path:
     for branch in ("other", "main"):  # so that `-` names the other one
         repo.git("checkout", "-qB", branch)
     shutil.rmtree(at / ".git" / "hooks", ignore_errors=True)
-    begin(at)
+    Engine.open(at).close()
     return at
 
 
 @contextmanager
-def ground_of(template: Path, at: Path) -> Iterator["Ground"]:
+def ground_of(template: Path, at: Path) -> Iterator["EngineGround"]:
     """Give a copy of the template, and take it away again."""
     shutil.copytree(template, at, symlinks=True)
-    made = Ground(Yard.open(at))
+    made = EngineGround(Engine.open(at))
     try:
         yield made
     finally:
@@ -70,10 +66,10 @@ def ground_of(template: Path, at: Path) -> Iterator["Ground"]:
 
 
 @dataclass(slots=True)
-class Ground:
-    """Run histories on the disk; `users` is what Git's own files contained at the start."""
+class EngineGround:
+    """Run histories in one worktree; `users` is what Git's own files contained at the start."""
 
-    yard: Yard
+    engine: Engine
     users: dict[bytes, bytes] = field(default_factory=dict)
     pin_name: str = "pin"
 
@@ -83,30 +79,32 @@ class Ground:
     def check(self) -> None:
         """Check LAW-02 and LAW-07, V4, and V5 but for reachability."""
         self._check_users()
-        fresh = Db.open(
-            str(self.yard.root / ".git" / "agent-undo" / "new"), create=True
-        )
-        with fresh.write():
-            assert rebuild(fresh, self.yard.repo).broken == ()
-        assert dump_all(fresh) == dump_all(self.yard.db)
-        fresh.close()
+        layout = self.engine.context.workspace.layout
+        with (
+            TemporaryDirectory(dir=layout.state_dir) as top,
+            closing(Db.open(os.path.join(top, "new"), create=True)) as fresh,
+        ):
+            with fresh.write():
+                assert rebuild(fresh, self.engine.repo, ours(layout)).broken == ()
+            assert dump_all(fresh) == dump_all(self.engine.db)
+            assert fresh.rows(_CORRECTIONS) == self.engine.db.rows(_CORRECTIONS)
 
     def _check_users(self) -> None:
         assert dict(self._users()) == self.users
-        assert self.yard.litter() == []
-        with closing(open_journal(Repo(self.yard.root))) as db:
+        assert self.engine.litter() == []
+        with closing(open_journal(Repo(self.engine.root))) as db:
             assert list(stale(db)) == []
             assert list(contradictions(db)) == []
 
     def check_with_git(self) -> None:
         """Check V2 and the whole of V5, which takes two git processes."""
-        repo = Repo(self.yard.root)
+        repo = Repo(self.engine.root)
         repo.fsck()
         audit(repo)
 
     def _users(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield all files of the Git directory that are neither objects nor ours."""
-        top = self.yard.path(b".git")
+        top = self.engine.path(b".git")
         for directory, names, files in os.walk(top):
             for name in {b"objects", b"agent-undo"}.intersection(names):
                 names.remove(name)
@@ -117,22 +115,25 @@ class Ground:
 
     def close(self) -> None:
         """Give everything back and remove it."""
-        self.yard.close()
-        shutil.rmtree(self.yard.root)
+        self.engine.close()
+        shutil.rmtree(self.engine.root)
 
     def tree(self) -> Tree:
         """Read the whole tree."""
-        return {
-            os.fsencode(path): entry for path, entry in self.yard.tree_now().items()
-        }
+        return self.engine.entries()
 
     def play(
         self, who: str, turn: str | None, changes: Sequence[Change]
     ) -> Collection[PathChange]:
         """Make changes with the calls that programs use, and record them."""
+        self.bring_near(changes)
+        self.engine.flush()
         for verb, path, what in changes:
             self._change(verb, path, what)
-        return events.path_changes(self.yard.by(who, turn).record())
+        rows = events.path_changes(self.engine.by(who, turn).record())
+        brought = {path for verb, path, _ in changes if verb == "bring"}
+        assert all(row.moved_in for row in rows if row.path in brought)
+        return rows
 
     def git(
         self,
@@ -145,15 +146,16 @@ class Ground:
         for change, path, what in changes:
             self._change(change, path, what)
         self.command(verbs)
-        return events.path_changes(self.yard.by(who, turn).moved())
+        return events.path_changes(self.engine.by(who, turn).record())
 
     def command(self, verbs: Sequence[str]) -> None:
         """Run git commands, which may change Git's own files."""
         for verb in verbs:
             if verb in ("commit", "amend"):
-                self._run("add", "-A")
-            popped = verb == "stash" and (self.yard.root / ".git/refs/stash").exists()
-            self._run(*(("stash", "pop", "-q") if popped else _COMMANDS[verb]))
+                self.engine.run_git("add", "-A")
+            popped = verb == "stash" and (self.engine.root / ".git/refs/stash").exists()
+            command = ("stash", "pop", "-q") if popped else _COMMANDS[verb]
+            self.engine.run_git(*command)
         self.note_users()
 
     def note_users(self) -> None:
@@ -162,20 +164,11 @@ class Ground:
 
     def pin(self) -> None:
         """Pin the present."""
-        self.yard.pin(self.pin_name)
-
-    def _run(self, *words: str) -> None:
-        options = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
-        subprocess.run(
-            ["git", *options, *words],
-            cwd=self.yard.root,
-            capture_output=True,
-            check=False,
-        )
+        self.engine.pin(self.pin_name)
 
     def data(self, version: FileVersion) -> bytes:
         """Return recorded bytes."""
-        return self.yard.repo.read_blob(version.oid)
+        return self.engine.repo.read_blob(version.oid)
 
     def undo(self, wanted: Wanted) -> Outcome:
         """Plan, then run the verb; both must agree."""
@@ -195,37 +188,37 @@ class Ground:
         return self._outcome(report, wanted)
 
     def _outcome(self, report: Report, wanted: Wanted) -> Outcome:
-        db = self.yard.db
+        db = self.engine.db
         assert report.op_id is not None
         op = ops.get(db, report.op_id)
         assert op is not None
         undoes = op.undoes
         if wanted.verb == "hunks":  # what was taken in part is not among them
             undoes = (self._target(wanted),)
-        taken = events_of(db, self.yard.worktree, unit_of_ids(db, undoes))
+        taken = events_of(db, self.engine.worktree, unit_of_ids(db, undoes))
         rows = events.changes(db, EventFilter(op=op.id))
         return Outcome(items=report.items, taken=taken, op=op.id, rows=rows)
 
     def _ask(self, wanted: Wanted, *, apply: bool) -> Report:
-        yard, manner = self.yard, wanted.on_conflict
+        engine, manner = self.engine, wanted.on_conflict
         if wanted.verb in ("oops", "redo"):
-            return yard.ask(OpKind(wanted.verb), apply=apply, on_conflict=manner)
+            return engine.ask(OpKind(wanted.verb), apply=apply, on_conflict=manner)
         if wanted.verb in ("at", "restored"):
-            return yard.restore(apply=apply, at_ns=wanted.at_ns)
+            return engine.restore(apply=apply, at_ns=wanted.at_ns)
         if wanted.verb == "pinned":
-            return yard.restore(apply=apply, pin=self.pin_name)
+            return engine.restore(apply=apply, pin=self.pin_name)
         typed = self._target(wanted)
         choice: HunkChoice | None = None
         if wanted.verb == "hunks":
-            offer = yard.undo(typed, apply=False, offer=True, on_conflict=manner)
+            offer = engine.undo(typed, apply=False, offer=True, on_conflict=manner)
             choice = choice_of(offer.token, some_parts(offer.items, wanted.pick))
         only = [os.fsdecode(wanted.path)] if wanted.verb == "only" else ()
-        return yard.undo(
+        return engine.undo(
             typed, apply=apply, on_conflict=manner, choice=choice, only=only
         )
 
     def _target(self, wanted: Wanted) -> str:
-        db, pick = self.yard.db, wanted.pick
+        db, pick = self.engine.db, wanted.pick
         if wanted.verb == "session":
             return wanted.who
         if wanted.verb in ("turn_back", "hunks", "only"):
@@ -233,34 +226,40 @@ class Ground:
         if wanted.verb == "op":
             known = [op.id for op in ops.list_ops(db)]
         elif wanted.verb == "event":
-            known = [str(one.seq) for one in self.yard.log() if is_undoable(one)]
+            known = [str(one.seq) for one in self.engine.log() if is_undoable(one)]
         else:
             known = [path.decode() for path in sorted(self.tree()) if path.isascii()]
         return known[pick % len(known)] if known else "none"
 
     def _change(self, verb: str, path: bytes, what: Entry | bytes | None) -> None:
-        full = self.yard.path(path)
+        full = self.engine.path(path)
         if verb == "drop":
             os.unlink(full)
         elif isinstance(what, bytes):
-            os.makedirs(os.path.dirname(self.yard.path(what)), exist_ok=True)
-            self._clear(self.yard.path(what))
-            os.rename(full, self.yard.path(what))
+            os.makedirs(os.path.dirname(self.engine.path(what)), exist_ok=True)
+            self._clear(self.engine.path(what))
+            os.rename(full, self.engine.path(what))
         elif verb == "bring":
-            assert what is not None
-            self._bring(full, what)
+            self._bring(full)
         else:
             assert what is not None
             self._put(full, what)
 
-    def _bring(self, full: bytes, entry: Entry) -> None:
+    def bring_near(self, changes: Sequence[Change]) -> None:
+        """Make the files that are to be moved in, before anybody begins."""
+        for verb, path, what in changes:
+            if verb == "bring":
+                assert isinstance(what, tuple)
+                self._put(self._outside(self.engine.path(path)), what)
+
+    def _bring(self, full: bytes) -> None:
         """Move a file in from beside the repository."""
-        outside = os.fsencode(self.yard.root) + b"-outside"
-        self._put(outside, entry)
-        self.yard.bring(outside)
         os.makedirs(os.path.dirname(full), exist_ok=True)
         self._clear(full)
-        os.rename(outside, full)
+        os.rename(self._outside(full), full)
+
+    def _outside(self, full: bytes) -> bytes:
+        return os.fsencode(self.engine.root) + b"-" + os.path.basename(full)
 
     def _put(self, full: bytes, entry: Entry) -> None:
         mode, data = entry
