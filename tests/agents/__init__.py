@@ -1,1 +1,0 @@
-"""Real agent programs, driven without a person against a scripted model server."""
