@@ -216,7 +216,7 @@ class BlameScreen(ModalScreen[int | None]):
         """Leave for the event that wrote the line."""
         seq = self._seq()
         if seq is not None:
-            self.dismiss(seq)
+            self._leave(seq)
 
     def action_find(self) -> None:
         """Find a text in the lines."""
@@ -237,7 +237,12 @@ class BlameScreen(ModalScreen[int | None]):
 
     def action_leave(self) -> None:
         """Go back."""
-        self.dismiss(None)
+        self._leave(None)
+
+    def _leave(self, seq: int | None) -> None:
+        # An answer that is still awaited has nowhere to be shown.
+        self.workers.cancel_node(self)
+        self.dismiss(seq)
 
 
 def letter_of(owner: OwnerRow) -> str:

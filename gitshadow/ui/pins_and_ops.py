@@ -147,7 +147,8 @@ class RowsScreen(ModalScreen[bool]):
             self.reload()
 
     def action_leave(self) -> None:
-        """Go back."""
+        """Go back; an answer that is still awaited has nowhere to be shown."""
+        self.workers.cancel_node(self)
         self.dismiss(self._changed)
 
 

@@ -263,12 +263,17 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
     def action_leave(self) -> None:
         """Leave; nothing more is applied."""
         if self.stage is not PlanStage.APPLYING:
-            self.dismiss(self._report)
+            self._leave()
 
     def action_close(self) -> None:
         """Leave if no answer is needed."""
         if self.stage in (PlanStage.REPORT, PlanStage.STUCK) or self._is_nothing():
-            self.dismiss(self._report)
+            self._leave()
+
+    def _leave(self) -> None:
+        # An answer that is still awaited has nowhere to be shown.
+        self.workers.cancel_node(self)
+        self.dismiss(self._report)
 
     def _enter(self, stage: PlanStage) -> None:
         self.stage = stage

@@ -1,5 +1,6 @@
 """The whole view over a real repository, driven by keys and read from its screen."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,10 +14,13 @@ from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
 from gitshadow.store.lock import WriterLock
 from gitshadow.ui import data_source, page_loader, paging
 from gitshadow.ui.app import UiSettings
+from gitshadow.ui.blame import BlameScreen
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.history import History
+from gitshadow.ui.pins_and_ops import PinsScreen
+from gitshadow.ui.plans import PlanScreen
 from tests.support.repo import Repo
-from tests.support.screens import Direct, Play, direct, view
+from tests.support.screens import Direct, Play, direct, play, view, wish_of
 from tests.support.studio import studio_of
 from tests.support.waiting import HANGS_S
 
@@ -121,6 +125,29 @@ def test_keys_typed_in_one_go_open_and_close_one_screen_after_the_other(
         await on.seen("2 files of burst")
 
     view(engine, steps)
+
+
+@pytest.mark.parametrize(
+    "screen_of",
+    [
+        PinsScreen,
+        lambda engine: BlameScreen(engine, "README.md"),
+        lambda engine: PlanScreen(engine, wish_of("oops")),
+    ],
+)
+def test_a_screen_that_is_left_awaits_no_answer(
+    engine: Direct, screen_of: Callable[[Direct], PinsScreen | BlameScreen | PlanScreen]
+) -> None:
+    """An answer that came while its lines were being removed ended the whole UI."""
+    shown = screen_of(engine)
+
+    async def steps(on: Play) -> None:
+        await on.until(lambda: shown.is_current)
+        question = shown.run_worker(asyncio.Event().wait)
+        shown.action_leave()
+        assert question.is_cancelled
+
+    play(shown, steps)
 
 
 def test_u_in_the_files_undoes_that_file_alone(repo: Repo, engine: Direct) -> None:
