@@ -6,7 +6,10 @@ shell that waits for a permission did not. /proc is only read. An agent without 
 if no other one is in the worktree.
 """
 
+import contextlib
 import os
+import select
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
@@ -31,6 +34,9 @@ GUESSED = "pid-"
 # Start times are in clock ticks of 10 ms, and the time of the boot and file stamps are as inexact.
 _TICK_NS = 20_000_000
 INTERVAL_S = 1.0
+_JOIN_S = 0.1
+EXIT_THREAD = "process end"
+"""The name of the threads that wait for the end of a process."""
 # On a machine with very many open files a look takes long: then it is made less often, so that it
 # costs at most a hundredth of the time.
 _LOOK_SHARE = 100
@@ -281,6 +287,59 @@ class Stillness:
                 return file.read(65536)
         except OSError:
             return None
+
+
+# An agent that is killed reports nothing. Its last hook may be much older than its last write, and
+# a look at /proc comes after both. So a thread waits for the end of each process.
+class Exits:
+    """The moments at which watched processes ended."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[ProcessId, threading.Thread] = {}
+        self._ended_ns: dict[ProcessId, int] = {}
+
+    def watch(self, process: ProcessId) -> None:
+        """Note from now on when a process ends, where the kernel can report it."""
+        if process in self._waiting:
+            return
+        with contextlib.suppress(OSError):  # it has ended, or Linux is older than 5.3
+            descriptor = os.pidfd_open(process.pid)
+            waiter = threading.Thread(
+                target=self._wait,
+                args=(process, descriptor),
+                name=EXIT_THREAD,
+                daemon=True,
+            )
+            if is_alive(process):
+                self._waiting[process] = waiter
+                waiter.start()
+            else:
+                os.close(descriptor)
+
+    def ended(self, now_ns: Callable[[], int]) -> dict[ProcessId, int]:
+        """Return when the processes ended that have since the last call.
+
+        Args:
+            now_ns: The clock of the answer.
+        """
+        gone = [process for process in self._waiting if not is_alive(process)]
+        for process in gone:
+            # The kernel has reported the end already, but the thread may not have run yet.
+            self._waiting.pop(process).join(_JOIN_S)
+        passed_ns = now_ns() - time.monotonic_ns() if gone else 0
+        return {
+            process: self._ended_ns.pop(process) + passed_ns
+            for process in gone
+            if process in self._ended_ns
+        }
+
+    def _wait(self, process: ProcessId, descriptor: int) -> None:
+        # It is readable when the process has ended; pidfd_open(2).
+        waiting = select.poll()
+        waiting.register(descriptor, select.POLLIN)
+        waiting.poll()
+        self._ended_ns[process] = time.monotonic_ns()
+        os.close(descriptor)
 
 
 class _Counted(NamedTuple):

@@ -24,6 +24,7 @@ from gitshadow.attribution.lifecycle import close_written, is_current, personal_
 from gitshadow.attribution.process import ProcessId, ProcessScan, is_alive
 from gitshadow.attribution.process_evidence import (
     GUESSED,
+    Exits,
     OpenFiles,
     Stillness,
     guessed_id,
@@ -99,6 +100,7 @@ class Claimant:
         self._head_log = os.path.join(layout.git_dir, "logs", "HEAD")
         self._scan = ProcessScan()
         self._stillness = Stillness()
+        self._exits = Exits()
         self._looked_s = 0.0
         self._personal: dict[Actor, Session] = {}
         self.alive: dict[ProcessId, int] = {}
@@ -160,17 +162,21 @@ class Claimant:
 
     def close_gone(self, now_ns: int) -> list[Session]:
         """End the sessions of agents whose processes are gone; return those that go on."""
+        self.alive |= self._exits.ended(self._clock.now_ns)
         live = self.live()
         ended = lifecycle.close_gone(self._db, live, now_ns, self.alive)
         return self.live() if ended else live
 
-    def watch(self, session_id: str) -> None:
-        """Look from now on whether an agent with an open shell call runs anything."""
+    def watch(self, session_id: str, tool: ToolClass) -> None:
+        """Note when an agent with an open call ends, and with a shell call what it runs."""
         session = sessions.get(self._db, session_id)
-        if session is None or not registry.traits(session.agent or "").waits_unseen:
+        if session is None or session.pid is None or session.pid_started is None:
             return
-        if session.pid is not None and session.pid_started is not None:
-            self._stillness.watch(ProcessId(session.pid, session.pid_started))
+        process = ProcessId(session.pid, session.pid_started)
+        self._exits.watch(process)
+        is_shell = tool is ToolClass.SHELL
+        if is_shell and registry.traits(session.agent or "").waits_unseen:
+            self._stillness.watch(process)
 
     def tick(self, now_s: float) -> None:
         """Look whether agents with an open shell call run anything; to be called now and then."""

@@ -21,7 +21,7 @@ from gitshadow.attribution.delivery import (
 from gitshadow.attribution.intake import EventSource, Intake
 from gitshadow.config import PromptPolicy
 from gitshadow.errors import ShadowError, raise_shortage
-from gitshadow.model import PATHLESS_WRITERS, RepoPath, ToolClass
+from gitshadow.model import PATHLESS_WRITERS, RepoPath
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.spool import SpooledFile, forward
 from gitshadow.reporting import notices
@@ -201,12 +201,8 @@ def _note_window(
     done = intake.apply(ws.db, event, at_ns, around, place)
     if done.doubt is not None:
         context.pipeline.judge_again(done.doubt)
-    if (
-        done.opened
-        and event.tool_class is ToolClass.SHELL
-        and context.observer.watching
-    ):
-        context.claimant.watch(done.session)
+    if done.opened and context.observer.watching:
+        context.claimant.watch(done.session, event.tool_class)
     return done
 
 

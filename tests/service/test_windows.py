@@ -2,7 +2,10 @@
 
 import json
 import os
+import subprocess
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +15,9 @@ from gitshadow.api import run
 from gitshadow.attribution.delivery import HookDelivery
 from gitshadow.attribution.lifecycle import close_gone
 from gitshadow.attribution.process import ProcessId, process_start
+from gitshadow.attribution.process_evidence import EXIT_THREAD
 from gitshadow.capture.recorder import Recorder
+from gitshadow.capture.watcher import Watcher
 from gitshadow.errors import JournalBusyError
 from gitshadow.maintenance import startup_repair
 from gitshadow.messages.codec import decode
@@ -31,6 +36,7 @@ from gitshadow.store.replay import rebuild
 from tests.support.context import desk_of
 from tests.support.journal_dump import dump_all
 from tests.support.repo import Repo
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -208,6 +214,33 @@ def test_a_write_right_before_a_kill_is_the_programs_when_it_was_watched(
     assert call.closed_ns is not None
     seen(context, repo, "a", "a person's\n")
     assert told(rows(context, "a")[-1]) == ("unknown", None)
+
+
+def test_a_write_right_before_a_kill_is_the_shells_when_the_end_was_noted(
+    context: RecorderContext, repo: Repo
+) -> None:
+    layout = context.workspace.layout
+    watcher = Watcher(layout.root, layout.git_dir, layout.cookie_dir, lambda: None)
+    context.observer.start(watcher)
+    others = noting()
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as agent, closing(watcher):
+        process = ProcessId(agent.pid, process_start(agent.pid) or 0)
+        for event in ("prompt", "before"):
+            told_of = generic(event, turn="t1", call="c1", tool="Bash")
+            tell(context, "generic", told_of, pids=[process, here()])
+        repo.write("a", "by the shell\n")
+        agent.kill()
+        agent.wait()
+        until(lambda: noting() == others)
+        repo.write("b", "a person's, later\n")
+        context.observer.settle()
+    assert told(rows(context, "a")[-1]) == ("high", "c1")
+    assert told(rows(context, "b")[-1]) == ("unknown", None)
+
+
+def noting() -> list[threading.Thread]:
+    """Return the threads that wait for the end of a process."""
+    return [one for one in threading.enumerate() if one.name == EXIT_THREAD]
 
 
 def test_a_process_that_was_missed_long_ago_ends_when_it_was_last_seen(
