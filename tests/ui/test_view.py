@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from textual.widget import Widget
+from textual.worker import Worker
 
 from gitshadow.messages.codec import A, Q, Verb
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
@@ -141,9 +142,12 @@ def test_a_screen_that_is_left_awaits_no_answer(
     """An answer that came while its lines were being removed ended the whole UI."""
     shown = screen_of(engine)
 
+    async def unanswered() -> None:
+        await asyncio.Event().wait()
+
     async def steps(on: Play) -> None:
         await on.until(lambda: shown.is_current)
-        question = shown.run_worker(asyncio.Event().wait)
+        question: Worker[None] = shown.run_worker(unanswered)
         shown.action_leave()
         assert question.is_cancelled
 
