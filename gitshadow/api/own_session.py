@@ -13,6 +13,7 @@ from gitshadow.messages.own_session import (
     OwnUndo,
     OwnUndoneAnswer,
     OwnUndoRequest,
+    Processes,
 )
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
 from gitshadow.model import Event, EventKind, Op, OpKind, PathChange
@@ -38,7 +39,7 @@ _QUIET = (EventKind.BASELINE,)
 def own_session(
     context: RecorderContext, request: OwnSessionRequest
 ) -> OwnSessionAnswer:
-    """Return the session of whoever asks."""
+    """Return the session of the caller."""
     session = _own(context, request.ancestors).session
     return OwnSessionAnswer(
         session.id, session.native_id, session.agent, rfc3339(session.started_ns)
@@ -46,7 +47,7 @@ def own_session(
 
 
 def own_above(context: RecorderContext, request: OwnSessionRequest) -> OwnAboveAnswer:
-    """Return the ids of the sessions of the agent below which somebody asks; none without one."""
+    """Return the ids of the sessions of the agent that started the caller; none without one."""
     found = sessions_above(context.workspace.db, _processes(request.ancestors))
     return OwnAboveAnswer(tuple(one.id for one in found))
 
@@ -54,7 +55,7 @@ def own_above(context: RecorderContext, request: OwnSessionRequest) -> OwnAboveA
 def own_changes(
     context: RecorderContext, request: OwnChangesRequest
 ) -> OwnChangesAnswer:
-    """Return what the session wrote, newest first, and which op took each back."""
+    """Return what the session wrote, newest first, and the op that undid each change."""
     own = _own(context, request.ancestors)
     context.observer.settle()
     ws = context.workspace
@@ -94,7 +95,7 @@ def _own_change(event: Event, op: Op | None) -> OwnChange:
 
 
 def own_undone(context: RecorderContext, request: OwnSessionRequest) -> OwnUndoneAnswer:
-    """Return the undos in effect that took work of the session back, newest first."""
+    """Return the undos of the session's work that are in effect, newest first."""
     own = _own(context, request.ancestors)
     db = context.workspace.db
     rows = []
@@ -108,7 +109,7 @@ def own_undone(context: RecorderContext, request: OwnSessionRequest) -> OwnUndon
 
 
 def own_undo(context: RecorderContext, request: OwnUndoRequest) -> FileUndoAnswer:
-    """Plan to take own work back, or do it where the token of a plan is given."""
+    """Plan an undo of the session's own work; apply it if the token of a plan is given."""
     own = _own(context, request.ancestors)
     context.observer.settle()
     ws, token = context.workspace, request.token
@@ -123,20 +124,12 @@ def own_undo(context: RecorderContext, request: OwnUndoRequest) -> FileUndoAnswe
     return report.answer()
 
 
-def _own(context: RecorderContext, ancestors: object) -> Own:
+def _own(context: RecorderContext, ancestors: Processes) -> Own:
     return own_of(context.workspace.db, _processes(ancestors))
 
 
-def _processes(ancestors: object) -> list[ProcessId]:
-    """Return the processes of whoever asks, nearest first."""
-    if not isinstance(ancestors, list | tuple):
+def _processes(ancestors: Processes) -> list[ProcessId]:
+    """Return the processes of the caller, nearest first."""
+    if not ancestors:
         raise UsageError("cannot identify the caller")
-    made: list[ProcessId] = []
-    for pair in ancestors:
-        if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise UsageError("cannot identify the caller")
-        pid, started = pair
-        if not isinstance(pid, int) or not isinstance(started, int):
-            raise UsageError("cannot identify the caller")
-        made.append(ProcessId(pid, started))
-    return made
+    return [ProcessId(*pair) for pair in ancestors]

@@ -1,22 +1,26 @@
 """own_session, own_above, own_changes, own_undone, own_undo: an agent and its own work.
 
-`ancestors` are the processes of who asks, the nearest first, as pairs of pid and start time. An
-agent can choose its arguments and variables, but not its ancestors.
+`ancestors` are the processes above the caller, the nearest first. An agent can choose its
+arguments and variables, but not its ancestors.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from gitshadow.messages.codec import Unset
+from gitshadow.messages.codec import Unset, Verb
+from gitshadow.messages.undo import FileUndoAnswer
+
+Processes: TypeAlias = tuple[tuple[int, int], ...]
+"""Each process as its pid and its start, in clock ticks since the boot."""
 
 
 class OwnSessionRequest(NamedTuple):
-    """The session of who asks."""
+    """The session of the caller."""
 
-    ancestors: object = None
+    ancestors: Processes = ()
 
 
 class OwnSessionAnswer(NamedTuple):
-    """The session of who asks."""
+    """The session of the caller."""
 
     session: str
     native_id: str | None
@@ -25,7 +29,7 @@ class OwnSessionAnswer(NamedTuple):
 
 
 class OwnAboveAnswer(NamedTuple):
-    """The ids of the sessions of the agent below which somebody asks."""
+    """The ids of the sessions of the agent that started the caller."""
 
     sessions: tuple[str, ...]
 
@@ -33,7 +37,7 @@ class OwnAboveAnswer(NamedTuple):
 class OwnChangesRequest(NamedTuple):
     """What the session wrote, at most `limit` changes."""
 
-    ancestors: object = None
+    ancestors: Processes = ()
     paths: tuple[str, ...] = ()
     limit: int | None = None
     cwd: str | None = None
@@ -85,7 +89,14 @@ class OwnUndoRequest(NamedTuple):
     """What to undo of the session's work: it is only planned without the `token` of a plan."""
 
     target: str
-    ancestors: object = None
+    ancestors: Processes = ()
     paths: tuple[str, ...] = ()
     token: str | None = None
     cwd: str | None = None
+
+
+OWN_SESSION = Verb("own_session", OwnSessionRequest, OwnSessionAnswer)
+OWN_ABOVE = Verb("own_above", OwnSessionRequest, OwnAboveAnswer)
+OWN_CHANGES = Verb("own_changes", OwnChangesRequest, OwnChangesAnswer)
+OWN_UNDONE = Verb("own_undone", OwnSessionRequest, OwnUndoneAnswer)
+OWN_UNDO = Verb("own_undo", OwnUndoRequest, FileUndoAnswer)

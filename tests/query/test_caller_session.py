@@ -303,11 +303,21 @@ def test_an_undo_of_ones_own_is_recorded_as_ones_own(studio: Studio) -> None:
     assert _rows(ask(studio, "own_undone")) == []
 
 
-@pytest.mark.parametrize("given", [None, "1", [[1]], [["1", 2]], [1]])
+@pytest.mark.parametrize("given", [None, []])
 def test_who_does_not_say_where_it_stands_gets_nothing(
     studio: Studio, given: object
 ) -> None:
     with pytest.raises(ShadowError, match="cannot identify the caller"):
+        studio.run("own_session", ancestors=given)
+
+
+@pytest.mark.parametrize("given", ["1", [[1]], [["1", 2]], [1], [[1, 2, 3]]])
+def test_ancestors_that_are_no_processes_are_refused(
+    studio: Studio, given: object
+) -> None:
+    with pytest.raises(
+        UsageError, match="ancestors: expected a list of pairs of whole"
+    ):
         studio.run("own_session", ancestors=given)
 
 

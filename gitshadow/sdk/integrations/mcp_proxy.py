@@ -23,6 +23,8 @@ from mcp_types import JSONRPCError, JSONRPCRequest
 from gitshadow.adapters.payload import Payload
 from gitshadow.attribution.process import ancestors
 from gitshadow.errors import ShadowError
+from gitshadow.messages.codec import decode, encode
+from gitshadow.messages.own_session import OWN_ABOVE, OwnSessionRequest
 from gitshadow.sdk.integrations import mcp_link, mcp_results
 from gitshadow.sdk.integrations.mcp_config import ServerSpec
 from gitshadow.sdk.integrations.mcp_link import Answer, McpLink
@@ -240,15 +242,15 @@ class Proxying:
         )
 
     def _hooks_tell(self) -> bool:
-        """Whether an agent above this process reports through hooks."""
+        """Return whether an agent above this process reports through hooks."""
         # A file with two claims, of a hook and of this proxy, would be ambiguous.
-        above = [list(one) for one in ancestors(os.getpid())]
-        params = {"ancestors": above, "cwd": self.layout.root}
+        above = tuple((one.pid, one.started) for one in ancestors(os.getpid()))
+        request = OwnSessionRequest(above)
         try:
-            found = answer(self.layout, "own_above", params)
+            found = answer(self.layout, OWN_ABOVE.name, encode(request))
         except ShadowError:
             return False
-        return bool(found.get("sessions"))
+        return bool(decode(OWN_ABOVE.answer, found).sessions)
 
     def parameters(self) -> StdioServerParameters:
         """Return the parameters to start the server with our own environment.

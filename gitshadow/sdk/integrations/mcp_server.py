@@ -14,8 +14,16 @@ from mcp_types import ToolAnnotations
 from gitshadow import __version__
 from gitshadow.attribution.process import ancestors
 from gitshadow.errors import ShadowError
-from gitshadow.messages.codec import JsonObject
-from gitshadow.model import JsonValue
+from gitshadow.messages.codec import A, JsonObject, Q, Verb, encode
+from gitshadow.messages.own_session import (
+    OWN_CHANGES,
+    OWN_SESSION,
+    OWN_UNDO,
+    OWN_UNDONE,
+    OwnChangesRequest,
+    OwnSessionRequest,
+    OwnUndoRequest,
+)
 from gitshadow.service.client import answer
 from gitshadow.store.layout import Layout
 
@@ -38,26 +46,36 @@ class OwnWork:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._above = [list(one) for one in ancestors(os.getpid())]
+        self.above = tuple((one.pid, one.started) for one in ancestors(os.getpid()))
         # The recorder has one writer; two calls at once would block each other.
         self._one_at_a_time = threading.Lock()
 
-    def ask(self, verb: str, **params: JsonValue) -> JsonObject:
-        """Return the answer of a verb.
+    def ask(self, verb: Verb[Q, A], request: Q) -> JsonObject:
+        """Return the document that answers a verb.
 
         Raises:
             ToolError: it failed; the text is for a model.
         """
-        told = {**params, "ancestors": self._above, "cwd": self._layout.root}
         try:
             with self._one_at_a_time:
-                found = answer(self._layout, verb, told)
+                found = answer(self._layout, verb.name, encode(request))
         except ShadowError as error:
             raise ToolError(_said(str(error), error.hint)) from error
         if isinstance(found.get("error"), str):
             hint = found.get("hint")
             raise ToolError(_said(str(found["error"]), str(hint) if hint else None))
         return found
+
+    def undo(
+        self, target: str, paths: list[str] | None, token: str | None
+    ) -> JsonObject:
+        """Return the plan of an undo, or with its token the report."""
+        return self.ask(
+            OWN_UNDO,
+            OwnUndoRequest(
+                target, self.above, tuple(paths or ()), token, self._layout.root
+            ),
+        )
 
 
 def make(layout: Layout) -> MCPServer:
@@ -72,44 +90,47 @@ def make(layout: Layout) -> MCPServer:
 
     @server.tool(annotations=_LOOKS)
     def my_session() -> JsonObject:
-        """Return the recorded session that is yours."""
-        return work.ask("own_session")
+        """Return your recorded session."""
+        return work.ask(OWN_SESSION, OwnSessionRequest(work.above))
 
     @server.tool(annotations=_LOOKS)
     def my_changes(paths: list[str] | None = None, limit: int = 100) -> JsonObject:
-        """List your changes to files, newest first, and the undo of each that was undone.
+        """List your changes to files, newest first; an undone change has the id of its undo.
 
         Args:
             paths: Only these files, or files below these directories.
-            limit: The largest number of rows.
+            limit: The maximum number of rows, at most 1000.
         """
-        return work.ask("own_changes", paths=paths or [], limit=limit)
+        return work.ask(
+            OWN_CHANGES,
+            OwnChangesRequest(work.above, tuple(paths or ()), limit, layout.root),
+        )
 
     @server.tool(annotations=_LOOKS)
     def my_undone() -> JsonObject:
         """List the undos of your work that are in effect, and who ran them."""
-        return work.ask("own_undone")
+        return work.ask(OWN_UNDONE, OwnSessionRequest(work.above))
 
     @server.tool(annotations=_LOOKS)
     def plan_undo(target: str, paths: list[str] | None = None) -> JsonObject:
-        """Plan an undo of your own work; nothing is changed.
+        """Plan an undo of your own work: return the plan and its token; no file is changed.
 
         Args:
-            target: A seq, call, turn or burst of `my_changes`, or `session` for all your changes.
+            target: A seq, call, turn or burst from `my_changes`, or `session` for all your changes.
             paths: Only these files.
         """
-        return work.ask("own_undo", target=target, paths=paths or [])
+        return work.undo(target, paths, None)
 
     @server.tool(annotations=_WRITES)
     def undo(target: str, token: str, paths: list[str] | None = None) -> JsonObject:
-        """Undo your own work as planned; the report lists what was restored and what was not.
+        """Undo your own work as planned; the report lists what was restored and what was skipped.
 
         Args:
-            target: As in the plan.
-            token: The plan's token; if the files have changed since, nothing is done.
-            paths: As in the plan.
+            target: The target of the plan.
+            token: The token of the plan; if the files have changed since, nothing is done.
+            paths: The paths of the plan.
         """
-        return work.ask("own_undo", target=target, paths=paths or [], token=token)
+        return work.undo(target, paths, token)
 
     return server
 
