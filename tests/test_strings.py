@@ -22,6 +22,8 @@ def test_visible_texts_are_the_stored_ones() -> None:
         ("raise StoreError('damaged')", ["damaged"]),
         ("x = option('--json', help='Print')", ["Print"]),
         ("@click.command()\ndef f():\n    'Undo a turn.'", ["Undo a turn."]),
+        ("@server.tool()\ndef f():\n    'Undo a turn.'", ["Undo a turn."]),
+        ("@tools.tool()\ndef f():\n    pass", []),
         ("def f():\n    'Undo a turn.'", []),
         ("x = 'two words'", ["two words"]),
         ("x = 'word'", []),

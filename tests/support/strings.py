@@ -7,7 +7,8 @@ What is visible follows from the place of a literal in the source, not from a li
 
 1. An argument of a call whose name ends in `Error`, of `click` calls that show text, and every
    `help`, `hint`, `epilog`, `footer`, `label`, `title` or `description` argument.
-2. The docstring of a function that a `command` or `group` decorator makes a command.
+2. The docstring of a function that a decorator makes a command (`command`, `group`) or a tool of
+   an MCP server (`tool`): a program shows it to people, or to a model.
 3. In the packages whose purpose is text (`render`, `ui`): the values of mappings, and each
    f-string that holds a word.
 4. Anywhere: a literal that reads as prose, that is two words with a blank between them.
@@ -27,6 +28,7 @@ STORED = ROOT / "tests" / "fixtures" / "strings.txt"
 
 _TEXT_PACKAGES = ("render", "ui")
 _CLICK = ("echo", "secho", "prompt", "confirm", "version_option")
+_OFFERS = ("command", "group", "tool")
 _KEYWORDS = frozenset(
     ("help", "hint", "epilog", "footer", "label", "title", "description")
 )
@@ -84,8 +86,8 @@ class _Visible:
                 if isinstance(part, ast.FormattedValue):
                     yield from self.of(part.value)
             return
-        if isinstance(node, ast.FunctionDef) and _is_command(node):
-            yield ast.get_docstring(node) or ""
+        if isinstance(node, ast.FunctionDef) and _is_offered(node):
+            yield from filter(None, [ast.get_docstring(node)])
         for child, visible in self._children(node, forced):
             yield from self.of(child, visible)
 
@@ -117,8 +119,8 @@ def _literal(node: ast.AST) -> str | None:
     )
 
 
-def _is_command(node: ast.FunctionDef) -> bool:
-    return any(_name(one) in ("command", "group") for one in node.decorator_list)
+def _is_offered(node: ast.FunctionDef) -> bool:
+    return any(_name(one) in _OFFERS for one in node.decorator_list)
 
 
 def _name(node: ast.AST) -> str:
