@@ -147,7 +147,7 @@ def _session(context: RecorderContext, story: Story) -> ReportedSession:
 
 
 def _around(context: RecorderContext, story: Story, lanes: Lanes) -> list[Event]:
-    """Return what was recorded in the worktree meanwhile, oldest first."""
+    """Return what was recorded in the worktree at the same time, oldest first."""
     chosen = EventFilter(
         worktree=story.worktree,
         since_ns=lanes.begin_ns,
@@ -197,7 +197,7 @@ def _op_row(op: Op, undone_by: Op | None, steps: tuple[int, ...]) -> ReportedOp:
 
 
 def _steps(context: RecorderContext, story: Story, op: Op) -> tuple[int, ...]:
-    """Return the places of the steps that an op took back, or brought back."""
+    """Return the indexes of the steps that an op undid or redid."""
     db = context.workspace.db
     # A redo names the op that it reversed: its steps are those of that op.
     above = [found for name in op.undoes if (found := ops.get(db, name))]

@@ -1,4 +1,4 @@
-"""The attribution ladder: from one observed write to whoever wrote it.
+"""The attribution ladder: from one observed write to its author.
 
 Pure. A claim names a session only if a window, an open turn, a declared session or a living process
 is evidence for it. A gap is acceptable, a wrong author is not.

@@ -430,7 +430,7 @@ def _placed(
     """
     value = (chain[0].variables or {})[name]
     least, most = 1, math.inf
-    # Whoever set the variable does not have it in its own environment. So its maker is the nearest
+    # The maker of the variable does not have it in its own environment. So the maker is the nearest
     # ancestor without it; an unreadable environment may be the maker's, and widens the range.
     for distance, link in enumerate(chain[1:], start=1):
         if link.variables is None:

@@ -251,7 +251,7 @@ class ProcessScan:
         """Return the session that a process belongs to, as known within the last second.
 
         Returns:
-            The innermost of a family; None where nobody's or not clear.
+            The innermost of a family; None if it has none or it is not clear.
         """
         kept = tuple(sessions)
         found, known = self.sessions_of(pid, kept), KnownSessions(kept)

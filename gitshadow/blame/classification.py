@@ -216,7 +216,7 @@ def _unknown(reason: str, commit: Oid | None) -> Credit:
 
 
 def _by_claim(claim: ClaimRow, commit: Oid | None) -> Credit:
-    """Return what a claim is worth: no more than the lowest rung, whoever claims it."""
+    """Return what a claim is worth: no more than the lowest rung, whatever its source."""
     if claim.path == WHOLE_COMMIT:
         reason = CHECKPOINT.format(session=claim.session)
         return replace(_unknown(reason, commit), claim=claim)

@@ -1,7 +1,7 @@
 """Replay: the recorded events of a path and its other names, in global order, over owner vectors.
 
-A write owns the lines it adds. A restore owns none: what it brings back keeps its first author.
-Neither does what Git brings back, as far as it can be told (`rewrites`).
+A write owns the lines it adds. A restore owns none: its lines keep their first author.
+Neither do lines that Git restores, as far as that can be known (`rewrites`).
 Invariant: reads objects and asks about Git's past through its ports alone, and stores nothing.
 """
 
@@ -57,7 +57,7 @@ class Replay:
     """Fold events, oldest first; `at` then says what each path holds.
 
     `read` returns a blob's bytes, or raises StoreError. `taken_back` names for each op the events
-    that it took back; after a snapshot, an op without an entry took back some before it.
+    that it undid; after a snapshot, an op without an entry undid some before it.
     `removals` is filled only where it is not None.
     """
 
@@ -283,7 +283,7 @@ class Replay:
         return BlamedContent(oid, data, vector)
 
     def _sources(self, event: PathChange, op: str) -> list[BlamedContent]:
-        """Return the states before what an op took back: those of this path first."""
+        """Return the states before what an op undid: those of this path first."""
         if op not in self.taken_back:
             self.rewrites.before.all_there()
         seqs = sorted(self.taken_back.get(op, ()))

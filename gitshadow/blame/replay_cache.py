@@ -106,7 +106,7 @@ class Resuming:
     def _taken_back(
         self, tail: Sequence[PathChange], after: int
     ) -> Mapping[str, frozenset[int]]:
-        """Return what each op among some events took back, but for ops that reach further."""
+        """Return what each op among some events undid, without ops that reach further."""
         found: dict[str, frozenset[int]] = {}
         for op_id in {event.op for event in tail if event.op is not None}:
             op = ops.get(self._db, op_id)

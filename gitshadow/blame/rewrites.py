@@ -2,7 +2,7 @@
 
 Evidence, in order: the same blob was recorded before; the same change (removed and added lines) was
 recorded before, in other surroundings. Nothing else carries an owner over.
-Invariant: what is not proven stays with whoever wrote it last, or is asked of Git, or is unknown.
+Invariant: what is not proven stays with its last author, or is asked of Git, or is unknown.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ _PAIRED = 8
 _SUBSTANCE = 20
 """So many letters and digits make a change telling; the number is that of git-blame(1), -M."""
 _MOST_CELLS = 8_000_000
-"""So many origins are kept for states that may come back (8 bytes each)."""
+"""How many origins are kept for states that Git may restore (8 bytes each)."""
 
 
 class HeadHistory(Protocol):
@@ -137,7 +137,7 @@ class Rewrites:
             self._forget()
 
     def _forget(self) -> None:
-        """Let the older half of the states go, but for those that Git may bring back."""
+        """Drop the older half of the states, except those that Git may restore."""
         # Dictionaries keep the order of insertion, so this is the older half.
         old = list(self._known)[: len(self._known) // 2]
         tips = {state.oid for state in self._tips}
@@ -176,11 +176,11 @@ class Rewrites:
     def returned(
         self, event: PathChange, prior: BlamedContent | None, data: bytes
     ) -> BlamedContent | None:
-        """Return the state that Git brought back by an ordinary write, None if it did not.
+        """Return the state that Git restored by an ordinary write, None if it did not.
 
-        It did where the content is committed; or where Git had taken it away before and
-        nothing, or committed content, stood there meanwhile (stash pop). What the hooks of a
-        commit take away they bring back, whatever stood there.
+        It did if the content is committed, or if Git had removed it before and
+        nothing, or committed content, was there since (stash pop). What the hooks of a
+        commit remove they restore, whatever was there.
         """
         after = event.after
         known = self.known(after.oid) if after is not None else None
@@ -206,8 +206,8 @@ class Rewrites:
     ) -> None:
         """Restore the owners of lines that Git merged into committed content.
 
-        A line that Git had taken away and that comes back otherwise (merged with the lines
-        around it) is not the writer's either: nobody can tell.
+        A line that Git had removed and that was restored otherwise (merged with the lines
+        around it) is not the writer's either: its author is unknown.
 
         Args:
             path: The file.
@@ -226,7 +226,7 @@ class Rewrites:
         for hunk in hunks:
             key, start = change_of(old, new, hunk), hunk[2] - 1
             lost = [self._is_lost(line) for line in key[1]]
-            # A line that Git never removed is somebody's new one, though the change looks the same.
+            # A line that Git never removed is new, though the change looks the same.
             owners = self.same_change(key) if all(lost) else None
             if owners is not None:
                 vector[start : start + hunk[3]] = owners

@@ -66,7 +66,7 @@ class ChainRoot(NamedTuple):
 
 
 class ChainGoneError(StaleTipError):
-    """Report a chain whose ref was deleted behind our back."""
+    """Report a chain whose ref another program deleted."""
 
 
 class ChainWriter:

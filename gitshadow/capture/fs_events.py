@@ -147,7 +147,7 @@ def edited(path: RepoPath) -> RepoPath | None:
 class EditorTraces:
     """Remember for a moment which files an editor was seen to save.
 
-    What stands beside a file only while it is saved is gone when the file is read.
+    A temporary file that exists only while a file is saved is gone when the file is read.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

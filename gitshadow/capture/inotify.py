@@ -3,7 +3,7 @@
 Only this module imports watchfiles. A name that is not UTF-8 ends a watch, so its directory is
 listed again and again instead.
 Invariant: a listener gets what an instance saw in the order in which it was seen. A difference
-between two listings is reported once, whoever asked.
+between two listings is reported once, for all callers.
 """
 
 import os

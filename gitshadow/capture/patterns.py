@@ -1,6 +1,6 @@
 """gitignore patterns, matched on bytes exactly as Git matches them.
 
-libgit2 1.9 answers otherwise where a `!` rule takes back a rule of another file (`*` in
+libgit2 1.9 answers otherwise where a `!` rule negates a rule of another file (`*` in
 `info/exclude`, `!a` in `.gitignore`), takes only UTF-8 names and costs 8 µs a name; PyPI pathspec
 works on text. So this follows `dir.c` and `wildmatch.c` of git 2.39; a property test compares it
 with `git check-ignore`. `core.ignoreCase` is not looked at: Linux file systems tell cases apart.

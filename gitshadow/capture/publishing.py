@@ -66,7 +66,7 @@ def prove(
         files: The worktree, to store again what is missing.
         tree: The tree to publish.
         live: A tree that a live ref or HEAD reaches; None where there is none.
-        states: What the covered paths hold, to build the tree anew if parts of it are gone.
+        states: The states of the covered paths, to rebuild the tree if parts of it are gone.
     """
     try:
         # What a live tip reaches is safe from gc, so only the difference to it is looked up.
@@ -149,7 +149,7 @@ class LostObject(NamedTuple):
 class Publisher:
     """Append steps to the chains of one worktree.
 
-    `findings` collect what was found to be gone; whoever tells of them empties the list.
+    `findings` collect what was found to be gone; the caller that reports them empties the list.
     """
 
     def __init__(

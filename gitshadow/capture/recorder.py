@@ -143,7 +143,7 @@ class Recorder:
     def record_restore(
         self, op: Op, attribution: Attribution, drafts: Sequence[Draft]
     ) -> list[CommitEvent]:
-        """Publish a restore as one commit on the chain of whoever ran it."""
+        """Publish a restore as one commit on the chain of the session that ran it."""
         ordered = tuple(sorted(drafts, key=lambda draft: draft.path))
         return self._publish([Group("restore", attribution, (), ordered, None, op)])
 
@@ -265,7 +265,7 @@ class Recorder:
         self._modes.use(modes)
 
     def reset(self) -> None:
-        """Forget the working tree's tree, so that it is rooted anew."""
+        """Forget the working tree's tree, so that it gets a new root."""
         self._row = WorktreeRow(id=self._row.id, path=self._row.path)
         self._modes.forget()
 
@@ -401,7 +401,7 @@ class Recorder:
     def _joined(
         self, who: Attribution, moment: int, seqs: tuple[int, int], batch: Batch
     ) -> Burst:
-        """Return the burst that rows join that are somebody's, extended by them."""
+        """Return the burst that rows of an author join, extended by them."""
         # Bursts of the batch are not in the journal yet, so they are looked up here first.
         key = (who.session, who.turn)
         known = batch.bursts.get(key)

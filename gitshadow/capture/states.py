@@ -36,7 +36,7 @@ class StateTable:
     def take_out(self) -> None:
         """Move all states from the journal to memory; call it inside `db.write()`.
 
-        The next one that is recorded brings them back: it is published with what it stands on.
+        The next recorded write stores them again: it is published with all that it builds on.
         """
         self.all()
         # The states name blobs that no ref reaches yet; the user's gc may delete them.

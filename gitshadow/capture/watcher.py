@@ -74,7 +74,7 @@ class Cookies:
     def drop(self, number: int | None = None) -> int:
         """Make a file and remove it: its events stay in the queue, in order.
 
-        On a full disk no cookie comes, and whoever waits for it finds that out.
+        On a full disk no cookie comes, and the caller that waits for it finds that out.
 
         Returns:
             Its number.
@@ -265,7 +265,7 @@ class Watcher:
     def resumed(self) -> None:
         """Note that the process had been stopped; a signal handler may call it.
 
-        Meanwhile the kernel's queue may have overflowed and been emptied again.
+        In that time the kernel's queue may have overflowed and been emptied again.
         """
         self._resumed = time.monotonic()
         with self._inbox.changed:

@@ -81,7 +81,7 @@ def _with(reply: Reply[DoctorAnswer], answer: DoctorAnswer) -> Reply[DoctorAnswe
 
 
 def _engine(*, fix: bool) -> Reply[DoctorAnswer]:
-    """Ask the engine; build the journal anew where it, or only that, helps."""
+    """Run the check; rebuild the journal if it asks for that, or if nothing else helps."""
     reply: Reply[DoctorAnswer] | None = None
     try:
         reply = send(DOCTOR, DoctorRequest(fix))

@@ -18,8 +18,8 @@ from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 
 AGENT = "git-config"
-# The file is beside the configuration and has its mode. Git dies if it may not read an included
-# file (`access_or_die`, git 2.39), and our own directory is closed to other users.
+# The file is in the directory of the configuration and has its mode. Git dies if it may not read an
+# included file (`access_or_die`, git 2.39), and our own directory is closed to other users.
 NAME = "agent-undo.gitconfig"
 _MADE = (
     "# Made by git agent-undo hooks install git-config; hooks uninstall deletes it.\n"

@@ -267,7 +267,7 @@ def _spool(context: RecorderContext) -> Iterator[Check]:
 
 
 def _coverage(context: RecorderContext) -> Iterator[Check]:
-    """Files that Git tracks and we do not look at: nothing of them comes back."""
+    """Files that Git tracks and we do not record: their changes cannot be undone."""
     index = context.workspace.index
     holes = [
         one.path

@@ -233,7 +233,7 @@ class _Whole:
         repo.trees.splice(None, entries)
 
     def _remove(self, broken: list[Oid]) -> None:
-        """Remove what is still broken and nobody but a ref that went back has needed."""
+        """Remove what is still broken and was needed only by a ref that was reset."""
         repo, git = self._repo, self._ws.git
         left = [oid for oid in broken if repo.loose.is_broken(oid)]
         alone = [oid for oid in left if not repo.is_packed(oid)]

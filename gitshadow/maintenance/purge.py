@@ -250,7 +250,7 @@ class Survey(NamedTuple):
 
     `names` are paths with every name that they had, `contents` the blobs and commits of ours that
     go, `refs` the chains to be rewritten, `forms` how the texts are spelled, `holding` every object
-    with a text in it, whoever's; `elsewhere` what of journal and files holds one, `on_disk` the
+    with a text in it, of any author; `elsewhere` what of journal and files holds one, `on_disk` the
     recorded files that do.
     """
 
@@ -331,7 +331,7 @@ def purge(context: RecorderContext, found: Survey) -> None:
         salt = secrets.token_bytes(_SALT_BYTES)
         noted = PendingPurge(found.names, found.gone.blobs, found.gone.messages, salt)
         with ws.db.write():
-            # From here on, whoever opens the repository finishes an interrupted purge.
+            # From here on, the next program that opens it finishes an interrupted purge.
             journal.begin(ws.db, noted)
             journal.clear_texts(ws.db, found.forms, found.elsewhere.found)
             known = {*journal.awaited(ws.db), *_all_of(found)}
@@ -358,7 +358,7 @@ def fetched_holding(ws: Workspace, found: Survey) -> list[str]:
 def drop_fetched(context: RecorderContext) -> list[str]:
     """Drop the refs of other machines that hold what was purged; their journals follow.
 
-    What the other machine has is its own, and comes back with the next fetch.
+    What the other machine has is its own; the next fetch gets it again.
 
     Raises:
         StoreError, JournalError: it could not be done.
@@ -474,7 +474,7 @@ def _rename(ws: Workspace, rewriter: Rewriter) -> None:
 
 
 def _release(ws: Workspace, packer: Packer, rewriter: Rewriter) -> None:
-    """Let Git have every pack in which anything old lies, and look at all refs anew."""
+    """Give Git every pack that has anything old in it, and look at all refs again."""
     gone = {*journal.awaited(ws.db), *rewriter.commits}
     for pack in packer.packs.ours():
         if packer.packs.holds_any(pack, gone):

@@ -55,7 +55,7 @@ _EPHEMERAL_LOCK_S = 5.0
 
 
 class Reindexed(NamedTuple):
-    """What came back; `unreadable` are refs with the reason."""
+    """What was rebuilt; `unreadable` are refs with the reason."""
 
     events: int
     sessions: int
@@ -89,7 +89,7 @@ def reindex(layout: Layout) -> Reindexed:
 def refuse_unrecorded(layout: Layout) -> None:
     """Refuse a repository in which nothing was recorded, and of which no ref here tells either.
 
-    A state directory that was lost is built anew; but nobody who never said `init` is recorded.
+    A state directory that was lost is rebuilt, but a repository without `init` is not recorded.
 
     Raises:
         NotInitialisedError: it is such a one.
@@ -209,7 +209,7 @@ def _remove(path: str) -> None:
 
 
 class MirrorRestore(NamedTuple):
-    """What came back: from where, how many refs, which branches, and the newest moment."""
+    """What was restored: from where, how many refs, which branches, and the newest moment."""
 
     mirror: str
     refs: int
@@ -220,7 +220,7 @@ class MirrorRestore(NamedTuple):
 def bring_back(
     layout: Layout, environ: Mapping[str, str], named: str | None
 ) -> MirrorRestore:
-    """Bring the history back from a mirror.
+    """Restore the history from a mirror.
 
     Args:
         layout: The worktree; its repository may be a fresh one.

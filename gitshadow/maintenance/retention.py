@@ -16,7 +16,7 @@ Program = tuple[int, int, bool]
 
 
 class RetentionUnit(NamedTuple):
-    """What goes together: recorded sessions, agent programs, and from when till when.
+    """Sessions and agent programs that are dropped together, and their first and last time.
 
     `is_kept` stands for one in whose time something was pinned, and for the person's present one.
     `owners` are sessions of other units of whose rows its chains hold the commits.

@@ -1,7 +1,7 @@
 """Repair refs, objects and rows after a crash, before anything else happens.
 
 A crash between ref and row leaves commits without rows: they are replayed. A ref that is lost or
-broken goes back to its last whole commit, with a gap row. A daemon that was killed leaves its
+broken is reset to its last whole commit, with a gap row. A daemon that was killed leaves its
 marker, which becomes a gap. Git and libgit2 create `<ref>.lock` for the moment in which they write
 a ref; a killed process leaves it, and nobody can write the ref until it is removed.
 Invariant: afterwards every row has its commit and every tip is whole. The marker is read under the
@@ -243,7 +243,7 @@ def _root(context: RecorderContext, told: Collection[str]) -> None:
     """Root a worktree that has no tree, and sessions whose chain is lost while rows are left.
 
     Such rows are on chains of others, and were corrected; without a baseline of their session the
-    refs alone would not give them back.
+    refs alone would not restore them.
     """
     ws = context.workspace
     if ws.recorder.row.tree is None:

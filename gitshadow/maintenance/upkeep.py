@@ -185,7 +185,7 @@ def work_of(repo: Repo) -> PackingWork:
 
 
 class Upkeep:
-    """Pack and forget beside the daemon's work; every method is called by its one thread."""
+    """Pack and forget in parallel to the daemon's work; its main thread calls every method."""
 
     def __init__(
         self, context: RecorderContext, clock: Callable[[], float] = time.monotonic

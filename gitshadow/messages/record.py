@@ -103,8 +103,8 @@ class ExecEndAnswer(NamedTuple):
 class GitHookRequest(NamedTuple):
     """A call of one of Git's hooks by `pid`.
 
-    `managed`, `chained` and `beside` say who else runs hooks. `message` is the file of a commit
-    message, `source` where it comes from, `index_` the index file of the commit.
+    `managed`, `chained` and `beside` mean that other programs run hooks, too. `message` is the
+    file of a commit message, `source` where it comes from, `index_` the index file of the commit.
     """
 
     event: str | None = None

@@ -81,13 +81,13 @@ class CameBackAnswer(NamedTuple):
 
 
 class BringBackRequest(NamedTuple):
-    """Bring the history back from a mirror: the one named, or the one that is set."""
+    """Restore the history from a mirror: the named one, or the configured one."""
 
     mirror: str | None = None
 
 
 class BringBackAnswer(NamedTuple):
-    """What a mirror gave back: a number of refs, and your branches as refs of a remote.
+    """What was restored from a mirror: a number of refs, and your branches as refs of a remote.
 
     `at` is the newest recorded moment, in nanoseconds since the epoch.
     """

@@ -68,11 +68,11 @@ class PackAnswer(NamedTuple):
 
 
 class ReindexRequest(NamedTuple):
-    """Build the journal anew from the refs."""
+    """Rebuild the journal from the refs."""
 
 
 class ReindexAnswer(NamedTuple):
-    """What the refs gave back, and what could not be read.
+    """What was rebuilt from the refs, and what could not be read.
 
     `salvaged` are other rows of the old journal, `damaged` its tables that were not wholly
     readable, `set_aside` is where the old journal was moved.

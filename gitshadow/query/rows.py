@@ -102,7 +102,7 @@ def event_row(event: Event) -> EventRow:
 def credited(who: Attribution) -> Attribution:
     """Return who is shown as the writer; `crediting.by_event` decides the same for lines.
 
-    A write that may as well be a person's is nobody's, with the agent's session as candidate.
+    A write that may as well be a person's has no author, and the agent's session as candidate.
     """
     if not who.is_maybe:
         return who

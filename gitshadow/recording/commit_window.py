@@ -1,6 +1,6 @@
 """The window of a commit in progress: what its hooks write is attributed to no one.
 
-Hook managers take uncommitted changes back to the index, run formatters and bring the changes back
+Hook managers reset uncommitted changes to the index, run formatters and restore the changes
 (pre-commit 4.7, staged_files_only.py): every dirty file is rewritten twice while `git commit` runs,
 often inside a window of the agent that called it.
 Invariant: the window is in a file, so that it outlives our process. It ends by a hook or with its
@@ -24,7 +24,7 @@ from gitshadow.store.safe_files import replacing
 
 _SLACK_NS = 20_000_000
 _MOST_RETURNS = 200
-"""So many files of a batch are asked about: whether hooks bring them back."""
+"""How many files of a batch are checked for whether hooks restore them."""
 
 
 class _Window(NamedTuple):

@@ -1,7 +1,7 @@
 """One opened worktree: everything a verb needs, and who closes it.
 
-Invariant: whoever has a `Workspace` holds the worktree's writer lock, so the recorder's memory
-and the disk cannot be changed behind its back.
+Invariant: an open `Workspace` holds the worktree's writer lock, so the recorder's memory agrees
+with the journal: no other process writes to it.
 """
 
 import os

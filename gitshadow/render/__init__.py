@@ -1,4 +1,4 @@
-"""Text and JSON printers of the documents that the engine hands back.
+"""Text and JSON printers of the answers of verbs.
 
 Invariant: nothing here asks the engine, reads configuration or decides an exit code.
 """

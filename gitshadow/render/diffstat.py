@@ -29,7 +29,7 @@ def stat_lines(stat: Sequence[CountedFile], view: View) -> Iterator[str]:
 
 
 def graphed(stat: Sequence[CountedFile], view: View, taken: int) -> Iterator[str]:
-    """Yield the graph of each path, all to one scale, beside `taken` columns of text."""
+    """Yield the graph of each path, all to one scale, after `taken` columns of text."""
     most = max(map(_changes, stat), default=0)
     room = max(_GRAPH_LEAST, _WIDTH - taken)
     for row in stat:

@@ -370,7 +370,7 @@ def _ticks(scale: _Scale, end: datetime) -> Iterator[Tick]:
 
 
 def timeline_text(timeline: Timeline) -> str:
-    """Return in words what the drawing shows, for whoever cannot see it."""
+    """Return in words what the drawing shows, for people who cannot see it."""
     said = [f"{lane.label}: {len(lane.spans)}" for lane in timeline.lanes]
     marks = len(timeline.marks)
     return f"periods of work by author: {', '.join(said)}; {counted(marks, 'mark')}"

@@ -90,7 +90,7 @@ def plan_lines(plan: FileUndoAnswer, view: View, *, low: str) -> Iterator[str]:
     Args:
         plan: The plan.
         view: How to show it.
-        low: How whoever reads it can have what is only maybe theirs taken too.
+        low: The hint how to undo uncertain changes, too.
     """
     items = plan.items
     yield from about_lines(plan, view)

@@ -57,7 +57,7 @@ def mirror_lines(answer: MirrorAnswer, view: View) -> Iterator[str]:
 
 
 def returned_lines(answer: BringBackAnswer, view: View) -> Iterator[str]:
-    """Yield what came back from a mirror."""
+    """Yield what was restored from a mirror."""
     place = printable(answer.mirror)
     if answer.refs:
         yield f"{counted(answer.refs, 'ref')} restored from {place}"

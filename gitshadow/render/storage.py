@@ -96,7 +96,7 @@ def mirror_warning(mirrors: Iterable[ClearedMirror], view: View) -> Iterator[str
 
 
 def reindex_lines(answer: ReindexAnswer, view: View) -> Iterator[str]:
-    """Yield what the refs gave back, and where the old journal lies."""
+    """Yield what was rebuilt from the refs, and where the old journal is."""
     yield (
         f"journal rebuilt: {counted(answer.events, 'event')} of "
         f"{counted(answer.sessions, 'session')} from the refs, "

@@ -72,7 +72,7 @@ def _ids(place: CompletionContext, kind: str, typed: str, most: int) -> Iterator
 
 
 def _said(offer: offers.Offer) -> str:
-    # Imported here, like other modules below: each key press starts a process anew.
+    # Imported here, like other modules below: each key press starts a process.
     import time
 
     when = time.strftime("%b %d %H:%M", time.localtime(offer.ts_ns // 10**9))

@@ -103,7 +103,7 @@ def _remember(db: Db, marks: Mapping[str, _Mark]) -> None:
 
 
 def _taken_back(db: Db, reader: _Reader, now: EffectiveOps) -> Iterator[_Change]:
-    """Yield the ops in effect that others ran and that took work of a session back."""
+    """Yield the ops in effect that others ran and that undid work of a session."""
     for op in now.ops:
         if op.ts_ns > reader.since_ns and op.kind is not OpKind.REDO:
             paths = [] if op.session in reader.around else paths_of(db, op, reader.mine)
@@ -114,7 +114,7 @@ def _taken_back(db: Db, reader: _Reader, now: EffectiveOps) -> Iterator[_Change]
 def _brought_back(
     db: Db, reader: _Reader, now: EffectiveOps, told: Sequence[str]
 ) -> Iterator[_Change]:
-    """Yield what others took back of the ops that a session was told of."""
+    """Yield what others undid of the ops that were reported to a session."""
     for known in told:
         op, undoer = ops.get(db, known), now.undone_by.get(known)
         if op is None or undoer is None or undoer.session in reader.around:
@@ -157,7 +157,7 @@ def _lines(db: Db, found: Sequence[_Change]) -> Iterator[str]:
 
 
 def _lines_again(found: Sequence[_Change]) -> Iterator[str]:
-    """Yield one line for all that came back; what happened to it is on the disk to see."""
+    """Yield one line for everything that was redone; its content is on the disk."""
     if found:
         paths = [path for change in found for path in change.paths]
         yield f"{_AGAIN}: {_listed(paths)}. Read these files again."

@@ -36,7 +36,7 @@ class Prompting:
     def segment(self) -> bytes:
         """Return four lines: state, agent, number of files, burst; the last three may be empty.
 
-        They tell of the burst that `oops` would take back. The agent is empty where nobody
+        They describe the burst that `oops` would undo. The agent is empty if nobody
         claimed it.
         """
         # Nothing is walked or recorded first: a prompt must not wait.

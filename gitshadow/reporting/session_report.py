@@ -118,7 +118,7 @@ class Story:
         return max(self.began_ns, last, seen)
 
     def undone(self, found: Sequence[PathChange]) -> str | None:
-        """Return `whole` or `partly` where events are taken back, None where none is."""
+        """Return `whole` or `partly` if events are undone, None if none is."""
         count = sum(event.seq in self._undone for event in found)
         return None if not count else "whole" if count == len(found) else "partly"
 
@@ -138,7 +138,7 @@ class Story:
 
         Args:
             patches: Makes the patches.
-            others: What other sessions wrote meanwhile: a file of theirs is marked.
+            others: What other sessions wrote at the same time; their files are marked.
         """
         by_path = _by_path(self.events)
         theirs = {event.path for event in others}
@@ -218,7 +218,7 @@ class Story:
         )
 
     def _now(self, path: RepoPath, own: Sequence[PathChange]) -> str | None:
-        """Return how a path stands beside what was left there; None where it is not known."""
+        """Return how a path differs from what the session left there; None if that is not known."""
         if not own or self.worktree != self._ws.layout.worktree:
             return None
         state = self._ws.states.all().get(path)
@@ -283,7 +283,7 @@ class Lanes:
         Args:
             ops: What was undone, redone or restored of the session.
             rare: Gaps and moves of HEAD.
-            others: What somebody else wrote meanwhile, oldest first.
+            others: What others wrote at the same time, oldest first.
         """
         found = bursts.between(
             self._db, self._story.worktree, self.begin_ns, self.end_ns, BURSTS

@@ -208,7 +208,7 @@ class Additions:
         hits = [at for at in added.numbers if added.lines[at - 1] in gone]
         for numbers in added.stretches(hits):
             texts = [added.lines[at - 1] for at in numbers]
-            # A brace or an empty line is equal by chance, and no sign that undone work came back.
+            # A brace or an empty line is equal by chance, and no sign that undone work was redone.
             if is_telling(b"\n".join(texts)):
                 found |= {
                     at: gone[text] for at, text in zip(numbers, texts, strict=True)

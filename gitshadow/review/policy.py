@@ -168,7 +168,7 @@ class Policies:
 def policies_for(
     ws: Workspace, change: ReviewedChange, environ: Mapping[str, str]
 ) -> Policies:
-    """Return what a change is held to; settings are read anew, a daemon may be older.
+    """Return the policy for a change; settings are read again, because a daemon may be older.
 
     A file that cannot be used refuses the change that has it; where only the state before it was
     broken, that is a warning, so that it can be mended.
@@ -176,7 +176,7 @@ def policies_for(
     Args:
         ws: The worktree.
         change: What is judged.
-        environ: The variables of whoever asks.
+        environ: The variables of the caller.
 
     Raises:
         UsageError: a setting of the user's is not allowed.

@@ -32,7 +32,7 @@ class LineWriter(NamedTuple):
 class LineRun(NamedTuple):
     """Store neighbouring lines that a change adds and one writer wrote.
 
-    `undone_by` is the op that took these lines back and is in effect.
+    `undone_by` is the op in effect that undid these lines.
     """
 
     span: Span

@@ -183,7 +183,7 @@ def _away(ws: Workspace, place: str) -> list[Cleared]:
 
 
 def _places(ws: Workspace) -> list[str]:
-    """Return where mirrors of this copy are or were, and what lies beside them, sorted."""
+    """Return where mirrors of this copy are or were, and what is in the same directory, sorted."""
     current = place_of(ws)
     named = {*_known(ws), *([current] if current else [])}
     words = {*machine.ours(ws.layout), ws.layout.root}
@@ -237,7 +237,7 @@ def mirror_now(ws: Workspace, git: Git) -> str | None:
 
 
 class Mirroring:
-    """Mirror beside the daemon's work; every method is called by its one thread."""
+    """Mirror in parallel to the daemon's work; its main thread calls every method."""
 
     def __init__(
         self, ws: Workspace, clock: Callable[[], float] = time.monotonic
@@ -342,7 +342,7 @@ class _Copy:
         """Refuse to write over a history that the mirror has and we have not.
 
         Raises:
-            StoreError: it has one, or somebody is about to bring it back.
+            StoreError: it has one, or another process is about to restore it.
         """
         # The planned restore needs the sessions that this copy would overwrite.
         if care.is_pending:

@@ -21,7 +21,7 @@ _Brought = dict[Oid, "array[int]"]
 def disk(state_dir: str, common_dir: str) -> DiskFigures:
     """Return the loose objects and packs of the repository, and the bytes of our own files.
 
-    Git's own gc may remove any of them meanwhile.
+    Git's own gc may remove any of them at any time.
     """
     objects = os.path.join(common_dir, "objects")
     fans = [name for name in _names(objects) if len(name) == 2]
@@ -33,7 +33,7 @@ def disk(state_dir: str, common_dir: str) -> DiskFigures:
 
 
 def own_bytes(state_dir: str) -> int:
-    """Return the bytes of our own files; any of them may go meanwhile."""
+    """Return the bytes of our own files; any of them may disappear at any time."""
     # Git's gc or a command of ours may remove any of them while they are counted, so a missing file
     # counts as empty.
     return sum(

@@ -442,7 +442,7 @@ class Git:
         return self._sizes(oids, "%(objectsize:disk)")
 
     def missing(self, tips: Sequence[Oid]) -> list[Oid]:
-        """Return the objects that commits need, beside what HEAD needs, and that are not there.
+        """Return the missing objects that commits need and HEAD does not.
 
         Raises:
             StoreError: a tip itself, or what HEAD needs, is not there.

@@ -351,7 +351,7 @@ class Packer:
         return {row[1]: Oid(row[0]) for row in rows if len(row) == 2}
 
     def forget(self) -> None:
-        """Forget up to where refs were packed, because refs went back or packs were released."""
+        """Forget up to where refs were packed, because refs were reset or packs were released."""
         with suppress(FileNotFoundError):
             os.unlink(self._layout.packed)
 

@@ -355,7 +355,7 @@ def catch_up(
 
 
 def step_back(db: Db, repo: ChainReader, chain: Chain, tip: Oid) -> None:
-    """Set the journal to the state of a chain that went back to an earlier commit, `tip`.
+    """Set the journal to the state of a chain that was reset to an earlier commit, `tip`.
 
     The rows of its lost commits are deleted already. Call it inside `db.write()`.
 

@@ -212,7 +212,7 @@ class Detail(Container):
         self._settling = self.set_timer(_SETTLES_S, self.reload)
 
     def turn(self) -> None:
-        """Change from what was changed to what differs from then to now, or back."""
+        """Switch between the change itself and the difference from then to now."""
         self._moment = not self._moment
         self.reload()
 

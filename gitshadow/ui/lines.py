@@ -146,7 +146,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Draw some lines."""
-        # textual computes the style of a widget anew at each call: once is enough here
+        # textual computes the style of a widget at each call; once is enough here.
         self._base = self.rich_style
         return super().render_lines(crop)
 

@@ -353,7 +353,7 @@ class MainScreen(Screen[None]):
         self.app.push_screen(HelpScreen())
 
     def action_dark(self) -> None:
-        """Change from dark to light, or back."""
+        """Switch between dark and light."""
         dark = self.app.current_theme.dark
         self.app.theme = "textual-light" if dark else "textual-dark"
 

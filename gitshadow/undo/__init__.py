@@ -1,1 +1,1 @@
-"""Undo: choose a unit, plan what comes back, apply it, and report what is true then."""
+"""Undo: choose a unit, plan its undo, apply it, and report the result."""

@@ -12,7 +12,7 @@ from gitshadow.store.journal.db import Db
 from gitshadow.undo.targets import events_of, root_of, unit_of_ids
 
 _PROMPT_CHARS = 200
-# An undo of an undo is about what the first one undid; further back nobody remembers.
+# An undo of an undo is about what the first one undid; the journal keeps nothing further back.
 _NESTED = 8
 
 

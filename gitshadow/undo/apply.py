@@ -69,7 +69,7 @@ class Result(NamedTuple):
     """The result of a plan: its items as they are now, and the changes made.
 
     `lost` are the extended attributes that files had and that those in their places have not,
-    `unset` the modes of directories that came back and could not get them.
+    `unset` the modes that restored directories could not get.
     """
 
     items: tuple[Item, ...]

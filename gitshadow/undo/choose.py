@@ -282,7 +282,7 @@ class Chooser:
         return whole
 
     def redo(self, typed: Sequence[Target] = ()) -> Selection:
-        """Return an undo, the newest in effect by default, as a unit to take back.
+        """Return an undo, the newest in effect by default, as a unit to reverse.
 
         Raises:
             UsageError: a target names nothing, several things, or no undo.

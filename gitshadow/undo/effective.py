@@ -16,7 +16,7 @@ from gitshadow.store.journal.events import EventFilter
 from gitshadow.undo.targets import Undoings, Unit, unit_of_ids
 
 BACKWARD = (OpKind.OOPS, OpKind.UNDO, OpKind.RESTORE)
-"""The kinds of ops that `redo` takes back."""
+"""The kinds of ops that `redo` reverses."""
 _NOTED = "recovered:"
 
 
@@ -28,7 +28,7 @@ class EffectiveOps(NamedTuple):
 
 
 def standing(db: Db, worktree: str | None = None) -> EffectiveOps:
-    """Return which ops (of one worktree) are in effect, and what each took back."""
+    """Return which ops (of one worktree) are in effect, and what each undid."""
     undone: dict[str, Op] = {}
     found: list[Op] = []
     # Newest first: an op that a newer op in effect undid does not count, nor what it undid itself.
@@ -46,7 +46,7 @@ def effective_ops(db: Db, worktree: str | None = None) -> Sequence[Op]:
 
 
 def newest_backward(db: Db, worktree: str) -> Op | None:
-    """Return the newest op in effect that `redo` takes back, None where there is none."""
+    """Return the newest op in effect that `redo` reverses, None if there is none."""
     for op in effective_ops(db, worktree):
         if op.kind in BACKWARD:
             return op
@@ -54,7 +54,7 @@ def newest_backward(db: Db, worktree: str) -> Op | None:
 
 
 def undoings_of(db: Db, history: Iterable[PathChange]) -> Undoings:
-    """Return what each op that left rows in a history took back."""
+    """Return what each op with rows in a history undid."""
     found: dict[str, Unit] = {}
     for op_id in {event.op for event in history if event.op is not None}:
         op = ops.get(db, op_id)
@@ -82,9 +82,9 @@ class Undone:
         ]
 
     def by(self, event: PathChange) -> Op | None:
-        """Return the op that took an event back, None where it is in effect.
+        """Return the op that undid an event, None if the event is in effect.
 
-        What an op left alone for a conflict counts as taken back, so that the next `oops` goes
+        What an op skipped for a conflict counts as undone, so that the next `oops` goes
         on; a `low` event only where the op did change its path.
         """
         for back in self._backs:
@@ -95,7 +95,7 @@ class Undone:
         return None
 
     def all(self, found: Collection[PathChange]) -> Op | None:
-        """Return the newest op that took events back if all of them are, else None."""
+        """Return the newest op that undid some of the events; None if one is in effect."""
         newest: Op | None = None
         for event in found:
             op = self.by(event)
@@ -106,7 +106,7 @@ class Undone:
         return newest
 
     def _last_seq(self, back: _Back) -> int:
-        """Return an op's newest row: what came after it is not taken back, by any clock."""
+        """Return an op's newest row: what came after it is not undone, by any clock."""
         if back.last_seq is None:
             # Asked only for an op whose unit has the event: most events are in none.
             rows = events.changes(self._db, EventFilter(op=back.op.id, limit=1))

@@ -74,7 +74,7 @@ class UndoPort(Protocol):
         ...
 
     def actor_session(self) -> str:
-        """Return the session of whoever runs the command, opened where it is new."""
+        """Return the session of the caller of the command, opened if it is new."""
         ...
 
     def tree(self) -> Oid:
@@ -140,7 +140,7 @@ class UndoEngine:
             self._context.pipeline.admit(hidden)
 
     def record_restore(self, op: Op, applied: Sequence[Applied]) -> Oid | None:
-        """Publish the changes of an op as one commit on the chain of whoever ran it."""
+        """Publish the changes of an op as one commit on the chain of the session that ran it."""
         session = sessions.get(self.db, op.session)
         who = Attribution(
             actor=session.actor if session else Actor.HUMAN,
@@ -155,7 +155,7 @@ class UndoEngine:
         return found[0] if found else None
 
     def actor_session(self) -> str:
-        """Return the session of whoever runs the command, opened where it is new."""
+        """Return the session of the caller of the command, opened if it is new."""
         return self._runner_session().id
 
     def tree(self) -> Oid:

@@ -153,8 +153,8 @@ def course_of(
 def _began(kept: Sequence[PathChange], event: PathChange) -> int | None:
     """Return where a detour began that an event ends: before it, the file was the same.
 
-    Only Git's own switch begins a detour that Git ends: what it did not take away it did not
-    bring back. Git keeps no permissions but whether a file can be executed.
+    Only Git's own switch begins a detour that Git ends: what it did not remove it did not
+    restore. Git keeps no permissions but whether a file can be executed.
     """
     goal = after_of(event)
     for at in range(len(kept) - 1, -1, -1):

@@ -136,7 +136,7 @@ def roll_back(db: Db, op: str, tools: Tools) -> Recovery:
 
 
 def drop_temps(steps: Iterable[Written], files: WorkFiles) -> None:
-    """Remove the temporary files that an interrupted op left beside its paths."""
+    """Remove the temporary files that an interrupted op left in the directories of its paths."""
     for directory in {step.path.rpartition(b"/")[0] for step in steps}:
         try:
             entries = files.list(RepoPath(directory))

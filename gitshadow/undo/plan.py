@@ -109,7 +109,7 @@ class Plan:
     `made` is content that merging made, by oid; everything else is in the object store.
     `clear` are directories that make room for a file, `sweep` the unit's that go when they are
     empty; both deepest first. `seqs` are the events that it is about, `taken` those that it
-    takes back whole as far as somebody chose. `whole` is the token without the choice.
+    undoes whole, within the choice if there is one. `whole` is the token without the choice.
     """
 
     items: tuple[PlannedItem, ...]
@@ -144,7 +144,7 @@ def plan_unit(
     Args:
         events: Ascending; from the unit's first event on, every event of every path that the
             unit's files ever had.
-        wish: What to take back and how.
+        wish: What to undo and how.
         world: The disk now.
         read: Gives recorded content.
     """

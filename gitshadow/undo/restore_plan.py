@@ -75,7 +75,7 @@ def before_agent(
 ) -> RestorePoint:
     """Return the state of files before the newest write of an agent to each.
 
-    What is missing is to be as it was recorded last, whoever deleted it.
+    What is missing gets its last recorded state, whoever deleted it.
 
     Args:
         db: The journal.

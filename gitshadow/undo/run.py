@@ -74,7 +74,7 @@ def run(engine: UndoPort, request: ResolvedUndo, hook: StepHook = no_hook) -> Re
     """Plan one undo, and apply it if the request says so.
 
     Args:
-        engine: The worktree; whoever calls holds its writer lock.
+        engine: The worktree; the caller holds its writer lock.
         request: What is to be undone, and how.
         hook: Called at every step of applying; tests interrupt there.
 
@@ -159,7 +159,7 @@ class _Undo:
         return self._apply(draft, replace(planned, planned=False))
 
     def _settled_draft(self) -> _Draft:
-        """Plan on a world that is recorded whole; plan again where it changed meanwhile."""
+        """Plan on a fully recorded worktree; plan again if it changed during the plan."""
         lost: set[Oid] | None = None
         for _ in range(_TRIES):
             self.engine.flush()
@@ -445,7 +445,7 @@ class _Undo:
             commit = (
                 engine.record_restore(op, result.applied) if result.applied else None
             )
-        # KeyboardInterrupt too: whoever stops an undo wants their files as they were.
+        # KeyboardInterrupt too: a person who stops an undo wants the files as they were.
         except BaseException:
             self._give_up(op, tools)
             raise

@@ -82,7 +82,7 @@ def hand_over(
 
 
 def _program_of(db: Db, thing: Named | RepoPath) -> HandOver | None:
-    """Return whose a thing is that is a whole turn, or several; a single write is nobody's."""
+    """Return the session of a thing that is a whole turn or several; None for a single write."""
     if isinstance(thing, Session):
         below = family(db, thing.id)
         first = next((turn for turn, row in _told(db) if row.session in below), None)

@@ -88,7 +88,7 @@ class Unit:
 
 
 Undoings = Mapping[str, Unit]
-"""What each recorded op took back, by op id."""
+"""What each recorded op undid, by op id."""
 
 
 class Target(NamedTuple):
@@ -150,7 +150,7 @@ def resolve(db: Db, worktree: str, target: Target) -> Named | RepoPath:
 
 
 def undoes_of(thing: Named) -> str:
-    """Return the id under which an op remembers that it took a thing back."""
+    """Return the id under which an op stores that it undid a thing."""
     if isinstance(thing, Turn | Call):
         return f"{thing.session}:{thing.id}"
     return str(thing.seq) if isinstance(thing, Event) else thing.id
@@ -172,7 +172,7 @@ def unit_of(db: Db, thing: Named) -> Unit:
 
 
 def unit_of_ids(db: Db, undoes: Sequence[str]) -> Unit:
-    """Return what an op took back, from the ids that it remembers; unknown ones count not."""
+    """Return what an op undid, from the ids that it stores; unknown ones are left out."""
     unit = Unit(seqs=frozenset(int(one) for one in undoes if one.isdigit()))
     for one in undoes:
         if not one.isdigit():
@@ -218,7 +218,7 @@ def root_of(db: Db, session: str) -> str:
 
 
 def check_undoable(thing: Named) -> None:
-    """Raise UsageError for an event that no undo takes back."""
+    """Raise UsageError for an event that no undo reverses."""
     if isinstance(thing, Event) and not is_undoable(thing):
         raise UsageError(
             f"cannot undo event {thing.seq}: a {thing.kind.value} row is not a file change",

@@ -1,7 +1,7 @@
 """What agent programs test themselves with; types: `__init__.pyi`.
 
 Invariant: importing this package loads nothing else, for pytest imports it in every project of
-whoever has gitshadow installed.
+any program that has gitshadow installed.
 """
 
 _HOMES = {

@@ -245,7 +245,7 @@ def _session(
     """Return a session with one tool that changes the document and returns its revision."""
     tools = ToolRegistry()
 
-    # To the session it is a read: the host's own machinery takes it back.
+    # To the session it is a read: the host's own machinery undoes it.
     @tools.tool("document.change", reversibility=Reversibility.READ_ONLY)
     async def change(revision: object) -> object:
         await _settled(subject.change())

@@ -1,6 +1,6 @@
 """What an engine is given: one session of a repository, and its undos.
 
-Invariant: a session that is opened here has no engine: whoever opened it carries its undos out.
+Invariant: a session that is opened here has no engine: its opener runs its undos.
 """
 
 import time

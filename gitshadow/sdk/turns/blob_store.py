@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Vault:
-    """Keep and give back bytes."""
+    """Store bytes and return them."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout

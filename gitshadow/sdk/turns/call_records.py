@@ -22,7 +22,7 @@ _KEY_BYTES = 16
 class CallRequest:
     """The call that a model asked for; without an id it gets a generated one.
 
-    `again` runs it although a rewind hid the same call and nothing took that back.
+    `again` runs it although a rewind hid the same call, which was not undone.
     `function` does the tool's work instead of the registered one: a framework has its own way.
     `origin` is what a framework gives again where it replays the same call in another turn.
     """

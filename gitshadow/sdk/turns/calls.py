@@ -152,7 +152,7 @@ def conclude(
 def run_held(
     turn: TurnCore, row: SagaCall, tool: Tool
 ) -> Procedure[Outcome | BaseException]:
-    """Run a call that was held; what its tool raised is given back, and ends nothing."""
+    """Run a call that was held; what its tool raised is returned, and ends nothing."""
     return (yield from _Call(turn, row, arguments_of(row)).send(tool))
 
 
@@ -273,7 +273,7 @@ class _Call:
         )
 
     def send(self, tool: Tool) -> Procedure[Outcome | BaseException]:
-        """Run a held call now, and have it told; what the tool raised is given back."""
+        """Run a held call now and report it; what the tool raised is returned."""
         with telemetry.of_call(self.turn.setting.host.telemetry, self.row) as watch:
             self.watch = watch
             ended = yield from self._send(tool)
@@ -369,7 +369,7 @@ class _Call:
             "trace": self.watch.reference,
         }
         values = [intent["arguments"], prepared.captured]
-        # Whoever looks or binds the inverse later, after a crash, would get other values.
+        # A process that looks at or binds the inverse after a crash would get other values.
         if (why := json_values.altered(values)) is not None:
             intent["altered"] = f"its arguments or what was captured are {why}"
             intent["altered_arguments"] = json_values.altered(values[:1]) is not None
@@ -391,7 +391,7 @@ class _Call:
         yield from self._write(kind, {"tool": tool.name, "intent": text}, *more)
 
     def _is_files_only(self, tool: Tool) -> bool:
-        """Return whether the turn's files are all that takes the call back."""
+        """Return whether undoing the turn's files undoes the whole call."""
         only = tool.options.get("files_only", False) and "inverse" not in tool.options
         return only and self.turn.setting.records_files
 

@@ -197,7 +197,7 @@ class Withdraw(NamedTuple):
 
 
 class FindHiddenCall(NamedTuple):
-    """Look for a call of a digest that a rewind hid and nothing took back: a `SagaCall` or None.
+    """Look for a call of a digest that a rewind hid and that was not undone: a `SagaCall` or None.
 
     `anywhere`: one that no rewind hid counts as well.
     """

@@ -81,7 +81,7 @@ async def _within(value: Awaitable[object], limit_s: float | None) -> object:
 
 
 class JournalEngine:
-    """The built-in engine behind the protocol: whoever waits carries the undo out, in its thread.
+    """The built-in engine behind the protocol: the caller that waits runs the undo in its thread.
 
     Nothing but the journal is needed. Without an engine the same procedure runs in place; this
     one is for inverses that must not keep an event loop waiting.
@@ -102,7 +102,7 @@ class JournalRunner:
         """Do nothing more: the row in the journal is all there is."""
 
     def wait(self, op_id: str, timeout_s: float | None) -> UndoReport:
-        """Carry an undo out, after whoever is at work in the session.
+        """Run an undo when the process at work in the session has finished.
 
         Raises:
             UndoPending: the session was busy all the time.

@@ -33,7 +33,7 @@ class Drift:
         return trouble if seen is None else _difference(call, seen)
 
     def predict(self, call: SagaCall) -> Procedure[str | None]:
-        """As `look`, as if the calls asked about before had been taken back already."""
+        """As `look`, as if the earlier calls had been undone already."""
         seen, trouble = yield from self._present(call)
         if seen is None:
             return trouble

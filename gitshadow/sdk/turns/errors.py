@@ -79,7 +79,7 @@ class InvocationNotFound(TurnError):
 
 
 class NothingToUndo(TurnError):
-    """Report a conversation in which nothing is left to go back to."""
+    """Report a conversation that has no earlier point to return to."""
 
 
 class EngineError(TurnError):

@@ -133,7 +133,7 @@ class FileRecorder:
         return payload
 
     def _pids(self, pid: int) -> list[str]:
-        """Return a process and those above it; looked up once, and anew after a fork."""
+        """Return a process and those above it; looked up once, and again after a fork."""
         if pid not in self._above:
             self._above = {pid: hook.lineage(pid)}
         return self._above[pid]

@@ -45,18 +45,18 @@ class Host:
     Args:
         undo: The program's own undo machinery: one transaction per turn.
         revisions: Tells the version of the program's document before every call.
-        contexts: Told to the model in requests, and anew after a conflict.
+        contexts: Sent to the model in requests, and again after a conflict.
         secrets: Where inverses look up what is not stored, by name; the environment by default.
         mcp: Reaches MCP servers, for inverses that are tools of theirs.
         environ: Of which commands get what they need to start, and nothing else.
         pre_undo: Given the plan before an undo or a rollback; what it raises refuses an undo.
         post_undo: Given the report after one.
         post_rewind: Given the report after a rewind, which names the invocations that it hid.
-        telemetry: Told of each call and of each attempt to take one back; nobody is by default.
+        telemetry: Gets each call and each attempt to undo one; by default there is none.
         clock: Nanoseconds since the epoch.
-        files: Whether the files that a turn writes are its own, and come back with it; by default
+        files: Whether the files that a turn writes are its own, and undone with it; by default
             where `init` was run in this working tree.
-        engine: Who carries out undos; without one, whoever asks for them, in its own thread.
+        engine: Runs undos; without one, the caller that asks for them, in its own thread.
     """
 
     undo: UndoTransactionProvider | None = None

@@ -1,6 +1,6 @@
 """The session store that lasts: rows in the journal, artifacts' bytes in Git, a lock file.
 
-Invariant: whoever has a session's lock sees the journal that is there, also after a `reindex` has
+Invariant: the holder of a session's lock sees the present journal, also after a `reindex` has
 put a new file in its place.
 """
 

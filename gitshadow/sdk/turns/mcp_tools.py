@@ -46,7 +46,7 @@ class Offered(NamedTuple):
             return options
         if self.hints.get("readOnlyHint") is True:
             options["reversibility"] = Reversibility.READ_ONLY
-        # It says that a second call does no harm, and nothing about taking the first one back.
+        # It says that a second call does no harm, and nothing about undoing the first one.
         if self.hints.get("idempotentHint") is True:
             options["idempotent"] = True
         if self.declared is not None:

@@ -65,7 +65,7 @@ ConfirmHandler: TypeAlias = "Callable[[Proposal], bool | Awaitable[bool]]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bound one turn; None is no bound. Counters begin anew with every turn."""
+    """Bound one turn; None is no bound. Counters start at zero in every turn."""
 
     tool_calls: int | None = 100
     round_trips: int | None = 50
@@ -77,11 +77,11 @@ class Policy:
     """The rules for a session's calls.
 
     Args:
-        non_reversible: What happens to tools that nothing takes back, undeclared ones among
+        non_reversible: What happens to tools that cannot be undone, undeclared ones among
             them: `ask` through `confirm` (and deny where nobody can be asked), `deny`, `allow`.
         min_reversibility: Tools of a worse class are denied, whatever else is said; undeclared
             ones are of the worst. None is no floor.
-        duplicates: What happens to a call that a rewind hid and nothing took back, when a model
+        duplicates: What happens to a call that a rewind hid and that was not undone, if a model
             makes it again: `refuse`, or `allow`.
         guards: Asked before every call.
         confirm: Who is asked: a handler, or `prompt` for a question that `answer()` settles.

@@ -1,4 +1,4 @@
-"""What a program's tools are and how each is taken back, declared once, before any turn.
+"""What a program's tools are and how each is undone, declared once, before any turn.
 
 Invariant: what is registered is the only truth about a tool; what a model says of it is not asked.
 """

@@ -60,7 +60,7 @@ class UndoItem(BaseItem):
     """What an undo did, or would do, with one call.
 
     `follow_up` is what a person can still do. `already` marks a call that an earlier undo had
-    taken back. An item of another domain than effects has a `path` instead of a call: a file, the
+    undone. An item of another domain than effects has a `path` instead of a call: a file, the
     key of a state, the name of an artifact.
     """
 

@@ -40,7 +40,7 @@ _FOLLOW_UP = "nothing was sent to compensate for it: a person must decide what t
 
 @dataclass(slots=True)
 class JudgedCalls:
-    """What the rules look at; `stuck` are calls of this undo that were not taken back."""
+    """What the rules look at; `stuck` are calls of this undo that were not undone."""
 
     registry: ToolRegistry
     outside: Outside
@@ -106,7 +106,7 @@ def is_held(call: SagaCall) -> bool:
 
 
 def after_files(calls: Sequence[SagaCall]) -> frozenset[str]:
-    """Return the ids of the calls, given in undo order, that are taken back after the files.
+    """Return the ids of the calls, given in undo order, that are undone after the files.
 
     A call that depends on one of those is among them, and so is one that was cut short and changes
     only files: they show then whether it left anything.
@@ -163,7 +163,7 @@ def taken_back(call: SagaCall, *, already: bool = False) -> UndoItem:
 
 
 def promised(call: SagaCall) -> UndoItem:
-    """Return the item of a call that would be taken back; what reaches outside is spelt out."""
+    """Return the item of a call that would be undone; outside effects are spelled out."""
     inverse = json_values.stored_inverse(call.inverse or "")
     item = taken_back(call)
     if not inverse_kinds.is_external(inverse.handler):
@@ -172,7 +172,7 @@ def promised(call: SagaCall) -> UndoItem:
 
 
 def left(call: SagaCall, reason: Reason, detail: str | None = None) -> UndoItem:
-    """Return the item of a call that was not taken back."""
+    """Return the item of a call that was not undone."""
     return replace(blank(call), reason=reason, detail=detail)
 
 
@@ -183,7 +183,7 @@ def _read_only(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
 
 
 def is_files_only(call: SagaCall) -> bool:
-    """Return whether all that a call changed are files, which come back with its turn."""
+    """Return whether a call changed only files, which are undone with its turn."""
     return json_values.parse(call.intent).get("files_only") is True
 
 
@@ -223,7 +223,7 @@ def _did_not_happen(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
 
 
 def _resolved(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
-    """A person's word stands beside what the machine had found, which stays in `error`."""
+    """A person's decision does not replace what was found automatically: that stays in `error`."""
     found = scene.resolutions.get(call.id) or _WITHOUT_WORDS.get(call.undo)
     if found is None or call.undo not in RESOLVED_STATES.values():
         return None
@@ -236,7 +236,7 @@ def _resolved(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
 
 
 def _reason_of(call: SagaCall, found: Resolution) -> Reason:
-    """Return why a call that a person leaves as it is was not taken back by the machine."""
+    """Return why a call that a person left as it is was not undone automatically."""
     if call_outcome.from_row(call) is CallKnowledge.UNKNOWN or found.was in (
         "in_doubt",
         "running",

@@ -1,4 +1,4 @@
-"""The moments of a session that an undo or a reader goes back to.
+"""The moments of a session to which an undo or a reader returns.
 
 A rewind adds one event, a marker: its delta restores the state, its range is what it hides. Nothing
 is deleted, and the cost is that of what changed since. Outside effects are undone only on request;
@@ -20,12 +20,12 @@ from gitshadow.sdk.turns.protocols import SessionStore
 from gitshadow.sdk.turns.state_rollback import OTHER_SCOPES, Changes, values
 
 CREATED = "created"
-"""The invocation of what a session was made with: nothing goes back before it."""
+"""The invocation of a session's initial values: nothing returns to before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RewindTarget:
-    """What a rewind goes back to, read before anything is changed.
+    """What a rewind restores, read before anything is changed.
 
     `first` is the first event to be hidden, `marker` the number that the rewind's own event gets.
     """
@@ -138,7 +138,7 @@ def difference(
 
 
 def _first(store: SessionStore, session: str, name: str, oid: Oid | None) -> int | None:
-    """Return the first version with a content: a restored one is that version come back."""
+    """Return the first version with a content: a restored one is that version again."""
     found = store.versions(session, name)
     return next(
         (one.number for one in found if oid is not None and one.oid == oid), None

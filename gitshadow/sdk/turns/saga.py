@@ -103,14 +103,14 @@ class Unwind:
 
     @property
     def has_late(self) -> bool:
-        """Return whether some calls are taken back after the files."""
+        """Return whether some calls are undone after the files."""
         return bool(self._in_order(late=True))
 
     def plan(self, *, late: bool = False) -> Procedure[UndoReport]:
         """Return what a run would do; write nothing and call no inverse.
 
         Args:
-            late: Whether it is about the calls that are taken back after the files; their plan
+            late: Whether it is about the calls that are undone after the files; their plan
                 goes on from that of the others.
         """
         drift = Drift(self.registry, self.given)

@@ -211,7 +211,7 @@ class SessionRuntime:
 
     def interrupt_open(self) -> None:
         """Mark an open turn as interrupted; to be called under the lock."""
-        # Whoever had a lease held the session's lock, which is ours now; so that process is gone.
+        # Who had a lease held the session's lock, which is ours now; so that process is gone.
         self.store.free_leases(self.session)
         last = self.store.last_turn(self.session)
         if last is None or last.status != TurnStatus.OPEN:

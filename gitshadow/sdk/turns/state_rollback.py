@@ -193,14 +193,14 @@ def changes_of(
     *,
     every: bool = False,
 ) -> Changes:
-    """Return what gives back what a stretch of a session's events has set.
+    """Return what restores the values that a range of a session's events has set.
 
     Args:
         store: Where the session is kept.
         session: Its id.
         part: The events.
         on_drift: What to do where it was set again since.
-        every: Whether keys of other scopes than the session's go back as well.
+        every: Whether keys of other scopes than the session's are restored as well.
     """
     before = store.state_delta(session, part.first)
     since = store.state_delta(session, part.last + 1)

@@ -85,7 +85,7 @@ class KeyedVerify(Protocol):
 
 
 class ToolOptions(TypedDict):
-    """What `tool` takes beside the name; all of it may be left out.
+    """The arguments of `tool` besides the name; all are optional.
 
     `reversibility`: the class; undeclared counts as non-reversible. `capture`: read before the
     call. `inverse`: built after it from arguments, capture and result. `on_capture_failure`:
@@ -93,13 +93,13 @@ class ToolOptions(TypedDict):
     before and after the call and again before the undo, to notice that the world has moved on.
     `probe`: asked about a call of which nobody knows whether it happened: True, False or None.
     `describe`: the entry's text. `retry`: how its inverse is tried. `undo_for_s`: how long it can
-    be taken back. `residue`: what stays after its inverse. `follow_up`: what a person can do where
-    nothing takes it back. `idempotent`: calling it again with the same arguments changes nothing.
+    be undone. `residue`: what remains after its inverse. `follow_up`: what a person can do if
+    nothing undoes it. `idempotent`: calling it again with the same arguments changes nothing.
     `secrets`: arguments that are never stored. `paths`: arguments that name every file it writes;
-    without it the time of a write tells whose it is. `files_only`: all that it changes are files
-    of the working tree, which come back with the turn: it needs no inverse. `after_files`: its
+    without it the time of a write decides whose it is. `files_only`: all that it changes are files
+    of the working tree, which are undone with the turn: it needs no inverse. `after_files`: its
     inverse runs after the files. `allow_duplicates`: run it again although a rewind hid the same
-    call and nothing took it back. `schema`, `description`: for the model. `version`: of the
+    call and it was not undone. `schema`, `description`: for the model. `version`: of the
     handler.
 
     `errors`: `nothing_done` where a tool that raises has surely done nothing; by default
@@ -112,7 +112,7 @@ class ToolOptions(TypedDict):
     returned, says from arguments and capture whether the effect is gone; True: `observe` must see
     what it saw before the call. `accepts`: versions that this handler can stand in for; an
     inverse that was written down for any other than its own stays. `hold`: it runs when its turn
-    has committed, `delay_s` later. `pivot`: a turn that fails after it does not by itself take back
+    has committed, `delay_s` later. `pivot`: a turn that fails after it does not by itself undo
     what came before.
     """
 
@@ -257,13 +257,13 @@ class Tool:
         return None
 
     def expires_ns(self, now_ns: int) -> int | None:
-        """Return until when a call made now can be taken back; None for ever."""
+        """Return until when a call made now can be undone; None: forever."""
         seconds = self.window_s
         return None if seconds is None else now_ns + int(seconds * _NS_PER_S)
 
     @property
     def window_s(self) -> float | None:
-        """Return how long a call can be taken back; None for ever."""
+        """Return how long a call can be undone; None: forever."""
         if "undo_for" in self.options:
             return window_ns(self.options["undo_for"]) / _NS_PER_S
         return self.options.get("undo_for_s")

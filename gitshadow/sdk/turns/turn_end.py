@@ -33,7 +33,7 @@ def validated(turn: TurnCore, check: Check | None) -> Procedure[None]:
 
     Raises:
         ValidationFailed: it returned something else than True, or raised.
-        TurnCancelled, LimitExceeded: meanwhile the turn was cancelled, or its time ran out.
+        TurnCancelled, LimitExceeded: before that, the turn was cancelled, or its time ran out.
     """
     if check is None or turn.cancelled:
         return
@@ -54,7 +54,7 @@ def validated(turn: TurnCore, check: Check | None) -> Procedure[None]:
 def finish(turn: TurnCore, error: BaseException | None) -> Procedure[None]:
     """End a turn (`TurnCore.finish`), then send what is due if it has committed.
 
-    One that failed after a point of no return takes back what came up to it only if somebody who
+    One that failed after a point of no return undoes what came before it only if somebody who
     can be asked says so; nobody is asked about a turn that was cancelled.
     """
     if isinstance(error, Exception) and not isinstance(error, TurnCancelled):

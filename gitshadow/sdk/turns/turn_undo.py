@@ -97,7 +97,7 @@ class Undoing:
         Raises:
             SessionNotFound: the session has no history.
             InvocationNotFound: it has no such invocation.
-            RefusedError: it goes back to what was rewound, and effects are not made again.
+            RefusedError: it returns to what was rewound, and effects are not made again.
         """
         target = rewind.find(self.store, self._session, before)
         gaps = events.hidden(self.store.markers(self._session))
@@ -110,7 +110,7 @@ class Undoing:
         return self.of(self._new(UndoKind.REWIND, before, request), request.token)
 
     def redo(self, op_id: str, token: str | None = None) -> Whole:
-        """Return what brings the files, state and artifacts of an undo forward again.
+        """Return what redoes the files, state and artifacts of an undo.
 
         Raises:
             UsageError: this session has no such undo.
@@ -240,7 +240,7 @@ class Undoing:
     def _turn_history(
         self, op: SagaOp, turn: str, request: UndoRequest
     ) -> Sequence[UndoPhase]:
-        """Return what takes back what a turn set and said, where it did."""
+        """Return what undoes the state and conversation of a turn, if it has any."""
         store, session = self.store, self._session
         stretch = stretch_of(store, session, turn)
         if stretch is not None:
@@ -289,9 +289,9 @@ class Undoing:
     def _back_again(
         self, work: FileWork | None, target: RewindTarget
     ) -> FileWork | None:
-        """Return the files that a rewind had taken, where that rewind is taken back."""
-        # If the target is the marker of a rewind, this rewind undoes that one, and its files come
-        # back.
+        """Return the files that a rewind had changed, if that rewind is undone."""
+        # If the target is the marker of a rewind, this rewind undoes that one and restores its
+        # files.
         event = self.store.events(self._session)[target.first]
         before = (
             json_values.parse(event.body).get("op") if event.kind == MARKER else None
@@ -321,9 +321,9 @@ class Undoing:
         return op
 
     def _settled_by(self, op: SagaOp) -> list[SagaCall]:
-        """Return the calls that an op, or one before it, took back or kept from being sent.
+        """Return the calls that an op, or one before it, undid or kept from being sent.
 
-        Newest first: whoever settled them, a redo makes none of them again.
+        Newest first. A redo repeats none of them, even if a person settled them.
         """
         named = _named_in(op)
         turns = [turn.id for turn in self.store.turns(self._session)]

@@ -114,7 +114,7 @@ class Whole:
 
         Raises:
             RefusedError: the plan is not the one that the token stands for, or not all of it can
-                be taken back although that was asked for; nothing was done.
+                be undone although that was asked for; nothing was done.
         """
         yield from self.admit()
         # The op is on disk before its first phase, so that `recover` finds it after a crash.

@@ -24,7 +24,7 @@ FILES_AGAIN = "files_again"
 
 
 def effects(unwinds: Sequence[Unwind]) -> tuple[list[UndoPhase], list[UndoPhase]]:
-    """Return what takes calls back before the files, and what does after them."""
+    """Return what undoes calls before the files, and what does after them."""
     early = _unwinding("effects", unwinds, late=False)
     late = _unwinding("late_effects", unwinds, late=True)
     has_late = any(unwind.has_late for unwind in unwinds)
@@ -32,7 +32,7 @@ def effects(unwinds: Sequence[Unwind]) -> tuple[list[UndoPhase], list[UndoPhase]
 
 
 def files(work: FileWork | None, name: str = FILES) -> list[UndoPhase]:
-    """Return what takes files back, where there are any to take back."""
+    """Return what undoes files, if there are any to undo."""
     is_empty = work is None or not (work.turns or work.calls or work.ops)
     return [] if work is None or is_empty else [UndoPhase(name, work.plan, work.run)]
 
@@ -45,7 +45,7 @@ def snapshot(work: FileWork | None) -> list[UndoPhase]:
 
 
 def history(taking: Taking) -> list[UndoPhase]:
-    """Return what takes state, artifacts and conversation back."""
+    """Return what restores state, artifacts and conversation."""
     return [UndoPhase("state", taking.plan, taking.run)]
 
 

@@ -25,7 +25,7 @@ class UndoRequest:
         token: Go on only if the plan is still the one with this token.
         scope: Which parts of the world are meant.
         on_conflict: What to do where later lines are in the way in a file.
-        atomic: Refuse unless all of it can be taken back, and stop where a part fails.
+        atomic: Refuse unless all of it can be undone, and stop if a part fails.
         declined: Ids of calls that are left because they came before a point of no return.
     """
 
@@ -49,13 +49,13 @@ class UndoRequest:
 
 
 class UndoOptions(TypedDict, total=False):
-    """What `plan` and `undo` take beside the turn; all of it may be left out.
+    """The arguments of `plan` and `undo` besides the turn; all are optional.
 
     `only`: ids of calls; the others are left and named. `on_drift`: `skip` what was changed since,
     or `overwrite` it. `token`: of a plan: refuse where the plan is another one by now. `scope`:
     any of `files`, `effects`, `state`, `artifacts`, `events`; all by default. `on_conflict`: for
     files in which later lines are in the way: `skip`, `overwrite` or `markers`. `atomic`: refuse
-    unless everything can be taken back, and stop where a part fails.
+    unless everything can be undone, and stop if a part fails.
     """
 
     only: Collection[str] | None

@@ -1,4 +1,4 @@
-"""The words of turns as values: what a tool declares, answers and can take back.
+"""The words of turns as values: what a tool declares, answers and can undo.
 
 Invariant: frozen and without I/O; what goes into the journal is JSON, never code.
 """
@@ -151,7 +151,7 @@ def _in_json(value: object) -> str:
 class Work:
     """A piece of work that is reported to telemetry.
 
-    `kind` is `execute_tool` for a call, `undo` for an attempt to take one back: that has a
+    `kind` is `execute_tool` for a call, `undo` for an attempt to undo one: that has a
     `handler`, and `link` is the reference of the call's own work.
     """
 

@@ -95,7 +95,7 @@ def recount(db: Db, changed: Collection[str | None]) -> None:
 
     Call it inside `db.write()`.
     """
-    # A row that left may have been the first, the last or the only one, so the span is read anew.
+    # A row that left may have been the first, the last or the only one, so the span is read again.
     for burst in changed:
         row = db.row(
             "SELECT MIN(ts_ns), MAX(ts_ns), MIN(seq), MAX(seq) FROM events WHERE burst = ?",

@@ -532,7 +532,7 @@ def _values(event: Event) -> Row:
 
 
 def attribution_values(who: Attribution) -> Row:
-    """Return the columns from `actor` to `candidates` of a row that is somebody's."""
+    """Return the columns from `actor` to `candidates` of a row that has an author."""
     return (
         who.actor.value,
         who.session,

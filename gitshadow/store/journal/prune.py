@@ -179,7 +179,7 @@ def unlocked(db: Db) -> Iterator[None]:
 
 
 def chain_anew(db: Db) -> None:
-    """Number the log anew and chain its digests, inside `unlocked` and `db.write()`."""
+    """Renumber the log and chain its digests, inside `unlocked` and `db.write()`."""
     before = ""
     for number, row in enumerate(db.rows(_LOG), 1):
         note = SagaEntry(

@@ -240,7 +240,7 @@ def squeeze(db: Db) -> None:
     Raises:
         JournalError: another process reads or writes it, or there is no room for a second one.
     """
-    # SQLite leaves old bytes in free pages and in the log. VACUUM writes every page anew, and
+    # SQLite leaves old bytes in free pages and in the log. VACUUM rewrites every page, and
     # folding before and after it empties the log (https://sqlite.org/lang_vacuum.html).
     db.fold()
     # VACUUM copies the whole journal, which may be larger than the memory.

@@ -124,7 +124,7 @@ def claim(db: Db, call: CallName, owner: str, now_ns: int, until_ns: int) -> boo
 
 def free_leases(db: Db, session: str) -> None:
     """Release the claims of dead processes; the caller holds the session's lock."""
-    # The lock is exclusive, so whoever made these claims is gone. Without this an undo would wait
+    # The lock is exclusive, so the maker of these claims is gone. Without this an undo would wait
     # for leases to run out.
     with db.write():
         db.run(

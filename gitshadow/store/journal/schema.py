@@ -136,7 +136,7 @@ CREATE TABLE claims (
 ) WITHOUT ROWID;
 """,
     # `blame_states` is derived from events. The triggers drop it in the transaction that changes an
-    # event, so no snapshot outlives the rows that it was computed from, whoever deletes them.
+    # event, so no snapshot outlives the rows that it was computed from, whatever deletes them.
     """
 CREATE TABLE blame_states (
     worktree TEXT NOT NULL, path BLOB NOT NULL, seq INTEGER NOT NULL,

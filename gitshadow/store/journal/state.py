@@ -169,7 +169,7 @@ class States(_Rows[FileState]):
         """Return the paths whose file had one of some inodes."""
         # A path that was removed or got another inode stays in the map, because finding its old
         # entry would cost every write a look. So answers are compared with the rows, and the map is
-        # made anew when too much of it is stale.
+        # rebuilt when too much of it is stale.
         if self._named is None or self._stale > len(self._rows) + _MOST_STALE:
             self._named = {}
             for path, row in self._rows.items():
