@@ -6,6 +6,7 @@ Git's settings decide colour and pager. With `--json` nothing but JSON reaches s
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import NamedTuple, TypeVar
 
 import click
@@ -38,7 +39,8 @@ def screen() -> Screen:
     """
     layout = find_layout()
     prefix = _prefix(layout)
-    settings = _git_settings(layout)
+    # A child process, which costs some milliseconds: git is asked once, and only if it matters.
+    settings = cache(partial(_git_settings, layout))
     terminal = sys.stdout.isatty()
     colour = _colour(settings, terminal=terminal)
     if not terminal:
@@ -63,26 +65,28 @@ def _prefix(layout: Layout) -> bytes:
     return b"" if here == "." else os.fsencode(here)
 
 
-def _colour(settings: Mapping[str, str], *, terminal: bool) -> bool:
+def _colour(settings: Callable[[], Mapping[str, str]], *, terminal: bool) -> bool:
     """Decide as Git does: `--color`, then NO_COLOR and a dumb terminal, then color.ui."""
     chosen = chosen_colour()
     if chosen in ("always", "never"):
         return chosen == "always"
-    wanted = settings.get("color.ui", "auto").lower()
-    # Git sets GIT_PAGER_IN_USE if its own pager reads our output, and that shows colour.
-    piped = wanted == "always" or os.environ.get("GIT_PAGER_IN_USE") == "true"
-    if not terminal and (chosen == "auto" or not piped):
+    if not terminal and chosen == "auto":
         return False
     if os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb":
+        return False
+    wanted = settings().get("color.ui", "auto").lower()
+    # Git sets GIT_PAGER_IN_USE if its own pager reads our output, and that shows colour.
+    piped = wanted == "always" or os.environ.get("GIT_PAGER_IN_USE") == "true"
+    if not terminal and not piped:
         return False
     return wanted not in _NO or chosen == "auto"
 
 
-def _pager(settings: Mapping[str, str]) -> str | None:
+def _pager(settings: Callable[[], Mapping[str, str]]) -> str | None:
     """Choose as git-var(1) does: GIT_PAGER, core.pager, PAGER, less; `cat` is none."""
     chosen = os.environ.get("GIT_PAGER")
     if chosen is None:
-        chosen = settings.get("core.pager")
+        chosen = settings().get("core.pager")
     if chosen is None:
         chosen = os.environ.get("PAGER")
     if chosen is None:
@@ -94,7 +98,6 @@ def _pager(settings: Mapping[str, str]) -> str | None:
 
 def _git_settings(layout: Layout) -> Mapping[str, str]:
     """Return the two settings; without an answer from git, none."""
-    # One child process for both: each costs a few milliseconds of every command.
     from gitshadow.store.git import Git
 
     wanted = r"^(color\.ui|core\.pager)$"
