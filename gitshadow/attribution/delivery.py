@@ -241,6 +241,8 @@ def _spellings(path: bytes, cwd: bytes | None, root: bytes) -> tuple[bytes, ...]
     plain = payload_paths.absolute(_unquoted(path), cwd, root)
     head, name = os.path.split(plain)
     behind = os.path.join(os.path.realpath(head), name)
+    if not os.path.islink(behind):
+        return (behind,)
     return tuple(dict.fromkeys((behind, os.path.realpath(behind))))
 
 

@@ -347,7 +347,7 @@ class Coverage:
 
     def _stat_rules(self) -> tuple[object, ...]:
         # Only the rule files at the top: to stat all nested ones costs as much as a walk.
-        inside = [self._files.look(RepoPath(n)) for n in (IGNORE_FILE, _GITIGNORE)]
+        inside = self._files.looks(IGNORE_FILE, RepoPath(_GITIGNORE))
         return (*self._outside.stamps(), *(look and look.stat for look in inside))
 
     def _checked(self, directory: RepoPath) -> _Folder:
@@ -363,12 +363,10 @@ class Coverage:
     def _look_inside(self, directory: RepoPath) -> dict[bytes, Look]:
         """Look for the two entries of a directory that decide about the others."""
         prefix = directory + b"/" if directory else b""
-        looks: dict[bytes, Look] = {}
-        for name in (_GIT, _GITIGNORE):
-            look = self._files.look(RepoPath(prefix + name))
-            if look is not None:
-                looks[name] = look
-        return looks
+        names = _GIT, _GITIGNORE
+        found = self._files.looks(*(RepoPath(prefix + name) for name in names))
+        looks = zip(names, found, strict=True)
+        return {name: look for name, look in looks if look is not None}
 
     def _folder(self, directory: RepoPath) -> _Folder:
         found = self._folders.get(directory)

@@ -217,10 +217,10 @@ def observe(
     another repository is left for a walk to judge.
     """
     wanted = list(paths)
-    # A rule file may have changed in the same batch as the files that it decides about.
-    coverage.refresh(wanted)
     observer = _Observer(files, coverage, states, seen_ns)
     with files.together():
+        # A rule file may have changed in the same batch as the files that it decides about.
+        coverage.refresh(wanted)
         for path in wanted:
             try:
                 observer.look_at(path)

@@ -380,15 +380,10 @@ class Claimant:
     def _editor_at(self, path: RepoPath) -> bool:
         """Return whether the swap or lock file of an editor is next to a path, or just was."""
         head, slash, name = path.rpartition(b"/")
-        traces = (b".%b.swp" % name, b".#%b" % name)
-        return (
-            is_editor_trace(path)
-            or self._traces.tell_of(path)
-            or any(
-                self._files.look(RepoPath(head + slash + trace)) is not None
-                for trace in traces
-            )
-        )
+        if is_editor_trace(path) or self._traces.tell_of(path):
+            return True
+        swap, lock = head + slash + b".%b.swp" % name, head + slash + b".#%b" % name
+        return any(self._files.looks(RepoPath(swap), RepoPath(lock)))
 
     def _scene(
         self, windows: Sequence[Call], live: Sequence[Session], end_ns: int

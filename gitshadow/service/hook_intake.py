@@ -134,7 +134,11 @@ def _try_spooled(
 def _journal_missed(context: RecorderContext) -> None:
     """Journal a gap where a hook could neither be taken nor spooled."""
     marker = context.workspace.layout.missed
-    if os.path.lexists(marker) and os.lstat(marker).st_mtime_ns:
+    try:
+        is_new = os.lstat(marker).st_mtime_ns != 0
+    except OSError:
+        is_new = False
+    if is_new:
         context.pipeline.gap("a hook of an agent could not be recorded; see the log")
         os.utime(marker, (0, 0), follow_symlinks=False)
 

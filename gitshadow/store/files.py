@@ -130,6 +130,9 @@ class WorkFiles:
         """Open the directory of neighbouring paths once, for many looks and reads in order."""
         # Each path is opened component by component, which is most of the cost of a look. A
         # directory that is replaced within the block is noticed at the next look outside it.
+        if self._kept is not None:
+            yield
+            return
         self._kept = kept = _Kept()
         try:
             yield
@@ -157,6 +160,11 @@ class WorkFiles:
                 if error.errno in (*_ABSENT, errno.ENAMETOOLONG):
                     return None
                 raise
+
+    def looks(self, *paths: RepoPath) -> list[Look | None]:
+        """Return what is at some neighbouring paths, each as `look` does, in their order."""
+        with self.together():
+            return [self.look(path) for path in paths]
 
     def glance(self, path: RepoPath) -> Look | None:
         """Return what is at a path, None also if it may not be looked at."""
