@@ -183,8 +183,9 @@ class _Undo:
 
         What is covered again by the plan itself is recorded right before it is replaced.
         """
-        needed = [*world.present.items()]
-        needed += [(path, step.before) for path, step in plan.steps.items()]
+        # Usually both name the same content; to look whether it is there reads all of it.
+        needed = {*world.present.items()}
+        needed |= {(path, step.before) for path, step in plan.steps.items()}
         return {
             version.oid
             for path, version in needed
