@@ -40,6 +40,12 @@ def git_mode(mode: int) -> int:
     return 0o100755 if mode & 0o100 else 0o100644
 
 
+def is_odd_mode(mode: int, modes: tuple[int, int]) -> bool:
+    """Return whether a file's exact mode is not what its Git mode stands for."""
+    plain = modes[git_mode(mode) == 0o100755]
+    return mode != LINK_MODE and mode != 0o100000 | plain
+
+
 def format_mode(mode: int) -> str:
     """Return six octal digits with the real permission bits (`100600`)."""
     return f"{mode:06o}"

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from gitshadow.capture.drafts import Draft, leaves, making_room
 from gitshadow.model import (
-    LINK_MODE,
     Attribution,
     Burst,
     Call,
@@ -23,6 +22,7 @@ from gitshadow.model import (
     RepoPath,
     Turn,
     git_mode,
+    is_odd_mode,
     micro,
 )
 from gitshadow.store import refs
@@ -183,12 +183,6 @@ def correction_of(
     return CommitStep(message, {}, group, frame)
 
 
-def is_odd(mode: int, modes: tuple[int, int]) -> bool:
-    """Return whether a file's exact mode is not what its Git mode stands for."""
-    plain = modes[git_mode(mode) == 0o100755]
-    return mode != LINK_MODE and mode != 0o100000 | plain
-
-
 def _message(group: Group, frame: Frame, ts_ns: int) -> ShadowCommit:
     who, op, turn, call = group.attribution, group.op, frame.turn, frame.call
     flags = (*group.flags, *(("switched",) * (group.kind == "head")))
@@ -228,5 +222,5 @@ def _notes(drafts: Sequence[Draft], modes: tuple[int, int]) -> Iterator[PathNote
         hidden = before is not None and before.mode != after.mode
         # Git's modes do not show such a change, so a rebuild would miss it without a note.
         hidden &= before is None or git_mode(before.mode) == git_mode(after.mode)
-        if draft.old_path is not None or is_odd(after.mode, modes) or hidden:
+        if draft.old_path is not None or is_odd_mode(after.mode, modes) or hidden:
             yield PathNote(after.mode, draft.path, draft.old_path)

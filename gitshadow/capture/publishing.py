@@ -124,13 +124,17 @@ def _restore_missing(
 class Batch:
     """Collect what one call of the recorder puts into the journal in one transaction.
 
-    `row` is what the worktree's row becomes, but for its tree. `ended` are bursts that ended
-    within the batch, `corrections` change the authors of earlier rows.
+    `row` is what the worktree's row becomes, but for its tree. `writers` are the sessions whose
+    chains it changes; `known` are chains as the journal has them, `chains` those that changed.
+    `ended` are bursts that ended within the batch, `corrections` change the authors of earlier
+    rows.
     """
 
     tree: Oid
     row: WorktreeRow
     rows: list[CommitEvent] = field(default_factory=list)
+    writers: dict[str, Session] = field(default_factory=dict)
+    known: dict[str, Chain | None] = field(default_factory=dict)
     chains: dict[str, Chain] = field(default_factory=dict)
     bursts: dict[tuple[str, str | None], Burst] = field(default_factory=dict)
     ended: list[Burst] = field(default_factory=list)
@@ -168,13 +172,20 @@ class Publisher:
         self._machine = machine.current(db)
         self.findings: list[LostObject] = []
 
+    def chain(self, session: str, batch: Batch) -> Chain | None:
+        """Return the chain of a session as the batch leaves it, None without one."""
+        if session in batch.chains:
+            return batch.chains[session]
+        if session not in batch.known:
+            chain = sessions.get_chain(self._db, session, batch.row.id)
+            batch.known[session] = chain
+        return batch.known[session]
+
     def append(
         self, session: Session, steps: Sequence[CommitStep], batch: Batch
     ) -> Chain:
         """Publish steps on one chain and collect their rows, states and the new tree."""
-        known = batch.chains.get(session.id) or sessions.get_chain(
-            self._db, session.id, batch.row.id
-        )
+        known = self.chain(session.id, batch)
         # The proof costs a diff of trees; after an ordinary write the newest chain has the tree.
         if not self._is_reachable(known, batch):
             self._prove(batch)

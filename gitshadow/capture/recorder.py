@@ -78,6 +78,7 @@ class Recorder:
         self._repo = repo
         self._db = db
         self._row = row
+        self._stored = row
         self._states = states
         self.idle_gap_ns = DEFAULT_IDLE_GAP_NS
         self.tells_prompts = False
@@ -169,8 +170,9 @@ class Recorder:
             for _, who, _ in parts:
                 # The new author's chain needs a baseline first: `reindex` reads the session from
                 # there.
-                if sessions.get_chain(self._db, who.session, self._row.id) is None:
-                    self._publisher.append(self._session(who.session), [], batch)
+                if self._publisher.chain(who.session, batch) is None:
+                    session = self._session(who.session, batch)
+                    self._publisher.append(session, [], batch)
             for (chain, who, kept), rows in parts.items():
                 self._correct(chain, who, kept, rows, batch, now_ns)
             self._store(batch)
@@ -193,7 +195,7 @@ class Recorder:
         )
         seq = events.reserve(self._db, 1)
         step = correction_of(who, rows, self._frame(who, seq, burst, now_ns))
-        self._publisher.append(self._session(chain), [step], batch)
+        self._publisher.append(self._session(chain, batch), [step], batch)
         runs = parse_rows(step.message.corrects)
         name = burst.id if burst is not None else None
         batch.corrections.append(Correction(chain, runs, who, name))
@@ -235,9 +237,11 @@ class Recorder:
 
     def restat(self, states: Mapping[RepoPath, FileState]) -> None:
         """Remember new stat fields of files whose bytes are the same."""
+        if not states:
+            return
         if self._states.apart:
             self._states.remember(states, ())
-        elif states:
+        else:
             with self._states.consistent(), self._db.write():
                 self._states.update(states, ())
 
@@ -253,8 +257,8 @@ class Recorder:
             self._row, tree=tree, head=head, head_ref=head_ref, head_mark=mark
         )
         with self._db.write():
-            state.put_worktree(self._db, row)
-        self._row = row
+            state.put_worktree(self._db, row, self._stored)
+        self._row = self._stored = row
 
     def note_mark(self, mark: str) -> None:
         """Remember how far HEAD's reflog was read; it is stored with what comes next."""
@@ -275,8 +279,10 @@ class Recorder:
         if self._states.apart:
             return
         # The next process only knows less where this cannot be stored (a full disk).
-        with suppress(JournalError), self._db.write():
-            state.put_worktree(self._db, self._row)
+        with suppress(JournalError):
+            with self._db.write():
+                state.put_worktree(self._db, self._row, self._stored)
+            self._stored = self._row
 
     def _publish(
         self,
@@ -304,7 +310,7 @@ class Recorder:
         """Publish groups; where one session's part fails, those of the others go on."""
         failed: dict[str, StoreError] = {}
         for name in dict.fromkeys(group.attribution.session for group in groups):
-            if sessions.get_chain(self._db, name, self._row.id) is None:
+            if self._publisher.chain(name, batch) is None:
                 self._try_append(name, [], batch, failed)
         # Numbers are reserved before commits are made: a crash leaves a hole, never a number twice.
         seq = events.reserve(self._db, sum(group.rows for group in groups))
@@ -331,7 +337,7 @@ class Recorder:
         if name in failed:
             return
         try:
-            self._publisher.append(self._session(name), steps, batch)
+            self._publisher.append(self._session(name, batch), steps, batch)
         except StoreError as error:
             failed[name] = error
 
@@ -357,8 +363,8 @@ class Recorder:
             for correction in batch.corrections:
                 corrections.apply(self._db, correction)
             self._states.update(batch.put, batch.drop)
-            state.put_worktree(self._db, row)
-        self._row = row
+            state.put_worktree(self._db, row, self._stored)
+        self._row = self._stored = row
 
     def _step(
         self, group: Group, seq: int, batch: Batch, head_ns: int | None
@@ -433,8 +439,10 @@ class Recorder:
         """Return whether the idle gap has passed since the last event of a burst without a turn."""
         return burst.turn is None and moment_ns - burst.ended_ns > self.idle_gap_ns
 
-    def _session(self, session_id: str) -> Session:
-        session = sessions.get(self._db, session_id)
-        if session is None:
-            raise JournalError(f"cannot find session {session_id} in the journal")
-        return session
+    def _session(self, session_id: str, batch: Batch) -> Session:
+        if session_id not in batch.writers:
+            session = sessions.get(self._db, session_id)
+            if session is None:
+                raise JournalError(f"cannot find session {session_id} in the journal")
+            batch.writers[session_id] = session
+        return batch.writers[session_id]

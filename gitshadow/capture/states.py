@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from gitshadow.capture.chains import DEFAULT_MODES
-from gitshadow.capture.commit_plan import is_odd
-from gitshadow.model import FileState, RepoPath
+from gitshadow.model import FileState, RepoPath, is_odd_mode
 from gitshadow.store.journal import state as rows
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import States
@@ -207,7 +206,7 @@ class Modes:
 
     def note(self, path: RepoPath, mode: int) -> None:
         """Follow a file that has a mode now."""
-        if is_odd(mode, self.plain):
+        if is_odd_mode(mode, self.plain):
             self._loaded()[path] = mode
         else:
             self._loaded().pop(path, None)
@@ -221,6 +220,6 @@ class Modes:
             self._odd = {
                 path: mode
                 for path, mode in self._states.all().modes()
-                if is_odd(mode, self.plain)
+                if is_odd_mode(mode, self.plain)
             }
         return self._odd

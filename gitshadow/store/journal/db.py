@@ -365,11 +365,6 @@ def rows_by_prefix(
     )
 
 
-def version(oid: Oid | None, mode: int) -> FileVersion | None:
-    """Return the file version of two columns, None where they are NULL."""
-    return None if oid is None else FileVersion(oid, mode)
-
-
 def version_cells(version: FileVersion | None) -> tuple[Oid | None, int | None]:
     """Return the two columns that store a file version."""
     return (None, None) if version is None else (version.oid, version.mode)

@@ -16,6 +16,7 @@ from gitshadow.model import (
     Confidence,
     Event,
     EventKind,
+    FileVersion,
     Gap,
     HeadChange,
     Oid,
@@ -23,7 +24,7 @@ from gitshadow.model import (
     RepoPath,
 )
 from gitshadow.store.journal import meta
-from gitshadow.store.journal.db import Db, Row, Value, version, version_cells
+from gitshadow.store.journal.db import Db, Row, Value, version_cells
 
 _COLUMNS = (
     "seq, ts_ns, worktree, kind, path, old_path, before_oid, before_mode, after_oid,"
@@ -574,8 +575,8 @@ def _event(row: Row) -> Event:
         who,
         row[20],
         row[5],
-        version(row[6], row[7]),
-        version(row[8], row[9]),
+        None if row[6] is None else FileVersion(row[6], row[7]),
+        None if row[8] is None else FileVersion(row[8], row[9]),
         row[19],
         row[21],
         row[22] != 0,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gitshadow.model import FileVersion, Oid, Op, OpStatus, RepoPath
-from gitshadow.store.journal.db import Db, Table, version, version_cells
+from gitshadow.store.journal.db import Db, Table, version_cells
 
 _OPS = Table("ops", Op, renamed={"commit": "commit_oid"}, micro_ns="ts_ns")
 _STEPS = (
@@ -126,8 +126,8 @@ def steps(db: Db, op: str) -> list[OpStep]:
         OpStep(
             index=row[0],
             path=RepoPath(row[1]),
-            before=version(row[2], row[3]),
-            after=version(row[4], row[5]),
+            before=None if row[2] is None else FileVersion(row[2], row[3]),
+            after=None if row[4] is None else FileVersion(row[4], row[5]),
         )
         for row in db.rows(_STEPS, (op,))
     ]

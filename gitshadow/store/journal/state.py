@@ -345,7 +345,9 @@ def put_many(db: Db, worktree: str, states: Mapping[RepoPath, FileState]) -> Non
 
 def drop_many(db: Db, worktree: str, paths: Iterable[RepoPath]) -> None:
     """Forget paths; call it inside `db.write()`."""
-    db.run_many(_DROP, [(worktree, path) for path in paths])
+    rows = [(worktree, path) for path in paths]
+    if rows:
+        db.run_many(_DROP, rows)
 
 
 def clear(db: Db, worktree: str) -> None:
@@ -372,10 +374,14 @@ def get_worktree(db: Db, worktree: str) -> WorktreeRow | None:
     return None if row is None else _with_mark(db, row)
 
 
-def put_worktree(db: Db, row: WorktreeRow) -> None:
-    """Store a worktree's row; call it inside `db.write()`."""
+def put_worktree(db: Db, row: WorktreeRow, known: WorktreeRow | None = None) -> None:
+    """Store a worktree's row; call it inside `db.write()`.
+
+    `known` is what the journal has of it.
+    """
     _WORKTREES.put(db, row)
-    meta.put(db, _HEAD_MARK + row.id, row.head_mark)
+    if known is None or known.head_mark != row.head_mark:
+        meta.put(db, _HEAD_MARK + row.id, row.head_mark)
 
 
 def put_touches(db: Db, touches: Iterable[Touch]) -> None:
