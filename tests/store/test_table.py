@@ -7,7 +7,7 @@ import pytest
 
 from gitshadow.model import Actor, Op, OpKind, OpStatus, Session
 from gitshadow.store.journal import ops, sessions
-from gitshadow.store.journal.db import Db, Table
+from gitshadow.store.journal.db import Computed, Db, Table
 from gitshadow.store.journal.saga_rows import Held
 
 OP = Op(
@@ -30,9 +30,12 @@ def db(tmp_path: Path) -> Iterator[Db]:
     opened.close()
 
 
-def test_columns_are_the_fields_but_for_renamed_and_missing_ones() -> None:
+def test_columns_are_the_fields_but_for_renamed_and_computed_ones() -> None:
     table = Table(
-        "ops", Op, renamed={"commit": "commit_oid"}, without=("token", "report")
+        "ops",
+        Op,
+        renamed={"commit": "commit_oid"},
+        computed={"token": Computed("''"), "report": Computed("NULL")},
     )
     assert table.columns == [
         *("id", "kind", "ts_ns", "worktree", "session", "target", "undoes", "status"),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from gitshadow.errors import JournalError
 from gitshadow.model import FileVersion, Oid, RepoPath, micro
@@ -265,6 +265,13 @@ class Db:
             self.run(f"PRAGMA user_version = {VERSION}")
 
 
+class Computed(NamedTuple):
+    """A field that is no column: what gives its cell in a query, and how the cell is read."""
+
+    sql: str
+    load: _Convert | None = None
+
+
 class Table(Generic[T]):
     """A table whose columns are the fields of one class, in order; its rows are values.
 
@@ -276,7 +283,7 @@ class Table(Generic[T]):
         kind: A dataclass or named tuple. Booleans are stored as integers, enums as their words,
             tuples of strings as JSON.
         renamed: The columns that are not named as their fields.
-        without: The fields that are not columns; they have defaults.
+        computed: The fields that are read from other tables.
         micro_ns: The time that the refs hold too, and that is stored as they do.
         key: The columns by which a row is updated in place and keeps its rowid; without them, it
             is replaced.
@@ -288,18 +295,19 @@ class Table(Generic[T]):
         kind: type[T],
         *,
         renamed: Mapping[str, str] | None = None,
-        without: Sequence[str] = (),
+        computed: Mapping[str, Computed] | None = None,
         micro_ns: str | None = None,
         key: str | None = None,
     ) -> None:
-        columns = renamed or {}
+        columns, derived = renamed or {}, computed or {}
         # Annotations, because dataclasses and named tuples both have them, in order.
-        types = {f: of for f, of in kind.__annotations__.items() if f not in without}
+        types = {f: of for f, of in kind.__annotations__.items() if f not in derived}
         self.columns = [columns.get(field, field) for field in types]
-        self.select = f"SELECT {', '.join(self.columns)} FROM {name}"
+        cells = [*self.columns, *(one.sql for one in derived.values())]
+        self.select = f"SELECT {', '.join(cells)} FROM {name}"
         self.put_sql = _put_sql(name, self.columns, key)
         self._kind = kind
-        self._fields = tuple(types)
+        self._fields = (*types, *derived)
         self._cells = attrgetter(*types)
         converted = [
             (at, *convert)
@@ -307,12 +315,13 @@ class Table(Generic[T]):
             if (convert := _conversion(of)) is not None
         ]
         self._loads = [(self._fields[at], load) for at, load, _ in converted]
+        self._loads += [(f, one.load) for f, one in derived.items() if one.load]
         self._dumps = [(at, dump) for at, _, dump in converted]
         if micro_ns is not None:
             self._dumps.append((self._fields.index(micro_ns), micro))
 
     def load(self, row: Sequence[Any]) -> T:
-        """Return a row of `columns` as a value.
+        """Return a row of `select` as a value.
 
         Raises:
             ValueError: a cell does not fit its field.
@@ -346,23 +355,12 @@ class Table(Generic[T]):
         self, db: Db, prefix: str, order: str, ids: Iterable[str] = ("id",)
     ) -> list[T]:
         """Return the rows one of whose ids begins so; if one is equal, only the equal ones."""
-        return [
-            self.load(row)
-            for row in rows_by_prefix(db, self.select, prefix, order, ids)
-        ]
-
-
-def rows_by_prefix(
-    db: Db, select: str, prefix: str, order: str, ids: Iterable[str] = ("id",)
-) -> list[Row]:
-    """Return the rows one of whose ids begins so; if one is equal, only the equal ones."""
-    # substr compares whole characters and knows no wildcards: in LIKE, `_` and `%` in an id would
-    # match anything, and case would not count.
-    equal = " OR ".join(f"{name} = ?1" for name in ids)
-    begins = " OR ".join(f"substr({name}, 1, length(?1)) = ?1" for name in ids)
-    return db.rows(f"{select} WHERE {equal}", (prefix,)) or db.rows(
-        f"{select} WHERE {begins} {order}", (prefix,)
-    )
+        # substr compares whole characters and knows no wildcards: in LIKE, `_` and `%` in an id
+        # would match anything, and case would not count.
+        equal = " OR ".join(f"{name} = ?1" for name in ids)
+        begins = " OR ".join(f"substr({name}, 1, length(?1)) = ?1" for name in ids)
+        found = self.rows(db, f"WHERE {equal}", prefix)
+        return found or self.rows(db, f"WHERE {begins} {order}", prefix)
 
 
 def version_cells(version: FileVersion | None) -> tuple[Oid | None, int | None]:

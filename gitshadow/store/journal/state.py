@@ -17,7 +17,7 @@ from collections.abc import (
     MutableMapping,
 )
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, Self, TypeVar
 
 from gitshadow.model import (
@@ -32,7 +32,7 @@ from gitshadow.model import (
 )
 from gitshadow.store.files import Look
 from gitshadow.store.journal import meta
-from gitshadow.store.journal.db import Db, Table
+from gitshadow.store.journal.db import Computed, Db, Table
 
 Held = TypeVar("Held")
 # What a walk compares comes first, so `startswith` answers without unpacking. A packed look ends
@@ -278,7 +278,12 @@ class WorktreeRow:
     head_mark: str = ""
 
 
-_WORKTREES = Table("worktrees", WorktreeRow, without=("head_mark",))
+_MARK_OF = f"(SELECT value FROM meta WHERE key = '{_HEAD_MARK}' || id)"
+_WORKTREES = Table(
+    "worktrees",
+    WorktreeRow,
+    computed={"head_mark": Computed(f"COALESCE({_MARK_OF}, '')")},
+)
 
 
 def load(db: Db, worktree: str) -> States:
@@ -365,13 +370,12 @@ def drop_states(db: Db, worktree: str) -> None:
 
 def worktrees(db: Db) -> list[WorktreeRow]:
     """Return the rows of all worktrees, by name."""
-    return [_with_mark(db, row) for row in _WORKTREES.rows(db, "ORDER BY id")]
+    return _WORKTREES.rows(db, "ORDER BY id")
 
 
 def get_worktree(db: Db, worktree: str) -> WorktreeRow | None:
     """Return a worktree's row, or None."""
-    row = _WORKTREES.get(db, "WHERE id = ?", worktree)
-    return None if row is None else _with_mark(db, row)
+    return _WORKTREES.get(db, "WHERE id = ?", worktree)
 
 
 def put_worktree(db: Db, row: WorktreeRow, known: WorktreeRow | None = None) -> None:
@@ -398,10 +402,6 @@ def touches_between(db: Db, worktree: str, begin_ns: int, end_ns: int) -> list[T
         begin_ns,
         end_ns,
     )
-
-
-def _with_mark(db: Db, row: WorktreeRow) -> WorktreeRow:
-    return replace(row, head_mark=meta.get(db, _HEAD_MARK + row.id) or "")
 
 
 def load_excluded(db: Db, worktree: str) -> dict[RepoPath, StatKey]:

@@ -4,21 +4,36 @@ A window is `[opened_ns, closed_ns)` in the file system's clock.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from gitshadow.model import Call, RepoPath, Turn
-from gitshadow.store.journal.db import Db, Row, Table, rows_by_prefix
+from gitshadow.store.journal.db import Computed, Db, Table
 
 _CHECKPOINT_KEPT_NS = 3_600_000_000_000
 _TURNS = Table("turns", Turn, micro_ns="started_ns")
-_CALLS = Table("calls", Call, without=("paths", "began_ns"), micro_ns="opened_ns")
+
+
+def _paths(joined: str | None) -> tuple[RepoPath, ...]:
+    paths = sorted(bytes.fromhex(one) for one in (joined or "").split(",") if one)
+    return tuple(map(RepoPath, paths))
+
+
 # With its paths a call is one row: a hook reads the same call three times, and a statement for the
 # paths of each would double that. SQLite joins only text, so the bytes of a path come as hex.
-_CALL = (
-    f"SELECT {', '.join(_CALLS.columns)}, (SELECT began_ns FROM call_runs AS run"
-    " WHERE run.session = calls.session AND run.call = calls.id),"
-    " (SELECT group_concat(hex(path)) FROM call_paths AS named"
-    " WHERE named.session = calls.session AND named.call = calls.id) FROM calls"
+_CALLS = Table(
+    "calls",
+    Call,
+    computed={
+        "began_ns": Computed(
+            "(SELECT began_ns FROM call_runs AS run"
+            " WHERE run.session = calls.session AND run.call = calls.id)",
+        ),
+        "paths": Computed(
+            "(SELECT group_concat(hex(path)) FROM call_paths AS named"
+            " WHERE named.session = calls.session AND named.call = calls.id)",
+            _paths,
+        ),
+    },
+    micro_ns="opened_ns",
 )
 
 
@@ -97,8 +112,7 @@ def open_call(db: Db, call: Call) -> None:
 
 def get_call(db: Db, session: str, call: str) -> Call | None:
     """Return a call with its paths, or None."""
-    row = db.row(f"{_CALL} WHERE session = ? AND id = ?", (session, call))
-    return None if row is None else _call(row)
+    return _CALLS.get(db, "WHERE session = ? AND id = ?", session, call)
 
 
 def close_call(
@@ -114,20 +128,19 @@ def close_call(
 
 def open_calls(db: Db, session: str) -> list[Call]:
     """Return the open windows of a session, oldest first."""
-    rows = db.rows(
-        f"{_CALL} WHERE session = ? AND closed_ns IS NULL ORDER BY opened_ns",
-        (session,),
+    return _CALLS.rows(
+        db, "WHERE session = ? AND closed_ns IS NULL ORDER BY opened_ns", session
     )
-    return [_call(row) for row in rows]
 
 
 def list_calls(db: Db, session: str, turn: str | None = None) -> list[Call]:
     """Return the calls of a session (and turn), oldest first."""
-    rows = db.rows(
-        f"{_CALL} WHERE session = ?1 AND (?2 IS NULL OR turn = ?2) ORDER BY opened_ns",
-        (session, turn),
+    return _CALLS.rows(
+        db,
+        "WHERE session = ?1 AND (?2 IS NULL OR turn = ?2) ORDER BY opened_ns",
+        session,
+        turn,
     )
-    return [_call(row) for row in rows]
 
 
 def tool_counts(db: Db, session: str) -> list[tuple[str, str, int]]:
@@ -147,12 +160,13 @@ def windows_between(
     # Widened on both sides by the clock's tolerance, so that no window is missed whose stamp was
     # rounded. The ladder compares each one exactly, with the tolerance of this file system.
     # In this form both halves of the OR use the index on `closed_ns`; COALESCE would scan.
-    rows = db.rows(
-        f"{_CALL} WHERE (closed_ns IS NULL OR closed_ns >= ?) AND opened_ns <= ?"
+    return _CALLS.rows(
+        db,
+        "WHERE (closed_ns IS NULL OR closed_ns >= ?) AND opened_ns <= ?"
         " ORDER BY opened_ns, id",
-        (begin_ns - slack_ns, end_ns + slack_ns),
+        begin_ns - slack_ns,
+        end_ns + slack_ns,
     )
-    return [_call(row) for row in rows]
 
 
 def put_checkpoint(
@@ -179,12 +193,4 @@ def checkpoint_before(
 
 def calls_by_prefix(db: Db, prefix: str) -> list[Call]:
     """Return the calls whose id begins so; an exact id stands alone."""
-    rows = rows_by_prefix(db, _CALL, prefix, "ORDER BY opened_ns")
-    return [_call(row) for row in rows]
-
-
-def _call(row: Row) -> Call:
-    *cells, began_ns, joined = row
-    paths = sorted(bytes.fromhex(one) for one in (joined or "").split(",") if one)
-    call = _CALLS.load(cells)
-    return replace(call, began_ns=began_ns, paths=tuple(map(RepoPath, paths)))
+    return _CALLS.by_prefix(db, prefix, "ORDER BY opened_ns")
