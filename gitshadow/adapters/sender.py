@@ -40,10 +40,12 @@ def identify(payload: Payload, env: Mapping[str, str], registered: str) -> str:
     by_shape = _by_own_shape(payload, registered)
     if by_shape is not None:
         return by_shape
-    if payload.text("hook_event_name") is None:
+    event = payload.text("hook_event_name")
+    if event is None:
         return registered
-    by_family = _by_family(payload, env, registered)
-    return by_family or _by_folder(payload) or registered
+    transcript = (payload.text("transcript_path") or "").replace("\\", "/")
+    by_family = _by_family(payload, event, transcript, env, registered)
+    return by_family or _by_folder(transcript) or registered
 
 
 def _by_own_shape(payload: Payload, registered: str) -> str | None:
@@ -92,10 +94,14 @@ def _by_plugin(payload: Payload) -> str | None:
     return "amp" if "." in (payload.text("hook") or "") else "pi"
 
 
-def _by_family(payload: Payload, env: Mapping[str, str], registered: str) -> str | None:
+def _by_family(
+    payload: Payload,
+    event: str,
+    transcript: str,
+    env: Mapping[str, str],
+    registered: str,
+) -> str | None:
     """Apply the rules for hosts that share the field `hook_event_name`."""
-    event = payload.text("hook_event_name") or ""
-    transcript = (payload.text("transcript_path") or "").replace("\\", "/")
     keys = payload.names
     if "/.claude/" in transcript or "scratchpad_dir" in keys:
         return "claude-code"
@@ -132,9 +138,8 @@ def _is_devin(payload: Payload, env: Mapping[str, str]) -> bool:
     return "DEVIN_PROJECT_DIR" in env and "CLAUDE_PROJECT_DIR" not in env
 
 
-def _by_folder(payload: Payload) -> str | None:
+def _by_folder(transcript: str) -> str | None:
     """Apply the last rule: a transcript in the folder of an agent."""
-    transcript = (payload.text("transcript_path") or "").replace("\\", "/")
     for folder, agent in _FOLDERS:
         if folder in transcript:
             return agent
