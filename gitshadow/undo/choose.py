@@ -207,9 +207,10 @@ class Chooser:
         root = root_of(self.db, burst.session)
         members = [burst]
         # A subagent writes in a session of its own; for the user it is the same turn.
-        if burst.turn is not None and len(family(self.db, root)) > 1:
+        whose = family(self.db, root)
+        if burst.turn is not None and len(whose) > 1:
             turn = burst.turn.split("/", 1)[0] if burst.session != root else burst.turn
-            members = self._of_turn(family(self.db, root), turn)
+            members = self._of_turn(whose, turn)
         return self._of(OpKind.OOPS, members[0].id, members)
 
     def _of_turn(self, sessions_of: Sequence[str], turn: str) -> list[Burst]:

@@ -90,19 +90,24 @@ def not_carried(result: Result) -> tuple[Uncovered, ...]:
     return (*attributes, *modes)
 
 
-def head_moves(db: Db, worktree: str, since_seq: int) -> tuple[str, ...]:
-    """Return how HEAD moved since an event, oldest first, the newest moves only."""
+def head_moves(db: Db, worktree: str) -> tuple[HeadChange, ...]:
+    """Return the newest moves of HEAD, oldest first."""
     wanted = EventFilter(worktree=worktree, kinds=(EventKind.HEAD,), limit=_MOVES_SHOWN)
-    notes = [
-        row.note or "HEAD moved"
-        for row in events.rows(db, wanted)
-        if isinstance(row, HeadChange) and row.seq > since_seq
-    ]
-    return tuple(reversed(notes))
+    rows = reversed(events.rows(db, wanted))
+    return tuple(row for row in rows if isinstance(row, HeadChange))
+
+
+def moves_since(moves: Iterable[HeadChange], seq: int) -> tuple[str, ...]:
+    """Return how HEAD moved since an event."""
+    return tuple(row.note or "HEAD moved" for row in moves if row.seq > seq)
 
 
 def notes_of(
-    db: Db, worktree: str, selection: Selection, overwritten: Collection[str]
+    db: Db,
+    worktree: str,
+    selection: Selection,
+    overwritten: Collection[str],
+    head: Iterable[HeadChange],
 ) -> tuple[str, ...]:
     """Return what a person should know before saying yes.
 
@@ -111,6 +116,7 @@ def notes_of(
         worktree: Its worktree.
         selection: What is undone.
         overwritten: The paths, as displayed, at which later writes do not stay.
+        head: The newest moves of HEAD.
     """
     if not selection.taken:
         return selection.notes
@@ -131,7 +137,7 @@ def notes_of(
     count = len(paths.difference(overwritten))
     if count:
         notes.append(f"your later edits to {counted(count, 'file')} are kept")
-    moves = head_moves(db, worktree, selection.taken[0].seq)
+    moves = moves_since(head, selection.taken[0].seq)
     if moves:
         often = " several times" if len(moves) > 1 else ""
         newest = f"{'last ' if often else ''}{moves[-1].removeprefix('HEAD moved ')}"

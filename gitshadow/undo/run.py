@@ -501,9 +501,12 @@ class _Undo:
         items = tuple(planned.item for planned in draft.plan.items)
         named = (Reason.EXCLUDED, Reason.NO_BASELINE)
         unrecorded = {item.path for item in items if item.reason in named}
+        head = report_context.head_moves(engine.db, engine.worktree)
         if any(item.state is not State.NO_EFFECT for item in items):
             lost = {item.path for item in items if item.overwrites}
-            notes = report_context.notes_of(engine.db, engine.worktree, selection, lost)
+            notes = report_context.notes_of(
+                engine.db, engine.worktree, selection, lost, head
+            )
         if self.request.paths.leave:
             left = ", ".join(map(display_path, self.request.paths.leave))
             notes = (*notes, f"skipped because of --except: {left}")
@@ -523,11 +526,7 @@ class _Undo:
             notes=(*self.notes, *notes),
             maybe=self._paths(selection.maybe),
             unclear=self._paths(one for one in selection.maybe if is_ambiguous(one)),
-            head_moved=(
-                report_context.head_moves(engine.db, engine.worktree, first)
-                if first
-                else ()
-            ),
+            head_moved=report_context.moves_since(head, first) if first else (),
             about=about(engine.db, engine.worktree, selection.taken),
         )
         return replace(report, headline=self._headline(selection, report))
