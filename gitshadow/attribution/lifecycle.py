@@ -385,6 +385,7 @@ def close_gone(
     opened: Iterable[Session],
     now_ns: int,
     alive: dict[ProcessId, int] | None = None,
+    lives: Callable[[ProcessId], bool] = is_alive,
 ) -> tuple[str, ...]:
     """End every agent's session whose process is gone, with its turn and calls.
 
@@ -393,6 +394,7 @@ def close_gone(
         opened: Its sessions that have not ended.
         now_ns: The present moment.
         alive: When each process was last seen alive; brought up to date.
+        lives: Whether a process lives now.
 
     Returns:
         The ids of the sessions that ended.
@@ -402,7 +404,7 @@ def close_gone(
     """
     live = [one for one in opened if one.actor is Actor.AGENT]
     known = {one for one in map(_process_of, live) if one is not None}
-    dead = {one for one in known if not is_alive(one)}
+    dead = {one for one in known if not lives(one)}
     seen = {} if alive is None else alive
     # Remembered from look to look: nobody reports when a process dies, so the last sight of it
     # bounds what it can have written.

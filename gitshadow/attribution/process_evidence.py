@@ -34,7 +34,6 @@ GUESSED = "pid-"
 # Start times are in clock ticks of 10 ms, and the time of the boot and file stamps are as inexact.
 _TICK_NS = 20_000_000
 INTERVAL_S = 1.0
-_JOIN_S = 0.1
 EXIT_THREAD = "process end"
 """The name of the threads that wait for the end of a process."""
 # On a machine with very many open files a look takes long: then it is made less often, so that it
@@ -295,43 +294,42 @@ class Exits:
     """The moments at which watched processes ended."""
 
     def __init__(self) -> None:
-        self._waiting: dict[ProcessId, threading.Thread] = {}
-        self._ended_ns: dict[ProcessId, int] = {}
+        self._ended_ns: dict[ProcessId, int | None] = {}
 
     def watch(self, process: ProcessId) -> None:
         """Note from now on when a process ends, where the kernel can report it."""
-        if process in self._waiting:
+        if process in self._ended_ns:
             return
         with contextlib.suppress(OSError):  # it has ended, or Linux is older than 5.3
             descriptor = os.pidfd_open(process.pid)
-            waiter = threading.Thread(
+            if not is_alive(process):
+                os.close(descriptor)
+                return
+            self._ended_ns[process] = None
+            threading.Thread(
                 target=self._wait,
                 args=(process, descriptor),
                 name=EXIT_THREAD,
                 daemon=True,
-            )
-            if is_alive(process):
-                self._waiting[process] = waiter
-                waiter.start()
-            else:
-                os.close(descriptor)
+            ).start()
+
+    def is_alive(self, process: ProcessId) -> bool:
+        """Return whether a process lives; a watched one until its last thread has ended."""
+        # In /proc a process is dead when its first thread is, which may be long before the others.
+        if process in self._ended_ns:
+            return self._ended_ns[process] is None
+        return is_alive(process)
 
     def ended(self, now_ns: Callable[[], int]) -> dict[ProcessId, int]:
-        """Return when the processes ended that have since the last call.
-
-        Args:
-            now_ns: The clock of the answer.
-        """
-        gone = [process for process in self._waiting if not is_alive(process)]
-        for process in gone:
-            # The kernel has reported the end already, but the thread may not have run yet.
-            self._waiting.pop(process).join(_JOIN_S)
-        passed_ns = now_ns() - time.monotonic_ns() if gone else 0
-        return {
-            process: self._ended_ns.pop(process) + passed_ns
-            for process in gone
-            if process in self._ended_ns
+        """Return when the processes ended that have since the last call, by a clock."""
+        passed = {
+            process: time.monotonic_ns() - at_ns
+            for process, at_ns in self._ended_ns.items()
+            if at_ns is not None
         }
+        for process in passed:
+            del self._ended_ns[process]
+        return {one: now_ns() - ago_ns for one, ago_ns in passed.items()}
 
     def _wait(self, process: ProcessId, descriptor: int) -> None:
         # It is readable when the process has ended; pidfd_open(2).

@@ -164,7 +164,9 @@ class Claimant:
         """End the sessions of agents whose processes are gone; return those that go on."""
         self.alive |= self._exits.ended(self._clock.now_ns)
         live = self.live()
-        ended = lifecycle.close_gone(self._db, live, now_ns, self.alive)
+        ended = lifecycle.close_gone(
+            self._db, live, now_ns, self.alive, self._exits.is_alive
+        )
         return self.live() if ended else live
 
     def watch(self, session_id: str, tool: ToolClass) -> None:

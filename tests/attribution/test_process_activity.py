@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from gitshadow.attribution.process import ProcessId, process_start
-from gitshadow.attribution.process_evidence import Stillness
+from gitshadow.attribution.process import ProcessId, is_alive, process_start
+from gitshadow.attribution.process_evidence import Exits, Stillness
+from tests.support.waiting import until
 
 AGENT = """
 import subprocess, sys
@@ -125,3 +126,31 @@ def test_nothing_is_said_of_a_process_that_is_gone_or_not_watched(agent: Agent) 
     assert not was_still(stillness, agent, 2 * SECOND)
     stillness.forget(gone)
     assert stillness.watched == ()
+
+
+FIRST_THREAD_ENDS = """
+import ctypes, os, sys, threading
+def work():
+    sys.stdin.read()
+    os._exit(0)
+threading.Thread(target=work).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_watched_process_lives_until_its_last_thread_has_ended() -> None:
+    exits = Exits()
+    with subprocess.Popen(
+        [sys.executable, "-c", FIRST_THREAD_ENDS], stdin=subprocess.PIPE
+    ) as child:
+        process = ProcessId(child.pid, process_start(child.pid) or 0)
+        exits.watch(process)
+        until(lambda: not is_alive(process))
+        assert exits.is_alive(process)
+        assert exits.ended(time.time_ns) == {}
+        before_ns = time.time_ns()
+        child.communicate()
+        until(lambda: not exits.is_alive(process))
+        ended = exits.ended(time.time_ns)
+        assert before_ns < ended[process] < time.time_ns()
+        assert exits.ended(time.time_ns) == {}
