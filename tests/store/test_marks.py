@@ -7,8 +7,9 @@ from gitshadow.store.marks import Reviewed, file_digest, line_digest
 from gitshadow.store.objects import NewCommit
 from gitshadow.store.refs import MARK_PREFIX, REF_PREFIX, is_chain, session_id
 from gitshadow.store.replay import agree, rebuild
-from tests.store.world import open_repo
-from tests.support.repo import Repo
+from gitshadow.store.repo import Repo
+from tests.support.repo import Repo as Folder
+from tests.support.studio import layout_of
 
 NOW_NS = 1_795_248_000_123_456_000
 ODD = RepoPath(b'od"d\n\xff name')
@@ -23,8 +24,8 @@ def items() -> list[Reviewed]:
     ]
 
 
-def test_mark_is_read_back_as_it_was_made(repo: Repo) -> None:
-    store = open_repo(repo)
+def test_mark_is_read_back_as_it_was_made(repo: Folder) -> None:
+    store = Repo.open(layout_of(repo))
     head = store.head()[1]
     made = marks.publish(store, "src and more", items(), NOW_NS, head)
     assert marks.list_marks(store) == [made]
@@ -36,15 +37,15 @@ def test_mark_is_read_back_as_it_was_made(repo: Repo) -> None:
     repo.fsck()
 
 
-def test_newest_mark_comes_first(repo: Repo) -> None:
-    store = open_repo(repo)
+def test_newest_mark_comes_first(repo: Folder) -> None:
+    store = Repo.open(layout_of(repo))
     first = marks.publish(store, "a", items(), NOW_NS, None)
     second = marks.publish(store, "b", items(), NOW_NS + 1_000_000, None)
     assert [one.id for one in marks.list_marks(store)] == [second.id, first.id]
 
 
-def test_fetch_does_not_offer_a_mark_first(repo: Repo) -> None:
-    store = open_repo(repo)
+def test_fetch_does_not_offer_a_mark_first(repo: Folder) -> None:
+    store = Repo.open(layout_of(repo))
     head = store.head()[1]
     assert head is not None
     mark = marks.publish(store, "a", items(), NOW_NS, head)
@@ -52,8 +53,8 @@ def test_fetch_does_not_offer_a_mark_first(repo: Repo) -> None:
     assert dated == store.commit(head).committer_time - 1
 
 
-def test_foreign_commit_on_such_a_ref_marks_nothing(repo: Repo) -> None:
-    store = open_repo(repo)
+def test_foreign_commit_on_such_a_ref_marks_nothing(repo: Folder) -> None:
+    store = Repo.open(layout_of(repo))
     head = store.head()[1]
     assert head is not None
     store.create_ref(f"{REF_PREFIX}{MARK_PREFIX}x", head)
@@ -82,8 +83,8 @@ def test_digest_is_of_the_write_and_the_text() -> None:
     assert len(others) == 6
 
 
-def test_journal_agrees_with_the_refs_whatever_is_marked(repo: Repo) -> None:
-    store = open_repo(repo)
+def test_journal_agrees_with_the_refs_whatever_is_marked(repo: Folder) -> None:
+    store = Repo.open(layout_of(repo))
     mark = marks.publish(store, "a", items(), NOW_NS, None)
     db = Db.open(str(repo.root / ".git" / "journal.db"), create=True)
     assert agree(db, store.refs())

@@ -1,23 +1,28 @@
 """Commits back into rows: LAW-07, and what start-up makes of a crash."""
 
+import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    closing,
+    contextmanager,
+    suppress,
+)
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitshadow.errors import JournalError
 from gitshadow.model import (
     LINK_MODE,
-    Actor,
-    CommitEvent,
     Confidence,
     Event,
     EventKind,
-    FileVersion,
     Oid,
     OpStatus,
     PathChange,
@@ -28,198 +33,194 @@ from gitshadow.store.journal import bursts, events, ops, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.objects import NewCommit
-from gitshadow.store.replay import CatchUp, catch_up, rebuild
-from tests.store.world import Change, World, Write, open_repo
+from gitshadow.store.replay import CatchUp, Rebuilt, catch_up, rebuild
+from gitshadow.store.repo import Repo as StoreRepo
 from tests.support.claude import Claude
+from tests.support.engine import Engine, ToldClaimant, memory_directory, refusing
 from tests.support.examples import shares_fixture
 from tests.support.journal_dump import dump, dump_all
 from tests.support.repo import Repo as Folder
 from tests.support.shadow import Shadow
 from tests.support.studio import layout_of
 
-AGENT, HUMAN = "codex-1", "human-1"
+AGENT, HUMAN = "codex-1", "human"
 A, B, C = RepoPath(b"a"), RepoPath(b"dir/b"), RepoPath(b"\xff\n")
 
 
 @pytest.fixture
-def make_world(tmp_path: Path) -> Iterator[Callable[[], World]]:
-    open_worlds: list[World] = []
+def make_engine(tmp_path: Path) -> Iterator[Callable[..., Engine]]:
+    """Return a function that makes one more repository and opens it: `{path: (mode, data)}`."""
+    with (
+        TemporaryDirectory(dir=memory_directory(tmp_path)) as top,
+        ExitStack() as stack,
+    ):
+        count = 0
 
-    def make() -> World:
-        at = tmp_path / f"w{len(open_worlds)}"
-        repo = open_repo(Folder.create(at, ()))
-        db = Db.open(str(at / ".git" / "agent-undo" / "journal.db"), create=True)
-        world = World(repo, db)
-        world.begin(AGENT, Actor.AGENT, "codex")
-        world.begin(HUMAN, Actor.HUMAN)
-        world.begin("unknown-1", Actor.UNKNOWN)
-        open_worlds.append(world)
-        return world
+        def make(before: Mapping[bytes, tuple[int, bytes]] | None = None) -> Engine:
+            nonlocal count
+            count += 1
+            repo = Folder.create(Path(top) / f"at-{count}", ())
+            for path, (mode, data) in (before or {}).items():
+                repo.write(path, data, mode)
+            engine = Engine.open(repo.root)
+            stack.callback(engine.close)
+            return engine
 
-    yield make
-    for world in open_worlds:
-        world.db.close()
-        world.repo.close()
+        yield make
 
 
 @pytest.fixture
-def world(make_world: Callable[[], World]) -> World:
-    return make_world()
+def engine(make_engine: Callable[[], Engine]) -> Engine:
+    return make_engine()
 
 
-def rebuilt(world: World) -> Db:
-    """Return a fresh journal, filled from the same refs alone."""
-    path = world.db.path + f".{len(list(Path(world.db.path).parent.iterdir()))}"
-    db = Db.open(path, create=True)
-    with db.write():
-        assert rebuild(db, world.repo).broken == ()
-    return db
+@contextmanager
+def rebuilt(engine: Engine) -> Iterator[Db]:
+    """Give a fresh journal, filled from the same refs alone."""
+    with filled(engine) as (fresh, done):
+        assert done.broken == ()
+        yield fresh
 
 
-def check(world: World) -> None:
+@contextmanager
+def filled(engine: Engine) -> Iterator[tuple[Db, Rebuilt]]:
+    """Give a fresh journal, and what filling it from the refs found."""
+    layout = engine.context.workspace.layout
+    with (
+        TemporaryDirectory(dir=layout.state_dir) as top,
+        closing(Db.open(f"{top}/fresh", create=True)) as fresh,
+    ):
+        with fresh.write():
+            done = rebuild(fresh, engine.repo, machine.ours(layout))
+        yield fresh, done
+
+
+def check(engine: Engine) -> None:
     """Check LAW-07."""
-    fresh = rebuilt(world)
-    try:
-        assert dump_all(fresh) == dump_all(world.db)
-    finally:
-        fresh.close()
+    with rebuilt(engine) as fresh:
+        assert dump_all(fresh) == dump_all(engine.db)
 
 
 def edit(
-    world: World, session: str, path: RepoPath, data: bytes, mode: int = 0o644
-) -> list[CommitEvent]:
-    """Publish one write."""
-    change = Change(path=path, after=world.version(data, mode))
-    return world.write(Write(session=session, changes=(change,)))
+    engine: Engine, session: str, path: bytes, data: bytes, mode: int = 0o644
+) -> list[Event]:
+    """Have a session write a file."""
+    engine.put(path, mode, data)
+    return engine.by(session).record()
+
+
+def caught_up(engine: Engine, worktree: str | None = None) -> CatchUp:
+    """Add the rows that the refs of a worktree have and the journal lacks."""
+    ours = machine.ours(engine.context.workspace.layout)
+    return catch_up(engine.db, engine.repo, worktree or engine.worktree, ours)
+
+
+def crash(engine: Engine) -> AbstractContextManager[None]:
+    """Have the process die between the refs and the rows of whatever is recorded."""
+    return refusing(engine.root, "INSERT ON events")
 
 
 def kinds(rows: Sequence[Event]) -> list[EventKind]:
     return [row.kind for row in rows]
 
 
-def test_every_kind_of_row_is_rebuilt(world: World) -> None:
+def test_every_kind_of_row_is_rebuilt(engine: Engine) -> None:
     """KEEP-10: what LAW-07 names is equal to before."""
-    turn = Write(session=AGENT, turn="t1", call="c1", changes=())
-    edit(world, AGENT, A, b"1")
-    link = Change(path=A, after=world.version(b"target", LINK_MODE))
-    made = Change(path=B, after=world.version(b"2", 0o755))
-    odd = Change(path=C, after=world.version(b"3", 0o600))
-    world.write(replace(turn, changes=(made, odd)))
-    world.write(replace(turn, changes=(link,)))
-    moved = Change(path=RepoPath(b"moved"), old_path=C, after=world.table[C])
-    world.write(replace(turn, changes=(moved,)))
-    gone = Change(path=B, after=None)
-    world.write(
-        Write(
-            session=HUMAN,
-            changes=(gone,),
-            flags=("offline",),
-            confidence=Confidence.AMBIGUOUS,
-            candidates=(AGENT, HUMAN),
-        )
-    )
-    back = Change(path=B, after=world.version(b"2", 0o755))
-    world.write(
-        Write(
-            session="unknown-1",
-            kind="head",
-            changes=(back,),
-            flags=("switched",),
-            note="checkout main → other",
-        )
-    )
-    world.write(Write(session="unknown-1", kind="coverage", changes=(gone,), note="x"))
-    world.plan_op("op-1", HUMAN)
-    world.write(Write(session=HUMAN, kind="restore", op="op-1", changes=(back,)))
-    world.pin("good")
-    check(world)
-    fresh = rebuilt(world)
-    assert [EventKind(row[3]) for row in dump(fresh, "events")] == [
-        EventKind.CREATE,
-        EventKind.BASELINE,
-        EventKind.CREATE,
-        EventKind.CREATE,
-        EventKind.TYPE,
-        EventKind.RENAME,
-        EventKind.DELETE,
-        EventKind.BASELINE,
-        EventKind.HEAD,
-        EventKind.CREATE,
-        EventKind.BASELINE,
-        EventKind.COVERAGE,
-        EventKind.RESTORE,
-    ]
-    fresh.close()
+    edit(engine, AGENT, A, b"1")
+    engine.put(B, 0o755, b"2")
+    engine.put(C, 0o600, b"3")
+    engine.by(AGENT, "t1", "c1").record()
+    engine.put(A, LINK_MODE, b"target")
+    os.chmod(engine.path(C), 0o640)
+    engine.record()
+    os.rename(engine.path(C), engine.path(b"moved"))
+    engine.record()
+    os.unlink(engine.path(B))
+    engine.by(HUMAN, confidence=Confidence.AMBIGUOUS, candidates=(AGENT, HUMAN))
+    engine.record(offline=True)
+    engine.run_git("add", "-A")
+    engine.by("unknown").git("commit", "-qm", "one")
+    engine.git("rm", "-q", "moved")
+    engine.git("reset", "-q", "--hard")
+    engine.put(b".gitignore", 0o644, b"dir\n")
+    edit(engine, AGENT, B, b"2")
+    engine.put(b".gitignore", 0o644, b"")
+    engine.record()
+    assert engine.undo(AGENT).status != "nothing_to_do"
+    engine.pin("good")
+    check(engine)
+    with rebuilt(engine) as fresh:
+        found = {EventKind(row[3]) for row in dump(fresh, "events")}
+    assert found >= set(EventKind) - {EventKind.GAP}
 
 
 def test_exact_modes_are_rebuilt_when_another_session_changed_them(
-    world: World,
+    engine: Engine,
 ) -> None:
     """FID-13: neither the tree nor the own chain shows what stood there before."""
-    edit(world, AGENT, A, b"1", 0o644)
-    edit(world, HUMAN, B, b"x")
-    edit(world, HUMAN, A, b"1", 0o600)
-    (row,) = edit(world, AGENT, A, b"2", 0o600)
+    edit(engine, AGENT, A, b"1", 0o644)
+    edit(engine, HUMAN, B, b"x")
+    edit(engine, HUMAN, A, b"1", 0o600)
+    (row,) = edit(engine, AGENT, A, b"2", 0o600)
     assert isinstance(row, PathChange)
     assert row.before is not None
     assert row.before.mode == 0o100600
-    edit(world, HUMAN, A, b"2", 0o644)
-    edit(world, AGENT, A, b"3", 0o640)
-    check(world)
+    edit(engine, HUMAN, A, b"2", 0o644)
+    edit(engine, AGENT, A, b"3", 0o640)
+    check(engine)
 
 
-def test_exact_modes_from_before_the_first_session_are_rebuilt(world: World) -> None:
+def test_exact_modes_from_before_the_first_session_are_rebuilt(
+    make_engine: Callable[..., Engine],
+) -> None:
     """FID-13: a baseline names what is not plain."""
-    world.plant(A, b"1", 0o600)
-    world.plant(B, b"1", 0o700)
-    edit(world, AGENT, A, b"2", 0o644)
-    edit(world, HUMAN, B, b"2", 0o755)
-    check(world)
-
-
-def test_modes_of_a_worktree_with_another_umask_are_rebuilt(world: World) -> None:
-    world.plain = (0o664, 0o775)
-    edit(world, AGENT, A, b"1", 0o664)
-    edit(world, AGENT, B, b"1", 0o775)
-    edit(world, HUMAN, A, b"2", 0o644)
-    check(world)
-
-
-def test_a_storm_is_rebuilt_row_by_row(world: World) -> None:
-    changes = tuple(
-        Change(path=RepoPath(b"d/%d" % number), after=world.version(b"x", 0o644))
-        for number in range(70)
+    plain = {b"one": (0o644, b"1"), b"two": (0o644, b"1"), b"run": (0o755, b"1")}
+    engine = make_engine(
+        {A: (0o600, b"1"), B: (0o700, b"1"), b"x": (0o755, b""), **plain}
     )
-    rows = world.write(Write(session=AGENT, changes=changes))
-    assert len(rows) == 71
-    check(world)
+    edit(engine, AGENT, A, b"2", 0o644)
+    edit(engine, HUMAN, B, b"2", 0o755)
+    check(engine)
 
 
-def test_a_swap_of_two_names_is_rebuilt(world: World) -> None:
-    edit(world, AGENT, A, b"1")
-    edit(world, AGENT, B, b"2", 0o600)
-    one, two = world.table[A], world.table[B]
-    world.write(
-        Write(
-            session=AGENT,
-            changes=(
-                Change(path=B, old_path=A, after=one),
-                Change(path=A, after=FileVersion(two.oid, 0o100600)),
-            ),
-        )
-    )
-    check(world)
+def test_modes_of_a_worktree_with_another_umask_are_rebuilt(
+    make_engine: Callable[..., Engine],
+) -> None:
+    engine = make_engine({b"one": (0o664, b"1"), b"run": (0o775, b"1")})
+    assert engine.recorder.modes == (0o664, 0o775)
+    edit(engine, AGENT, A, b"1", 0o664)
+    edit(engine, AGENT, B, b"1", 0o775)
+    edit(engine, HUMAN, A, b"2", 0o644)
+    check(engine)
+
+
+def test_a_storm_is_rebuilt_row_by_row(engine: Engine) -> None:
+    for number in range(70):
+        engine.put(b"d/%d" % number, 0o644, b"x")
+    assert len(engine.by(AGENT).record()) == 71
+    check(engine)
+
+
+def test_a_swap_of_two_names_is_rebuilt(engine: Engine) -> None:
+    edit(engine, AGENT, A, b"1")
+    edit(engine, AGENT, B, b"2", 0o600)
+    for old, new in ((A, b"t"), (B, A), (b"t", B)):
+        os.rename(engine.path(old), engine.path(new))
+    assert len(engine.record()) == 2
+    check(engine)
 
 
 contents = st.sampled_from([b"", b"1", b"2\n", b"\xff\0"])
 modes = st.sampled_from([0o644, 0o755, 0o600, 0o700, LINK_MODE])
 names = st.sampled_from([A, B, C, RepoPath(b"dir/c"), RepoPath(b"z z")])
 
+Step = tuple[str, str, str, RepoPath, bytes, int]
+
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[tuple[str, str, str, RepoPath, bytes, int]]:
+def histories(draw: st.DrawFn) -> list[Step]:
     step = st.tuples(
-        st.sampled_from([AGENT, HUMAN, "unknown-1"]),
+        st.sampled_from([AGENT, HUMAN, "unknown"]),
         st.sampled_from(["write", "turn", "rename", "delete", "head", "coverage"]),
         st.sampled_from(["t1", "t2"]),
         names,
@@ -229,68 +230,63 @@ def histories(draw: st.DrawFn) -> list[tuple[str, str, str, RepoPath, bytes, int
     return draw(st.lists(step, min_size=1, max_size=14))
 
 
-def play(world: World, step: tuple[str, str, str, RepoPath, bytes, int]) -> None:
+def play(engine: Engine, step: Step) -> None:
     """Do one step of a random history, if it changes anything."""
     session, verb, turn, path, data, mode = step
-    after: FileVersion | None = world.version(data, mode)
-    if verb == "delete":
-        after = None
-    if world.table.get(path) == after:
-        return
-    change = Change(path=path, after=after)
-    if verb == "rename":
-        source = next((old for old in world.table if old != path), None)
-        if source is None or path in world.table:
+    if verb == "head":
+        engine.run_git("add", "-A")
+        engine.run_git("commit", "-q", "--allow-empty", "-m", "x")
+        if data:
+            engine.run_git("reset", "-q", "--hard", "HEAD~1")
+    elif verb == "coverage":
+        engine.put(b".gitignore", 0o644, b"dir\n" if data else b"z z\n")
+    elif verb == "rename":
+        source = next((old for old in engine.entries() if old != path), None)
+        if source is None or engine.exists(path):
             return
-        change = replace(change, old_path=source, after=world.table[source])
+        os.makedirs(os.path.dirname(engine.path(path)), exist_ok=True)
+        os.rename(engine.path(source), engine.path(path))
+    elif verb == "delete":
+        if engine.exists(path):
+            os.unlink(engine.path(path))
+    else:
+        engine.put(path, mode, b"target" if mode == LINK_MODE else data)
     in_turn = verb in ("turn", "rename")
-    kind = verb if verb in ("head", "coverage") else "write"
-    world.write(
-        Write(
-            session=session,
-            kind=kind,
-            changes=(change,),
-            turn=turn if in_turn else None,
-            call=f"call-{turn}" if in_turn else None,
-            flags=("switched",) if kind == "head" else (),
-        )
-    )
+    call = f"call-{turn}" if in_turn else None
+    engine.by(session, turn if in_turn else None, call).record()
 
 
 @pytest.mark.uncounted
 @shares_fixture
 @given(history=histories())
 def test_rebuild_gives_back_every_history(
-    make_world: Callable[[], World],
-    history: list[tuple[str, str, str, RepoPath, bytes, int]],
+    make_engine: Callable[[], Engine], history: list[Step]
 ) -> None:
     """LAW-07: rebuild∘record = identity."""
-    world = make_world()
+    engine = make_engine()
     for step in history:
-        play(world, step)
-    world.pin("end")
-    check(world)
+        play(engine, step)
+    engine.pin("end")
+    check(engine)
 
 
 @pytest.mark.uncounted
 @shares_fixture
-@given(history=histories(), crash=st.integers(0, 13))
+@given(history=histories(), crash_at=st.integers(0, 13))
 def test_catch_up_equals_a_run_without_the_crash(
-    make_world: Callable[[], World],
-    history: list[tuple[str, str, str, RepoPath, bytes, int]],
-    crash: int,
+    make_engine: Callable[[], Engine], history: list[Step], crash_at: int
 ) -> None:
     """ROB-02: the process dies between ref and row, at any commit."""
-    world = make_world()
-    for step in history[:crash]:
-        play(world, step)
-    world.journalling = False
-    for step in history[crash : crash + 1]:
-        play(world, step)
-    done = catch_up(world.db, world.repo, "main")
+    engine = make_engine()
+    for step in history[:crash_at]:
+        play(engine, step)
+    with crash(engine), suppress(JournalError):
+        for step in history[crash_at : crash_at + 1]:
+            play(engine, step)
+    done = caught_up(engine)
     assert (done.lost, done.broken) == ((), ())
-    check(world)
-    assert catch_up(world.db, world.repo, "main") == CatchUp((), (), (), {})
+    check(engine)
+    assert caught_up(engine) == CatchUp((), (), (), {})
 
 
 @pytest.mark.uncounted
@@ -315,7 +311,7 @@ def test_what_the_recorder_writes_is_rebuilt(shadow_n: Shadow) -> None:
     shadow_n.ok("pin", "good")
     db = Db.open(str(repo.state_dir / "journal.db"), create=False)
     fresh = Db.open(str(repo.state_dir / "fresh.db"), create=True)
-    store = open_repo(repo)
+    store = StoreRepo.open(layout_of(repo))
     with closing(db), closing(fresh), closing(store):
         with fresh.write():
             ours = machine.ours(layout_of(repo))
@@ -325,38 +321,30 @@ def test_what_the_recorder_writes_is_rebuilt(shadow_n: Shadow) -> None:
         assert dump_all(fresh) == expected
 
 
-def test_rebuild_ends_what_may_run_no_more(world: World) -> None:
-    edit(world, AGENT, A, b"1")
-    world.write(
-        Write(
-            session=AGENT,
-            turn="t1",
-            changes=(Change(path=B, after=world.version(b"", 0o644)),),
-        )
-    )
-    fresh = rebuilt(world)
-    assert sessions.live(fresh) == []
-    assert turns.open_turn_of(fresh, AGENT) is None
-    assert [one.open for one in bursts.list_bursts(fresh, "main")] == [False, False]
-    assert events.reserve(fresh, 1) == events.last_seq(world.db) + 1
-    fresh.close()
+def test_rebuild_ends_what_may_run_no_more(engine: Engine) -> None:
+    edit(engine, AGENT, A, b"1")
+    engine.by(AGENT, "t1").write(B, b"")
+    with rebuilt(engine) as fresh:
+        assert sessions.live(fresh) == []
+        assert turns.open_turn_of(fresh, AGENT) is None
+        assert [one.open for one in bursts.list_bursts(fresh, "main")] == [False, False]
+        assert events.reserve(fresh, 1) == events.last_seq(engine.db) + 1
 
 
-def test_rebuild_gives_the_last_tree_and_its_modes(world: World) -> None:
-    edit(world, AGENT, A, b"1", 0o600)
-    edit(world, HUMAN, B, b"2")
-    fresh = Db.open(world.db.path + ".x", create=True)
-    with fresh.write():
-        done = rebuild(fresh, world.repo)
-    tree, known = done.worktrees["main"]
-    chain = sessions.get_chain(world.db, HUMAN, "main")
+def test_rebuild_gives_the_last_tree_and_its_modes(engine: Engine) -> None:
+    edit(engine, AGENT, A, b"1", 0o600)
+    edit(engine, HUMAN, B, b"2")
+    with filled(engine) as (_, done):
+        tree, known = done.worktrees["main"]
+    chain = sessions.get_chain(engine.db, HUMAN, "main")
     assert chain is not None
-    assert tree == chain.tree
+    assert tree == chain.tree == engine.recorder.tree
     assert known.odd == {A: 0o100600}
-    fresh.close()
 
 
-def commit_of(world: World, tree: Oid, parents: tuple[Oid, ...], message: bytes) -> Oid:
+def commit_of(
+    engine: Engine, tree: Oid, parents: tuple[Oid, ...], message: bytes
+) -> Oid:
     """Store a commit with any message, as a hostile repository may."""
     new = NewCommit(
         tree=tree,
@@ -367,7 +355,7 @@ def commit_of(world: World, tree: Oid, parents: tuple[Oid, ...], message: bytes)
         committer_time=1,
         message=message,
     )
-    return world.repo.write_commit(new)
+    return engine.repo.write_commit(new)
 
 
 @pytest.mark.parametrize(
@@ -380,84 +368,93 @@ def commit_of(world: World, tree: Oid, parents: tuple[Oid, ...], message: bytes)
     ],
 )
 def test_rebuild_names_a_ref_it_cannot_read_and_goes_on(
-    world: World, message: bytes
+    engine: Engine, message: bytes
 ) -> None:
     """ROB-11: one forged ref does not cost the others."""
-    edit(world, AGENT, A, b"1")
-    forged = commit_of(world, world.repo.write_tree(b""), (), message)
-    world.repo.create_ref("refs/agent-undo/forged", forged)
-    fresh = Db.open(world.db.path + ".x", create=True)
-    with fresh.write():
-        done = rebuild(fresh, world.repo)
-    assert [ref for ref, _ in done.broken] == ["refs/agent-undo/forged"]
-    assert dump_all(fresh) == dump_all(world.db)
-    fresh.close()
+    edit(engine, AGENT, A, b"1")
+    forged = commit_of(engine, engine.repo.write_tree(b""), (), message)
+    engine.repo.create_ref("refs/agent-undo/forged", forged)
+    with filled(engine) as (fresh, done):
+        assert [ref for ref, _ in done.broken] == ["refs/agent-undo/forged"]
+        assert dump_all(fresh) == dump_all(engine.db)
 
 
-def test_rebuild_refuses_the_chain_of_another_ref(world: World) -> None:
-    edit(world, AGENT, A, b"1")
-    tip = world.repo.refs()[refs.chain_ref(AGENT, "main")]
-    world.repo.create_ref("refs/agent-undo/copy", tip)
-    fresh = Db.open(world.db.path + ".x", create=True)
-    with fresh.write():
-        done = rebuild(fresh, world.repo)
-    assert [ref for ref, _ in done.broken] == ["refs/agent-undo/copy"]
-    assert dump_all(fresh) == dump_all(world.db)
-    fresh.close()
+def test_rebuild_refuses_the_chain_of_another_ref(engine: Engine) -> None:
+    edit(engine, AGENT, A, b"1")
+    tip = engine.repo.refs()[refs.chain_ref(AGENT, "main")]
+    engine.repo.create_ref("refs/agent-undo/copy", tip)
+    with filled(engine) as (fresh, done):
+        assert [ref for ref, _ in done.broken] == ["refs/agent-undo/copy"]
+        assert dump_all(fresh) == dump_all(engine.db)
 
 
-def test_rebuild_goes_on_after_a_commit_whose_rows_do_not_fit(world: World) -> None:
-    edit(world, AGENT, A, b"1")
-    edit(world, AGENT, A, b"2")
-    edit(world, AGENT, A, b"3")
+def test_rebuild_goes_on_after_a_commit_whose_rows_do_not_fit(engine: Engine) -> None:
+    for data in (b"1", b"2", b"3"):
+        edit(engine, AGENT, A, data)
+    seqs = [row.seq for row in engine.log()]
+    last, wrong, *_ = seqs
     ref = refs.chain_ref(AGENT, "main")
-    root, one, two, three = world.repo.chain(world.repo.refs()[ref])
-    forged = two.message.replace(b"Seq: 3\n", b"Seq: 3-9\n")
-    at = commit_of(world, two.tree, (one.oid,), forged)
-    tip = commit_of(world, three.tree, (at,), three.message)
-    world.repo.move_ref(ref, three.oid, tip)
-    fresh = Db.open(world.db.path + ".x", create=True)
-    with fresh.write():
-        done = rebuild(fresh, world.repo)
-    assert [name for name, _ in done.broken] == [f"{ref} {at}"]
-    assert [row.seq for row in events.rows(fresh, EventFilter())] == [4, 2, 1]
+    root, one, two, three = engine.repo.chain(engine.repo.refs()[ref])
+    assert b"Seq: %d\n" % wrong in two.message
+    forged = two.message.replace(b"Seq: %d\n" % wrong, b"Seq: %d-9\n" % wrong)
+    at = commit_of(engine, two.tree, (one.oid,), forged)
+    tip = commit_of(engine, three.tree, (at,), three.message)
+    engine.repo.move_ref(ref, three.oid, tip)
+    with filled(engine) as (fresh, done):
+        assert [name for name, _ in done.broken] == [f"{ref} {at}"]
+        found = [row.seq for row in events.rows(fresh, EventFilter())]
+        assert found == [last, *seqs[2:]]
     assert root.parents == ()
-    fresh.close()
 
 
 def test_a_users_commit_that_claims_to_be_ours_is_no_part_of_a_chain(
-    world: World,
+    engine: Engine,
 ) -> None:
     """ROB-11: the parent of a baseline is the user's, whatever its message says."""
     evil = (
         b"x\n\nAgent-Undo-Format: 1\nAgent-Undo-Kind: write\nAgent-Undo-Session: evil\n"
         b"Agent-Undo-Time: 2026-11-21T08:00:00.000000Z\nAgent-Undo-Seq: 1\n"
     )
-    edit(world, AGENT, A, b"1")
+    edit(engine, AGENT, A, b"1")
+    before = dump_all(engine.db)
     ref = refs.chain_ref(AGENT, "main")
-    root, one = world.repo.chain(world.repo.refs()[ref])
-    head = commit_of(world, root.tree, (), evil)
-    root_oid = commit_of(world, root.tree, (head,), root.message)
-    tip = commit_of(world, one.tree, (root_oid,), one.message)
-    world.repo.move_ref(ref, one.oid, tip)
-    fresh = rebuilt(world)
-    assert [row.id for row in sessions.all_sessions(fresh)] == [AGENT]
-    assert kinds(events.rows(fresh, EventFilter())) == [
-        EventKind.BASELINE,
-        EventKind.CREATE,
-    ]
-    fresh.close()
+    root, one = engine.repo.chain(engine.repo.refs()[ref])
+    head = commit_of(engine, root.tree, (), evil)
+    root_oid = commit_of(engine, root.tree, (head,), root.message)
+    tip = commit_of(engine, one.tree, (root_oid,), one.message)
+    engine.repo.move_ref(ref, one.oid, tip)
+    with rebuilt(engine) as fresh:
+        assert dump(fresh, "sessions") == before["sessions"]
+        rows = events.rows(fresh, EventFilter(sessions=(AGENT,)))
+        assert kinds(rows) == [EventKind.CREATE, EventKind.BASELINE]
+        assert len(dump(fresh, "events")) == len(before["events"])
 
 
-def test_catch_up_brings_missing_rows_of_several_chains_in_order(world: World) -> None:
+def test_catch_up_brings_missing_rows_of_several_chains_in_order(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """ROB-02: rows come back in order of seq, with the tree to go on from."""
-    edit(world, AGENT, A, b"1")
-    world.journalling = False
-    missing = edit(world, HUMAN, A, b"1", 0o600) + edit(world, AGENT, A, b"2", 0o600)
-    done = catch_up(world.db, world.repo, "main")
-    assert list(done.rows) == sorted(missing, key=lambda row: row.seq)
-    assert done.trees == {"main": world.tree}
-    check(world)
+    edit(engine, AGENT, A, b"1")
+    agents, persons = (engine.by(who).who for who in (AGENT, HUMAN))
+    before = events.last_seq(engine.db)
+    engine.put(A, 0o600, b"1")
+    engine.put(B, 0o600, b"2")
+    monkeypatch.setattr(ToldClaimant, "claim", lambda *_, **__: [persons, agents])
+    with crash(engine), pytest.raises(JournalError):
+        engine.record()
+    done = caught_up(engine)
+    seqs = [row.seq for row in done.rows]
+    assert seqs == sorted(seqs)
+    assert seqs[0] > before
+    assert [(row.kind, row.attribution.session) for row in done.rows] == [
+        (EventKind.BASELINE, HUMAN),
+        (EventKind.MODE, HUMAN),
+        (EventKind.CREATE, AGENT),
+    ]
+    chain = sessions.get_chain(engine.db, AGENT, "main")
+    assert chain is not None
+    assert done.trees == {"main": chain.tree}
+    check(engine)
 
 
 @pytest.mark.uncounted
@@ -479,73 +476,72 @@ def test_start_up_after_rows_were_lost_with_the_power(
     shadow_n.verify()
 
 
-def test_catch_up_leaves_other_worktrees_to_themselves(world: World) -> None:
-    world.worktree = "linked"
-    world.journalling = False
-    edit(world, AGENT, A, b"1")
-    assert catch_up(world.db, world.repo, "main").rows == ()
-    assert len(catch_up(world.db, world.repo, "linked").rows) == 2
+def test_catch_up_leaves_other_worktrees_to_themselves(
+    repo: Folder, tmp_path: Path
+) -> None:
+    repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
+    Engine.open(repo.root).close()
+    with closing(Engine.open(tmp_path / "linked")) as engine:
+        with refusing(repo.root, "INSERT ON events"), pytest.raises(JournalError):
+            edit(engine, AGENT, A, b"1")
+        assert caught_up(engine, "main").rows == ()
+        assert len(caught_up(engine).rows) == 2
 
 
-def test_catch_up_reports_a_ref_that_is_gone(world: World) -> None:
-    edit(world, AGENT, A, b"1")
-    edit(world, HUMAN, A, b"2")
-    gone = sessions.get_chain(world.db, AGENT, "main")
-    world.repo.delete_ref(refs.chain_ref(AGENT, "main"))
-    done = catch_up(world.db, world.repo, "main")
+def test_catch_up_reports_a_ref_that_is_gone(engine: Engine) -> None:
+    before = sessions.chains(engine.db)
+    edit(engine, AGENT, A, b"1")
+    edit(engine, HUMAN, A, b"2")
+    gone = sessions.get_chain(engine.db, AGENT, "main")
+    engine.repo.delete_ref(refs.chain_ref(AGENT, "main"))
+    done = caught_up(engine)
     assert [(lost.chain, lost.tip) for lost in done.lost] == [(gone, None)]
-    assert [chain.session for chain in sessions.chains(world.db)] == [HUMAN]
+    left = {chain.session for chain in sessions.chains(engine.db)}
+    assert left == {HUMAN, *(chain.session for chain in before)}
 
 
-def test_catch_up_reports_a_ref_that_went_back(world: World) -> None:
+def test_catch_up_reports_a_ref_that_went_back(engine: Engine) -> None:
     """ROB-17: the row follows the ref."""
-    first = edit(world, AGENT, A, b"1")[-1].commit
-    last = edit(world, AGENT, A, b"2")[-1].commit
-    assert first is not None
-    assert last is not None
+    edit(engine, AGENT, A, b"1")
+    edit(engine, AGENT, A, b"2")
     ref = refs.chain_ref(AGENT, "main")
-    world.repo.move_ref(ref, last, first)
-    done = catch_up(world.db, world.repo, "main")
+    first, last = (one.oid for one in engine.repo.chain(engine.repo.refs()[ref])[-2:])
+    engine.repo.move_ref(ref, last, first)
+    done = caught_up(engine)
     assert [(lost.chain.tip, lost.tip) for lost in done.lost] == [(last, first)]
-    chain = sessions.get_chain(world.db, AGENT, "main")
+    chain = sessions.get_chain(engine.db, AGENT, "main")
     assert chain is not None
     assert chain.tip == first
     assert done.rows == ()
 
 
-def test_catch_up_brings_pins_into_agreement(world: World) -> None:
-    edit(world, AGENT, A, b"1")
-    world.pin("gone")
-    world.repo.delete_ref(refs.pin_ref("gone"))
-    world.journalling = False
-    commit = world.pin("good")
-    catch_up(world.db, world.repo, "main")
-    assert [(row[0], row[2]) for row in dump(world.db, "pins")] == [("good", commit)]
+def test_catch_up_brings_pins_into_agreement(engine: Engine) -> None:
+    edit(engine, AGENT, A, b"1")
+    engine.pin("gone")
+    engine.repo.delete_ref(refs.pin_ref("gone"))
+    commit = engine.recorder.publish_pin("good", refs.pin_ref("good"), 10**18)
+    caught_up(engine)
+    assert [(row[0], row[2]) for row in dump(engine.db, "pins")] == [("good", commit)]
 
 
-def test_catch_up_leaves_an_interrupted_op_to_be_finished(world: World) -> None:
+def test_catch_up_leaves_an_interrupted_op_to_be_finished(engine: Engine) -> None:
     """ROB-01: the op is finished by who knows its temporary files."""
-    edit(world, AGENT, A, b"1")
-    world.plan_op("op-1", HUMAN)
-    world.journalling = False
-    gone = Change(path=A, after=None)
-    world.write(Write(session=HUMAN, kind="restore", op="op-1", changes=(gone,)))
-    done = catch_up(world.db, world.repo, "main")
-    assert isinstance(done.rows[0], PathChange)
-    assert done.rows[0].op == "op-1"
-    op = ops.get(world.db, "op-1")
-    assert op is not None
-    assert op.status is OpStatus.APPLYING
+    edit(engine, AGENT, A, b"1")
+    with crash(engine), pytest.raises(JournalError):
+        engine.oops()
+    (op,) = ops.list_ops(engine.db)
+    done = caught_up(engine)
+    assert isinstance(done.rows[-1], PathChange)
+    assert done.rows[-1].op == op.id
+    assert ops.list_ops(engine.db)[0].status is OpStatus.APPLYING
 
 
-def test_catch_up_goes_on_with_the_burst_of_the_crash(world: World) -> None:
-    world.journalling = False
-    change = Change(path=A, after=world.version(b"1", 0o644))
-    first = world.write(Write(session=AGENT, turn="t1", changes=(change,)))[-1]
-    catch_up(world.db, world.repo, "main")
-    world.journalling = True
-    change = Change(path=A, after=world.version(b"2", 0o644))
-    again = world.write(Write(session=AGENT, turn="t1", changes=(change,)))[-1]
+def test_catch_up_goes_on_with_the_burst_of_the_crash(engine: Engine) -> None:
+    engine.by(AGENT, "t1")
+    with crash(engine), pytest.raises(JournalError):
+        engine.write(A, b"1")
+    first = caught_up(engine).rows[-1]
+    again = engine.write(A, b"2")[-1]
     assert isinstance(first, PathChange)
     assert isinstance(again, PathChange)
     assert again.burst == first.burst

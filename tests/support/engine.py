@@ -7,9 +7,12 @@ thing to be wrong, and hardly quicker: the system's calls take a tenth of the ti
 """
 
 import os
+import shutil
+import sqlite3
 import stat
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -30,7 +33,9 @@ from gitshadow.model import (
     PathChange,
     RepoPath,
     Session,
+    ToolClass,
     Turn,
+    micro,
 )
 from gitshadow.recording.attributor import Claimant
 from gitshadow.recording.context import RecorderContext, wire
@@ -115,12 +120,31 @@ def start_session(db: Db, who: str, now_ns: int, parent: str | None = None) -> S
         native_id=f"native-{who}",
         actor=actor,
         agent="claude-code" if actor is Actor.AGENT else None,
-        started_ns=now_ns,
+        started_ns=micro(now_ns),
         parent=parent,
     )
     with db.write():
         sessions.put(db, made)
     return made
+
+
+@contextmanager
+def refusing(root: Path, *what: str) -> Iterator[None]:
+    """Have the journal refuse some statements, as a full disk would."""
+    path = root / ".git" / "agent-undo" / "journal.db"
+    names = [f"refusing_{number}" for number in range(len(what))]
+    with closing(sqlite3.connect(path)) as db:
+        for name, event in zip(names, what, strict=True):
+            db.execute(
+                f"CREATE TRIGGER {name} BEFORE {event}"
+                " BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+            )
+    try:
+        yield
+    finally:
+        with closing(sqlite3.connect(path)) as db:
+            for name in names:
+                db.execute(f"DROP TRIGGER {name}")
 
 
 @dataclass(slots=True)
@@ -133,13 +157,14 @@ class Engine:
 
     @classmethod
     def open(cls, root: Path) -> "Engine":
-        """Open a repository, initialised where it is new; a copy counts as what was copied."""
+        """Open a worktree, initialised where it is new; a copy counts as what was copied."""
         layout = discover(str(root))
         assert layout is not None
         if not layout.initialised:
-            setup.initialise(layout, os.environ, force=True)
+            setup.make_journal(layout)
         _take_over(layout)
         ws = open_workspace(layout, os.environ, lock_timeout_s=1.0)
+        setup.root_worktree(ws)
         claimant = ToldClaimant(ws.db, ws.files, ws.clock, layout, ws.traces)
         return cls(wire(ws, claimant))
 
@@ -205,6 +230,8 @@ class Engine:
             self.start(who)
         if turn is not None and turns.get_turn(self.db, who, turn) is None:
             self._begin_turn(who, turn)
+        if call is not None and turns.get_call(self.db, who, call) is None:
+            self._begin_call(who, turn, call)
         actor = _ACTORS.get(who, Actor.AGENT)
         sure = Confidence.CERTAIN if actor is not Actor.UNKNOWN else Confidence.UNKNOWN
         self.who = Attribution(
@@ -213,6 +240,7 @@ class Engine:
             agent="claude-code" if actor is Actor.AGENT else None,
             turn=turn,
             call=call,
+            tool="Edit" if call is not None else None,
             confidence=confidence or sure,
             reason="the test says so",
             candidates=candidates,
@@ -230,19 +258,36 @@ class Engine:
             opened = turns.open_turn_of(self.db, who)
             if opened is not None:
                 turns.close_turn(self.db, who, opened.id, now)
-            fresh = Turn(session=who, id=turn, ordinal=ordinal, started_ns=now)
+            fresh = Turn(session=who, id=turn, ordinal=ordinal, started_ns=micro(now))
             turns.put_turn(self.db, fresh)
 
-    def record(self) -> list[Event]:
-        """Record whatever differs from what is recorded, as written by whoever writes now."""
-        newest, claimant = (
-            events.newest_seq(self.db, self.worktree),
-            self.context.claimant,
+    def _begin_call(self, who: str, turn: str | None, call: str) -> None:
+        fresh = Call(
+            id=call,
+            session=who,
+            turn=turn,
+            tool="Edit",
+            tool_class=ToolClass.WRITE,
+            opened_ns=micro(self.clock.now_ns()),
+            worktree=self.worktree,
         )
+        with self.db.write():
+            turns.open_call(self.db, fresh)
+
+    def record(self, *, offline: bool = False) -> list[Event]:
+        """Record whatever differs from what is recorded, as written by whoever writes now.
+
+        `offline` says that nothing watched when it was written.
+        """
+        newest = events.newest_seq(self.db, self.worktree)
+        claimant = self.context.claimant
         if isinstance(claimant, ToldClaimant):
             claimant.writer = self.who
         try:
-            self.flush()
+            if offline:
+                self.context.walker.full(offline=True)
+            else:
+                self.flush()
         finally:
             if isinstance(claimant, ToldClaimant):
                 claimant.writer = None
@@ -265,6 +310,27 @@ class Engine:
         if mode is not None:
             os.chmod(full, mode)
         return self.record()
+
+    def put(self, path: str | bytes, mode: int, data: bytes) -> None:
+        """Write a file in place where one is, or a link (`LINK_MODE`); empty directories go."""
+        full = self.path(path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        self.clear(full)
+        if os.path.lexists(full) and (os.path.islink(full) or mode == LINK_MODE):
+            os.unlink(full)
+        if mode == LINK_MODE:
+            os.symlink(data, full)
+            return
+        fd = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(fd, "wb") as handle:
+            handle.write(data)
+        os.chmod(full, mode & 0o777)
+
+    def clear(self, path: str | bytes) -> None:
+        """Remove empty directories from where a file is to be."""
+        full = self.path(path)
+        if os.path.isdir(full) and not os.path.islink(full):
+            shutil.rmtree(full)
 
     def remove(self, path: str | bytes) -> list[Event]:
         """Remove a file or link and record that."""

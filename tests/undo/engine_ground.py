@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from gitshadow.errors import UsageError
 from gitshadow.messages.undo import HunkChoice
-from gitshadow.model import LINK_MODE, FileVersion, OpKind, PathChange
+from gitshadow.model import FileVersion, OpKind, PathChange
 from gitshadow.store.journal import events, ops
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
@@ -237,45 +237,26 @@ class EngineGround:
             os.unlink(full)
         elif isinstance(what, bytes):
             os.makedirs(os.path.dirname(self.engine.path(what)), exist_ok=True)
-            self._clear(self.engine.path(what))
+            self.engine.clear(self.engine.path(what))
             os.rename(full, self.engine.path(what))
         elif verb == "bring":
             self._bring(full)
         else:
             assert what is not None
-            self._put(full, what)
+            self.engine.put(full, *what)
 
     def bring_near(self, changes: Sequence[Change]) -> None:
         """Make the files that are to be moved in, before anybody begins."""
         for verb, path, what in changes:
             if verb == "bring":
                 assert isinstance(what, tuple)
-                self._put(self._outside(self.engine.path(path)), what)
+                self.engine.put(self._outside(self.engine.path(path)), *what)
 
     def _bring(self, full: bytes) -> None:
         """Move a file in from beside the repository."""
         os.makedirs(os.path.dirname(full), exist_ok=True)
-        self._clear(full)
+        self.engine.clear(full)
         os.rename(self._outside(full), full)
 
     def _outside(self, full: bytes) -> bytes:
         return os.fsencode(self.engine.root) + b"-" + os.path.basename(full)
-
-    def _put(self, full: bytes, entry: Entry) -> None:
-        mode, data = entry
-        os.makedirs(os.path.dirname(full), exist_ok=True)
-        self._clear(full)
-        if os.path.lexists(full) and (os.path.islink(full) or mode == LINK_MODE):
-            os.unlink(full)
-        if mode == LINK_MODE:
-            os.symlink(data, full)
-            return
-        fd = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(fd, "wb") as handle:
-            handle.write(data)
-        os.chmod(full, mode & 0o777)
-
-    def _clear(self, full: bytes) -> None:
-        """Remove empty directories that stand where a file is to be."""
-        if os.path.isdir(full) and not os.path.islink(full):
-            shutil.rmtree(full)

@@ -17,10 +17,10 @@ from gitshadow.model import (
     RepoPath,
     Touch,
 )
-from gitshadow.store.journal import ops, prune, state, turns
+from gitshadow.store.journal import ops, prune, state
 from gitshadow.undo.report import Status
 from tests.support.engine import Engine
-from tests.undo.words import call, lines, reasons
+from tests.undo.words import lines, reasons
 
 
 def test_undo_takes_chosen_paths_and_redo_brings_them_back(engine: Engine) -> None:
@@ -308,8 +308,6 @@ def test_undo_takes_unique_beginnings_and_refuses_others(engine: Engine) -> None
 
 def test_undo_takes_ids_as_documents_print_them(engine: Engine) -> None:
     engine.by("s1", "t1", "c1").write("a", "1\n")
-    with engine.db.write():
-        turns.open_call(engine.db, call("c1"))
     row = engine.changes()[0]
     assert row.burst is not None
     ids = ("c1", "s1:c1", "t1", "s1:t1", "s1", "native-s1", row.burst, str(row.seq))

@@ -9,9 +9,9 @@ from gitshadow.errors import RefusedError
 from gitshadow.model import (
     Confidence,
 )
-from gitshadow.store.journal import ops, turns
+from gitshadow.store.journal import ops
 from tests.support.engine import Engine
-from tests.undo.words import call, lines, reasons
+from tests.undo.words import lines, reasons
 
 
 def test_oops_takes_a_turn_back_when_it_edits_deletes_and_creates(
@@ -257,9 +257,6 @@ def test_undo_takes_one_call_of_three(engine: Engine) -> None:
     engine.by("s1", "t1", "c2").write("a", lines("a", line_1="1", line_5="2"))
     done = lines("a", line_1="1", line_5="2", line_9="3")
     engine.by("s1", "t1", "c3").write("a", done)
-    with engine.db.write():
-        for number in (1, 2, 3):
-            turns.open_call(engine.db, call(f"c{number}"))
     engine.undo("c2")
     assert engine.read("a").decode() == lines("a", line_1="1", line_9="3")
 

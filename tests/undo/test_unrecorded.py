@@ -1,8 +1,7 @@
 """An op whose commit or rows could not be stored: the next command ends it, either way."""
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,32 +11,13 @@ from gitshadow.model import Op, OpStatus
 from gitshadow.store.journal import ops, sessions
 from gitshadow.undo.effective import take_notes
 from gitshadow.undo.run import recover
-from tests.support.engine import Engine
+from tests.support.engine import Engine, refusing
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
 from tests.undo.words import lines
 
 _NO_ROWS = "INSERT ON events WHEN NEW.kind = 'restore'"
 _NO_END = "UPDATE OF status ON ops"
-
-
-@contextmanager
-def refusing(root: Path, *what: str) -> Iterator[None]:
-    """Have the journal refuse some statements, as a full disk would."""
-    path = root / ".git" / "agent-undo" / "journal.db"
-    names = [f"refusing_{number}" for number in range(len(what))]
-    with closing(sqlite3.connect(path)) as db:
-        for name, event in zip(names, what, strict=True):
-            db.execute(
-                f"CREATE TRIGGER {name} BEFORE {event}"
-                " BEGIN SELECT RAISE(ABORT, 'disk full'); END"
-            )
-    try:
-        yield
-    finally:
-        with closing(sqlite3.connect(path)) as db:
-            for name in names:
-                db.execute(f"DROP TRIGGER {name}")
 
 
 @contextmanager

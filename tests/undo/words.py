@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping
 
 from gitshadow.messages.undo import HunkChoice
-from gitshadow.model import Call, ToolClass
 from gitshadow.undo.report import Report
 
 
@@ -23,14 +22,3 @@ def choice_of(token: str, taken: Mapping[int, Collection[int]]) -> HunkChoice:
     """Return the choice of parts of a plan, by the number of their item."""
     parts = {str(item): tuple(sorted(of)) for item, of in taken.items()}
     return HunkChoice(token, parts)
-
-
-def call(identifier: str, session: str = "s1", turn: str = "t1") -> Call:
-    return Call(
-        id=identifier,
-        session=session,
-        turn=turn,
-        tool="Edit",
-        tool_class=ToolClass.WRITE,
-        opened_ns=1,
-    )
