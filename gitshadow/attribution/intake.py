@@ -85,8 +85,6 @@ class Intake:
     needs_barrier: bool = False
     opened: bool = False
     closed: bool = False
-    ended_turn: bool = False
-    ended_session: bool = False
     background: bool = False
     doubt: Doubt | None = None
 
@@ -188,7 +186,7 @@ class _Intake:
         if event.phase is HookPhase.TURN_END:
             return self._end_turn(session, done)
         if event.phase in (HookPhase.SESSION_END, HookPhase.SUBAGENT_END):
-            return self._end_session(session, done)
+            self._end_session(session)
         return done
 
     def _see(self) -> Session:
@@ -248,13 +246,12 @@ class _Intake:
         if child.id not in (session.id, session.parent):
             sessions.put(self._db, replace(child, parent=session.id))
 
-    def _end_session(self, session: Session, done: Intake) -> Intake:
+    def _end_session(self, session: Session) -> None:
         # A late end must not close a session that went on after it.
         if session.ended_ns is not None or (session.last_seen_ns or 0) > self._at_ns:
-            return done
+            return
         reason = self._event.reason or self._event.phase.value.replace("_", " ")
         lifecycle.end_session(self._db, session, self._at_ns, reason)
-        return replace(done, ended_turn=True, ended_session=True)
 
     def _turn(self, session: Session) -> str | None:
         may_open = self._event.phase in _OPENING and session.ended_ns is None
@@ -313,7 +310,7 @@ class _Intake:
             lifecycle.ENDED_BY_TURN,
             lambda call: call.turn in (None, ended.id),
         )
-        return replace(done, turn=ended.id, ended_turn=True)
+        return replace(done, turn=ended.id)
 
     def _open(self, session: Session, done: Intake) -> Intake:
         turn = self._turn(session)

@@ -175,14 +175,11 @@ class AgentMark(NamedTuple):
     """The agent that the variables of a process name.
 
     `session` is ours and comes with `GITSHADOW_SESSION` alone, `native` is the agent's own id.
-    `inherited` tells that the nearest agent above is another one, which let the variables of
-    an outer agent through.
     """
 
     agent: str
     native: str | None = None
     session: str | None = None
-    inherited: bool = False
 
 
 def read_variables(raw: bytes) -> dict[str, str]:
@@ -195,12 +192,11 @@ def read_variables(raw: bytes) -> dict[str, str]:
     return found
 
 
-def detect(env: Mapping[str, str], nearest: str | None = None) -> AgentMark | None:
+def detect(env: Mapping[str, str]) -> AgentMark | None:
     """Return the agent in whose environment a process runs.
 
     Args:
         env: Its variables; others than `VARIABLES` are not looked at.
-        nearest: The agent that is the process's nearest ancestor, where one is known.
 
     Returns:
         None when no variable names a known agent.
@@ -211,8 +207,7 @@ def detect(env: Mapping[str, str], nearest: str | None = None) -> AgentMark | No
     agent = declared or _by_slug(env.get("AI_AGENT", "")) or _by_sign(env)
     if agent is None:
         return None
-    inherited = nearest is not None and nearest != agent
-    return AgentMark(agent, _native(env, agent), session or None, inherited)
+    return AgentMark(agent, _native(env, agent), session or None)
 
 
 def _by_slug(text: str) -> str | None:

@@ -7,9 +7,10 @@ with them; the field names are those of the command line's contract, added to, n
 from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum
 
 from gitshadow.errors import ExitCode
+from gitshadow.messages.codec import M
 from gitshadow.messages.undo import (
     EXITS,
     FileItem,
@@ -120,22 +121,22 @@ class Item(BaseItem):
 
     def row(self) -> FileItem:
         """Return the item as verbs answer with it."""
-        return FileItem(
-            domain=self.domain,
-            path=self.path,
-            session=self.session,
-            action=self.action.value,
-            state=self.state.value,
-            reason=self.reason.value if self.reason else None,
-            residue=self.residue,
-            detail=self.detail,
-            old_path=self.old_path,
-            overwrites=self.overwrites,
-            by_timing=self.by_timing,
-            added=self.added,
-            removed=self.removed,
-            hunks=self.hunks,
-        )
+        return copied(self, FileItem)
+
+
+def copied(source: object, kind: type[M], **renamed: object) -> M:
+    """Return a message with the fields of a value; an enumeration becomes its value.
+
+    Args:
+        source: Has an attribute for each field of the message that is not renamed.
+        kind: The type of the message.
+        renamed: The fields that have another name in the value.
+    """
+    values = (
+        renamed[name] if name in renamed else getattr(source, name)
+        for name in kind._fields
+    )
+    return kind._make(one.value if isinstance(one, Enum) else one for one in values)
 
 
 def overall(states: Set[State], *, planned: bool) -> Status:

@@ -110,15 +110,6 @@ def test_session_is_ours_when_it_was_declared() -> None:
     assert detect(env) == AgentMark("codex", session="s1")
 
 
-@pytest.mark.parametrize(("nearest", "inherited"), [("gemini", True), (None, False)])
-def test_mark_is_inherited_when_another_agent_is_nearer(
-    nearest: str | None, inherited: bool
-) -> None:
-    assert detect(CLAUDE, nearest) == AgentMark(
-        "claude-code", "c1", inherited=inherited
-    )
-
-
 def test_variables_are_read_from_the_bytes_of_an_environment() -> None:
     raw = b"PATH=/bin\0CODEX_THREAD_ID=a=\xff\0CODEX_THREAD_ID=b\0AGENT\0"
     assert read_variables(raw) == {"CODEX_THREAD_ID": "a=\ufffd"}

@@ -108,7 +108,7 @@ class FileWork:
         told += [Uncovered(path, why, path) for path in found.loose]
         return replace(
             part,
-            items=tuple(map(UndoItem.of_file, found.report.items)),
+            items=tuple(map(UndoItem.of_row, found.report.items)),
             commit=Oid(found.report.commit) if found.report.commit else None,
             # A phase without items has no token, so it does not change the token of the plan.
             token=found.report.token if found.report.items else "",

@@ -20,6 +20,7 @@ from gitshadow.undo.report import (
     Reason,
     State,
     Status,
+    copied,
     overall,
 )
 from gitshadow.words import printable
@@ -76,78 +77,48 @@ class UndoItem(BaseItem):
     path: str | None = None
 
     @classmethod
-    def of_file(cls, item: FileItem) -> "UndoItem":
-        """Return the item of a file undo as one of a turn's undo."""
-        return cls(
-            call_id="",
-            tool="",
-            klass="",
-            domain=Domain.FILES,
-            path=item.path,
-            session=item.session,
-            action=Action(item.action),
-            state=State(item.state),
-            reason=Reason(item.reason) if item.reason else None,
-            detail=item.detail,
-            residue=item.residue,
-            old_path=item.old_path,
-            overwrites=item.overwrites,
-            added=item.added,
-            removed=item.removed,
-        )
+    def of_row(cls, row: EffectItem | FileItem) -> "UndoItem":
+        """Return the item that `row` gave, or that of a file undo as one of a turn's undo.
 
-    @classmethod
-    def of_row(cls, row: EffectItem) -> "UndoItem":
-        """Return the item that `row` gave; an item of an older version may lack domain and action.
+        An item of an older version may lack domain and action.
 
         Raises:
             ValueError: it has an unknown domain, action, state or reason.
         """
-        return cls(
-            call_id=row.call_id,
-            tool=row.tool,
-            klass=row.class_,
-            domain=Domain(row.domain or Domain.EFFECTS),
+        item = cls(
+            call_id="",
+            tool="",
+            klass="",
+            domain=Domain.FILES,
+            path=row.path,
             session=row.session,
             action=Action(row.action or Action.NONE),
             state=State(row.state),
             reason=Reason(row.reason) if row.reason else None,
-            residue=row.residue,
-            follow_up=row.follow_up,
             detail=row.detail,
-            attempts=row.attempts,
-            error=row.error,
-            already=row.already_undone,
-            path=row.path,
+            residue=row.residue,
             old_path=row.old_path,
             overwrites=row.overwrites,
             added=row.added,
             removed=row.removed,
         )
+        if isinstance(row, FileItem):
+            return item
+        return replace(
+            item,
+            call_id=row.call_id,
+            tool=row.tool,
+            klass=row.class_,
+            domain=Domain(row.domain or Domain.EFFECTS),
+            follow_up=row.follow_up,
+            attempts=row.attempts,
+            error=row.error,
+            already=row.already_undone,
+        )
 
     def row(self) -> EffectItem:
         """Return the item as it is stored and printed."""
-        return EffectItem(
-            domain=self.domain.value,
-            call_id=self.call_id,
-            tool=self.tool,
-            class_=self.klass,
-            session=self.session,
-            action=self.action.value,
-            state=self.state.value,
-            reason=self.reason.value if self.reason else None,
-            residue=self.residue,
-            follow_up=self.follow_up,
-            detail=self.detail,
-            attempts=self.attempts,
-            error=self.error,
-            already_undone=self.already,
-            path=self.path,
-            old_path=self.old_path,
-            overwrites=self.overwrites,
-            added=self.added,
-            removed=self.removed,
-        )
+        return copied(self, EffectItem, class_=self.klass, already_undone=self.already)
 
     def to_json(self) -> JsonObject:
         """Return the item as a JSON object."""
