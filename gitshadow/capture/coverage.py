@@ -290,7 +290,7 @@ class Coverage:
         self._moved = False
         self._gitlinks = self._tracked.gitlinks()
         self._folders: dict[RepoPath, _Folder] = {}
-        self._own = self._read_rules(IGNORE_FILE)
+        self._own = self._read_rules(IGNORE_FILE) or None
         self._outside.reload()
 
     def listed(

@@ -237,8 +237,6 @@ class Recorder:
 
     def restat(self, states: Mapping[RepoPath, FileState]) -> None:
         """Remember new stat fields of files whose bytes are the same."""
-        if not states:
-            return
         if self._states.apart:
             self._states.remember(states, ())
         else:

@@ -103,10 +103,7 @@ class Pipeline:
         if ws.recorder.behind:
             self.catch_up()
         noticed = ws.clock.now_ns()
-        wanted = set(paths)
-        with ws.files.together():
-            for path in sorted(paths):
-                wanted.update(self._lost_below(path))
+        wanted = self._lost_below(paths).union(paths)
         for path in wanted:
             self.missed.pop(path, None)
         self._note_vanished(wanted, noticed)
@@ -118,7 +115,8 @@ class Pipeline:
             self.gap(f"could not read it: {why}", path)
             self._note_unreadable(path, done)
         self._touch(observed.excluded, noticed)
-        ws.recorder.restat(dict(observed.restat))
+        if observed.restat:
+            ws.recorder.restat(dict(observed.restat))
         seen = self._store_blobs(observed.changes, noticed)
         old, new = self._split_entering(seen)
         done.events += self._record(new, noticed, moves, offline=offline)
@@ -402,7 +400,8 @@ class Pipeline:
                 self._touch_entering(one)
             else:
                 others.append(one)
-        self._ws.recorder.restat(same)
+        if same:
+            self._ws.recorder.restat(same)
         return entering, others
 
     def _left_out(self, seen: Sequence[Seen]) -> set[RepoPath]:
@@ -475,12 +474,18 @@ class Pipeline:
         with self._ws.db.write():
             state.put_touches(self._ws.db, touches)
 
-    def _lost_below(self, path: RepoPath) -> list[RepoPath]:
-        """Return the known paths below a path that is no directory any more."""
+    def _lost_below(self, paths: Iterable[RepoPath]) -> set[RepoPath]:
+        """Return the known paths below paths that are no directories any more."""
+        states, lost = self._ws.states, set[RepoPath]()
         # Most paths are files, with nothing below them: they need no look at the disk.
-        below = self._ws.states.below(path)
-        look = self._ws.files.glance(path) if below else None
-        return [] if look is not None and look.is_dir else below
+        known = [(one, below) for one in sorted(paths) if (below := states.below(one))]
+        if known:
+            with self._ws.files.together():
+                for path, below in known:
+                    look = self._ws.files.glance(path)
+                    if look is None or not look.is_dir:
+                        lost.update(below)
+        return lost
 
     def _store_blobs(self, changes: Iterable[Change], noticed_ns: int) -> list[Seen]:
         seen: list[Seen] = []
