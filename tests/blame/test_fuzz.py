@@ -12,7 +12,7 @@ from gitshadow.blame.replay import Replay
 from gitshadow.blame.rewrites import Rewrites
 from gitshadow.model import Actor, Oid, PathChange, RepoPath
 from gitshadow.store.repo import line_hunks
-from tests.blame.world import BASE, HAND, MemoryGit, Tokens
+from tests.blame.tokens import BASE, HAND, MemoryGit, Tokens
 from tests.conftest import FULL
 
 HISTORIES = 50_000 if FULL else 5_000
@@ -58,7 +58,7 @@ def blamed(world: Tokens, path: RepoPath) -> list[tuple[bytes, Origin]]:
     if state is None:
         assert not events
         return []
-    assert state.oid == world.files[path].oid
+    assert state.oid == world.files[path].version.oid
     present = world.blobs.lines(state.oid)
     return list(zip(present, ground.settle(state.vector), strict=True))
 

@@ -14,7 +14,7 @@ from gitshadow.blame.snapshots import DoubtError, FingerprintSet, mark_of, pack,
 from gitshadow.model import PathChange, RepoPath
 from gitshadow.store.repo import line_hunks
 from tests.blame.test_fuzz import closure, played
-from tests.blame.world import MemoryGit, Tokens
+from tests.blame.tokens import MemoryGit, Tokens
 from tests.conftest import FULL
 
 HISTORIES = 20_000 if FULL else 1_500

@@ -16,7 +16,7 @@ from tests.undo.engine_ground import ground_of, make_template
 from tests.undo.histories import MOMENTS, Step, histories, hooked_histories
 from tests.undo.hooked_ground import EARLY_S
 from tests.undo.hooked_histories import company_in
-from tests.undo.memory_world import Memory
+from tests.undo.planner_ground import PlannerGround
 from tests.undo.trial import Trial, all_committed
 
 pytestmark = pytest.mark.uncounted
@@ -70,7 +70,7 @@ def test_laws_hold_in_every_history(longest: int) -> None:
     @example(_BROUGHT_ANOTHER)
     @settings(max_examples=_LONGEST[longest] * _TIMES)
     def play(history: list[Step]) -> None:
-        Trial(Memory()).play(history)
+        Trial(PlannerGround()).play(history)
 
     play()
 
@@ -83,7 +83,7 @@ def test_undo_is_the_same_when_branches_were_switched_there_and_back(
 ) -> None:
     """A branch trip changes nothing of what an undo does; moments are not the same then."""
     plain = [step for step in history if step[1] not in MOMENTS]
-    one, two = Memory(), Memory()
+    one, two = PlannerGround(), PlannerGround()
     Trial(one).play(plain)
     Trial(two).play(step for step in plain if step[1] != "trip")
     assert all_committed(one.tree()) == all_committed(two.tree())

@@ -1,26 +1,16 @@
-"""The laws of undo over random histories of two writers, in a world that is only in memory."""
+"""The laws of undo over random histories of two writers, on values."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitshadow.model import (
-    Actor,
-    Attribution,
-    Confidence,
-    EventKind,
-    FileVersion,
-    Oid,
-    PathChange,
-    RepoPath,
-)
-from gitshadow.undo.path_plans import World
-from gitshadow.undo.plan import Plan, PlanRequest, plan_unit
+from gitshadow.model import EventKind, RepoPath
+from gitshadow.undo.plan import Plan
 from gitshadow.undo.report import State
 from gitshadow.undo.targets import Unit
-from tests.support.blobs import Blobs
+from tests.support.values import Values
 
 _PATHS = tuple(RepoPath(b"%c" % name) for name in b"abcd")
 _MODES = (0o100644, 0o100600, 0o100755)
@@ -44,70 +34,45 @@ MOVES = st.lists(
 )
 
 
-@dataclass
-class Memory:
-    """Hold a worktree and its journal in memory."""
+@dataclass(slots=True)
+class Lines(Values):
+    """Make moves by lines; a new line is unlike any other."""
 
-    files: dict[RepoPath, FileVersion] = field(default_factory=dict)
-    blobs: Blobs = field(default_factory=Blobs)
-    events: list[PathChange] = field(default_factory=list)
     lines: int = 0
 
     def __post_init__(self) -> None:
         for path in _PATHS[:3]:
             data = b"".join(b"%s old %d\n" % (path, number) for number in range(4))
-            self.files[path] = FileVersion(self.blobs.store(data), 0o100644)
+            self.files[path] = self.state((0o100644, data))
 
     def play(self, move: Move) -> None:
-        """Make one move if it is possible; a new line is unlike any other."""
+        """Make one move if it is possible."""
         who, verb, first, second, at = move
-        path, other = _PATHS[first], _PATHS[second]
-        if verb == "create":
-            if path not in self.files:
-                self._put(who, path, EventKind.CREATE, [self._line(who)], 0o100644)
-            return
-        if path not in self.files:
-            return
-        lines, mode = self.blobs.lines(self.files[path].oid), self.files[path].mode
-        if verb == "insert":
-            where = min(at, len(lines))
-            changed = [*lines[:where], self._line(who), *lines[where:]]
-            self._put(who, path, EventKind.MODIFY, changed, mode)
-        elif verb == "cut" and lines:
-            where = min(at, len(lines) - 1)
-            self._put(
-                who, path, EventKind.MODIFY, lines[:where] + lines[where + 1 :], mode
-            )
-        elif verb == "chmod" and _MODES[at % 3] != mode:
-            self._put(who, path, EventKind.MODE, lines, _MODES[at % 3])
-        elif verb == "delete":
-            self._row(who, path, EventKind.DELETE, self.files.pop(path), None)
-        elif verb == "move" and other not in self.files:
-            version = self.files.pop(path)
-            self.files[other] = version
-            self._row(who, other, EventKind.RENAME, version, version, path)
+        path, other, before = _PATHS[first], _PATHS[second], dict(self.files)
+        known = self.version(path)
+        if verb == "create" and known is None:
+            self.change("put", path, (0o100644, self._line(who)))
+        elif verb == "delete" and known is not None:
+            self.change("drop", path, None)
+        elif verb == "move" and known is not None and other not in self.files:
+            self.change("move", path, other)
+        elif verb == "chmod" and known is not None:
+            self.change("put", path, (_MODES[at % 3], self.blobs[known.oid]))
+        elif verb in ("insert", "cut") and known is not None:
+            lines = self.blobs.lines(known.oid)
+            if verb == "insert":
+                lines.insert(min(at, len(lines)), self._line(who))
+            elif lines:
+                del lines[min(at, len(lines) - 1)]
+            self.change("put", path, (known.mode, b"".join(lines)))
+        self.record(before, who)
 
-    def apply(self, plan: Plan, op: str) -> list[int]:
-        """Carry a plan out and journal it as an op; return its rows."""
-        for oid, data in plan.made.items():
-            self.blobs[oid] = data
-        seqs: list[int] = []
-        for path, step in plan.steps.items():
-            assert self.files.get(path) == step.before
-            if step.after is None:
-                del self.files[path]
-            else:
-                assert step.after.oid in self.blobs
-                self.files[path] = step.after
-            self._row(_HUMAN, path, EventKind.RESTORE, step.before, step.after)
-            self.events[-1] = self.events[-1]._replace(op=op)
-            seqs.append(self.events[-1].seq)
-        return seqs
-
-    def plan(self, seqs: Sequence[int], undoings: dict[str, Unit]) -> Plan:
-        wish = PlanRequest(seqs=frozenset(seqs), undoings=undoings)
-        present = {path: self.files.get(path) for path in _PATHS}
-        return plan_unit(self.events, wish, World(present=present), self.blobs.get)
+    def undo(self, who: str) -> Plan:
+        """Undo everything that a session wrote."""
+        seqs = self.seqs_of(who)
+        plan = self.plan(seqs)
+        self.apply(plan, Unit(seqs=frozenset(seqs)))
+        return plan
 
     def seqs_of(self, who: str) -> list[int]:
         return [event.seq for event in self.events if event.attribution.session == who]
@@ -116,7 +81,7 @@ class Memory:
         return {
             line
             for path in self.files
-            for line in self.blobs.lines(self.files[path].oid)
+            for line in self.blobs.lines(self.files[path].version.oid)
             if line.startswith(who.encode())
         }
 
@@ -124,48 +89,9 @@ class Memory:
         self.lines += 1
         return b"%s %d\n" % (who.encode(), self.lines)
 
-    def _put(
-        self, who: str, path: RepoPath, kind: EventKind, lines: list[bytes], mode: int
-    ) -> None:
-        before = self.files.get(path)
-        after = FileVersion(self.blobs.store(b"".join(lines)), mode)
-        self.files[path] = after
-        self._row(who, path, kind, before, after)
 
-    def _row(
-        self,
-        who: str,
-        path: RepoPath,
-        kind: EventKind,
-        before: FileVersion | None,
-        after: FileVersion | None,
-        old_path: RepoPath | None = None,
-    ) -> None:
-        seq = len(self.events) + 1
-        claim = Attribution(
-            actor=Actor.AGENT if who == _AGENT else Actor.HUMAN,
-            session=who,
-            confidence=Confidence.CERTAIN,
-            reason="the test says so",
-        )
-        self.events.append(
-            PathChange(
-                seq=seq,
-                ts_ns=seq,
-                worktree="main",
-                kind=kind,
-                path=path,
-                old_path=old_path,
-                before=before,
-                after=after,
-                attribution=claim,
-                commit=Oid("c" * 40),
-            )
-        )
-
-
-def played(moves: Sequence[Move]) -> Memory:
-    memory = Memory()
+def played(moves: Sequence[Move]) -> Lines:
+    memory = Lines()
     for move in moves:
         memory.play(move)
     return memory
@@ -177,7 +103,7 @@ def test_undo_keeps_every_line_of_the_other(moves: Sequence[Move]) -> None:
     """LAW-04: the human's lines survive, in every file, whatever is taken back."""
     memory = played(moves)
     kept = memory.all_lines(_HUMAN)
-    memory.apply(memory.plan(memory.seqs_of(_AGENT), {}), "op-1")
+    memory.undo(_AGENT)
     assert memory.all_lines(_HUMAN) >= kept
 
 
@@ -188,8 +114,7 @@ def test_undo_takes_every_line_of_the_unit_when_nothing_is_left(
 ) -> None:
     """What is called reversed is reversed: no line of the agent stays."""
     memory = played(moves)
-    plan = memory.plan(memory.seqs_of(_AGENT), {})
-    memory.apply(plan, "op-1")
+    plan = memory.undo(_AGENT)
     if all(one.item.state is not State.NOT_REVERSED for one in plan.items):
         assert memory.all_lines(_AGENT) == set()
 
@@ -199,14 +124,13 @@ def test_undo_takes_every_line_of_the_unit_when_nothing_is_left(
 def test_redo_of_undo_is_identity(moves: Sequence[Move]) -> None:
     """Whatever was taken back comes forward exactly."""
     memory = played(moves)
-    before = dict(memory.files)
-    seqs = memory.seqs_of(_AGENT)
-    rows = memory.apply(memory.plan(seqs, {}), "op-1")
-    undoings = {"op-1": Unit(seqs=frozenset(seqs))}
-    redo = memory.plan(rows, undoings)
+    before, newest = memory.tree(), len(memory.events)
+    memory.undo(_AGENT)
+    rows = [event.seq for event in memory.events[newest:]]
+    redo = memory.plan(rows)
     assert all(one.item.state is not State.NOT_REVERSED for one in redo.items)
-    memory.apply(redo, "op-2")
-    assert memory.files == before
+    memory.apply(redo, Unit(seqs=frozenset(rows)))
+    assert memory.tree() == before
 
 
 @given(MOVES)
@@ -214,10 +138,9 @@ def test_redo_of_undo_is_identity(moves: Sequence[Move]) -> None:
 def test_undo_is_complete_when_nobody_else_wrote(moves: Sequence[Move]) -> None:
     """LAW-01: the tree is exactly what it was."""
     memory = played([(_AGENT, *move[1:]) for move in moves])
-    plan = memory.plan(memory.seqs_of(_AGENT), {})
+    plan = memory.undo(_AGENT)
     assert all(one.item.state is not State.NOT_REVERSED for one in plan.items)
-    memory.apply(plan, "op-1")
-    assert memory.files == Memory().files
+    assert memory.tree() == Lines().tree()
 
 
 @given(MOVES)
@@ -227,10 +150,10 @@ def test_undo_deletes_only_what_the_unit_created(moves: Sequence[Move]) -> None:
     memory = played(moves)
     human = {
         path
-        for path, version in memory.files.items()
-        if any(line.startswith(b"human") for line in memory.blobs.lines(version.oid))
+        for path, (_, data) in memory.tree().items()
+        if data.startswith(b"human") or b"\nhuman" in data
     }
-    plan = memory.plan(memory.seqs_of(_AGENT), {})
+    plan = memory.plan(memory.seqs_of(_AGENT))
     deleted = [one.item for one in plan.items if one.item.action.value == "delete"]
     created = [
         event
@@ -246,11 +169,8 @@ def test_undo_deletes_only_what_the_unit_created(moves: Sequence[Move]) -> None:
 def test_undo_twice_changes_nothing_more(moves: Sequence[Move]) -> None:
     memory = played(moves)
     seqs = memory.seqs_of(_AGENT)
-    plan = memory.plan(seqs, {})
-    memory.apply(plan, "op-1")
-    undoings = {"op-1": Unit(seqs=frozenset(seqs))}
-    again = memory.plan(seqs, undoings)
-    assert not again.steps
+    memory.undo(_AGENT)
+    assert not memory.plan(seqs).steps
 
 
 @given(MOVES)
@@ -258,6 +178,6 @@ def test_undo_twice_changes_nothing_more(moves: Sequence[Move]) -> None:
 def test_the_same_world_gives_the_same_token(moves: Sequence[Move]) -> None:
     memory = played(moves)
     seqs = memory.seqs_of(_AGENT)
-    token = memory.plan(seqs, {}).token
-    assert memory.plan(seqs, {}).token == token
+    token = memory.plan(seqs).token
+    assert memory.plan(seqs).token == token
     assert len(token) == 16

@@ -1,30 +1,20 @@
-"""A worktree, its journal, its undo and its Git in memory, in which every line is a token.
+"""Random histories of lines that are tokens, with the model that blame is compared with.
 
-No line is ever written twice by hand, so who wrote it is known without a diff: `author` is the
-model that blame is compared with, and never reads what blame reads.
+No line is ever written twice by hand, so who wrote it is known without a diff: `author` never reads
+what blame reads. Git is a model, too, with commits on branches: blame asks it (`MemoryGit`) for
+answers that it gives from tokens, not from diffs.
 """
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from gitshadow.blame.git_history import Facts, GitLine
-from gitshadow.model import (
-    Actor,
-    Attribution,
-    Confidence,
-    EventKind,
-    FileVersion,
-    Oid,
-    PathChange,
-    RepoPath,
-)
+from gitshadow.model import Actor, Attribution, Confidence, Oid, PathChange, RepoPath
 from gitshadow.undo.merge import merge
-from gitshadow.undo.path_plans import World
-from gitshadow.undo.plan import PlanRequest, plan_unit
 from gitshadow.undo.targets import Unit, is_undoable
-from tests.support.blobs import Blobs
+from tests.support.values import Entry, Values
 
 PATHS = tuple(RepoPath(b"%c" % name) for name in b"abcd")
 MODE = 0o100644
@@ -56,17 +46,13 @@ class Commit:
     tree: Tree
 
 
-@dataclass
-class Tokens:
+@dataclass(slots=True)
+class Tokens(Values):
     """Make random moves; `author` is the first author of each line."""
 
-    files: dict[RepoPath, FileVersion] = field(default_factory=dict)
-    blobs: Blobs = field(default_factory=Blobs)
-    events: list[PathChange] = field(default_factory=list)
     lines: int = 0
     rng: random.Random = field(default_factory=random.Random)
     author: dict[bytes, str] = field(default_factory=dict)
-    undoings: dict[str, Unit] = field(default_factory=dict)
     branches: dict[str, Commit] = field(default_factory=dict)
     branch: str = "main"
     heads: list[Commit] = field(default_factory=list)
@@ -78,10 +64,8 @@ class Tokens:
     def __post_init__(self) -> None:
         for path in PATHS[:2]:
             lines = [self.token(BASE) for _ in range(self.rng.randint(1, 8))]
-            self.files[path] = FileVersion(self.blobs.store(b"".join(lines)), MODE)
-        self.move_head(self.commit_of(None, self.tree()))
-
-    # -- the model ---------------------------------------------------------------------------
+            self.files[path] = self.state((MODE, b"".join(lines)))
+        self.move_head(self.commit_of(None, self.oids()))
 
     def token(self, who: str) -> bytes:
         self.lines += 1
@@ -89,13 +73,12 @@ class Tokens:
         self.author[line] = who
         return line
 
-    def claim(self, who: str) -> Attribution:
+    def claim(self, who: str, turn: str | None) -> Attribution:
+        """Return the attribution of what somebody writes."""
         actor, confidence = _CLAIMS.get(who, (Actor.HUMAN, Confidence.CERTAIN))
         return Attribution(
             actor=actor, session=who, confidence=confidence, reason="the test says so"
         )
-
-    # -- writers -----------------------------------------------------------------------------
 
     def play_one(self) -> None:
         """Make one random move, if it is possible."""
@@ -106,7 +89,7 @@ class Tokens:
         if not self.files:
             return
         path = self.rng.choice(sorted(self.files))
-        lines = self.blobs.lines(self.files[path].oid)
+        lines = self.blobs.lines(self.files[path].version.oid)
         for _ in range(self.rng.randint(1, 3)):
             at = self.rng.randint(0, len(lines))
             if self.rng.random() < 0.4:
@@ -114,62 +97,33 @@ class Tokens:
             else:
                 new = [self.token(who) for _ in range(self.rng.randint(1, 3))]
                 lines[at : at + self.rng.randint(0, 1)] = new
-        self.put(who, path, EventKind.MODIFY, b"".join(lines))
+        self.write(who, "put", path, (MODE, b"".join(lines)))
 
     def do_create(self) -> None:
         who, path = self.rng.choice(WRITERS), self.rng.choice(PATHS)
         if path not in self.files:
             lines = [self.token(who) for _ in range(self.rng.randint(1, 4))]
-            self.put(who, path, EventKind.CREATE, b"".join(lines))
+            self.write(who, "put", path, (MODE, b"".join(lines)))
 
     def do_delete(self) -> None:
         if len(self.files) > 1:
             path = self.rng.choice(sorted(self.files))
-            gone = self.files.pop(path)
-            self._row(self.rng.choice(WRITERS), path, EventKind.DELETE, (gone, None))
+            self.write(self.rng.choice(WRITERS), "drop", path, None)
 
     def do_rename(self) -> None:
         free = [path for path in PATHS if path not in self.files]
         if self.files and free:
             old, new = self.rng.choice(sorted(self.files)), self.rng.choice(free)
-            version = self.files.pop(old)
-            self.files[new] = version
-            who = self.rng.choice(WRITERS)
             self.done["rename"] += 1
-            self._row(who, new, EventKind.RENAME, (version, version), old)
+            self.write(self.rng.choice(WRITERS), "move", old, new)
 
-    def put(self, who: str, path: RepoPath, kind: EventKind, data: bytes) -> None:
-        before = self.files.get(path)
-        after = FileVersion(self.blobs.store(data), MODE)
-        if before != after:
-            self.files[path] = after
-            self._row(who, path, kind, (before, after))
-
-    def _row(
-        self,
-        who: str,
-        path: RepoPath,
-        kind: EventKind,
-        versions: tuple[FileVersion | None, FileVersion | None],
-        old_path: RepoPath | None = None,
+    def write(
+        self, who: str, verb: str, path: RepoPath, what: Entry | bytes | None
     ) -> None:
-        seq = len(self.events) + 1
-        self.events.append(
-            PathChange(
-                seq=seq,
-                ts_ns=seq,
-                worktree="main",
-                kind=kind,
-                path=path,
-                old_path=old_path,
-                before=versions[0],
-                after=versions[1],
-                attribution=self.claim(who),
-                commit=Oid("c" * 40),
-            )
-        )
-
-    # -- undo --------------------------------------------------------------------------------
+        """Make one change and give it its row."""
+        before = dict(self.files)
+        self.change(verb, path, what)
+        self.record(before, who)
 
     def do_undo(self) -> None:
         rows = [event for event in self.events if is_undoable(event)]
@@ -190,37 +144,24 @@ class Tokens:
         if ops:
             self.take_back([e.seq for e in self.events if e.op == ops[-1]])
 
-    def take_back(self, seqs: Sequence[int]) -> None:
+    def take_back(self, seqs: Collection[int]) -> None:
         """Plan an undo and apply the plan."""
-        op = f"op-{len(self.undoings)}"
-        wish = PlanRequest(seqs=frozenset(seqs), undoings=self.undoings)
-        present = {path: self.files.get(path) for path in PATHS}
-        plan = plan_unit(self.events, wish, World(present=present), self.blobs.get)
-        self.blobs.update(plan.made)
+        plan = self.plan(seqs)
         self.done["undo"] += bool(plan.steps)
-        for path, step in plan.steps.items():
-            assert self.files.pop(path, None) == step.before
-            if step.after is not None:
-                self.files[path] = step.after
-            versions = step.before, step.after
-            self._row("person", path, EventKind.RESTORE, versions)
-            self.events[-1] = self.events[-1]._replace(op=op)
-        self.undoings[op] = Unit(seqs=frozenset(seqs))
-
-    # -- Git ---------------------------------------------------------------------------------
+        self.apply(plan, Unit(seqs=frozenset(seqs)), "person")
 
     @property
     def head(self) -> Commit:
         return self.heads[-1]
 
-    def tree(self) -> Tree:
-        return {path: version.oid for path, version in self.files.items()}
+    def oids(self) -> Tree:
+        return {path: state.version.oid for path, state in self.files.items()}
 
     def is_clean(self) -> bool:
         """Return whether nothing is uncommitted; mostly commit first, so that Git can continue."""
         if self.rng.random() < 0.7:
             self.do_commit()
-        return self.tree() == self.head.tree
+        return self.oids() == self.head.tree
 
     def commit_of(self, parent: Commit | None, tree: Tree) -> Commit:
         oid = Oid(f"{len(self.commits) + 1:040x}")
@@ -233,36 +174,30 @@ class Tokens:
 
     def switch_to(self, tree: Tree, *, switched: bool) -> None:
         """Let Git write a tree: as a move of HEAD, or as plain writes of the caller."""
-        who = self.rng.choice((HAND, "shell"))
-        for path in sorted({*self.files, *tree}):
-            before = self.files.get(path)
-            after = FileVersion(tree[path], MODE) if path in tree else None
-            if before == after:
-                continue
-            if after is None:
-                del self.files[path]
-            else:
-                self.files[path] = after
-            kind = EventKind.MODIFY if before and after else EventKind.CREATE
-            kind = kind if after else EventKind.DELETE
-            self._row(who, path, kind, (before, after))
-            self.events[-1] = self.events[-1]._replace(switched=switched)
+        who, before = self.rng.choice((HAND, "shell")), dict(self.files)
+        for path in self.files.keys() - tree.keys():
+            del self.files[path]
+        for path, oid in tree.items():
+            known = self.version(path)
+            if known is None or known.oid != oid:
+                self.change("put", path, (MODE, self.blobs[oid]))
+        self.record(before, who, switched=switched)
 
     def do_commit(self) -> None:
-        if self.tree() != self.head.tree:
-            self.move_head(self.commit_of(self.head, self.tree()))
+        if self.oids() != self.head.tree:
+            self.move_head(self.commit_of(self.head, self.oids()))
             self.plain.add(self.head.oid)
 
     def do_amend(self) -> None:
         if self.head.parent is not None:
-            made = self.commit_of(self.head.parent, self.tree())
+            made = self.commit_of(self.head.parent, self.oids())
             self.move_head(made)
             self.done["amend"] += 1
 
     def do_squash(self) -> None:
         parent = self.head.parent
         if self.is_clean() and parent is not None and parent.parent is not None:
-            self.move_head(self.commit_of(parent.parent, self.tree()))
+            self.move_head(self.commit_of(parent.parent, self.oids()))
             self.done["squash"] += 1
 
     def do_branch(self) -> None:
@@ -375,8 +310,8 @@ class Tokens:
                 self.done["revert"] += 1
 
     def do_stash(self) -> None:
-        if self.tree() != self.head.tree and self.stash is None:
-            self.stash = self.head.tree, self.tree()
+        if self.oids() != self.head.tree and self.stash is None:
+            self.stash = self.head.tree, self.oids()
             self.switch_to(self.head.tree, switched=False)
             self.done["stash"] += 1
 
@@ -392,7 +327,7 @@ class Tokens:
 
     def do_checkout(self) -> None:
         """Let Git restore one path from HEAD."""
-        tree = self.tree()
+        tree = self.oids()
         dirty = sorted(p for p, oid in self.head.tree.items() if tree.get(p) != oid)
         if dirty:
             path = self.rng.choice(dirty)
