@@ -1,7 +1,9 @@
 """Git over trees, as far as histories need it: two branches, their commits and one stash.
 
 The index is always that of HEAD: a commit takes everything. Where Git would refuse, or would take
-more than a few lines to follow, nothing happens.
+more than a few lines to follow, nothing happens. Histories on the engine run the real git; the
+model is for those that are too many for that. `tests.blame.tokens` models another side of Git,
+commits with their parents, which blame asks for.
 """
 
 from collections.abc import Collection, Mapping

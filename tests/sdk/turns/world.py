@@ -1,7 +1,8 @@
 """A toy world: a JSON file, a list of calls, and tools that change it.
 
-Everything lies on the disk, so that it can be looked at from another process. Tools are plain
-functions or, for the async front, coroutine functions.
+It is no engine. It stands for what lies outside of an agent program, such as its customers' data or
+its mail, and it shares no code with the package. Everything is on the disk, so that another process
+can look at it. Tools are plain functions or, for the async front, coroutine functions.
 """
 
 import json
