@@ -1,10 +1,9 @@
-"""The recorder as undo uses it: one opened worktree behind undo's port.
+"""What undo asks of the recorder of one worktree, under the writer lock of the caller.
 
 Invariant: what undo asks to be recorded is recorded by the recorder, like everything else.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
 
 from gitshadow.capture.coverage import OTHER_REPOSITORY, SUBMODULE, Coverage
 from gitshadow.capture.drafts import Draft
@@ -24,92 +23,15 @@ from gitshadow.model import (
 )
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store import refs
-from gitshadow.store.clock import StampClock
-from gitshadow.store.files import Look, WorkFiles, digest
+from gitshadow.store.files import Look, digest
 from gitshadow.store.journal import pins, sessions
-from gitshadow.store.journal.db import Db
-from gitshadow.store.repo import Repo
 from gitshadow.undo.apply import Applied
 from gitshadow.undo.report import Reason
 from gitshadow.undo.restore_plan import PinSnapshot
 
 
-class UndoPort(Protocol):
-    """What undo asks of the recorder of one worktree, under the writer lock of the caller."""
-
-    worktree: str
-    files: WorkFiles
-    repo: Repo
-    db: Db
-    clock: StampClock
-
-    def catch_up(self) -> None:
-        """Store the rows of commits whose rows could not be stored before.
-
-        Raises:
-            StoreError, JournalError: it is not possible now either.
-        """
-        ...
-
-    def flush(self) -> None:
-        """Have everything that was written before recorded."""
-        ...
-
-    def record_present(self, paths: Collection[RepoPath]) -> None:
-        """Have what these paths hold at this moment recorded.
-
-        Paths that are not covered now are recorded too: an undo covers them again.
-        """
-        ...
-
-    def record_restore(self, op: Op, applied: Sequence[Applied]) -> Oid | None:
-        """Publish the changes of an op as one commit with a row for each; return it.
-
-        The rows hold what `applied` says, not what the disk holds by now: a write that came
-        after ours is a later event of its own.
-
-        Raises:
-            StoreError: nothing was published.
-        """
-        ...
-
-    def actor_session(self) -> str:
-        """Return the session of the caller of the command, opened if it is new."""
-        ...
-
-    def tree(self) -> Oid:
-        """Return the tree that is the working tree as last recorded."""
-        ...
-
-    def state(self, path: RepoPath) -> FileState | None:
-        """Return what was recorded of a path last, None where it is absent."""
-        ...
-
-    def states(self) -> Mapping[RepoPath, FileState]:
-        """Return what was recorded last of all covered paths."""
-        ...
-
-    def directory_mode(self, directory: RepoPath) -> int | None:
-        """Return the permission bits that a directory had when last seen, None: not known."""
-        ...
-
-    def uncovered(self, path: RepoPath) -> Reason | None:
-        """Return why a path is not recorded (`excluded`, `other_repository`), None if it is."""
-        ...
-
-    def uncovered_under(
-        self, rules: Mapping[RepoPath, bytes | None]
-    ) -> Callable[[RepoPath], Reason | None]:
-        """Return `uncovered` as it would be with other contents of rule files; None: absent."""
-        ...
-
-    def snapshot(self, pin: str) -> PinSnapshot:
-        """Return a pin; raise UsageError where there is none of that name."""
-        ...
-
-
 class UndoEngine:
-    """Implement undo's port on a context."""
+    """One opened worktree, as undo uses it."""
 
     def __init__(self, context: RecorderContext, runner: str | None) -> None:
         ws = context.workspace
@@ -123,7 +45,11 @@ class UndoEngine:
         self._runner = runner
 
     def catch_up(self) -> None:
-        """Store the rows of commits whose rows could not be stored before."""
+        """Store the rows of commits whose rows could not be stored before.
+
+        Raises:
+            StoreError, JournalError: it is not possible now either.
+        """
         if self._context.workspace.recorder.behind:
             self._context.pipeline.catch_up()
 
@@ -140,7 +66,14 @@ class UndoEngine:
             self._context.pipeline.admit(hidden)
 
     def record_restore(self, op: Op, applied: Sequence[Applied]) -> Oid | None:
-        """Publish the changes of an op as one commit on the chain of the session that ran it."""
+        """Publish the changes of an op as one commit on the chain of the session that ran it.
+
+        The rows hold what `applied` says, not what the disk holds by now: a write that came
+        after ours is a later event of its own.
+
+        Raises:
+            StoreError: nothing was published.
+        """
         session = sessions.get(self.db, op.session)
         who = Attribution(
             actor=session.actor if session else Actor.HUMAN,
@@ -175,14 +108,14 @@ class UndoEngine:
         return self._context.walker.modes.of(directory)
 
     def uncovered(self, path: RepoPath) -> Reason | None:
-        """Return why a path is not recorded, None if it is."""
+        """Return why a path is not recorded (`excluded`, `other_repository`), None if it is."""
         ws = self._context.workspace
         return _why(ws.coverage, path, ws.files.look(path))
 
     def uncovered_under(
         self, rules: Mapping[RepoPath, bytes | None]
     ) -> Callable[[RepoPath], Reason | None]:
-        """Return `uncovered` as it would be with other contents of rule files."""
+        """Return `uncovered` as it would be with other contents of rule files; None: absent."""
         ws = self._context.workspace
         coverage = ws.coverage.under(rules)
         return lambda path: _why(coverage, path, ws.files.look(path))

@@ -30,7 +30,7 @@ from gitshadow.undo.choose import (
     only_by,
 )
 from gitshadow.undo.effective import add_notes, take_notes, undoings_of
-from gitshadow.undo.engine import UndoPort
+from gitshadow.undo.engine import UndoEngine
 from gitshadow.undo.path_plans import World
 from gitshadow.undo.plan import PathFilter, Plan, PlanRequest, plan_states, plan_unit
 from gitshadow.undo.report import Reason, Report, State, Status
@@ -70,7 +70,7 @@ class ResolvedUndo(NamedTuple):
         return OpKind(self.asked.verb)
 
 
-def run(engine: UndoPort, request: ResolvedUndo, hook: StepHook = no_hook) -> Report:
+def run(engine: UndoEngine, request: ResolvedUndo, hook: StepHook = no_hook) -> Report:
     """Plan one undo, and apply it if the request says so.
 
     Args:
@@ -87,7 +87,7 @@ def run(engine: UndoPort, request: ResolvedUndo, hook: StepHook = no_hook) -> Re
 
 
 def earlier_report(
-    engine: UndoPort, op: str, hook: StepHook = no_hook
+    engine: UndoEngine, op: str, hook: StepHook = no_hook
 ) -> FileUndoAnswer | None:
     """Return the report of an op that is done; None where there is none of that id.
 
@@ -100,7 +100,7 @@ def earlier_report(
     return oplog.report_of(engine.db, op)
 
 
-def recover(engine: UndoPort, hook: StepHook = no_hook) -> list[oplog.Recovery]:
+def recover(engine: UndoEngine, hook: StepHook = no_hook) -> list[oplog.Recovery]:
     """Finish or roll back what a crash interrupted; return what became of it.
 
     A note about it is kept until a verb shows it.
@@ -115,7 +115,7 @@ def recover(engine: UndoPort, hook: StepHook = no_hook) -> list[oplog.Recovery]:
     return found
 
 
-def _tools(engine: UndoPort, hook: StepHook) -> Tools:
+def _tools(engine: UndoEngine, hook: StepHook) -> Tools:
     return Tools(
         engine.files,
         engine.repo.read_blob,
@@ -135,7 +135,7 @@ class _Draft(NamedTuple):
 
 @dataclass(slots=True)
 class _Undo:
-    engine: UndoPort
+    engine: UndoEngine
     request: ResolvedUndo
     hook: StepHook
     notes: list[str] = field(default_factory=list)
