@@ -83,14 +83,15 @@ def proxy(
     """
     layout = _initialised()
     need_mcp()
-    from gitshadow.sdk.integrations.mcp_proxy import Proxying, run
-
     spec = _spec(layout, tools, server, argv)
     if shutil.which(spec.command[0]) is None:
         raise UsageError(
             f"cannot find the program {printable(spec.command[0])}",
             hint="give its path, or put it on the PATH",
         )
+    # The package mcp takes a second to import; what cannot be proxied is said before.
+    from gitshadow.sdk.integrations.mcp_proxy import Proxying, run
+
     run(
         Proxying(
             layout=layout,
