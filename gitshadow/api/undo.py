@@ -88,6 +88,8 @@ def _resolved(
             typed_paths(ws.layout, request.cwd, request.except_),
         ),
         at_ns=time_of(context, at),
+        # To find out what the program's turns wrote, all was recorded a moment ago.
+        is_settled=program is not None,
     )
 
 

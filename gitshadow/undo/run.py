@@ -55,7 +55,8 @@ class ResolvedUndo(NamedTuple):
     """A request, and what its words mean in a worktree.
 
     `paths` is what its `only` and `except_` select. `whose` are sessions: if it is given, `undo`
-    reverts only what is surely theirs, whatever a target is.
+    reverts only what is surely theirs, whatever a target is. `is_settled` says that a barrier was
+    made for this request already.
     """
 
     asked: FileUndoRequest
@@ -63,6 +64,7 @@ class ResolvedUndo(NamedTuple):
     paths: PathFilter = PathFilter()
     at_ns: int | None = None
     whose: frozenset[str] | None = None
+    is_settled: bool = False
 
     @property
     def kind(self) -> OpKind:
@@ -146,9 +148,11 @@ class _Undo:
 
     def run(self) -> Report:
         """Return the report of the plan or of what was done."""
-        recover(self.engine, self.hook)
+        recovered = recover(self.engine, self.hook)
         self.notes += take_notes(self.engine.db, self.engine.worktree)
-        draft = self._settled_draft()
+        # What was recovered may have written files since the barrier.
+        is_settled = self.request.is_settled and not recovered
+        draft = self._settled_draft(is_settled=is_settled)
         # The token is checked for a plan too: --dry-run --token says whether it still applies.
         self._check_token(draft)
         planned = self._report(draft)
@@ -158,11 +162,13 @@ class _Undo:
             return replace(planned, planned=False)
         return self._apply(draft, replace(planned, planned=False))
 
-    def _settled_draft(self) -> _Draft:
+    def _settled_draft(self, *, is_settled: bool) -> _Draft:
         """Plan on a fully recorded worktree; plan again if it changed during the plan."""
         lost: set[Oid] | None = None
         for _ in range(_TRIES):
-            self.engine.flush()
+            if not is_settled:
+                self.engine.flush()
+            is_settled = False
             draft, world = self._draft()
             lacking = self._lacking(draft.plan, world)
             if not lacking:
