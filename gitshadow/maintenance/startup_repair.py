@@ -74,11 +74,9 @@ def note_move(context: RecorderContext) -> None:
         _write_marker(context, _MOVED)
 
 
-def note_death(context: RecorderContext) -> None:
+def _note_death(context: RecorderContext, marker: str | None) -> None:
     """Journal a gap where a daemon ended without a word, or lost its worktree."""
-    note = {_ON: _KILLED_NOTE, _MOVED: _MOVED_NOTE}.get(
-        meta.get(context.workspace.db, _marker_key(context)) or ""
-    )
+    note = {_ON: _KILLED_NOTE, _MOVED: _MOVED_NOTE}.get(marker or "")
     if note is not None:
         context.pipeline.gap(note)
         _write_marker(context, _OFF)
@@ -203,25 +201,29 @@ def _pids() -> list[int]:
 
 def mend(context: RecorderContext) -> None:
     """Bring journal and refs into agreement; root a worktree that has no tree yet."""
-    ws = context.workspace
+    ws, marker = context.workspace, _marker_key(context)
+    # One statement, because every command without a daemon asks for these.
+    keys = (_BOOT, purge.UNDER_WAY, prune.UNDER_WAY, marker)
+    stored = meta.get_many(ws.db, keys)
     # A ref with a lock cannot be written, so locks come first. Rows are replayed from whole
     # commits, so objects come next. An undo reads rows and files, so it is last.
     drop_left(ws)
-    told = _after_power_loss(context) if _rebooted(ws) else make_whole(context)
-    _finish_forgetting(context)
+    rebooted = _rebooted(ws, stored.get(_BOOT))
+    told = _after_power_loss(context) if rebooted else make_whole(context)
+    _finish_forgetting(context, stored)
     _catch_up(context, told)
     _root(context, told)
-    note_death(context)
+    _note_death(context, stored.get(marker))
     finish_undo(context)
 
 
-def _finish_forgetting(context: RecorderContext) -> None:
+def _finish_forgetting(context: RecorderContext, stored: Collection[str]) -> None:
     """Go on with a `purge` or `prune` that was interrupted; what it takes is imported only then."""
-    if purge.under_way(context.workspace.db) is not None:
+    if purge.UNDER_WAY in stored:
         from gitshadow.maintenance import purge as purging
 
         purging.finish(context)
-    if prune.under_way(context.workspace.db) is not None:
+    if prune.UNDER_WAY in stored:
         from gitshadow.maintenance import prune as forgetting
 
         forgetting.finish(context)
@@ -291,11 +293,10 @@ def _say_once(context: RecorderContext, notes: Sequence[str]) -> None:
             context.pipeline.gap(note)
 
 
-def _rebooted(ws: Workspace) -> bool:
-    """Whether the machine started since this was last asked and all was whole."""
+def _rebooted(ws: Workspace, known: str | None) -> bool:
+    """Whether the machine started since all was whole; `known` is the boot of that time."""
     # Recording does not wait for the disk, so a write can only be lost when the machine stops.
     # The boot id differs after each start.
-    known = meta.get(ws.db, _BOOT)
     if known is None:
         _remember_boot(ws)
     return known is not None and known != _boot()

@@ -4,6 +4,7 @@ A value is text; its writer knows its form.
 """
 
 import json
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gitshadow.model import OpKind
@@ -25,6 +26,12 @@ def get(db: Db, key: str) -> str | None:
     """Return a value, or None."""
     row = db.row("SELECT value FROM meta WHERE key = ?", (key,))
     return None if row is None else str(row[0])
+
+
+def get_many(db: Db, keys: Sequence[str]) -> dict[str, str]:
+    """Return the values of some keys, without those that have none."""
+    marks = ", ".join("?" * len(keys))
+    return dict(db.rows(f"SELECT key, value FROM meta WHERE key IN ({marks})", keys))
 
 
 def put(db: Db, key: str, value: str) -> None:

@@ -9,7 +9,7 @@ from gitshadow.store.journal import bursts, corrections, events, meta
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import SagaEntry, digest_of
 
-_UNDER_WAY = "forgetting"
+UNDER_WAY = "forgetting"
 _BY_SESSION = (
     "bursts",
     "turns",
@@ -55,17 +55,17 @@ def bury(db: Db, session: str, now_ns: int, chains: Sequence[Chain]) -> None:
 
 def begin(db: Db, programs: Sequence[str]) -> None:
     """Note that sessions are being dropped, and which of agent programs; inside `db.write()`."""
-    meta.put(db, _UNDER_WAY, json.dumps(list(programs)))
+    meta.put(db, UNDER_WAY, json.dumps(list(programs)))
 
 
 def end(db: Db) -> None:
     """Note that everything was dropped; call it inside `db.write()`."""
-    db.run("DELETE FROM meta WHERE key = ?", (_UNDER_WAY,))
+    db.run("DELETE FROM meta WHERE key = ?", (UNDER_WAY,))
 
 
 def under_way(db: Db) -> list[str] | None:
     """Return the agent programs' sessions that are being dropped; None where nothing is."""
-    text = meta.get(db, _UNDER_WAY)
+    text = meta.get(db, UNDER_WAY)
     return None if text is None else [str(name) for name in json.loads(text)]
 
 

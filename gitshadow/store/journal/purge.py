@@ -18,7 +18,7 @@ from gitshadow.store.journal.db_file import connect
 from gitshadow.store.journal.prune import chain_anew, unlocked
 from gitshadow.store.purge import holds, without
 
-_UNDER_WAY = "purging"
+UNDER_WAY = "purging"
 _GONE = "purged"
 _COMMITS = (
     ("events", "commit_oid"),
@@ -95,12 +95,12 @@ def begin(db: Db, noted: PendingPurge) -> None:
         "messages": {oid: text.hex() for oid, text in noted.messages.items()},
         "salt": noted.salt.hex(),
     }
-    meta.put(db, _UNDER_WAY, json.dumps(document))
+    meta.put(db, UNDER_WAY, json.dumps(document))
 
 
 def under_way(db: Db) -> PendingPurge | None:
     """Return what a purge that did not end was to take, None where there is none."""
-    text = meta.get(db, _UNDER_WAY)
+    text = meta.get(db, UNDER_WAY)
     if text is None:
         return None
     noted = json.loads(text)
@@ -115,7 +115,7 @@ def under_way(db: Db) -> PendingPurge | None:
 
 def end(db: Db) -> None:
     """Note that it is done; call it inside `db.write()`."""
-    db.run("DELETE FROM meta WHERE key = ?", (_UNDER_WAY,))
+    db.run("DELETE FROM meta WHERE key = ?", (UNDER_WAY,))
 
 
 def awaited(db: Db) -> list[Oid]:
