@@ -333,6 +333,29 @@ class Call:
         """Return the earliest moment at which the tool can have written."""
         return self.opened_ns if self.began_ns is None else self.began_ns
 
+    def contains(self, moment_ns: int, tolerance_ns: int) -> bool:
+        """Return whether the window holds a moment."""
+        # With strictly ordered stamps the hook's closing stamp is newer than every write before it,
+        # so the window is half-open. With coarse ones a last write may have the closing stamp
+        # itself.
+        if moment_ns < self.runs_from_ns:
+            return False
+        if self.closed_ns is None or moment_ns < self.closed_ns:
+            return True
+        return tolerance_ns > 0 and moment_ns == self.closed_ns
+
+    def nearly_contains(self, moment_ns: int, tolerance_ns: int) -> bool:
+        """Return whether the window holds a moment if it is widened by the clock's tolerance."""
+        if moment_ns < self.runs_from_ns - tolerance_ns:
+            return False
+        return self.closed_ns is None or moment_ns < self.closed_ns + tolerance_ns
+
+    def meets(self, begin_ns: int, end_ns: int, tolerance_ns: int) -> bool:
+        """Return whether the window shares a moment with a closed interval."""
+        if self.runs_from_ns - tolerance_ns > end_ns:
+            return False
+        return self.closed_ns is None or self.closed_ns + tolerance_ns > begin_ns
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burst:

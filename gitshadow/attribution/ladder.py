@@ -13,10 +13,7 @@ from gitshadow.attribution.windows import (
     OpenTurn,
     ProcessHint,
     Scene,
-    contains,
     is_around,
-    meets,
-    nearly_contains,
     possible,
 )
 from gitshadow.model import Actor, Attribution, Call, Confidence
@@ -144,11 +141,11 @@ def by_time_only(reason: str) -> bool:
 def _windows_at(evidence: Evidence, scene: Scene) -> _Found:
     calls = possible(scene, evidence)
     end_ns, tolerance_ns = evidence.end_ns, scene.tolerance_ns
-    met = tuple(c for c in calls if meets(c, evidence.begin_ns, end_ns, tolerance_ns))
-    at = tuple(call for call in calls if contains(call, end_ns, tolerance_ns))
+    met = tuple(c for c in calls if c.meets(evidence.begin_ns, end_ns, tolerance_ns))
+    at = tuple(call for call in calls if call.contains(end_ns, tolerance_ns))
     sure = bool(at)
     if not at:
-        at = tuple(c for c in calls if nearly_contains(c, end_ns, tolerance_ns))
+        at = tuple(c for c in calls if c.nearly_contains(end_ns, tolerance_ns))
     inner = tuple(call for call in at if not is_around(call, at, scene))
     mine = _sessions(inner)
     others = (c for c in met if c.session not in mine and not is_around(c, at, scene))

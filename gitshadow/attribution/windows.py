@@ -117,31 +117,6 @@ class Scene:
         return above[-1] if above else session_id
 
 
-def contains(call: Call, moment_ns: int, tolerance_ns: int) -> bool:
-    """Return whether a window holds a moment."""
-    # With strictly ordered stamps the hook's closing stamp is newer than every write before it, so
-    # the window is half-open. With coarse ones a last write may have the closing stamp itself.
-    if moment_ns < call.runs_from_ns:
-        return False
-    if call.closed_ns is None or moment_ns < call.closed_ns:
-        return True
-    return tolerance_ns > 0 and moment_ns == call.closed_ns
-
-
-def nearly_contains(call: Call, moment_ns: int, tolerance_ns: int) -> bool:
-    """Return whether a window holds a moment when it is widened by the clock's tolerance."""
-    if moment_ns < call.runs_from_ns - tolerance_ns:
-        return False
-    return call.closed_ns is None or moment_ns < call.closed_ns + tolerance_ns
-
-
-def meets(call: Call, begin_ns: int, end_ns: int, tolerance_ns: int) -> bool:
-    """Return whether a window shares a moment with a closed interval."""
-    if call.runs_from_ns - tolerance_ns > end_ns:
-        return False
-    return call.closed_ns is None or call.closed_ns + tolerance_ns > begin_ns
-
-
 def names(call: Call, evidence: Evidence) -> bool:
     """Return whether a window's hook names the path, a directory above it, or its old path."""
     wanted = [evidence.path, *evidence.also]
@@ -187,4 +162,4 @@ def _started(call: Call, other: Call, scene: Scene) -> bool:
     child = scene.session(other.session)
     if child is None:
         return False
-    return contains(call, child.started_ns, scene.tolerance_ns)
+    return call.contains(child.started_ns, scene.tolerance_ns)

@@ -37,7 +37,6 @@ from gitshadow.attribution.windows import (
     OpenTurn,
     ProcessHint,
     Scene,
-    contains,
     could_write,
 )
 from gitshadow.capture.drafts import Draft
@@ -254,7 +253,7 @@ class Claimant:
             return False
         if row.burst is None or row.ts_ns > doubt.end_ns + self._clock.tolerance_ns:
             return False
-        in_time = contains(call, row.ts_ns, self._clock.tolerance_ns)
+        in_time = call.contains(row.ts_ns, self._clock.tolerance_ns)
         if (who.session, who.call) == (call.session, call.id):
             # It may have been written by another name of the file, which is not stored.
             return not in_time or call.outcome == OUTCOME_DENIED
