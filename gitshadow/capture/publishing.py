@@ -34,7 +34,6 @@ from gitshadow.model import (
     Session,
     git_mode,
 )
-from gitshadow.store import machine
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.journal import events, sessions
 from gitshadow.store.journal.corrections import Correction
@@ -163,13 +162,14 @@ class Publisher:
         db: Db,
         states: StateTable,
         modes: Modes,
+        machine: str | None,
     ) -> None:
         self._repo = repo
         self._files = files
         self._db = db
         self._states = states
         self._modes = modes
-        self._machine = machine.current(db)
+        self._machine = machine
         self.findings: list[LostObject] = []
 
     def chain(self, session: str, batch: Batch) -> Chain | None:

@@ -74,6 +74,7 @@ class Recorder:
         db: Db,
         row: WorktreeRow,
         states: StateTable,
+        machine: str | None,
     ) -> None:
         self._repo = repo
         self._db = db
@@ -83,7 +84,7 @@ class Recorder:
         self.idle_gap_ns = DEFAULT_IDLE_GAP_NS
         self.tells_prompts = False
         self._modes = Modes(states)
-        self._publisher = Publisher(repo, files, db, states, self._modes)
+        self._publisher = Publisher(repo, files, db, states, self._modes, machine)
         self.behind = False
 
     @property

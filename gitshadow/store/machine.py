@@ -21,20 +21,24 @@ _KEY = "machine"
 _MACHINE_ID = "/etc/machine-id"
 
 
-def identify(layout: Layout, db: Db) -> None:
+def identify(layout: Layout, db: Db) -> str | None:
     """Store this copy's id in our journal, for `current` and `part`; borrowed ones keep theirs.
+
+    Returns:
+        The id that the journal has now.
 
     Raises:
         StoreError: the file of ids cannot be read or written, or is a link.
     """
     if isinstance(layout, BorrowedLayout):
-        return
+        return current(db)
     found = _derived(layout.common_dir)
     if meta.get(db, _KEY) != found:
         if found not in _written(layout):
             _add(layout, found)
         with db.write():
             meta.put(db, _KEY, found)
+    return found
 
 
 def adopt(layout: Layout, ids: Iterable[str]) -> None:

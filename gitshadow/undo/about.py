@@ -82,7 +82,8 @@ def _about(
     rows: Sequence[PathChange],
 ) -> About:
     known = sessions.get(db, session)
-    of_turn = turns.get_turn(db, session, turn) if turn is not None else None
+    of_session = turns.list_turns(db, session)
+    of_turn = next((one for one in of_session if one.id == turn), None)
     prompt = (of_turn.prompt or "")[: _PROMPT_CHARS * 2] if of_turn is not None else ""
     paths: set[RepoPath | None] = {row.path for row in rows}
     return About(
@@ -91,7 +92,7 @@ def _about(
         session=session,
         turn=turn,
         ordinal=of_turn.ordinal if of_turn is not None else None,
-        turns=len(turns.list_turns(db, session)),
+        turns=len(of_session),
         prompt=" ".join(prompt.split())[:_PROMPT_CHARS],
         newest_ns=max(row.ts_ns for row in rows),
         files=len(paths),

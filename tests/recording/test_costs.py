@@ -41,8 +41,14 @@ def test_a_write_makes_five_objects_whatever_the_repository_holds(
 
 
 @pytest.mark.uncounted
-def test_a_hook_after_an_edit_runs_few_statements() -> None:
-    """An agent waits for each of them; a batch is one statement for many rows."""
-    walk = traced_walk("hook")
-    assert walk.statements <= 20
-    assert walk.batches <= 8
+@pytest.mark.parametrize(
+    ("name", "statements", "batches"),
+    [("hook", 16, 8), ("oops", 64, 8), ("turn", 170, 11)],
+)
+def test_a_hook_and_an_undo_run_few_statements(
+    name: str, statements: int, batches: int
+) -> None:
+    """Somebody waits for each of them; a batch is one statement for many rows."""
+    walk = traced_walk(name)
+    assert walk.statements <= statements
+    assert walk.batches <= batches
