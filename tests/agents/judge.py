@@ -55,6 +55,10 @@ EXPECTED: dict[str, dict[str, Expected]] = {
         "partly.txt": Expected("fail", "high"),
         "after.txt": Expected("fail", "certain"),
     },
+    "note": {
+        "note.txt": Expected("note", "high"),
+        "own.txt": Expected("note", "certain"),
+    },
 }
 
 

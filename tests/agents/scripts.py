@@ -53,6 +53,21 @@ class Wait:
 
 
 @dataclass(frozen=True)
+class Search:
+    """Look for a tool that is not declared yet; left out for an agent that declares all."""
+
+    words: str
+
+
+@dataclass(frozen=True)
+class Note:
+    """Write a file by the tool `write_note` of an MCP server."""
+
+    path: str
+    content: str
+
+
+@dataclass(frozen=True)
 class Person:
     """A person writes a file while the agent waits for the model: no tool does it."""
 
@@ -67,7 +82,7 @@ class Say:
     text: str
 
 
-ToolAction = Read | Write | Edit | Shell | Task | Wait
+ToolAction = Read | Write | Edit | Shell | Task | Wait | Search | Note
 Action = ToolAction | Person | Say
 Round = tuple[Action, ...]
 Script = tuple[Round, ...]
@@ -76,6 +91,8 @@ _WORK = (
     "cd {cwd} && printf 'x\\n' > sh.txt && rm old.txt && mv name1.txt name2.txt"
     " && mkdir -p deep/er && echo y > deep/er/f.txt && sleep 0.3"
 )
+
+_LATER = "sleep 3; echo late > late.txt; sleep 3; echo later > later.txt"
 
 SCRIPTS: dict[str, Script] = {
     "basic": (
@@ -137,6 +154,16 @@ SCRIPTS: dict[str, Script] = {
         (Shell("cd {cwd} && sleep 2 && echo late > late.txt", background=True),),
         (Write("early.txt", "before the background command ends\n"),),
         (Say("It still runs."),),
+    ),
+    "detached": (
+        (Shell("cd {cwd} && setsid sh -c '" + _LATER + "' > later.log 2>&1 &"),),
+        (Say("It runs by itself."),),
+    ),
+    "note": (
+        (Search("write_note"),),
+        (Note("note.txt", "by the server\n"),),
+        (Write("own.txt", "by the agent\n"),),
+        (Say("It is noted."),),
     ),
     "long": (
         (Write("begun.txt", "begun\n"),),

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from tests.agents.conversation import Conversation, DeclaredTool
 from tests.agents.scripts import (
     Edit,
+    Note,
     Read,
     Script,
+    Search,
     Shell,
     Task,
     ToolAction,
@@ -44,6 +46,9 @@ _TASKS = (
     "invoke_agent",
 )
 _WAITS = ("multi_agent_v1wait_agent", "wait_agent", "get_command_or_subagent_output")
+_SEARCHES = ("ToolSearch", "tool_search", "search_tool")
+_PROXIES = {"tool_call": "mcp__notes__write_note", "use_tool": "notes__write_note"}
+"""Tools that call a tool which the agent does not declare, and its name there."""
 _PATHS = ("file_path", "path", "filePath", "target_file", "absolute_path")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -60,6 +65,8 @@ def is_needless(action: ToolAction, conversation: Conversation) -> bool:
     """Return whether an action is left out, as the agent has no tool that it would need."""
     if isinstance(action, Wait):
         return _find(conversation, _WAITS) is None
+    if isinstance(action, Search):
+        return _find(conversation, _SEARCHES) is None
     return isinstance(action, Read) and _find(conversation, _READERS) is None
 
 
@@ -95,6 +102,11 @@ def call_for(
             return _task(f"[[{script} cwd={cwd}]] please", background, conversation)
         case Wait():
             return _wait(conversation)
+        case Search(words):
+            tool = _find(conversation, _SEARCHES)
+            return None if tool is None else _call(tool, {("query",): words})
+        case Note(path, content):
+            return _note(f"{cwd}/{path}", content, conversation)
 
 
 def _find(conversation: Conversation, names: Sequence[str]) -> DeclaredTool | None:
@@ -195,6 +207,21 @@ def _wait(conversation: Conversation) -> ToolCall | None:
     return _call(
         tool, {("targets", "ids", "task_ids"): ids[:1], ("timeout_ms",): 20_000}
     )
+
+
+def _note(path: str, content: str, conversation: Conversation) -> ToolCall | None:
+    given = {"file": path, "note": content}
+    for name, tool in conversation.tools.items():
+        if name.endswith("write_note"):
+            return _call(tool, {(key,): value for key, value in given.items()})
+    proxy = _find(conversation, tuple(_PROXIES))
+    if proxy is None:
+        return None
+    called: dict[tuple[str, ...], object] = {
+        ("name", "tool_name"): _PROXIES[proxy.name],
+        ("arguments", "tool_input"): given,
+    }
+    return _call(proxy, called)
 
 
 def _call(tool: DeclaredTool, given: Mapping[tuple[str, ...], object]) -> ToolCall:
