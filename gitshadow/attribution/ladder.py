@@ -331,7 +331,8 @@ def _alone_reason(hint: ProcessHint) -> str:
 def _by_process(hint: ProcessHint, reason: str, scene: Scene) -> Claim:
     """Apply rung 5: a living process of a session."""
     turn = next((one for one in scene.turns if one.session == hint.session), None)
-    if turn is not None:
+    # What an earlier turn has started writes for that one.
+    if turn is not None and hint.turn in (None, turn.turn):
         confidence = Confidence.LOW if turn.covers_all else Confidence.MEDIUM
         return _turn_claim(turn, scene, confidence, reason)
     known = scene.session(hint.session)

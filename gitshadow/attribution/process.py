@@ -215,15 +215,20 @@ class ProcessScan:
         self._agents_before: tuple[AgentProcess, ...] = ()
         self._scanned_s: float | None = None
 
-    def living(self, sessions: Iterable[Session]) -> tuple[Living, ...]:
+    def living(
+        self, sessions: Iterable[Session], *, anew: bool = False
+    ) -> tuple[Living, ...]:
         """Return the processes of some sessions that live now, by pid.
 
         A process belongs to the nearest session that its variables and ancestors name, and
         with it to all of a family that have the same claim. The agents
         themselves are left out, and so are our own programs and what waits for them: a hook
         that has just closed a window is none that outlived it. Only processes of this user are
-        seen, and one that started within the last second may be missing.
+        seen. One that started within the last second may be missing, unless the look is made
+        anew.
         """
+        if anew:
+            self._scanned_s = None
         self._scan()
         kept = tuple(sessions)
         known, agents = KnownSessions(kept), _agents_of(kept)

@@ -20,6 +20,7 @@ from gitshadow.attribution.process import (
     ProcessId,
     descendants,
     is_alive,
+    process_start,
     started_ns,
 )
 from gitshadow.attribution.windows import ProcessHint
@@ -40,6 +41,9 @@ EXIT_THREAD = "process end"
 # costs at most a hundredth of the time.
 _LOOK_SHARE = 100
 _MAX_HANDLES = 1024
+_MAX_LEFTOVERS = 64
+_REMEMBERED_NS = 60_000_000_000
+"""How long a leftover that has ended is kept: its last write may be noticed late."""
 _WRITING = (os.O_WRONLY, os.O_RDWR)
 _Counts = tuple[int, ...]
 
@@ -338,6 +342,133 @@ class Exits:
         waiting.poll()
         self._ended_ns[process] = time.monotonic_ns()
         os.close(descriptor)
+
+
+class _Activity(NamedTuple):
+    """What the kernel counted of a process: bytes that it wrote, and nanoseconds that it ran."""
+
+    written: int
+    ran_ns: int
+
+
+class _Leftover(NamedTuple):
+    """Store a process that outlived its call.
+
+    The counts are those of the last look that found another one, None where they tell nothing.
+    `until_ns` is when it ended.
+    """
+
+    hints: tuple[ProcessHint, ...]
+    counted: _Activity | None = None
+    written_ns: int = 0
+    ran_ns: int = 0
+    until_ns: int | None = None
+
+
+# A background command writes last and then ends, and its agent may end before it. So what is left
+# running is remembered while the agent reports something, and looked at from then on. The counters
+# only exclude: a server that wrote nothing did not write the file that a person saved.
+class Leftovers:
+    """The processes that calls of agents have left running."""
+
+    def __init__(self, proc: str = "/proc") -> None:
+        self._proc = proc
+        self._known: dict[ProcessId, _Leftover] = {}
+        self._exits = Exits()
+
+    def __bool__(self) -> bool:
+        """Return whether there is any, or was a moment ago."""
+        return bool(self._known)
+
+    def note(self, db: Db, living: Iterable[Living], now_ns: int) -> None:
+        """Remember those of some living processes of sessions that outlived their call."""
+        for process in living:
+            if process.id not in self._known and not self._is_full():
+                hints = outliving(db, (process,), now_ns)
+                if hints:
+                    self._add(process.id, hints)
+
+    def _add(self, process: ProcessId, hints: tuple[ProcessHint, ...]) -> None:
+        self._known[process] = _Leftover(hints)
+        self._exits.watch(process)
+
+    def look(self, clock: Callable[[], int]) -> None:
+        """See which of them live, what they have started, and whether they did anything."""
+        if not self._known:
+            return
+        for process, ended_ns in self._exits.ended(clock).items():
+            known = self._known[process]
+            self._known[process] = known._replace(until_ns=ended_ns)
+        now_ns, todo = clock(), list(self._known)
+        while todo:
+            process = todo.pop()
+            known = self._known[process]
+            if known.until_ns is not None:
+                if now_ns - known.until_ns > _REMEMBERED_NS:
+                    del self._known[process]
+            elif is_alive(process):
+                todo += self._add_children(process, known)
+                self._known[process] = self._looked(process, known, now_ns)
+            else:
+                self._known[process] = known._replace(until_ns=now_ns)
+
+    def at(self, moment_ns: int, *, writes_bytes: bool) -> tuple[ProcessHint, ...]:
+        """Return those that may have made a change.
+
+        Args:
+            moment_ns: When it was made; the last look came after it.
+            writes_bytes: Whether it cannot be made without writing any.
+        """
+        found: list[ProcessHint] = []
+        for one in self._known.values():
+            since_ns = one.written_ns if writes_bytes else one.ran_ns
+            is_quiet = one.counted is not None and since_ns < moment_ns - _TICK_NS
+            has_ended = one.until_ns is not None and one.until_ns < moment_ns
+            if not has_ended and (one.until_ns is not None or not is_quiet):
+                found += one.hints
+        return tuple(found)
+
+    def _looked(self, process: ProcessId, known: _Leftover, now_ns: int) -> _Leftover:
+        now, before = self._activity(process.pid), known.counted
+        written_ns = ran_ns = now_ns
+        if now is not None and before is not None:
+            written_ns = known.written_ns if now.written == before.written else now_ns
+            ran_ns = known.ran_ns if now.ran_ns == before.ran_ns else now_ns
+        return known._replace(counted=now, written_ns=written_ns, ran_ns=ran_ns)
+
+    def _add_children(self, process: ProcessId, known: _Leftover) -> list[ProcessId]:
+        """Remember what a process has started since; the kernel counts it there when it ends."""
+        pid = process.pid
+        found: list[ProcessId] = []
+        for child in (_text(f"{self._proc}/{pid}/task/{pid}/children") or "").split():
+            started = process_start(int(child))
+            one = None if started is None else ProcessId(int(child), started)
+            if one is None or one in self._known or self._is_full():
+                continue
+            hints = tuple(hint._replace(pid=one.pid) for hint in known.hints)
+            self._add(one, hints)
+            found.append(one)
+        return found
+
+    def _is_full(self) -> bool:
+        return len(self._known) >= _MAX_LEFTOVERS
+
+    def _activity(self, pid: int) -> _Activity | None:
+        """Read counters of a process and of its children that have ended; proc(5)."""
+        ran = (_text(f"{self._proc}/{pid}/schedstat") or "0").split()[0]
+        for line in (_text(f"{self._proc}/{pid}/io") or "").splitlines():
+            # A kernel that does not count how long tasks run says 0.
+            if line.startswith("wchar:") and int(ran) > 0:
+                return _Activity(int(line[6:]), int(ran))
+        return None
+
+
+def _text(path: str) -> str | None:
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read()
+    except (OSError, ValueError):
+        return None
 
 
 class _Counted(NamedTuple):

@@ -25,10 +25,10 @@ from gitshadow.attribution.process import ProcessId, ProcessScan, is_alive
 from gitshadow.attribution.process_evidence import (
     GUESSED,
     Exits,
+    Leftovers,
     OpenFiles,
     Stillness,
     guessed_id,
-    outliving,
     without_hooks,
 )
 from gitshadow.attribution.windows import (
@@ -100,6 +100,7 @@ class Claimant:
         self._scan = ProcessScan()
         self._stillness = Stillness()
         self._exits = Exits()
+        self._leftovers = Leftovers()
         self._looked_s = 0.0
         self._personal: dict[Actor, Session] = {}
         self.alive: dict[ProcessId, int] = {}
@@ -139,12 +140,15 @@ class Claimant:
         # be waiting when it was looked at last.
         if any(self._waiting(waits, evidence) for evidence in known):
             self._stillness.look(self._clock.now_ns())
+        if not windows:
+            self.note_leftovers(live)
         claims: list[Attribution] = []
         for draft, seen in zip(drafts, known, strict=True):
             evidence = (
                 replace(seen, waiting=self._waiting(waits, seen)) if waits else seen
             )
-            scene = self._scene(windows, live, draft.end_ns)
+            writes_bytes = draft.kind in (EventKind.CREATE, EventKind.MODIFY)
+            scene = self._scene(windows, live, draft.end_ns, writes_bytes=writes_bytes)
             claim = attribute(evidence, scene)
             if rests_on_time(claim):
                 claim = attribute(self._with_holder(evidence, scene), scene)
@@ -179,11 +183,36 @@ class Claimant:
         if is_shell and registry.traits(session.agent or "").waits_unseen:
             self._stillness.watch(process)
 
+    def note_leftovers(self, live: Sequence[Session], *, anew: bool = False) -> None:
+        """Remember what calls of agents have left running, and look what it does.
+
+        Args:
+            live: The sessions that have not ended.
+            anew: Whether what was started in the last second is looked for, too.
+        """
+        # The process of a wrapped command writes itself, so its own life is no sign of a background
+        # task. That of an agent has its tools write.
+        agents = [
+            replace(one, pid=None, pid_started=None)
+            if one.native_id.startswith(EXEC_NATIVE)
+            else one
+            for one in live
+            if one.actor is Actor.AGENT
+        ]
+        if agents:
+            living = self._scan.living(agents, anew=anew)
+            self._leftovers.note(self._db, living, self._clock.now_ns())
+        self._leftovers.look(self._clock.now_ns)
+
     def tick(self, now_s: float) -> None:
-        """Look whether agents with an open shell call run anything; to be called now and then."""
-        if not self._stillness.watched or now_s - self._looked_s < _LOOK_S:
+        """Look what agents and their leftovers run; to be called now and then."""
+        is_idle = not (self._stillness.watched or self._leftovers)
+        if is_idle or now_s - self._looked_s < _LOOK_S:
             return
         self._looked_s = now_s
+        self._leftovers.look(self._clock.now_ns)
+        if not self._stillness.watched:
+            return
         now_ns = self._clock.now_ns()
         waits = self._waits(self._windows(now_ns, now_ns))
         for process in set(self._stillness.watched) - set(waits.values()):
@@ -224,7 +253,9 @@ class Claimant:
         known = {row: self._evidence_of(row) for row in rows}
         begin_ns = min(one.begin_ns for one in known.values())
         windows = self._windows(begin_ns, max(one.end_ns for one in known.values()))
-        live = sessions.live(self._db)
+        live = self.live()
+        if not windows:
+            self.note_leftovers(live)
         judged: dict[PathChange, Attribution] = {}
         for row, evidence in known.items():
             scene = self._scene(windows, live, row.ts_ns)
@@ -308,7 +339,10 @@ class Claimant:
             path=_GIT_DIR, begin_ns=begin, end_ns=end, exact=begin == end
         )
         windows = self._windows(begin, end)
-        scene = self._scene(windows, sessions.live(self._db), end)
+        live = self.live()
+        if not windows:
+            self.note_leftovers(live)
+        scene = self._scene(windows, live, end)
         return self._attribution(attribute(evidence, scene))
 
     def nobody(self, reason: str) -> Attribution:
@@ -387,9 +421,18 @@ class Claimant:
         return any(self._files.looks(RepoPath(swap), RepoPath(lock)))
 
     def _scene(
-        self, windows: Sequence[Call], live: Sequence[Session], end_ns: int
+        self,
+        windows: Sequence[Call],
+        live: Sequence[Session],
+        end_ns: int,
+        *,
+        writes_bytes: bool = False,
     ) -> Scene:
+        background = (
+            () if windows else self._leftovers.at(end_ns, writes_bytes=writes_bytes)
+        )
         named = {call.session for call in windows}
+        named |= {hint.session for hint in background if hint.session is not None}
         known = {session.id: session for session in live}
         for session_id in named - known.keys():
             session = sessions.get(self._db, session_id)
@@ -401,9 +444,7 @@ class Claimant:
             turns=tuple(self._open_turns(known, end_ns)) if agents else (),
             sessions=tuple(known.values()),
             human=self._declared_person(live),
-            background=()
-            if windows or not agents
-            else self._background(agents, end_ns),
+            background=background,
             tolerance_ns=self._clock.tolerance_ns,
         )
 
@@ -432,19 +473,6 @@ class Claimant:
             if one.actor is Actor.HUMAN and not one.native_id.startswith("human-")
         ]
         return declared[-1] if declared else None
-
-    def _background(
-        self, agents: Sequence[Session], end_ns: int
-    ) -> tuple[ProcessHint, ...]:
-        # The process of a wrapped command writes itself, so its own life is no sign of a background
-        # task. That of an agent has its tools write.
-        seen = [
-            replace(one, pid=None, pid_started=None)
-            if one.native_id.startswith(EXEC_NATIVE)
-            else one
-            for one in agents
-        ]
-        return outliving(self._db, self._scan.living(seen), end_ns)
 
     def _with_holder(self, evidence: Evidence, scene: Scene) -> Evidence:
         """Add the living process that has the path open for writing."""

@@ -182,6 +182,9 @@ def take(
             turns.put_checkpoint(ws.db, ws.layout.worktree, around.paths, at_ns)
         return None
     context.claimant.close_gone(at_ns)
+    if event.phase in END_PHASES and context.observer.watching:
+        # The agent waits for this hook. After it, it may end and leave orphans.
+        context.claimant.note_leftovers(context.claimant.live(), anew=True)
     done = _note_window(context, delivery, timed(event), at_ns, around)
     if ws.config.prompts is PromptPolicy.OFF:
         _forget_prompt(context, done)

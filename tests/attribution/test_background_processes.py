@@ -1,12 +1,22 @@
 """Which living processes are left over from a call."""
 
-from collections.abc import Iterator
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from gitshadow.attribution.process import AgentProcess, Living, ProcessId
+from gitshadow.attribution.process import (
+    AgentProcess,
+    Living,
+    ProcessId,
+    process_start,
+)
 from gitshadow.attribution.process_evidence import (
+    Leftovers,
     guessed_id,
     is_guessed,
     outliving,
@@ -16,6 +26,7 @@ from gitshadow.attribution.windows import ProcessHint
 from gitshadow.model import Actor, Call, Session, ToolClass
 from gitshadow.store.journal import turns
 from gitshadow.store.journal.db import Db
+from tests.support.waiting import until
 
 S = 1_000_000_000
 
@@ -70,6 +81,92 @@ def test_all_are_named_when_a_left_over_process_may_be_of_two_sessions(db: Db) -
     living = Living(ProcessId(7, 1), both, both, "sleep", 15 * S)
     found = outliving(db, [living], 60 * S)
     assert [one.session for one in found] == ["s1", "s2"]
+
+
+# What is left running
+
+
+class Left:
+    """A shell that a call left running, and what is known of it; `say` has it run a line."""
+
+    def __init__(self, db: Db) -> None:
+        self.shell = subprocess.Popen(
+            ["sh", "-s"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        started = process_start(self.shell.pid)
+        assert started is not None
+        self.id = ProcessId(self.shell.pid, started)
+        self.known = Leftovers()
+        living = Living(self.id, ("s1",), ("s1",), "sh", 15 * S)
+        self.known.note(db, [living], 60 * S)
+        self.say("true")
+
+    def say(self, line: str) -> None:
+        assert self.shell.stdin is not None
+        assert self.shell.stdout is not None
+        self.shell.stdin.write(f"{line}; echo done\n")
+        self.shell.stdin.flush()
+        assert self.shell.stdout.readline() == "done\n"
+
+    def end(self) -> None:
+        self.shell.kill()
+        self.shell.communicate()
+
+    def pids_at(self, moment_s: float, *, writes_bytes: bool = True) -> list[int]:
+        found = self.known.at(round(moment_s * S), writes_bytes=writes_bytes)
+        return [one.pid for one in found]
+
+
+@pytest.fixture
+def left(db: Db) -> Iterator[Left]:
+    made = Left(db)
+    yield made
+    made.end()
+
+
+def at(moment_s: float) -> Callable[[], int]:
+    return lambda: round(moment_s * S)
+
+
+def test_leftover_may_have_written_until_it_ended(left: Left) -> None:
+    left.known.look(at(70))
+    left.say("true")
+    left.end()
+    left.known.look(time.time_ns)
+    now_s = time.time_ns() / S
+    assert left.pids_at(now_s - 60) == [left.id.pid]
+    assert left.pids_at(now_s + 1) == []
+
+
+def test_leftover_that_wrote_nothing_since_did_not_write_the_file(left: Left) -> None:
+    left.known.look(at(70))
+    left.known.look(at(72))
+    assert left.pids_at(71) == []
+    left.say("true")
+    left.known.look(at(74))
+    assert left.pids_at(73) == [left.id.pid]
+
+
+def test_leftover_that_ran_may_have_changed_something_without_a_byte(
+    left: Left, tmp_path: Path
+) -> None:
+    left.known.look(at(70))
+    assert left.shell.stdin is not None
+    left.shell.stdin.write(f"cd {tmp_path}; >made\n")
+    left.shell.stdin.flush()
+    until((tmp_path / "made").exists)
+    left.known.look(at(72))
+    assert left.pids_at(71, writes_bytes=False) == [left.id.pid]
+    assert left.pids_at(71) == []
+
+
+def test_child_of_a_leftover_is_one_too(left: Left) -> None:
+    left.known.look(at(70))
+    left.say("sleep 60 >&2 & echo $! >&2")
+    left.known.look(at(72))
+    (child,) = set(left.pids_at(71)) - {left.id.pid}
+    assert left.known.at(71 * S, writes_bytes=True)[-1].turn == "t1"
+    os.kill(child, signal.SIGKILL)
 
 
 # Agents without hooks
