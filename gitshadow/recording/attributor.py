@@ -29,6 +29,7 @@ from gitshadow.attribution.process_evidence import (
     OpenFiles,
     Stillness,
     guessed_id,
+    is_guessed,
     without_hooks,
 )
 from gitshadow.attribution.windows import (
@@ -500,6 +501,10 @@ class Claimant:
             self._scan.agents(), scene.sessions, self._root, earliest_ns
         )
         if found is None or found.agent is None or not is_alive(found.id):
+            return scene
+        # An agent that reported the end of its session may take a second to exit.
+        reported = sessions.of_process(self._db, *found.id)
+        if any(not is_guessed(one) for one in reported):
             return scene
         who = lifecycle.Who(
             agent=found.agent, native_id=guessed_id(found.id), process=found.id

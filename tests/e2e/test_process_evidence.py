@@ -1,16 +1,17 @@
 """Attribution from running processes only, with real processes."""
 
+import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.support.claude import Claude
-from tests.support.shadow import Document, Shadow
+from tests.support.shadow import COMMAND, Document, Shadow
 
 pytestmark = [
     pytest.mark.usefixtures("untouched"),
@@ -18,7 +19,13 @@ pytestmark = [
     pytest.mark.process,
 ]
 
-WAIT = "import sys; print(1, flush=True); sys.stdin.read()"
+PROGRAM = f"""
+import subprocess, sys
+print(0, flush=True)
+for line in sys.stdin:
+    done = subprocess.run([{COMMAND!r}, "hook", "claude-code"], input=line, text=True)
+    print(done.returncode, flush=True)
+"""
 Agent = Callable[[str], "subprocess.Popen[bytes]"]
 
 
@@ -32,8 +39,9 @@ def running(shadow: Shadow, tmp_path: Path) -> Iterator[Agent]:
             if not program.exists():
                 program.symlink_to(sys.executable)
             process = subprocess.Popen(
-                [program, "-c", WAIT],
+                [program, "-c", PROGRAM],
                 cwd=shadow.repo.root,
+                env=shadow.environment(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )
@@ -99,6 +107,28 @@ def test_nobody_is_named_when_hooks_speak_of_an_idle_session(
     Claude(shadow).start()
     running("claude")
     assert the_write(shadow)["confidence"] == "unknown"
+
+
+def test_nobody_is_named_when_the_process_has_reported_the_end_of_its_session(
+    shadow: Shadow, running: Agent
+) -> None:
+    """It may take a second to exit, and what is written then is not its work."""
+    process = running("claude")
+    for event in ("SessionStart", "SessionEnd"):
+        hook(process, Claude(shadow).payload(event, source="startup"))
+    row = the_write(shadow)
+    assert row["confidence"] == "unknown"
+    known = {one["native_id"] for one in shadow.ok("sessions", "--json").rows()}
+    assert not any(str(one).startswith("pid-") for one in known)
+
+
+def hook(process: "subprocess.Popen[bytes]", payload: Mapping[str, object]) -> None:
+    """Let a program deliver a hook payload as its child does."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(payload).encode() + b"\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == b"0\n"
 
 
 def test_session_of_a_process_ends_with_it(shadow: Shadow, running: Agent) -> None:

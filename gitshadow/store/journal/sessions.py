@@ -50,6 +50,12 @@ def live(db: Db) -> list[Session]:
     return _SESSIONS.rows(db, "WHERE ended_ns IS NULL ORDER BY started_ns, id")
 
 
+def of_process(db: Db, pid: int, pid_started: int) -> list[Session]:
+    """Return the sessions of one process, ended or not, oldest first."""
+    where = "WHERE pid = ? AND pid_started = ? ORDER BY started_ns, id"
+    return _SESSIONS.rows(db, where, pid, pid_started)
+
+
 def children(db: Db, parent: str) -> list[Session]:
     """Return the child sessions of a session, oldest first."""
     return _SESSIONS.rows(db, "WHERE parent = ? ORDER BY started_ns, id", parent)
