@@ -154,6 +154,9 @@ class _Intake:
 
     def take(self) -> Intake:
         event = self._event
+        if self._ends_unseen():
+            above = self._seen(event.parent_session or event.native_session, None)
+            return Intake(session=above.id, needs_barrier=self._reach.needs_barrier)
         session = self._see()
         if event.model is not None:
             sessions.note_model(self._db, session.id, self._at_ns, event.model)
@@ -188,6 +191,15 @@ class _Intake:
         if event.phase in (HookPhase.SESSION_END, HookPhase.SUBAGENT_END):
             self._end_session(session)
         return done
+
+    def _ends_unseen(self) -> bool:
+        """Return whether a subagent ends of which nothing was reported."""
+        # Claude Code compacts by a subagent that has no start and no tools (2.1.330). A session of
+        # it would be empty.
+        event = self._event
+        return event.phase is HookPhase.SUBAGENT_END and not sessions.find_native(
+            self._db, event.agent, event.native_session
+        )
 
     def _see(self) -> Session:
         event = self._event

@@ -418,6 +418,16 @@ def test_subagent_is_a_session_below_its_parent(context: HookIntake) -> None:
     assert context.spans() == [("p1", 0, None)]
 
 
+def test_subagent_of_which_only_the_end_is_reported_is_no_session(
+    context: HookIntake, db: Db
+) -> None:
+    context.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
+    done = context.send(10, "SubagentStop", agent_id="compact", agent_type="")
+    assert [one.id for one in sessions.all_sessions(db)] == [context.session().id]
+    assert (done.session, done.ended_turn) == (context.session().id, False)
+    assert context.spans() == [("p1", 0, None)]
+
+
 def test_subagents_turn_is_named_after_the_parents_open_one(
     context: HookIntake,
 ) -> None:
