@@ -1,6 +1,7 @@
 """`git agent-undo hooks`: install our entries in agents' settings, and remove them."""
 
 import os
+from collections.abc import Iterator
 
 import click
 
@@ -21,12 +22,21 @@ from gitshadow.commands.hooks_plan import (
 from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.usage_errors import VerbGroup
 from gitshadow.errors import ExitCode, UsageError
-from gitshadow.hookfiles import advice, detect, gitconfig, githooks, health, install
+from gitshadow.hookfiles import (
+    advice,
+    detect,
+    gitconfig,
+    githooks,
+    health,
+    install,
+    versions,
+)
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.health import HealthState
 from gitshadow.hookfiles.install import FileAction, FileStep
 from gitshadow.hookfiles.placement import Agent, InstallScope
+from gitshadow.hookfiles.versions import HostVersion
 from gitshadow.messages.codec import encode
 from gitshadow.messages.hooks import AgentRow, FindingRow, HooksPlace, HooksRow
 from gitshadow.render import hooks as shown
@@ -168,19 +178,18 @@ def _hooks_place(
 @json_option
 @click.argument("agents", nargs=-1, metavar="[AGENT]...")
 def status_command(agents: tuple[str, ...], as_json: bool) -> int:
-    """Check that installed hooks work, and show how to fix them. Exits 1 if some do not."""
+    """Check that installed hooks work, and show how to fix them. Exits 1 if some do not.
+
+    Shows each agent's version, and warns if it is too old for its hooks or does not have an
+    event any more. A program whose files do not show its version is run with --version.
+    """
     around, _ = find_surroundings()
-    found = [
-        state
+    rows = [
+        row
         for agent in (advice.named(agents) if agents else AGENTS.values())
-        for scope in InstallScope
-        if (state := health.look(agent, scope, around)) is not None
-        and (agents or state.state is not HealthState.ABSENT)
+        for row in _health_rows(agent, around, named=bool(agents))
     ]
-    rows = [_health_row(state) for state in found]
-    fine = all(
-        state.state in (HealthState.INSTALLED, HealthState.ABSENT) for state in found
-    )
+    fine = all(row.state in (HealthState.INSTALLED, HealthState.ABSENT) for row in rows)
     if _GIT in agents:
         layout = find_layout()
         git = githooks.status(layout, Git(layout, dict(os.environ)), around.executable)
@@ -200,8 +209,29 @@ def status_command(agents: tuple[str, ...], as_json: bool) -> int:
     return int(ExitCode.DONE if fine else ExitCode.ERROR)
 
 
-def _health_row(state: health.Health) -> HooksRow:
-    return HooksRow(
+def _health_rows(
+    agent: Agent, around: InstallEnvironment, *, named: bool
+) -> Iterator[HooksRow]:
+    """Yield the state of an agent's hooks in each scope that has them, or that was named."""
+    found = [
+        state
+        for scope in InstallScope
+        if (state := health.look(agent, scope, around)) is not None
+    ]
+    host = None
+    if any(state.state is not HealthState.ABSENT for state in found):
+        host = versions.find(agent, around)
+    for state in found:
+        if state.state is HealthState.ABSENT:
+            if named:
+                yield _health_row(state, None)
+            continue
+        more = versions.findings(agent, host) if host is not None else ()
+        yield _health_row(health.with_findings(state, more), host)
+
+
+def _health_row(state: health.Health, host: HostVersion | None) -> HooksRow:
+    row = HooksRow(
         agent=state.agent,
         scope=state.scope.value,
         state=state.state.value,
@@ -210,4 +240,16 @@ def _health_row(state: health.Health) -> HooksRow:
             FindingRow(item.state.value, item.problem, item.fix)
             for item in state.findings
         ),
+    )
+    if host is None:
+        return row
+    return row._replace(
+        version=host.version,
+        verified=host.verified,
+        newer=bool(
+            host.version
+            and host.verified
+            and versions.is_newer(host.version, host.verified)
+        ),
+        unknown_events=host.unknown_events,
     )

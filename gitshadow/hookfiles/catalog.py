@@ -232,6 +232,8 @@ _ALL = (
         ),
         signs=(FileLocation(Root.CLAUDE, ""),),
         programs=("claude",),
+        # Its changelog: prompts are reported since then.
+        oldest="1.0.54",
     ),
     Agent(
         name="codex",
@@ -264,6 +266,8 @@ _ALL = (
         ),
         signs=(_home(".gemini/settings.json"),),
         programs=("gemini",),
+        # "Tailor Gemini CLI to your workflow with hooks", 2026-01-28: on by default since then.
+        oldest="0.26.0",
         project_notes=("Gemini runs a project's hooks only in trusted folders",),
     ),
     Agent(

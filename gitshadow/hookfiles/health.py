@@ -5,7 +5,7 @@ Invariant: a file that cannot be read is reported as such, never as "not install
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -30,6 +30,7 @@ class HealthState(StrEnum):
 
     ABSENT = "absent"
     INSTALLED = "installed"
+    OUTDATED = "outdated"
     STALE = "stale"
     UNTRUSTED = "untrusted"
     SHADOWED = "shadowed"
@@ -70,8 +71,19 @@ def look(
     return _look_at_shared(agent, scope, around, placement)
 
 
+def with_findings(health: Health, more: Iterable[HealthFinding]) -> Health:
+    """Return the state of installed hooks with findings about the program that runs them."""
+    return _health(
+        health.agent,
+        health.scope,
+        health.path,
+        there=health.state is not HealthState.ABSENT,
+        findings=[*health.findings, *more],
+    )
+
+
 def _health(
-    agent: Agent,
+    agent: str,
     scope: InstallScope,
     path: str,
     *,
@@ -83,7 +95,7 @@ def _health(
     for finding in findings:
         state = max(state, finding.state, key=order.index)
     return Health(
-        agent=agent.name,
+        agent=agent,
         scope=scope,
         path=path,
         state=state,
@@ -133,7 +145,7 @@ def _look_at_owned(
     if 0 < there < len(owned.pieces):
         problem = f"{len(owned.pieces) - there} of its files are missing"
         found.append(HealthFinding(HealthState.STALE, problem, _again(agent, scope)))
-    return _health(agent, scope, path, there=there > 0, findings=_distinct(found))
+    return _health(agent.name, scope, path, there=there > 0, findings=_distinct(found))
 
 
 def _unreadable(error: ShadowError) -> HealthFinding:
@@ -162,7 +174,9 @@ def _look_at_shared(
         found = list(places.candidates(shared, around))
         chosen = places.choose(shared, around)
     except ShadowError as error:
-        return _health(agent, scope, path, there=False, findings=[_unreadable(error)])
+        return _health(
+            agent.name, scope, path, there=False, findings=[_unreadable(error)]
+        )
     findings: list[HealthFinding] = []
     holders: list[str] = []
     for file in found:
@@ -185,7 +199,7 @@ def _look_at_shared(
         findings += _switches(agent, around)
     where = holders[0] if holders else chosen.path
     return _health(
-        agent, scope, where, there=bool(holders), findings=_distinct(findings)
+        agent.name, scope, where, there=bool(holders), findings=_distinct(findings)
     )
 
 

@@ -124,6 +124,7 @@ class Agent:
     Attributes:
         signs: Places that exist if the agent is installed.
         programs: Its executables.
+        oldest: The first version that runs the hooks which turns and calls need, if it is known.
         notes: Printed whenever something is written.
         project_notes: Printed when a project's file is written.
     """
@@ -132,6 +133,7 @@ class Agent:
     placements: Mapping[InstallScope, Placement]
     signs: tuple[FileLocation, ...]
     programs: tuple[str, ...] = ()
+    oldest: str | None = None
     notes: tuple[str, ...] = ()
     project_notes: tuple[str, ...] = ()
 

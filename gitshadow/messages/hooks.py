@@ -52,10 +52,19 @@ class FindingRow(NamedTuple):
 
 
 class HooksRow(NamedTuple):
-    """The state of installed hooks; Git's own have neither a path nor findings."""
+    """The state of installed hooks; Git's own have neither a path nor findings.
+
+    `version` is that of the agent's program, if one is found and says it; `verified` the one with
+    which the hooks were last tested, `newer` is true if `version` is newer than that;
+    `unknown_events` are those that the program does not have.
+    """
 
     agent: str
     scope: str
     state: str
     path: str | None = None
     findings: tuple[FindingRow, ...] | None = None
+    version: str | None = None
+    verified: str | None = None
+    newer: bool = False
+    unknown_events: tuple[str, ...] = ()

@@ -78,6 +78,20 @@ def status_lines(hooks: Sequence[HooksRow], view: View) -> Iterator[str]:
         style = "good" if row.state == "installed" else "warn"
         state = view.paint(f"{printable(row.state):<10}", style)
         yield f"{row.agent:<12}  {row.scope:<7}  {state}  {printable(row.path or '')}"
+        if row.version is not None:
+            yield view.paint(
+                f"  version {printable(row.version)}{_tested(row)}", "faint"
+            )
         for finding in row.findings or ():
             yield f"  {printable(finding.problem)}"
             yield f"    {printable(finding.fix)}"
+
+
+def _tested(row: HooksRow) -> str:
+    if row.verified is None:
+        return ""
+    if row.newer:
+        return f", newer than the tested {row.verified}"
+    return (
+        ", tested" if row.verified == row.version else f", tested with {row.verified}"
+    )

@@ -39,6 +39,19 @@ def note(agent: str, test: str, outcome: str) -> None:
     path.write_text(json.dumps(known, indent=2) + "\n")
 
 
+def versions(directory: Path = DIRECTORY) -> dict[str, str]:
+    """Return the version of each agent with hooks whose turns were last seen to be right."""
+    first = next(iter(_TESTS))
+    runs = {
+        path.stem: json.loads(path.read_text()) for path in directory.glob("*.json")
+    }
+    return {
+        name: run["version"]
+        for name, run in sorted(runs.items())
+        if name in AGENTS and run["tests"].get(first) == "passed"
+    }
+
+
 def table() -> str:
     """Return what the stored runs saw, as a table of the documentation."""
     names = list(_TESTS.values())

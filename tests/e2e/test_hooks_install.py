@@ -265,6 +265,54 @@ def test_status_and_list_say_what_is_installed(hooks: Shadow) -> None:
     assert "/gone/git-agent-undo is missing" in broken.out
 
 
+def gemini_program(tmp_path: Path, hooks: Shadow, version: str) -> None:
+    """Put a program on `PATH` that prints a version and contains Gemini's events."""
+    program = tmp_path / "programs" / "gemini"
+    program.parent.mkdir()
+    events = "SessionStart BeforeAgent SessionEnd BeforeTool AfterTool"
+    program.write_text(f"#!/bin/sh\n# {events} AfterAgent\necho {version}\n")
+    program.chmod(0o755)
+    hooks.env["PATH"] = f"{program.parent}:{os.environ['PATH']}"
+
+
+def test_status_shows_the_version_of_the_agent(hooks: Shadow, tmp_path: Path) -> None:
+    gemini_program(tmp_path, hooks, "0.61.0")
+    hooks.ok("hooks", "install", "gemini", "--yes")
+    (row,) = hooks.ok("hooks", "status", "--json").rows()
+    assert (row["state"], row["version"], row["findings"]) == (
+        "installed",
+        "0.61.0",
+        [],
+    )
+    assert "unknown_events" not in row
+    assert "  version 0.61.0" in hooks.ok("hooks", "status").out
+
+
+def test_status_warns_of_a_version_that_cannot_run_the_hooks(
+    hooks: Shadow, tmp_path: Path
+) -> None:
+    gemini_program(tmp_path, hooks, "0.25.0")
+    hooks.ok("hooks", "install", "gemini", "--yes")
+    done = hooks("hooks", "status")
+    assert done.code == 1
+    assert "gemini 0.25.0 is too old: its hooks need 0.26.0 or later" in done.out
+    assert "update gemini" in done.out
+    (row,) = hooks("hooks", "status", "--json").rows()
+    assert (row["state"], row["version"]) == ("outdated", "0.25.0")
+
+
+def test_status_names_events_that_the_installed_version_does_not_have(
+    hooks: Shadow, tmp_path: Path
+) -> None:
+    gemini_program(tmp_path, hooks, "0.70.0")
+    program = tmp_path / "programs" / "gemini"
+    program.write_text(program.read_text().replace("AfterAgent", "AgentEnd"))
+    hooks.ok("hooks", "install", "gemini", "--yes")
+    (row,) = hooks("hooks", "status", "--json").rows()
+    assert (row["state"], row["unknown_events"]) == ("outdated", ["AfterAgent"])
+    assert "gemini 0.70.0 has no event AfterAgent" in hooks("hooks", "status").out
+
+
 def test_both_scopes_are_said_to_come_twice(hooks: Shadow) -> None:
     hooks.ok("hooks", "install", "claude-code", "--yes")
     done = hooks.ok("hooks", "install", "claude-code", "--project", "--yes", "--json")

@@ -26,6 +26,7 @@ from tests.agents import verified
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "agents"
+VERIFIED = ROOT / "gitshadow" / "hookfiles" / "verified.json"
 OVERVIEW = ROOT / "docs" / "agents.md"
 _BEGIN = "<!-- Generated from the code by `make docs`; do not edit. -->"
 _END = "<!-- Written by hand below. -->"
@@ -225,6 +226,8 @@ def with_runs(page: str) -> str:
 
 def main() -> None:
     """Generate the facts of every page again."""
+    text = json.dumps(verified.versions(), indent=2)
+    VERIFIED.write_text(f"{text}\n", encoding="utf-8")
     OVERVIEW.write_text(with_runs(OVERVIEW.read_text("utf-8")), encoding="utf-8")
     for path in sorted(PAGES.glob("*.md")):
         text = path.read_text(encoding="utf-8")
