@@ -88,6 +88,17 @@ def test_oops_keeps_the_human_line_when_both_added_one(engine: Engine) -> None:
     assert (report.status, report.items[0].action.value) == ("reversed", "merge")
 
 
+def test_oops_merges_what_was_written_before_it_and_not_recorded(
+    engine: Engine,
+) -> None:
+    """An undo looks at the files first, so an unrecorded line is no conflict."""
+    engine.by("s1").write("a", "agent\n" + lines("a"))
+    text = "agent\n" + lines("a") + "human\n"
+    engine.put("a", 0o644, text.encode())
+    assert engine.oops().status == "reversed"
+    assert engine.read("a").decode() == lines("a") + "human\n"
+
+
 def test_undo_keeps_the_next_line_of_another_session(engine: Engine) -> None:
     """UNDO-06: also where the changed lines touch."""
     engine.by("s1").write("a", lines("a", line_1="one"))
