@@ -221,7 +221,10 @@ def _become(body: int, *streams: int) -> NoReturn:
 
     os.setsid()
     sys.argv = sys.argv[-2:]
-    sys.exit(main())
+    code = main()
+    # An orderly end would take down all that was imported for commands, and copy its memory first.
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _disguise(request: Request) -> None:
