@@ -391,8 +391,11 @@ def test_one_unreadable_path_does_not_stop_the_rest(
         claude.prompt("go")
         call = claude.pre("Bash", {"command": "make files"})
         for name in names:
-            repo.write(name, f"{name}\n")
-        repo.chmod("f2", 0)
+            # Unreadable from the first moment: the daemon may look at any.
+            mode = 0 if name == "f2" else 0o644
+            made = os.open(repo.path(name), os.O_CREAT | os.O_WRONLY, mode)
+            with open(made, "w") as file:
+                file.write(f"{name}\n")
         claude.post(call)
         rows = shadow_new.log()
         recorded = [row for row in rows if row["kind"] == "create"]
