@@ -88,9 +88,7 @@ def run(engine: UndoEngine, request: ResolvedUndo, hook: StepHook = no_hook) -> 
     return _Undo(engine, request, hook).run()
 
 
-def earlier_report(
-    engine: UndoEngine, op: str, hook: StepHook = no_hook
-) -> FileUndoAnswer | None:
+def earlier_report(engine: UndoEngine, op: str) -> FileUndoAnswer | None:
     """Return the report of an op that is done; None where there is none of that id.
 
     Who repeats a request under the same id was killed before the answer came.
@@ -98,7 +96,7 @@ def earlier_report(
     Raises:
         StoreError, JournalError: an interrupted op could not be finished or rolled back.
     """
-    recover(engine, hook)
+    recover(engine)
     return oplog.report_of(engine.db, op)
 
 

@@ -178,7 +178,7 @@ def test_call_comes_back_with_its_paths(db: Db) -> None:
     turns.close_call(db, "s-1", "c1", 2000, "ok")
     turns.close_call(db, "s-1", "c1", 3000, "late")
     closed = replace(call("c1", 1000, 2000), outcome="ok")
-    assert turns.list_calls(db, "s-1", "t1") == [closed]
+    assert turns.list_calls(db, "s-1") == [closed]
     assert turns.open_calls(db, "s-1") == []
 
 

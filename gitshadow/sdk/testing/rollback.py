@@ -237,7 +237,7 @@ def _said(item: UndoItem) -> str | None:
 
 
 def _failed(event: object) -> bool:
-    """Whether an attempt failed."""
+    """Return whether an attempt failed."""
     if not isinstance(event, Returned):
         return True
     return isinstance(event.value, Outcome) and not event.value.ok

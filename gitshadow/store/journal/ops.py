@@ -55,11 +55,9 @@ def by_prefix(db: Db, prefix: str) -> list[Op]:
     return _OPS.by_prefix(db, prefix, "ORDER BY ts_ns")
 
 
-def list_ops(db: Db, worktree: str | None = None) -> list[Op]:
-    """Return the ops (of one worktree), newest first."""
-    return _OPS.rows(
-        db, "WHERE ?1 IS NULL OR worktree = ?1 ORDER BY ts_ns DESC, id DESC", worktree
-    )
+def list_ops(db: Db) -> list[Op]:
+    """Return the ops, newest first."""
+    return _OPS.rows(db, "ORDER BY ts_ns DESC, id DESC")
 
 
 def done_in_order(db: Db, worktree: str | None = None) -> list[Op]:

@@ -133,14 +133,9 @@ def open_calls(db: Db, session: str) -> list[Call]:
     )
 
 
-def list_calls(db: Db, session: str, turn: str | None = None) -> list[Call]:
-    """Return the calls of a session (and turn), oldest first."""
-    return _CALLS.rows(
-        db,
-        "WHERE session = ?1 AND (?2 IS NULL OR turn = ?2) ORDER BY opened_ns",
-        session,
-        turn,
-    )
+def list_calls(db: Db, session: str) -> list[Call]:
+    """Return the calls of a session, oldest first."""
+    return _CALLS.rows(db, "WHERE session = ? ORDER BY opened_ns", session)
 
 
 def tool_counts(db: Db, session: str) -> list[tuple[str, str, int]]:
