@@ -100,7 +100,7 @@ _UNATTENDED = frozenset({"exec_begin", "exec_end", "git_hook", "journal_gap"})
 
 
 def run(context: RecorderContext, verb: str, params: Params) -> JsonObject:
-    """Run one verb; what became of interrupted undos is told with the first answer.
+    """Run one verb; the first answer also reports what became of interrupted undos.
 
     Raises:
         UsageError: there is no such verb, or it cannot use these parameters.

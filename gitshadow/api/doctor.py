@@ -23,7 +23,7 @@ _PATIENCE_S = 2.0
 
 
 def doctor(context: RecorderContext, request: DoctorRequest) -> DoctorAnswer:
-    """Examine everything; with `fix` mend first what can be mended."""
+    """Check everything; with `fix`, repair first what can be repaired."""
     stuck: list[Check] = []
     mended = _mend(context, stuck) if request.fix else []
     _tried(context.observer.settle, RECORDING, stuck)

@@ -188,7 +188,7 @@ def review(
 ) -> MarkRow | NothingToReview:
     """Mark lines of agents, and of nobody known, as reviewed by the user.
 
-    Of `targets` what stands on disk counts, else what the change that is named adds.
+    Of `targets` the content on disk counts, else what the named change adds.
 
     Raises:
         RefusedError: an agent asks for it.
@@ -261,7 +261,7 @@ def _refuse_agents(context: RecorderContext, request: ReviewRequest) -> None:
 def _standing(
     context: RecorderContext, cwd: str | None, typed: str
 ) -> Iterator[Reviewed]:
-    """Yield what stands on disk of a session, or in a file or directory."""
+    """Yield the lines on disk of a session, or of a file or directory."""
     ws, owning = context.workspace, Owning(context)
     known = sessions.get(ws.db, typed) is not None
     paths = () if known else _files_at(context, cwd, typed)
@@ -280,7 +280,7 @@ def _standing(
 def _written_by(
     context: RecorderContext, whose: RecorderContext, session: str
 ) -> list[RepoPath]:
-    """Return the files that a session wrote, of ours or of another machine, and that stand here."""
+    """Return the files that a session of this or another machine wrote and that exist here."""
     ws = context.workspace
     worktree = ws.layout.worktree if whose is context else None
     wanted = EventFilter(sessions=(session,), worktree=worktree)

@@ -92,7 +92,7 @@ def _show_commit(context: RecorderContext, commit: Recorded) -> ShowAnswer:
 
 
 def _prompt(context: RecorderContext, event: Event) -> str | None:
-    """Return what the agent had been told when it wrote, where that is known."""
+    """Return the prompt that the agent had when it wrote, if it is known."""
     if isinstance(event, Gap) or event.attribution.turn is None:
         return None
     session, turn_id = event.attribution.session, event.attribution.turn

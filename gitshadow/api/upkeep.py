@@ -95,7 +95,7 @@ def _unit(unit: RetentionUnit) -> PrunedUnit:
 
 
 def purge(context: RecorderContext, request: PurgeRequest) -> PurgeAnswer:
-    """Rewrite the history without the content of paths, or without texts wherever they stand.
+    """Rewrite the history without the content of paths, or without texts wherever they occur.
 
     Without either only say what remains of what was purged. With `dry_run` nothing changes.
     """

@@ -179,7 +179,7 @@ class Reach(NamedTuple):
 
     `paths` are in it, covered or not, links in their parents followed; `other_paths` are the
     absolute ones outside, `nested` those of them that lie below it, in a repository or worktree
-    of their own. `needs_barrier` tells that everything written before the event must be
+    of their own. `needs_barrier` is set if everything written before the event must be
     recorded, because its tool names no path or something ends.
     """
 
@@ -213,7 +213,7 @@ def reach(event: HookEvent, root: str) -> Reach:
 
 
 def places_of(event: HookEvent) -> tuple[bytes, ...]:
-    """Return the directories that tell which repositories an event concerns, cwd first."""
+    """Return the directories that show which repositories an event concerns, cwd first."""
     cwd = (event.cwd,) if event.cwd and event.cwd.startswith(b"/") else ()
     named = (
         os.path.dirname(payload_paths.absolute(_unquoted(path), event.cwd, b"/"))

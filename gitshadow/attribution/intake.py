@@ -71,10 +71,10 @@ class Doubt(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
-    """Store what an event did to the journal and what is to be captured.
+    """What an event did to the journal, and what must be captured.
 
-    `background` tells that the agent has tasks that go on writing after its turn. `doubt` is set
-    where rows may be somebody else's than they were thought to be.
+    `background` is set if the agent has tasks that go on writing after its turn. `doubt` is set
+    if rows may have another author than the recorded one.
     """
 
     session: str

@@ -272,7 +272,7 @@ def _without_window(evidence: Evidence, scene: Scene) -> Claim:
     # evidence, left for `_weak`.
     open_ended = _by_root((t for t in scene.turns if not t.covers_all), scene)
     if scene.human is not None:
-        # Both may write without a window, and nothing tells them apart.
+        # Both may write without a window, and nothing distinguishes them.
         return _beside_a_person(scene.human, open_ended)
     if open_ended:
         return _by_turn(open_ended, scene)

@@ -43,7 +43,7 @@ _HEX, _MOST_HEX = 6, 12
 _SAME_PROMPT_NS = 2_000_000_000
 IDLE_NS = 8 * 3_600 * 1_000_000_000
 _DAY_NS = 24 * 3_600 * 1_000_000_000
-# Open calls of a session expire if nothing was heard of it for ten minutes and its process is
+# Open calls of a session expire if it reported nothing for ten minutes and its process is
 # unknown, or its agent never reports ends: they would claim all later writes of the user.
 SILENCE_NS = 600 * 1_000_000_000
 WATCHED_NS = 1_000_000_000

@@ -235,7 +235,7 @@ def _native(env: Mapping[str, str], agent: str) -> str | None:
 class ProgramName(NamedTuple):
     """The program of a process, as far as it matters for who writes.
 
-    `agent` is None where the name says no agent. `unsure` tells of an editor, which an agent may
+    `agent` is None if the name is no agent's. `unsure` marks an editor, which an agent may
     live in and a person may type in, or a name that several programs have.
     """
 
@@ -295,7 +295,7 @@ class AncestorProcess(NamedTuple):
 
 
 class _Claim(NamedTuple):
-    """Store one claim and between which distances its maker stands.
+    """One claim, and between which distances its maker is.
 
     `sessions` are empty for one that is not recorded here: it claims for nobody, but what is
     farther has no claim either.
@@ -418,7 +418,7 @@ def _is_agent(link: AncestorProcess, agent: str, known: KnownSessions) -> bool:
 def _placed(
     chain: Sequence[AncestorProcess], name: str, sessions: tuple[str, ...]
 ) -> _Claim:
-    """Return how far the process stands that gave its children a variable.
+    """Return how far away the process is that gave its children a variable.
 
     Two variables from one process are equally near, because the process that adopts an orphan looks
     like the one that set them.

@@ -114,7 +114,7 @@ class Relation(NamedTuple):
 class _Stat(NamedTuple):
     """The fields of `/proc/PID/stat` that count here.
 
-    `image` is where the environment lies: another one after each exec(2), which a forked child
+    `image` is where the environment is: another place after each exec(2), which a forked child
     has from its parent until then, with its parent's environment and arguments.
     """
 
@@ -265,7 +265,7 @@ class ProcessScan:
     def sessions_of(self, pid: int, sessions: Iterable[Session]) -> tuple[str, ...]:
         """Return all sessions that a process may belong to, as known within the last second.
 
-        Several where one program runs several of them and nothing tells which it is.
+        Several if one program runs several of them and nothing shows which it is.
         """
         self._scan()
         kept = tuple(sessions)
@@ -332,7 +332,7 @@ class ProcessScan:
     def holder(
         self, pids: Iterable[int], sessions: Iterable[Session], before_ns: int
     ) -> ProcessHint | None:
-        """Return the process, of some that hold a file, that tells whose it is.
+        """Return the process, of some that hold a file, that shows whose it is.
 
         Args:
             pids: The processes that hold it.
@@ -376,7 +376,7 @@ class ProcessScan:
             self._programs = {k: v for k, v in self._programs.items() if k in living}
 
     def _variables_of(self, stat: _Stat) -> Mapping[str, str] | None:
-        """Return what the environment tells; a program never changes that later.
+        """Return the variables of the environment; a program never changes them later.
 
         None where it cannot be read, or where the program has written over it.
         """
@@ -428,7 +428,7 @@ def _agents_of(sessions: Iterable[Session]) -> Mapping[ProcessId, tuple[str, ...
 
 
 def started_ns(process: ProcessId) -> int:
-    """Return when a process started, as precisely as clock ticks tell."""
+    """Return when a process started, as precisely as clock ticks allow."""
     return boot_ns() + process.started * _TICK_NS
 
 
@@ -516,7 +516,7 @@ def _nearest(pids: Sequence[ProcessId]) -> ProcessId | None:
 def _is_nested(between: Sequence[ProcessId], agent: str) -> bool:
     """Return whether the first of some processes is an agent that a tool of another one started.
 
-    An agent's own workers run its program too, but stand right below it.
+    An agent's own workers run its program too, but they are right below it.
     """
     agents = [program_at(process.pid).agent for process in between]
     return agents[:1] == [agent] and any(one != agent for one in agents)

@@ -84,7 +84,7 @@ def is_guessed(session: Session) -> bool:
 def without_hooks(
     agents: Iterable[AgentProcess], live: Iterable[Session], root: str, begin_ns: int
 ) -> AgentProcess | None:
-    """Return the agent's process that is the only one in a worktree, where no hook speaks.
+    """Return the agent's process that is the only one in a worktree without hooks.
 
     Args:
         agents: The processes that run agents or what may be one: editors, shared names.

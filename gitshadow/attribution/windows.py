@@ -62,7 +62,7 @@ class Evidence:
 class OpenTurn(NamedTuple):
     """A turn that was open at the time of the write.
 
-    `covers_all` tells that every writing tool of the agent opens a window of its own.
+    `covers_all` is set if every writing tool of the agent opens a window of its own.
     """
 
     session: str
@@ -82,7 +82,7 @@ class Scene:
         sessions: The sessions that the windows, turns and processes name, and their parents.
         human: The session that a person declared and that was open at the end.
         background: Living processes that a session started and that outlived their call.
-        alone: The only agent's process in the worktree, where no hook has told of any session.
+        alone: The only agent's process in the worktree, if no hook has reported any session.
         tolerance_ns: By how much two stamps of one moment may differ.
     """
 

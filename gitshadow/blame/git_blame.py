@@ -59,7 +59,7 @@ class CommitHistory(HeadHistory, Protocol):
         ...
 
     def newer(self, commits: Sequence[Oid], base: Oid) -> set[Oid]:
-        """Return those of some commits that a base does not stand on."""
+        """Return those of some commits that are not ancestors of a base."""
         ...
 
     def made_here(self, commit: Oid) -> bool:
@@ -186,7 +186,7 @@ class GitOrigins:
         ]
 
     def _base(self) -> Oid | None:
-        """Return a commit that stands on nothing recorded of this file.
+        """Return a commit that is built on nothing recorded of this file.
 
         The session of the first event may itself have begun on a commit that was made then.
         """

@@ -209,14 +209,14 @@ class GitPast:
         return self._since
 
     def newer(self, commits: Sequence[Oid], base: Oid) -> set[Oid]:
-        """Return those of some commits that a base does not stand on."""
+        """Return those of some commits that are not ancestors of a base."""
         try:
             return self.git.unreachable(commits, base)
         except StoreError:  # shallow, or the base was collected
             return set(commits)
 
     def made_here(self, commit: Oid) -> bool:
-        """Return whether a commit was made in this worktree, as far as the reflog tells."""
+        """Return whether a commit was made in this worktree, as far as the reflog shows."""
         self._all_heads()
         return commit in self._made
 

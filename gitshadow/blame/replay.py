@@ -332,7 +332,7 @@ def _added(
 
 
 def _open_conflicts(event: PathChange, data: bytes, vector: Vector) -> None:
-    """Leave what stands inside new conflict markers to nobody: who resolves it is not seen."""
+    """Give lines inside new conflict markers no owner: who resolves them is not recorded."""
     if b"<<<<<<< " not in data:
         return
     lines = split_lines(data)

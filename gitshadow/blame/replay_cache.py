@@ -1,7 +1,7 @@
 """Snapshots of replays: taken, kept in the journal, and used while all they rest on still holds.
 
 They rest on the rows of the file's names, which a trigger guards against deletion and change and
-whose number tells of late ones; on the commits where HEAD was, as far as they hold content that
+whose number shows late ones; on the commits where HEAD was, as far as they hold content that
 was met; and on the programs that made them.
 Invariant: what cannot be used, or not be stored, is as if it were not there.
 """
@@ -25,7 +25,7 @@ from gitshadow.undo.targets import unit_of_ids
 
 # Blames of the past need snapshots in between; each step four times as far keeps them few.
 _STEPS = (64, 256, 1024, 4096)
-"""After so many events, and each multiple, a snapshot stands: the newest one of each."""
+"""A snapshot is kept after this number of events and each multiple: the newest one of each."""
 _MOST_BYTES = 16 << 20
 """So much the snapshots of one journal may take."""
 # Another libgit2 may diff otherwise, so its snapshots are not used.
@@ -52,7 +52,7 @@ class Resuming:
             The file's first event; None where there is no such snapshot.
 
         Raises:
-            DoubtError: the events since need what it does not tell.
+            DoubtError: the events since need what it does not have.
         """
         for row in blame.newest_states(self._db, self._worktree, self._path, until):
             # Whether the rows still fit is asked before the row is unpacked: it is the cheaper
@@ -163,7 +163,7 @@ class Resuming:
             self._store(taken, wanted)
 
     def _standing(self) -> set[int]:
-        """Return after which events snapshots stand that the present reflog fits."""
+        """Return after which events there are snapshots that fit the present reflog."""
         found = blame.states_at(self._db, self._worktree, self._path)
         ours = _MADE_BY, self._past.heads()
         return {seq for seq, *made in found if tuple(made) == ours}

@@ -280,7 +280,7 @@ class Rewrites:
             self._index(new, old)
 
     def _index(self, old: BlamedContent, new: BlamedContent) -> None:
-        """Enter the changes between two states; one that two owners fit stands for none."""
+        """Enter the changes between two states; one that fits two owners counts for none."""
         olds, news = split_lines(whole(old.data)), split_lines(whole(new.data))
         for hunk in self.diff(whole(old.data), whole(new.data)):
             start, count = hunk[2] - 1, hunk[3]

@@ -30,7 +30,7 @@ _FORM = re.compile(r"([0-9]{1,9})?(?:,([+-]?[0-9]{1,9})?)?")
 
 
 def has_search(specs: Sequence[str]) -> bool:
-    """Return whether some part is named by what stands there, not by its number."""
+    """Return whether some part is named by its content, not by its number."""
     return any("/" in spec or spec.startswith((":", "^:")) for spec in specs)
 
 

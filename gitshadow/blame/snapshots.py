@@ -83,7 +83,7 @@ NO_MARKS = FingerprintSet()
 
 
 class DoubtError(Exception):
-    """Report that a snapshot cannot tell; the replay has to begin at the first event."""
+    """Report that a snapshot does not suffice; the replay has to begin at the first event."""
 
 
 def _no_tips() -> Sequence[BlamedContent]:
@@ -152,7 +152,7 @@ def mark_of_change(change: Change) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlameSnapshot:
-    """Store what stands at each place, and what is known of the rest.
+    """Store the state at each path, and what is known of the rest.
 
     `newest` are those states that are the last ones with their content.
     """

@@ -1,7 +1,7 @@
 """Chains: the commits of one session in one worktree, published by compare-and-swap.
 
 Invariant: every tree is the true state of the working tree, every diff is one write alone; objects
-are written before the ref moves, the ref moves before the journal is told.
+are written before the ref moves, the ref moves before the journal is written.
 """
 
 import time
@@ -36,7 +36,7 @@ DEFAULT_MODES = (0o644, 0o755)
 
 
 class Published(NamedTuple):
-    """Store where a chain stands after its links were published.
+    """The tip of a chain after its links were published.
 
     `commits` are the oids of the links, in order; `baseline` is set where the chain is new.
     """
@@ -90,7 +90,7 @@ class ChainWriter:
 
         Args:
             session: Whose chain it is.
-            chain: Where the journal says it stands; None for a new one.
+            chain: The chain as the journal has it; None for a new one.
             ground: The working tree before the first link.
             links: What to append; may be empty for a baseline alone.
             reserve: Gives the sequence number of a new baseline.
@@ -194,7 +194,7 @@ class ChainWriter:
         return Published(done, tuple(commits), baseline)
 
     def _reread(self, session: Session, chain: Chain | None) -> Chain | None:
-        """Return where a chain really stands, after its ref was not where we thought."""
+        """Return the real tip of a chain whose ref was not at the expected commit."""
         ref = chain.ref if chain else refs.chain_ref(session.id, self._worktree)
         tip = self._repo.ref(ref)
         if tip is None:
@@ -285,7 +285,7 @@ class ChainWriter:
     def _committer_date(self, chain: Chain | None, ground: ChainRoot) -> int:
         """Return the chain's date: a second before the HEAD of its baseline.
 
-        Where HEAD was not pushed, before what its line stands on: fetch offers commits by date,
+        If HEAD was not pushed, before what it is built on: fetch offers commits by date,
         and must come upon one that the other side has before it comes upon ours.
         """
         if chain is not None:

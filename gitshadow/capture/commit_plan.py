@@ -1,6 +1,6 @@
 """Steps: groups of drafts turned into commits and rows, before anything is written.
 
-Invariant: pure; the rows of a step stand in the order of path bytes, as `docs/format.md` says.
+Invariant: pure; the rows of a step are in the order of path bytes, as in `docs/format.md`.
 """
 
 from collections import Counter
@@ -65,7 +65,7 @@ class Frame:
     """Store what a group's commit and rows say besides its drafts.
 
     `seq` is the first sequence number, `modes` what 100644 and 100755 stand for, `prompt` what
-    the commit is to tell of its turn's, `head_ns` the time of a move of HEAD or of a correction.
+    the commit is to have of its turn, `head_ns` the time of a move of HEAD or of a correction.
     """
 
     worktree: str
@@ -128,8 +128,8 @@ def split_writes(claimed: Sequence[AttributedDraft]) -> list[list[AttributedDraf
     """Split a batch into the drafts of each commit, in order of time.
 
     One commit per write, but one for all that share attribution and marks where a session has
-    more than 64 paths in the batch (a storm); it stands where its last write stood. What had to go
-    before another path could be there stands alone: a storm would put it after that.
+    more than 64 paths in the batch (a storm); it has the place of its last write. What had to go
+    before another path could be there is a step of its own: a storm would put it after that.
     """
     counts = Counter(one.attribution.session for one in claimed)
     first = making_room([one.draft for one in claimed])

@@ -23,7 +23,7 @@ from gitshadow.store.paths import safe_path
 from gitshadow.store.trees import Entry
 
 Scope = tuple[int, RuleList]
-"""How much of a path lies above the directory of a rule file, and its rules."""
+"""How much of a path is above the directory of a rule file, and its rules."""
 IGNORE_FILE = RepoPath(b".agent-undoignore")
 IGNORED = "ignored"
 OWN_RULE = "agent-undoignore"

@@ -51,7 +51,7 @@ def pair_renames(
         if match:
             left_gone[end.digest].remove(match[0])
             pairs.append((match[0].path, end.path))
-        # Empty files are all equal: without the same inode, nothing tells which one moved.
+        # Empty files are all equal: without the same inode, nothing shows which one moved.
         elif end.size:
             rest.append(end)
     # A copy is not a rename: if two new files have the bytes, neither is the moved one.
@@ -300,7 +300,7 @@ def _written_at(
 ) -> int:
     """Return when a file was written.
 
-    Its mtime where that lies inside the interval (chmod, chown and link move a ctime without a
+    Its mtime if that is inside the interval (chmod, chown and link move a ctime without a
     write), else its ctime; for a file that moved with its directory, whose own times are old, the
     ctime of the nearest ancestor that changed.
     """

@@ -108,7 +108,7 @@ def is_temporary(path: RepoPath) -> bool:
 
 
 def saved_as(path: RepoPath) -> RepoPath | None:
-    """Return the file that a temporary of this name is renamed to, where the name tells."""
+    """Return the file that a temporary of this name is renamed to, if the name shows it."""
     head, slash, name = path.rpartition(b"/")
     found = _SAVED_AS.fullmatch(name)
     return None if found is None else RepoPath(head + slash + found["name"])
@@ -123,7 +123,7 @@ def is_being_written(look: Look, now_ns: int) -> bool:
     age_ns = now_ns - look.stat.mtime_ns
     # An empty file is given more time: programs truncate first and compute the content then.
     limit = _AT_WORK_NS if look.stat.size else _JUST_EMPTIED_NS
-    # A time in the future is that of another clock, and tells nothing about the writer.
+    # A time in the future is that of another clock, and shows nothing about the writer.
     return 0 <= age_ns < limit
 
 
@@ -135,7 +135,7 @@ def is_editor_trace(path: RepoPath) -> bool:
 def edited(path: RepoPath) -> RepoPath | None:
     """Return the file that an editor is at work on when a path of this name comes or goes.
 
-    Backups (`name~`) tell nothing: patch, sed and the like leave them too.
+    Backups (`name~`) show nothing: patch, sed and the like leave them too.
     """
     head, slash, name = path.rpartition(b"/")
     found = _BESIDE.fullmatch(name)

@@ -101,7 +101,7 @@ class Instance:
 
 
 def open_notify(directories: Sequence[str]) -> RustNotify:
-    """Watch those of some directories that still stand, none of them recursively.
+    """Watch those of some directories that still exist, none of them recursively.
 
     Raises:
         UnicodeEncodeError: a path is not UTF-8.
@@ -148,7 +148,7 @@ def watched_inodes() -> frozenset[int]:
 
 
 class _Listing(NamedTuple):
-    """Store what would tell a change of a directory itself and of each name in it.
+    """Store what would show a change of a directory itself and of each name in it.
 
     None: it may change without a trace. `directories` are the names of directories.
     """
@@ -196,7 +196,7 @@ class Poller:
         """List everything now; when this returns, every difference was reported.
 
         A polled directory in which something changed is not reported by the one above it: who
-        is told of a directory looks at all that is below, while some of it may be moved on.
+        gets a directory looks at all that is below, while some of it may be moved on.
         """
         with self._lock:
             found: set[RepoPath] = set()

@@ -3,7 +3,7 @@
 libgit2 1.9 answers otherwise where a `!` rule negates a rule of another file (`*` in
 `info/exclude`, `!a` in `.gitignore`), takes only UTF-8 names and costs 8 µs a name; PyPI pathspec
 works on text. So this follows `dir.c` and `wildmatch.c` of git 2.39; a property test compares it
-with `git check-ignore`. `core.ignoreCase` is not looked at: Linux file systems tell cases apart.
+with `git check-ignore`. `core.ignoreCase` is not looked at: Linux file systems distinguish cases.
 Invariant: pure; no pattern, however hostile, takes more than polynomial time.
 """
 
@@ -245,7 +245,7 @@ def _stars(text: bytes, start: int, end: int, *, floating: bool) -> tuple[bytes,
 def _without_backtracking(parts: Sequence[bytes]) -> bytes:
     """Join parts so that a wildcard followed by another never gives back what it took.
 
-    The leftmost place for what stands between two wildcards of a kind is as good as any later
+    The leftmost place for what is between two wildcards of a kind is as good as any later
     one, because the second takes whatever is left; so it is kept for good.
     """
     return _settle(

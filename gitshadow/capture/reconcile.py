@@ -169,13 +169,13 @@ def suspects(
 ) -> Suspects:
     """Compare a walk with the recorded states by stat alone.
 
-    What lies below an unreadable directory is not judged. A known file that the walk missed
+    What is below an unreadable directory is not judged. A known file that the walk missed
     although it is covered (an editor was just saving it) is read.
 
     Args:
         found: A walk of the whole worktree.
         states: The recorded states.
-        files: To tell what is gone from what is only no longer covered.
+        files: To distinguish deleted paths from those that are no longer covered.
         skipped: Paths that a sparse checkout leaves out: they are not deleted.
     """
     # Packed stats are compared without making an object for each of all files.

@@ -63,7 +63,7 @@ _MOST_OF_PROMPT = 1 << 16
 class Recorder:
     """Write the snapshots of one worktree.
 
-    `behind` tells that commits may stand whose rows are missing: catch up before the next;
+    `behind` is set if there may be commits without rows: catch up before the next;
     `tells_prompts` has the first commit of each burst say what its turn was asked.
     """
 
@@ -108,7 +108,7 @@ class Recorder:
         Raises:
             StoreError: nothing of a failing session's part was published, what the others wrote
                 was; the caller journals a gap.
-            JournalError: commits may stand whose rows are missing; catch-up adds them.
+            JournalError: there may be commits without rows; catch-up adds them.
         """
         return self._publish(
             [group_of("write", part) for part in split_writes(claimed)]
@@ -158,7 +158,7 @@ class Recorder:
 
         Raises:
             StoreError: nothing of it was published.
-            JournalError: commits may stand that the journal does not know; catch-up adds them.
+            JournalError: there may be commits that the journal does not know; catch-up adds them.
         """
         parts: dict[tuple[str, Attribution, str | None], list[PathChange]] = {}
         for row in sorted(found, key=lambda row: row.seq):
@@ -387,7 +387,7 @@ class Recorder:
         )
 
     def _told(self, turn: Turn | None, burst: Burst | None, seq: int) -> str | None:
-        """Return the prompt that the commit with a burst's first event is to tell."""
+        """Return the prompt for the commit with a burst's first event."""
         begins = burst is not None and burst.first_seq == seq
         if turn is None or not turn.prompt or not begins or not self.tells_prompts:
             return None

@@ -79,7 +79,7 @@ class StateTable:
     def twins(self, path: RepoPath, inode: int, links: int) -> set[RepoPath]:
         """Return the other known names of a file: a write through one changes them all.
 
-        Nobody is told of a write by the other names. They are found while states are in memory;
+        No watcher reports a write by the other names. They are found while states are in memory;
         elsewhere a walk follows.
         """
         if self._all is None:

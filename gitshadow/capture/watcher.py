@@ -80,7 +80,7 @@ class Cookies:
             Its number.
         """
         number = self.number() if number is None else number
-        # O_EXCL and O_NOFOLLOW: whatever lies at the path, it is neither opened nor changed.
+        # O_EXCL and O_NOFOLLOW: whatever is at the path, it is neither opened nor changed.
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
         path = os.path.join(self._directory, str(number))
         with contextlib.suppress(OSError):
@@ -193,7 +193,7 @@ class Watcher:
     def _await(self, come: Callable[[], bool], timeout_s: float) -> None:
         """Wait in short turns: one alone is over when the whole machine stood still.
 
-        An overflow is told from that: nothing was lost while nothing ran.
+        An overflow is another case: nothing was lost while nothing ran.
         """
         for _ in range(_TURNS):
             if self._inbox.changed.wait_for(come, timeout_s / _TURNS):
@@ -211,7 +211,7 @@ class Watcher:
     def unwatched(self, directories: Iterable[RepoPath]) -> set[RepoPath]:
         """Return the directories that are not watched as what they are on the disk now.
 
-        Where watches are short, walks stand in for all of them.
+        If there are too few watches, walks replace all of them.
         """
         if self._degraded is not None:
             return set()
@@ -378,7 +378,7 @@ class Watcher:
         self._wake()
 
     def _open(self, directories: frozenset[RepoPath]) -> bool:
-        """Open one more instance; where that cannot be, walks stand in for it."""
+        """Open one more instance; if that is impossible, walks replace it."""
         with self._opening:
             try:
                 before = self._inodes(directories)

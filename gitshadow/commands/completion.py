@@ -88,7 +88,7 @@ class _Fitting(click.types.StringParamType):
 
 
 def offer(group: click.Group, typed: Sequence[str], *, quoted: bool) -> list[Word]:
-    """Return what can stand in place of the last word.
+    """Return what the last word can be completed to.
 
     Args:
         group: The top of the command tree.

@@ -108,7 +108,7 @@ def load_toolbox(named: str | None, *, needed: bool) -> Toolbox:
 
     Raises:
         UsageError: none is named although one is needed, or there is none by that name.
-        UnsupportedError: the package that speaks MCP is not installed.
+        UnsupportedError: the package for MCP is not installed.
     """
     from gitshadow.sdk.turns.host import Program
     from gitshadow.sdk.turns.registry import ToolRegistry

@@ -63,7 +63,7 @@ def complain(error: ShadowError) -> None:
 
 
 def error_document(error: ShadowError) -> JsonObject:
-    """Return the document that stands on standard output where `--json` was asked for."""
+    """Return the document that goes to standard output with `--json`."""
     return {
         "error": error.message,
         "hint": error.hint,
@@ -72,7 +72,7 @@ def error_document(error: ShadowError) -> JsonObject:
 
 
 def _causes(error: BaseException) -> Iterator[str]:
-    """Yield what lies behind an error, but nothing that has been said already."""
+    """Yield the causes of an error, without what was printed already."""
     shown, cause = str(error), error.__cause__
     while cause is not None:
         said = _said(cause)

@@ -46,7 +46,7 @@ def judge(
 
     Args:
         status: What the engine knows.
-        hooks: One row per installation, not yet with what was heard of it.
+        hooks: One row per installation, not yet with the time of its last event.
         unhooked: Agents that are found on this machine and have no hooks at all.
         environ: Settings in it count before those of Git.
     """

@@ -74,11 +74,11 @@ def spelled_paths(arguments: Sequence[str]) -> list[str]:
 
 
 class SeparatingCommand(click.Command):
-    """Keep apart what stands behind `--`: there every word is a path."""
+    """Keep the words after `--` apart: each of them is a path."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remove the words after `--` before click reads the rest."""
-        # click drops the `--` itself, and then nobody could tell a path from a revision.
+        # click drops the `--` itself, and then a path would look like a revision.
         if "--" in args:
             at = args.index("--")
             ctx.meta[SEPARATED] = tuple(args[at + 1 :])

@@ -151,7 +151,7 @@ class SocketListener:
             with peer:
                 self._talk(peer)
         except (OSError, wire.WireError):
-            # The peer is gone, or sent no frame; it is told nothing.
+            # The peer is gone, or sent no frame; it gets no answer.
             return
         finally:
             self._threads.discard(threading.current_thread())

@@ -161,7 +161,7 @@ def _put_into_arrays(text: str, events: Sequence[EventRegistration], want: Want)
     import tomlkit  # here and below, because most who look never edit: 8 ms
 
     document = _document(text)
-    # tomlkit's tables are what the file makes them: its own types cannot tell more.
+    # tomlkit's tables are what the file makes them: its own types say no more.
     hooks: Any = document["hooks"]
     for event in events:
         group = tomlkit.inline_table()

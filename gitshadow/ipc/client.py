@@ -33,7 +33,7 @@ def request(
 
     Raises:
         UnreachableError: no daemon answers, or one that is about to end, because it is of
-            another version or was told to.
+            another version or was asked to.
         ShadowError: the request is too large to be sent.
     """
     body = json.dumps(dict(params)).encode()

@@ -43,7 +43,7 @@ def make_whole(
         deep: Whether to look at what Git has packed too.
 
     Returns:
-        The refs that were set, of which a gap tells.
+        The refs that were set; each has a gap.
     """
     repo = context.workspace.repo
     unread = repo.broken_refs()

@@ -108,7 +108,7 @@ def _bury(ws: Workspace, ids: Sequence[str], programs: Sequence[str]) -> _Chains
 def _release(
     ws: Workspace, packer: Packer, chains: _Chains, programs: Sequence[str]
 ) -> None:
-    """Let Git have the packs in which anything of it lies."""
+    """Give Git the packs that contain anything of it."""
     commits = {chain.tip for found in chains.values() for chain in found}
     for name in chains:
         commits.update(Oid(oid) for oid in journal.commits_of(ws.db, name))

@@ -68,7 +68,7 @@ class Remains(NamedTuple):
     `waiting` counts objects that nothing of ours reaches: Git's next gc takes them, but for those
     that the user's commits or index hold (`commits`, `staged`). `history` are other names in our
     history that have the same content, `fetched` refs of other machines, `standing` commits that
-    the user has left and on which chains of ours stand until the same purge comes again.
+    the user has left and on which chains of ours are built until the same purge runs again.
     """
 
     waiting: int = 0
@@ -121,7 +121,7 @@ def fetched_with(ws: Workspace, there: Collection[Oid]) -> list[str]:
 
 
 def forsaken(ws: Workspace, there: Collection[Oid]) -> frozenset[Oid]:
-    """Return the commits that held it, that the user has left, and on which our chains stand."""
+    """Return the commits that held it, that the user has left, and that our chains build on."""
     parents = {
         parent
         for tip in own_refs(ws).values()
@@ -156,7 +156,7 @@ def _reaching(ws: Workspace, commit: Oid) -> tuple[str, ...]:
 def _held(
     ws: Workspace, found: Mapping[str, Oid], there: Collection[Oid]
 ) -> list[tuple[Oid, RepoPath]]:
-    """Return what the chains at some refs hold themselves, whatever they stand on."""
+    """Return what the chains at some refs hold themselves, without what they are built on."""
     infos = [info for tip in found.values() for info in ws.repo.chain(tip)]
     said = [(info.oid, RepoPath(b"")) for info in infos if info.oid in there]
     return said + ws.git.holding_below(there, {info.tree for info in infos})
@@ -272,7 +272,7 @@ NOTHING = Survey(Gone((), frozenset(), {}, frozenset()))
 
 
 def survey(ws: Workspace, paths: Sequence[RepoPath], texts: Sequence[bytes]) -> Survey:
-    """Find all that a purge of paths, or of texts wherever they stand, takes; nothing changes.
+    """Find all that a purge of paths, or of texts wherever they occur, removes; nothing changes.
 
     Raises:
         UsageError: a text is too short.
@@ -402,7 +402,7 @@ def _messages(
 
 
 def _whole_texts(repo: Repo, contents: Collection[Oid]) -> tuple[bytes, ...]:
-    """Return contents as they may stand in an argument: whole, of a length that is no chance.
+    """Return contents as they may be in an argument: whole, of a length that is no chance.
 
     Of many versions the shortest ones: each is looked for in all that the journal has.
     """

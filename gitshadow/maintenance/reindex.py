@@ -71,7 +71,7 @@ def reindex(layout: Layout) -> Reindexed:
     Raises:
         LockedError: another process is recording, in this worktree or in a linked one, or an
             agent program has a turn at work.
-        StoreError, JournalError: it could not be built; the old journal stands.
+        StoreError, JournalError: it could not be built; the old journal remains.
     """
     make_state_dirs(layout)
     with ExitStack() as held:
@@ -87,7 +87,7 @@ def reindex(layout: Layout) -> Reindexed:
 
 
 def refuse_unrecorded(layout: Layout) -> None:
-    """Refuse a repository in which nothing was recorded, and of which no ref here tells either.
+    """Refuse a repository in which nothing was recorded and that has no refs of ours.
 
     A state directory that was lost is rebuilt, but a repository without `init` is not recorded.
 
@@ -149,7 +149,7 @@ def _reindex(layout: Layout, repo: Repo) -> Reindexed:
 def _take_over(
     layout: Layout, repo: Repo, db: Db, tree: Oid, known: KnownModes
 ) -> None:
-    """Store the newest tree and the states it stands for; the next walk reads every file."""
+    """Store the newest tree and its states; the next walk reads every file."""
     head_ref, head = repo.head()
     row = WorktreeRow(
         id=layout.worktree,
@@ -330,7 +330,7 @@ def _newest(db: Db, layout: Layout, there: Container[str]) -> int:
 def context_from_refs(
     layout: Layout, environ: Mapping[str, str]
 ) -> Iterator[RecorderContext]:
-    """Open a context on what the refs of a repository tell.
+    """Open a context on the history in the refs of a repository.
 
     Raises:
         NotInitialisedError: there is no recorded history in its refs either.

@@ -32,7 +32,7 @@ class RetentionUnit(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the id that stands for it."""
+        """Return the id that represents it."""
         return (*self.ids, *self.programs)[0]
 
 

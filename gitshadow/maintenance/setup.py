@@ -211,7 +211,7 @@ def _store(
     began_ns: int,
 ) -> None:
     ws = workspace
-    # Chains that stand keep the meaning of plain that their baselines gave it.
+    # Existing chains keep the meaning of plain that their baselines gave it.
     rooted = sessions.chains(ws.db, ws.layout.worktree)
     modes = ws.recorder.modes if rooted else common_modes(states)
     save_modes(ws.db, ws.layout.worktree, modes)

@@ -274,7 +274,7 @@ def finish_undo(context: RecorderContext) -> None:
 def _catch_up(context: RecorderContext, told: Collection[str]) -> None:
     """Replay commits whose rows are missing; have the chains' rows follow their refs.
 
-    Refs that were `told` of have their gap already.
+    Refs in `told` have their gap already.
     """
     done = context.pipeline.catch_up(told)
     if done.broken:
@@ -284,7 +284,7 @@ def _catch_up(context: RecorderContext, told: Collection[str]) -> None:
 
 
 def _say_once(context: RecorderContext, notes: Sequence[str]) -> None:
-    """Journal gaps that stay as they are until somebody mends the refs by hand."""
+    """Journal gaps for damage that remains until somebody repairs the refs by hand."""
     gaps = EventFilter(kinds=[EventKind.GAP], limit=_GAPS)
     rows = events.rows(context.workspace.db, gaps)
     said = {row.note for row in rows if isinstance(row, Gap)}

@@ -189,7 +189,7 @@ def own_of(db: Db, ancestors: Sequence[ProcessId]) -> Own:
         ancestors: Of the program that asks, nearest first.
 
     Raises:
-        RefusedError: no agent that runs one told of a session, or one process has several.
+        RefusedError: no agent above reported a session, or one process has several.
     """
     tops = sessions_above(db, ancestors)
     if len(tops) == 1:

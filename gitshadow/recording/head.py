@@ -335,7 +335,7 @@ def _parts(entries: Sequence[ReflogEntry]) -> list[list[ReflogEntry]]:
 
 
 def _ref_after(repo: Repo, part: Sequence[ReflogEntry], ref: str | None) -> str | None:
-    """Return the branch after a move, as Git's words for it tell."""
+    """Return the branch after a move, as Git's message for it says."""
     words = part[-1].words
     returned, moved = _RETURNS.match(words), _CHECKOUT.match(words)
     if returned is not None:
@@ -389,7 +389,7 @@ def trees_of(repo: Repo, move: HeadMove) -> tuple[Oid | None, Oid | None] | None
     """Return the trees of both ends of a move (None: unborn).
 
     Returns:
-        None where Git has dropped the old commit (amended, expired, collected): nobody can tell
+        None if Git has dropped the old commit (amended, expired, collected): it is unknown
         any more what was switched.
 
     Raises:

@@ -472,7 +472,7 @@ class Observer:
         self._captured_at = time.monotonic()
 
     def _unfold(self, paths: Collection[RepoPath], *, patient: bool) -> set[RepoPath]:
-        """Return the files that paths stand for; directories among them are watched then."""
+        """Return the files that paths name; directories among them are then watched."""
         with self._ws.files.together():
             looks = {path: self._ws.files.glance(path) for path in sorted(paths)}
         roots = [path for path, look in looks.items() if look and look.is_dir]

@@ -61,7 +61,7 @@ _SECOND_NS = 1_000_000_000
 class Captured:
     """Collect what one capture recorded, and whether coverage rules were among it.
 
-    `unreadable` are files that stand there and were never read, with their stat.
+    `unreadable` are files that exist and were never read, with their stat.
     """
 
     events: list[CommitEvent] = field(default_factory=list)
@@ -156,7 +156,7 @@ class Pipeline:
             old, now = ws.repo.read_blob(known.version.oid), ws.files.read(path)
         except (StoreError, OSError):  # the capture that follows says so
             return
-        # The payload does not tell line ends and byte order marks, so the found bytes of such a
+        # The payload has no line ends and byte order marks, so the found bytes of such a
         # file are not known.
         if now is None or now.data != edit.left or _is_odd_text(old):
             return

@@ -45,7 +45,7 @@ class Witness:
     """Store whom to ask about contents that Git may have converted.
 
     `data_of` gives a blob. `staged` gives the index entries of paths, `converted` those of some
-    paths that have a filter; `quiet` tells whether nobody has written a path since Git did. A
+    paths that have a filter; `quiet` is whether nobody has written a path since Git did. A
     racy index entry is believed where `ordered`: stamps of files never repeat.
     """
 
@@ -160,7 +160,7 @@ class _Splitter:
         """Whether Git wrote a path by a move that is no commit."""
         if changes[at].kind is HeadMoveKind.SWITCH:
             return True
-        # Git refuses to switch a path with uncommitted changes, so what comes next tells whether
+        # Git refuses to switch a path with uncommitted changes, so what comes next shows whether
         # this move has written it.
         if at + 1 < len(changes):
             return changes[at + 1].kind is not HeadMoveKind.COMMIT

@@ -182,7 +182,7 @@ def init_lines(answer: InitAnswer, view: View) -> Iterator[str]:
 
 
 def init_end_lines(protection: InitProtection, view: View) -> Iterator[str]:
-    """Yield what protects from now on, whom it is worth to tell of us, and what to type next."""
+    """Yield what protects from now on, which agents have no hooks yet, and what to type next."""
     by = _by(protection.by)
     if by:
         yield view.paint(f"protected by {by}", "good")
@@ -198,7 +198,7 @@ def init_end_lines(protection: InitProtection, view: View) -> Iterator[str]:
 
 
 def doctor_lines(answer: DoctorAnswer, view: View) -> Iterator[str]:
-    """Yield what was mended, then one line per check, with its remedy where it failed."""
+    """Yield what was repaired, then one line per check, with its remedy if it failed."""
     yield from (f"fixed: {printable(said)}" for said in answer.mended)
     failed = 0
     for check in answer.checks:

@@ -92,7 +92,7 @@ def _switched_by(row: EventRow) -> str:
 
 
 def _folded(group: Sequence[EventRow]) -> EventRow:
-    """Return a row that stands for all that Git switched at once."""
+    """Return a row that represents all that Git switched at once."""
     return group[0]._replace(
         kind="switch",
         note=f"git switched: {counted(len(group), 'file')}",

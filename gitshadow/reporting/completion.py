@@ -1,4 +1,4 @@
-"""What can stand in a command line: ids of the journal, recorded paths, names that Git knows.
+"""Words of a command line: ids of the journal, recorded paths, names that Git knows.
 
 A shell asks at every press of a key: nothing here settles, starts a daemon, writes or loads the
 engine.

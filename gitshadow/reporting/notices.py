@@ -61,7 +61,7 @@ class _Change(NamedTuple):
 
 
 def take(context: RecorderContext, session: str) -> str:
-    """Return what a session is to be told now, empty if nothing; it is not told again."""
+    """Return the notice for a session, empty if there is none; it is not repeated."""
     db = context.workspace.db
     known, ended = sessions.get(db, session), ops.ended(db)
     # The common case first, without a look at any op: nothing was undone since the session began.
@@ -81,7 +81,7 @@ def take(context: RecorderContext, session: str) -> str:
 
 
 def tell(context: RecorderContext, agent: str, native: str) -> str:
-    """Return what a session is to be told, by the agent's own id of it, as `take` does."""
+    """Return the notice for a session by the agent's own id of it, as `take` does."""
     known = sessions.find_native(context.workspace.db, agent, native)
     return take(context, known.id) if known is not None else ""
 

@@ -112,7 +112,7 @@ class Story:
 
     @property
     def ended_ns(self) -> int:
-        """Return when it ended, or when the last was heard of it."""
+        """Return when it ended, or the time of its last event."""
         last = max((step.ended_ns for step in self.steps), default=self.began_ns)
         seen = self.session.ended_ns or self.session.last_seen_ns or last
         return max(self.began_ns, last, seen)

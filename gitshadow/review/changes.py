@@ -47,7 +47,7 @@ class ChangeKind(StrEnum):
 class ReviewedChange:
     """Store a change: what its files are compared with, and what they become.
 
-    `base` is the commit it stands on, `before` the one whose policy it is held to besides its
+    `base` is the commit it is built on, `before` the one whose policy it is held to besides its
     own: of a range its left side, which may have gone on since. `tip` is None for the index.
     `base_ns` is when the base was made, 0 where there is none.
     """
@@ -240,5 +240,5 @@ class Additions:
     def _content(self, version: FileVersion | None) -> bytes:
         try:
             return b"" if version is None else self._ws.repo.read_blob(version.oid)
-        except StoreError:  # pruned: what it held cannot be told
+        except StoreError:  # Pruned: its content is gone.
             return b""

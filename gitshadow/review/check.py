@@ -216,7 +216,7 @@ class Inspection:
 
     @cached_property
     def _turns_of_others(self) -> list[tuple[Session, Turn]]:
-        """Return the open turns of other sessions; one that nothing is heard of has expired."""
+        """Return the open turns of other sessions; one that reports nothing has expired."""
         # A turn that is open now says nothing about a commit that was made before.
         if self._change.kind is not ChangeKind.STAGED:
             return []
@@ -281,7 +281,7 @@ class Inspection:
         return session.ended_ns is None or moment_ns <= session.ended_ns
 
     def writer(self, credit: Credit) -> LineWriter:
-        """Return who a credit stands for, with the prompt."""
+        """Return the author of a credit, with the prompt."""
         prompt = None
         if credit.session is not None and credit.turn is not None:
             prompt = self._prompt(credit.session, credit.turn)

@@ -171,7 +171,7 @@ def policies_for(
     """Return the policy for a change; settings are read again, because a daemon may be older.
 
     A file that cannot be used refuses the change that has it; where only the state before it was
-    broken, that is a warning, so that it can be mended.
+    broken, that is a warning, so that it can be repaired.
 
     Args:
         ws: The worktree.

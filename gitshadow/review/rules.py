@@ -61,7 +61,7 @@ class FileFacts(NamedTuple):
 
     `old_path` is its name before, where it was renamed. `touched` are the agents whose recorded
     writes led from the old content to the new one.
-    `reviewed` tells that somebody reviewed exactly this content.
+    `reviewed` is set if somebody reviewed exactly this content.
     """
 
     path: RepoPath
