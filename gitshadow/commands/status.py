@@ -1,17 +1,20 @@
-"""status, prompt: whether this is protected right now, and what `oops` would undo."""
+"""status, prompt: whether changes can be undone right now, and what `oops` would undo.
+
+`judge` is pure: facts in, one verdict out.
+"""
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import click
 
 from gitshadow.commands.client import find_layout, send
 from gitshadow.commands.error_handler import error_document
-from gitshadow.commands.health import judge, not_recorded, nothing_recorded
 from gitshadow.commands.hooks_plan import find_surroundings
 from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.terminal import screen
-from gitshadow.errors import ExitCode, NotInitialisedError, StoreError
+from gitshadow.errors import ExitCode, NotInitialisedError, ShadowError, StoreError
 from gitshadow.hookfiles import detect
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.detect import InstallEnvironment
@@ -26,6 +29,14 @@ from gitshadow.messages.status import (
 )
 from gitshadow.render import output
 from gitshadow.render.status import status_lines
+
+_PROTECTED, _PARTLY, _NOT = "protected", "partly", "not"
+_COMES = "installed"
+# These states are read from settings files, which an agent may be told to ignore: a hook that came
+# lately proves that it runs.
+UNLESS_HEARD = frozenset({"untrusted", "shadowed", "disabled"})
+_START = "git agent-undo start"
+_INSTALL = "git agent-undo hooks install"
 
 
 @click.command("status")
@@ -113,3 +124,112 @@ def prompt_command(plain: bool, as_json: bool) -> int:
     """
     words = [prompt.AS_ASCII] * plain + [prompt.AS_JSON] * as_json
     return prompt.main(words)
+
+
+class _Lack(NamedTuple):
+    """One thing that is not as it should be, and the command for it."""
+
+    why: str
+    fix: str
+
+
+def nothing_recorded(root: str) -> Protection:
+    """Return the verdict on a repository in which `init` was not run."""
+    why = f"nothing is recorded in {root}"
+    return _verdict(_NOT, why, "git agent-undo init")
+
+
+def not_recorded(error: ShadowError) -> Protection:
+    """Return the verdict where an error keeps us from recording."""
+    cause = error.__cause__
+    why = cause.strerror if isinstance(cause, OSError) else None
+    said = f"{error.message} ({why})" if why else error.message
+    return _verdict(_NOT, said, error.hint)
+
+
+def judge(
+    status: StatusAnswer,
+    hooks: Sequence[HookRow],
+    unhooked: Sequence[str],
+    environ: Mapping[str, str],
+) -> Protection:
+    """Return whether a worktree is protected.
+
+    Args:
+        status: What the engine knows.
+        hooks: One row per installation, not yet with the time of its last event.
+        unhooked: Agents that are found on this machine and have no hooks at all.
+        environ: Settings in it count before those of Git.
+    """
+    lately = status.heard_lately
+    rows = tuple(_with_heard(row, status) for row in hooks)
+    come = dict.fromkeys(
+        row.agent for row in rows if row.state == _COMES or row.agent in lately
+    )
+    running = status.daemon.running
+    if not status.enabled:
+        off = "recording is off (agent-undo.enabled is false)"
+        verdict = _verdict(_NOT, off, _allow("enabled", "true", environ))
+    else:
+        allow = _allow("daemon", "auto", environ)
+        # One reason is shown, the worst: a list would hide which one to fix first.
+        lack = next(_lacking(status, rows, list(come), unhooked, allow), None)
+        verdict = _verdict(_PARTLY if lack else _PROTECTED, *(lack or ()))._replace(
+            since=_since(status) if running else None,
+            by=(*(["daemon"] if running else []), *come),
+        )
+    return verdict._replace(hooks=rows, unhooked=tuple(unhooked))
+
+
+def _with_heard(row: HookRow, status: StatusAnswer) -> HookRow:
+    if row.agent in status.heard_lately and row.state in UNLESS_HEARD:
+        row = row._replace(problem=None, fix=None)
+    return row._replace(heard=status.heard.get(row.agent))
+
+
+def _verdict(state: str, why: str | None = None, fix: str | None = None) -> Protection:
+    return Protection(state, None, (), why, fix)
+
+
+def _lacking(
+    status: StatusAnswer,
+    hooks: Sequence[HookRow],
+    come: Sequence[str],
+    unhooked: Sequence[str],
+    allow: str,
+) -> Iterator[_Lack]:
+    """Yield what is not as it should be, the worst first."""
+    if status.degraded:
+        why, _, fix = status.degraded.partition(": ")
+        said = f"{why}, so changes are detected late (by scanning)"
+        yield _Lack(said, fix or "git agent-undo doctor")
+    if not status.daemon.running:
+        at = "changes are recorded only at hooks and commands"
+        if status.daemon.allowed:
+            yield _Lack(f"no daemon runs, so {at}", _START)
+        else:
+            yield _Lack(f"the daemon is switched off, so {at}", allow)
+    for row in hooks:
+        if row.state != _COMES and row.agent not in come:
+            said = f"{row.agent} is not running its hooks"
+            yield _Lack(said, row.fix or f"{_INSTALL} {row.agent}")
+    if unhooked and not hooks:
+        which = ", ".join(unhooked)
+        yield _Lack(f"no hooks for {which}, so authorship is a guess", _INSTALL)
+
+
+def _allow(key: str, value: str, environ: Mapping[str, str]) -> str:
+    """Return the command that removes a setting which keeps us from recording."""
+    # A variable counts before Git's configuration, so changing that would not help.
+    variable = f"GITSHADOW_{key.upper()}"
+    if environ.get(variable):
+        return f"unset {variable}"
+    return f"git config agent-undo.{key} {value}"
+
+
+def _since(status: StatusAnswer) -> str | None:
+    """Return since when nothing was missed: the daemon's start, or the last gap after it.
+
+    Both are RFC 3339 in UTC, so the later one is the greater text.
+    """
+    return max(status.daemon.started or "", status.last_gap or "") or None

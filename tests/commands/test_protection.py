@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from gitshadow.cli import main
-from gitshadow.commands import health
+from gitshadow.commands import status as status_command
 from gitshadow.messages.codec import decode, encode
 from gitshadow.messages.status import HookRow, StatusAnswer
 from tests.support.shadow import Shadow
@@ -45,7 +45,7 @@ def judge(
 ) -> dict[str, object]:
     rows = [decode(HookRow, row) for row in hooks]
     known = decode(StatusAnswer, status)
-    return encode(health.judge(known, rows, unhooked, environ))
+    return encode(status_command.judge(known, rows, unhooked, environ))
 
 
 def said(
