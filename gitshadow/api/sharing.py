@@ -86,7 +86,7 @@ def mirror(context: RecorderContext, request: MirrorRequest) -> MirrorAnswer:
 
 
 def fetch(context: RecorderContext, request: FetchRequest) -> FetchAnswer:
-    """Bring the sessions of other machines from a remote, and take them in."""
+    """Fetch the sessions of other machines from a remote, and import them."""
     remote = request.remote
     fetching = Fetching(context)
     fetched = fetching.fetch(remote, request.sessions)

@@ -111,7 +111,7 @@ def carried(vector: Vector, hunks: Sequence[Hunk], owner: Owner) -> Vector:
 
 
 def removed(vector: Vector, hunks: Sequence[Hunk]) -> Iterator[tuple[int, Origin]]:
-    """Yield the lines, by number from 1, that a change took away, with their origins."""
+    """Yield the lines, by number from 1, that a change removed, with their origins."""
     for old_start, old_lines, _, _ in hunks:
         for line in range(old_start, old_start + old_lines):
             yield line, vector[line - 1]
@@ -143,7 +143,7 @@ def fill(
 
     Args:
         vector: The vector; changed in place, so nobody else may hold it yet.
-        missing: Indexes from 0 that have no origin yet; those that were found are taken out.
+        missing: Indexes from 0 that have no origin yet; those that were found are removed.
         source: The state that may have them.
         hunks: From the source's content to the vector's.
     """

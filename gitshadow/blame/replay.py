@@ -45,7 +45,7 @@ BROUGHT = "an undo wrote it, and its earlier author is unknown"
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Store a line that one event took away from the state before it."""
+    """A line that one event removed from the state before it."""
 
     event: PathChange
     origin: Origin
@@ -304,7 +304,7 @@ class Replay:
         data: bytes | None,
         hunks: Sequence[Hunk] | None,
     ) -> None:
-        """Remember which lines of others a write took away, where somebody asks."""
+        """Remember which lines of others a write removed, if a caller asks."""
         # An undo removes lines by request, so it is not listed as a removal.
         if self.removals is None or prior is None or event.op is not None:
             return

@@ -296,7 +296,7 @@ class Rewrites:
 
 
 def change_of(old: Sequence[bytes], new: Sequence[bytes], hunk: Hunk) -> Change:
-    """Return the lines that a hunk takes away and those that it adds."""
+    """Return the lines that a hunk removes and those that it adds."""
     old_start, old_lines, new_start, new_lines = hunk
     gone = old[old_start - 1 : old_start - 1 + old_lines] if old_lines else ()
     come = new[new_start - 1 : new_start - 1 + new_lines] if new_lines else ()

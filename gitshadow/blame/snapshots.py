@@ -29,7 +29,7 @@ from gitshadow.model import Oid, PathChange, RepoPath
 
 BYTES = 8
 Change = tuple[tuple[bytes, ...], tuple[bytes, ...]]
-"""The lines that a hunk takes away, and those that it adds."""
+"""The lines that a hunk removes, and those that it adds."""
 VERSION = 2
 """Counted up whenever a replay comes to answer otherwise, or the form changes."""
 Place = tuple[str, RepoPath]
@@ -95,7 +95,7 @@ class Before:
     """Store marks of all that the events before a snapshot met; of none by default.
 
     `contents`: of every version of the files; `plain`: of those with CRLF, without it; `parted`:
-    those that Git took away; `lost`: lines of these; `written`: lines that an event wrote;
+    those that Git removed; `lost`: lines of these; `written`: lines that an event wrote;
     `changes`: between committed states. `tips` gives the last committed states.
     """
 

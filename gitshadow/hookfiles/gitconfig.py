@@ -59,7 +59,7 @@ def plan(layout: Layout, git: Git) -> list[FileStep]:
 
 
 def plan_removal(layout: Layout) -> list[FileStep]:
-    """Plan what takes both out again.
+    """Plan the removal of both.
 
     Raises:
         ShadowError: a file could not be read.

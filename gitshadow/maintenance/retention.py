@@ -144,7 +144,7 @@ def needed(staying: Sequence[RetentionUnit]) -> int:
 
 
 class Weigher(Protocol):
-    """Know what the history takes on disk."""
+    """Measure the disk usage of the history."""
 
     def total(self) -> int:
         """Return the bytes that all of it takes."""

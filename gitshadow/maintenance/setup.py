@@ -101,7 +101,7 @@ def initialise(
 
 
 def make_journal(layout: Layout) -> None:
-    """Make sure of a journal; a new one takes over what refs that were fetched hold.
+    """Make sure of a journal; a new one gets the history of the fetched refs.
 
     Their sessions have ended: whatever is written here is none of theirs.
 

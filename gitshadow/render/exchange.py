@@ -1,4 +1,4 @@
-"""export and import as text: what was written or taken in, and what was left out.
+"""export and import as text: what was written or imported, and what was left out.
 
 Invariant: nothing from a repository or a file is printed raw.
 """

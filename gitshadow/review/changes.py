@@ -199,7 +199,7 @@ class Additions:
         return self._sizes.get(blob, 0) > self._ws.config.max_file_size_bytes
 
     def taken_back(self, history: Sequence[PathChange], added: Added) -> dict[int, str]:
-        """Return which new lines an undo took away that is in effect, with its op.
+        """Return which new lines an undo in effect removed, with its op.
 
         Neighbouring lines count that say enough together to be known again.
         """

@@ -265,7 +265,7 @@ class Mirroring:
         late = now - self._begun_at >= _LATEST_S
         if now - self._changed_at < QUIET_S and not late:
             return
-        # Digests of our own refs tell whether there is news without asking the mirror, which
+        # Digests of our own refs show whether there is news without asking the mirror, which
         # would start git.
         state = _state_of(self._ws)
         if state == meta.get(self._ws.db, _DONE):
@@ -294,7 +294,7 @@ class Mirroring:
 
 
 class _Care(NamedTuple):
-    """What tells a history that was lost from one that was dropped or rewritten on purpose.
+    """What distinguishes a lost history from one that was dropped or rewritten on purpose.
 
     `dropped` are refs of sessions that were pruned, or that were missing here when somebody said
     that what is here counts; `is_pending` says that a restore from a mirror

@@ -41,7 +41,7 @@ def warning(leak: Leak) -> str:
 def remedy(leak: Leak) -> str:
     """Return what leaves our refs out and sends the others as before.
 
-    A mirror knows no exceptions, so it becomes the refspec that it stands for.
+    A mirror knows no exceptions, so it becomes the refspec that it means.
     """
     key = shlex.quote(f"remote.{leak.remote}.push")
     commands = []

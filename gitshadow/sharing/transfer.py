@@ -237,7 +237,7 @@ def _secrets(repo: Repo, chains: Sequence[Chain]) -> Iterator[SecretFinding]:
 
 
 def _is_gone(repo: Repo, oid: Oid) -> bool:
-    """Return whether a content was purged: its name alone tells nothing any more."""
+    """Return whether a content was purged: its name alone no longer shows that."""
     try:
         return is_purged(repo.read_blob(oid))
     except StoreError:

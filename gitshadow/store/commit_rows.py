@@ -288,7 +288,7 @@ class People:
         if session is None or not rows:
             return
         if message.kind == "baseline":
-            # Hooks may have told the journal more of the session than its baseline has.
+            # Hooks may have written more of the session to the journal than its baseline has.
             if sessions.get(self._db, session) is None:
                 sessions.put(self._db, _session(message, session, self.actor(message)))
             return

@@ -434,7 +434,7 @@ class WorkFiles:
                 os.close(fd)
 
     def rmdir_if_empty(self, path: RepoPath) -> bool:
-        """Remove a directory if nothing is in it; tell whether it was removed."""
+        """Remove a directory if nothing is in it; return whether it was removed."""
         with self._parent(path) as (parent, name):
             try:
                 os.rmdir(name, dir_fd=parent)

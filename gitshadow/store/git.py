@@ -39,7 +39,7 @@ OF_THE_USER = (
     "--all",
     "--reflog",
 )
-"""What the user's own refs and reflogs reach, as git-rev-list(1) is told it."""
+"""What the user's own refs and reflogs reach, as arguments of git-rev-list(1)."""
 _NO_OID = "0" * 40
 _OIDS = re.compile(r"\b[0-9a-f]{40}\b")
 _WORD = 0xFFFF_FFFF
@@ -61,7 +61,7 @@ class StoppedError(StoreError):
 def scrubbed_environment(environ: dict[str, str]) -> dict[str, str]:
     """Return an environment in which a git child sees only the repository that we name."""
     # Hooks of Git run with GIT_DIR and GIT_INDEX_FILE of their own repository, which may be another
-    # one. GITSHADOW_INTERNAL tells our hooks that the command is ours.
+    # one. GITSHADOW_INTERNAL shows our hooks that the command is ours.
     kept = {key: value for key, value in environ.items() if not key.startswith("GIT_")}
     kept |= {
         "GIT_OPTIONAL_LOCKS": "0",
@@ -198,7 +198,7 @@ class Git:
             environ: Variables of its own, as where objects are to be written.
 
         Raises:
-            StoppedError: it was told to stop.
+            StoppedError: it was stopped.
             StoreError: it could not be started, or it failed.
         """
         words = ["git", *_SAFE, *self._place(), *args]

@@ -59,7 +59,7 @@ class Layout:
         self.lock = f"{own}/lock"
         # This path may be longer than `sun_path` of a socket allows.
         self.socket = f"{own}/sock"
-        # A touched `stamp` tells the time of this file system.
+        # A touched `stamp` shows the time of this file system.
         self.stamp = f"{own}/stamp"
         self.cookie_dir = f"{own}/cookies"
         # Trailers wait here until the message of a commit is written.
@@ -91,7 +91,7 @@ class BorrowedLayout(Layout):
 
 
 def page_of(layout: Layout, session: str) -> str:
-    """Return the file of a session's page, where it is not told to be elsewhere."""
+    """Return the default file of a session's page."""
     return os.path.join(layout.pages_dir, f"{session}.html")
 
 
@@ -116,7 +116,7 @@ def discover(start: str) -> Layout | None:
 
 
 def recorded(layout: Layout) -> list[Layout]:
-    """Return all worktrees of a repository that were ever recorded and still stand, by name."""
+    """Return all worktrees of a repository that were ever recorded and still exist, by name."""
     try:
         names = sorted(os.listdir(os.path.join(layout.state_dir, "wt")))
     except OSError:
@@ -145,7 +145,7 @@ def _by_name(layout: Layout, worktree: str) -> Layout | None:
 
 
 def machine_layout(layout: Layout, machine: str) -> Layout:
-    """Return where the journal of a machine lies."""
+    """Return the path of the journal of a machine."""
     return BorrowedLayout(layout, os.path.join(layout.fetched_dir, machine))
 
 

@@ -25,7 +25,7 @@ def only_hunk(old: bytes, new: bytes) -> list[Hunk] | None:
 
     Returns:
         None where there may be several hunks, or where the hunk could be shifted along equal
-        lines, so that libgit2's rules decide where it stands.
+        lines, so that libgit2's rules decide its place.
     """
     start = _common_start(old, new)
     begin = old.rfind(b"\n", 0, start) + 1

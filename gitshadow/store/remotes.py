@@ -31,7 +31,7 @@ def push(git: Git, remote: str, refspecs: Sequence[str]) -> dict[str, RefResult]
         StoreError: the remote cannot be reached.
     """
     # Our own pre-push hook stops a push of shadow refs, and this one was asked for. Exit code 1
-    # means that the remote refused some refs: the rows tell which.
+    # means that the remote refused some refs: the rows show which.
     how = ("push", "--no-verify", "--porcelain", "--no-follow-tags", "--")
     out = git.run(*how, remote, *refspecs, ok=(0, 1))
     found = dict(_pushed(out.decode("utf-8", "replace")))

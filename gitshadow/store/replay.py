@@ -329,7 +329,7 @@ def catch_up(
     chains of which the machine is none of `ours` are left to it too.
 
     Raises:
-        JournalError: the journal could not be written; nothing of it stands then.
+        JournalError: the journal could not be written; then nothing of it was.
     """
     found = repo.refs()
     behind = _behind(db, repo, found, worktree, ours)

@@ -350,7 +350,7 @@ class Repo:
     def heads(self, limit: int) -> list[tuple[Oid, str]]:
         """Return the commits that HEAD is and was at, newest first, and what led there.
 
-        As far as the reflog of this worktree tells, of which `limit` entries are read; the
+        As far as the reflog of this worktree shows, of which `limit` entries are read; the
         words are Git's (`commit (amend): …`), empty where it has none. The commits may be gone.
         """
         found: list[tuple[Oid, str]] = []
@@ -561,7 +561,7 @@ def _ref_error(name: str, error: Exception) -> StoreError:
             f"could not write ref {name}: {text}",
             hint="check free space and permissions of the git directory",
         )
-    # libgit2 has one error class for all of these, so its message must tell them apart.
+    # libgit2 has one error class for all of these, so its message must distinguish them.
     if "lock" in text:
         return RefLockedError(
             f"could not write ref {name}: {text}",

@@ -129,7 +129,7 @@ def taking_back(plan: FileUndoAnswer, path: str, hunk: PatchHunk) -> HunkChoice 
         for offered, choice in _offered(plan, path)
         if _edits(offered, "+-") == _edits(asked, "-+")
     ]
-    # The same change can be in a file several times; only the line number tells which is meant.
+    # The same change can be in a file several times; only the line number shows which is meant.
     if len(alike) > 1:
         begin = _begin([line.new for line in asked], asked)
         alike = [one for one in alike if one[0] == begin]

@@ -255,7 +255,7 @@ class Chooser:
         )
 
     def _agents_known(self) -> bool:
-        """Return whether any agent ever told of itself here, whatever it wrote."""
+        """Return whether any agent ever reported an event here, whatever it wrote."""
         known = sessions.all_sessions(self.db)
         agents = (one for one in known if one.actor is Actor.AGENT)
         return not all(is_guessed(session) for session in agents)

@@ -1,7 +1,7 @@
 """Three-way merge of files as lists of bytes lines; the only importer of merge3.
 
 merge3 finds the regions. Where it sees a conflict, edits that only touch (one ends where the other
-begins) are still told apart, because "the next line is somebody else's" is what undo is about.
+begins) are still distinguished, because "the next line is somebody else's" is what undo is about.
 Invariant: bytes in, bytes out; a line that only the present has is in every result.
 """
 
@@ -54,7 +54,7 @@ def merge(base: bytes, before: bytes, present: bytes) -> bytes | None:
     Args:
         base: What the undone unit left.
         before: What stood there before it.
-        present: What stands there now.
+        present: The present content.
 
     Returns:
         The merged bytes, or None where both changed the same lines.
@@ -205,7 +205,7 @@ def matching_blocks(a: Sequence[bytes], b: Sequence[bytes]) -> list[Block]:
     """Return (start in a, start in b, length) of equal lines, ascending, ends included.
 
     Equal heads and tails first, then lines that are unique on both sides (patience), then
-    difflib for what is left; the last block is empty and stands at both ends.
+    difflib for what is left; the last block is empty and is at both ends.
     """
     pairs = _pairs(a, b, (0, len(a)), (0, len(b)))
     blocks: list[Block] = []

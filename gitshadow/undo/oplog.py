@@ -77,7 +77,7 @@ def begin(db: Db, op: Op, plan: Plan, files: WorkFiles) -> None:
         db: The journal.
         op: Its status is `applying`.
         plan: What is about to be done.
-        files: Tells which directories will be made.
+        files: Finds which directories will be made.
     """
     with db.write():
         ops.put(db, op)
@@ -200,7 +200,7 @@ def _remake(directory: RepoPath, tools: Tools) -> None:
 def report_of(db: Db, op_id: str) -> FileUndoAnswer | None:
     """Return the report of an op that is done; None where there is no such op.
 
-    One that a crash interrupted after its commit has no report of its own: it is told by its rows.
+    An op that a crash interrupted after its commit has no report: it is made from its rows.
     """
     op = ops.get(db, op_id)
     if op is None or op.status is not OpStatus.DONE:

@@ -58,7 +58,7 @@ class Case:
     """One file, where it is now and what is to become of it.
 
     `displaced`: its path holds another file now. `session` is whose writes are undone.
-    `fleeting`: the unit made it and took it away again, and nothing stands there. `by_timing`:
+    `fleeting`: the unit created it and deleted it again, and nothing is there. `by_timing`:
     only the time says of a write that the unit made it.
     """
 

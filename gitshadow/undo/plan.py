@@ -58,7 +58,7 @@ class PlanRequest:
 
     `seqs` are the unit's events. `ambiguous` are events that may be the unit's and are named,
     `unrecorded` are paths that are named because nobody recorded what the unit did to them.
-    `is_missing` tells whether an object is not in the repository. `removable` tells whether a
+    `is_missing` returns whether an object is not in the repository. `removable` returns whether a
     directory is the unit's, so that it goes when it is empty.
     `offer` asks for the hunks of each item, `choice` takes only some of them.
     """
@@ -126,7 +126,7 @@ class Plan:
 class WantedState(NamedTuple):
     """A state that a path is to have again; None is absent.
 
-    `deletable` tells that what stands there came from an agent and is as it left it. `reason`
+    `deletable` is set if the file came from an agent and is unchanged since. `reason`
     is set where the path is to be left alone.
     """
 
@@ -292,7 +292,7 @@ def _finish(
 
 
 def _shown(cases: Sequence[Case]) -> list[Case]:
-    """Return the cases that a report speaks of: nobody misses a file that never was."""
+    """Return the cases for the report, without files that never existed."""
     return [case for case in cases if not case.fleeting or case.turned.reason]
 
 
@@ -312,7 +312,7 @@ def _planned(
         state = State.NOT_REVERSED
     moved = case.moves and start.version is not None and case.destination is not None
     moved = moved and turned.target.path != start.path
-    # What is created and moved and goes again goes from where it stands.
+    # What is created, moved and deleted is deleted where it is now.
     path = turned.target.path if case.destination is not None else start.path
     paths = [path, start.path] if moved else [path]
     added, removed = _lines(start, turned.target, blobs) if case.moves else (None, None)

@@ -84,7 +84,7 @@ class _LeftError(Exception):
 class Turned:
     """The result of reversing runs.
 
-    `target` is what is to stand there; `reason` is set where the lineage is left alone, where
+    `target` is the wanted state; `reason` is set where the lineage is left alone, where
     conflict markers are written, or where the file itself stays that the unit brought.
     """
 
@@ -243,7 +243,7 @@ class _Fold:
     def _versions(
         self, before: FileVersion, after: FileVersion, now: FileVersion
     ) -> FileVersion:
-        # Content and mode are merged apart: a later chmod does not stand in the way of the content.
+        # Content and mode are merged apart: a later chmod does not prevent a merge of the content.
         if _content(now) == _content(after):
             oid, link = _content(before)
         elif _content(before) in (_content(after), _content(now)):

@@ -82,7 +82,7 @@ def run(engine: UndoEngine, request: ResolvedUndo, hook: StepHook = no_hook) -> 
 
     Raises:
         UsageError: a target names nothing or several things.
-        RefusedError: the token stands for another plan, or there is no room; nothing changed.
+        RefusedError: the token is that of another plan, or there is no room; nothing changed.
         StoreError: it could not be recorded; what was written is rolled back.
     """
     return _Undo(engine, request, hook).run()

@@ -1,6 +1,6 @@
 """Turns of agent programs among the recorder's: which row holds what a turn wrote to files.
 
-A program's turn is told of under its own id, in a session whose native id is the program's.
+A program's turn is reported under its own id, in a session whose native id is the program's.
 Invariant: a turn that another one of that id came before is never taken for it.
 """
 
@@ -37,8 +37,8 @@ _SLACK_NS = 2_000_000_000
 class ProgramTarget(NamedTuple):
     """What an undo of a program's work is about.
 
-    `missing` are turns that the recorder was not told of, `loose` paths that were written by the
-    turn in that time and by none of its calls. `session` is the recorder's.
+    `missing` are turns that were not reported to the recorder, `loose` paths that were written by
+    the turn in that time and by none of its calls. `session` is the recorder's.
     """
 
     targets: tuple[Target, ...]
@@ -99,7 +99,7 @@ def _program_of(db: Db, thing: Named | RepoPath) -> HandOver | None:
 
 
 def _told(db: Db) -> Iterator[tuple[SagaTurn, Turn]]:
-    """Yield the turns of programs that the recorder was told of, each with its row of it."""
+    """Yield the turns of programs that were reported to the recorder, each with its row of it."""
     for turn in saga.turns(db):
         row = recorded_turn(db, turn.session, turn.agent, turn.id, turn.started_ns)
         if row is not None:
@@ -176,7 +176,7 @@ class _Reading:
 def recorded_turn(
     db: Db, native: str, agent: str | None, turn: str, since_ns: int
 ) -> Turn | None:
-    """Return the recorder's row of a program's turn, or None where it was not told of it.
+    """Return the recorder's row of a program's turn, or None if it was not reported.
 
     Args:
         db: The journal.

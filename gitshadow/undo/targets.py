@@ -157,7 +157,7 @@ def undoes_of(thing: Named) -> str:
 
 
 def unit_of(db: Db, thing: Named) -> Unit:
-    """Return the events that a thing stands for, those of its child sessions included."""
+    """Return the events of a thing, those of its child sessions included."""
     if isinstance(thing, Session):
         return Unit(sessions=frozenset(family(db, thing.id)))
     if isinstance(thing, Turn):
@@ -243,7 +243,7 @@ def _turn_unit(db: Db, turn: Turn) -> Unit:
 
 
 def _began_in(turn: Turn, session: Session) -> bool:
-    # A child without turns has only its time to tell which turn of the parent began it.
+    # A child without turns has only its time to show which turn of the parent began it.
     if session.started_ns < turn.started_ns:
         return False
     return turn.ended_ns is None or session.started_ns <= turn.ended_ns

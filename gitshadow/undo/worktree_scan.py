@@ -62,7 +62,7 @@ def version_at(files: WorkFiles, path: RepoPath) -> FileVersion | None:
     """Read what a file or link holds at this moment; None where there is neither.
 
     Raises:
-        OSError: it stands there but cannot be read.
+        OSError: it exists but cannot be read.
     """
     reading = files.read(path)
     if reading is None:
@@ -155,7 +155,7 @@ class DirectoryOwner(NamedTuple):
     """Which directories a unit created.
 
     `tree` is the working tree before it, None where that is not known: then none is. `since`
-    is its first event, `mine` tells its events from those of others.
+    is its first event, `mine` distinguishes its events from those of others.
     """
 
     repo: Repo

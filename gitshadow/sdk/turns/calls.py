@@ -188,7 +188,7 @@ class _Call:
     watch: WorkSpan = field(default_factory=lambda: WorkSpan(None))
 
     def run(self, tool: Tool | None) -> Procedure[Outcome]:
-        """Do all of it, and have it told."""
+        """Do all of it, and report it."""
         with telemetry.of_call(self.turn.setting.host.telemetry, self.row) as watch:
             self.watch = watch
             outcome = yield from self._run(tool)
@@ -427,7 +427,7 @@ class _Call:
         return Invoke(function, kwargs={**self.arguments, **extras})
 
     def fail(self, tool: Tool, error: BaseException) -> Procedure[None]:
-        """Write down that the tool raised; of its files the recorder is told."""
+        """Record that the tool raised; its files are reported to the recorder."""
         yield from self._tell("failed", tool)
         yield from self._raised(tool, error)
 

@@ -154,8 +154,8 @@ class Tell(NamedTuple):
     """Report an event to the recorder of files, as a hook would.
 
     `event` is `prompt`, `before`, `after`, `failed` or `turn_end`; `paths` are what a tool says
-    that it writes. `hooked` tells that the program is not this process, but the one above it. The
-    event is None, or a text that says why the recorder could not be told.
+    that it writes. `hooked` is set if the program is not this process, but the one above it. The
+    event is None, or a text that says why the recorder could not be reached.
     """
 
     event: str
@@ -191,7 +191,7 @@ class TakeOut(NamedTuple):
 
 
 class Withdraw(NamedTuple):
-    """Keep a held call from being sent; the event tells whether nobody had begun to."""
+    """Keep a held call from being sent; the event is whether nobody had begun to."""
 
     call: CallName
 

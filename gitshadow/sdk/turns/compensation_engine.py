@@ -1,7 +1,7 @@
 """Carrying undos out elsewhere than where they were asked for: what engines are made of.
 
-An undo is a row of the journal before any engine hears of it, and its procedure reads everything
-from there: whichever engine gets hold of it, in whichever process, goes on where it stands.
+An undo is a row of the journal before any engine gets it, and its procedure reads everything
+from there: any engine, in any process, continues where the last one stopped.
 Invariant: who carries an undo out holds its session's lock until it has ended.
 """
 
@@ -44,7 +44,7 @@ class Deadline:
 
 
 def carry_out(runtime: OpenedSession, op_id: str, driver: Driver) -> UndoReport:
-    """Bring an undo to its end, from wherever it stands; to be called under the lock.
+    """Finish an undo, from whatever state it is in; to be called under the lock.
 
     Raises:
         EngineError: the journal has no such undo.

@@ -23,7 +23,7 @@ _DIGEST_BYTES = 16
 def repeats(
     turn: TurnCore, tool: Tool, arguments: JsonObject, origin: str | None
 ) -> Procedure[str | None]:
-    """Return what a model is told of a call that still has its effect, or None."""
+    """Return the message to a model about a call that still has its effect, or None."""
     if turn.setting.policy.duplicates == "allow" or not _counts(tool):
         return None
     if tool.options.get("allow_duplicates", False):

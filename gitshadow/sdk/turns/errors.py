@@ -20,7 +20,7 @@
         ├── UndoPending               an engine has not carried an undo out yet
         └── PartialUndo (4)           `raise_for_partial` found something not reversed
 
-`ToolFailure` stands apart: a tool raises it to say "no" without ending the turn, and an inverse to
+`ToolFailure` is different: a tool raises it to say "no" without ending the turn, and an inverse to
 say that it did nothing; `FinalFailure` is one of an inverse that it is no use to try again.
 `TurnError` and `PartialUndo` carry a report and are defined with it, in `report`.
 Invariant: whatever ends a turn carries the rollback's report as `undo_report`.

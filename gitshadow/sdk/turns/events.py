@@ -16,7 +16,7 @@ _ROLES: tuple[Role, ...] = ("user", "assistant", "call", "result", "system")
 
 
 class Hidden(NamedTuple):
-    """A closed range of event numbers that were taken out, and the marker that did it."""
+    """A closed range of event numbers that a rewind hid, and its marker."""
 
     first: int
     last: int
@@ -37,9 +37,9 @@ class Message:
 
 
 def hidden(markers: Iterable[Marker]) -> list[Hidden]:
-    """Return what rewinds took out, oldest first; `markers` come newest first.
+    """Return what rewinds hid, oldest first; `markers` come newest first.
 
-    A marker that a later one took out hides nothing: rewinding before a rewind undoes it.
+    A marker that a later one hid hides nothing: rewinding before a rewind undoes it.
     """
     found: list[Hidden] = []
     for marker in markers:

@@ -101,7 +101,7 @@ class Carrying:
         return found
 
     def _done(self, work: Whole) -> Procedure[UndoReport]:
-        """Carry an undo out here, and tell those who want to know."""
+        """Run an undo here, and call its observers."""
         telling = self._setting.telling
         if work.op.kind == UndoKind.REWIND:
             return (yield from telling.rewind(work))

@@ -45,7 +45,7 @@ class Outside(NamedTuple):
     policy: Policy
 
     def handler(self, inverse: StoredInverse) -> Tool | None:
-        """Return what stands for an external inverse; None where nothing reaches it."""
+        """Return the tool that represents an external inverse; None if nothing reaches it."""
         function = self._function(inverse)
         if function is None:
             return None

@@ -38,7 +38,7 @@ class FileWork:
     """The files that an undo is about: those of turns, of calls of one turn, or of earlier ops.
 
     `op_id` is what the recorder's op is to be called. `loose_since_ns`: files that a turn wrote
-    since then outside its calls are named, because nobody can tell whether they are meant. `told`
+    since then outside its calls are named, because it is unknown whether they are meant. `told`
     are notes on what the recorder does not know.
     """
 
@@ -118,7 +118,7 @@ class FileWork:
 
 
 def untold(log: Iterable[SagaLogRow]) -> tuple[Uncovered, ...]:
-    """Return what the recorder was not told of, from the notes of turns."""
+    """Return what was not reported to the recorder, from the notes of turns."""
     found = (
         Uncovered(
             f"files of {row.call or row.turn}",

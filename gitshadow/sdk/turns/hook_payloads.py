@@ -1,4 +1,4 @@
-"""Hooks of an agent as turns of a program: what the agent sends, and what it is told.
+"""Hooks of an agent as turns of a program: what the agent sends, and the answers to it.
 
 A hook program hands over what came on its standard input and prints what it gets. Tools are named
 as in `sdk.integrations.claude_agent_sdk`: the agent's own `claude.<name>`, those of MCP servers

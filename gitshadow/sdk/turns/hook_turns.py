@@ -106,7 +106,7 @@ class HookedTurns:
             runtime.interrupt_open()
 
     def _in_turn(self, procedure: Callable[[TurnCore], Procedure[T]]) -> T:
-        """Run a procedure on the open turn; where no prompt was told of, one is opened."""
+        """Run a procedure on the open turn; if no prompt was reported, one is opened."""
         with self._locked() as runtime:
             turn = runtime.hooked_turn() or self._opened(runtime, "")
             found = self._au.drive(procedure(turn))

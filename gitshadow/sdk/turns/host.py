@@ -26,7 +26,7 @@ from gitshadow.sdk.turns.report import UndoReport
 _NS_PER_S = 1_000_000_000
 
 Listener: TypeAlias = Callable[[UndoReport], object]
-"""Told of an undo; what it returns is not looked at, but awaited with the async front."""
+"""A callback for undos; its result is ignored, but awaited with the async front."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Host:
 
     Args:
         undo: The program's own undo machinery: one transaction per turn.
-        revisions: Tells the version of the program's document before every call.
+        revisions: Returns the version of the program's document before every call.
         contexts: Sent to the model in requests, and again after a conflict.
         secrets: Where inverses look up what is not stored, by name; the environment by default.
         mcp: Reaches MCP servers, for inverses that are tools of theirs.
@@ -92,7 +92,7 @@ class Program:
     Args:
         tools: Its tools and compensators.
         policy: Which inverses outside of it may run, and who is asked.
-        host: Its secrets, its MCP servers, who is told of undos.
+        host: Its secrets, its MCP servers, its callbacks for undos.
     """
 
     tools: ToolRegistry

@@ -22,7 +22,7 @@ _AT_WORK = 409
 
 
 class HttpError(Exception):
-    """Report an answer that does not tell what was done."""
+    """Report an answer that does not say what was done."""
 
 
 class HttpRequest(TypedDict):

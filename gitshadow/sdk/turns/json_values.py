@@ -204,7 +204,7 @@ def parse(text: str | None) -> JsonObject:
 
 
 def loads(text: str) -> object:
-    """Return the value that a text of the journal stands for.
+    """Return the value of a text of the journal.
 
     Raises:
         JournalError: it is no JSON.

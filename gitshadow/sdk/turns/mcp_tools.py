@@ -26,7 +26,7 @@ class Dumpable(Protocol):
 
 
 class Offered(NamedTuple):
-    """One tool as a server describes it; `is_shaped` tells that its results have a schema."""
+    """One tool as a server describes it; `is_shaped` is set if its results have a schema."""
 
     name: str
     description: str

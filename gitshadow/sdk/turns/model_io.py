@@ -1,4 +1,4 @@
-"""What the optional loop says to a model and hears from it: values, and the provider's shape.
+"""What the optional loop sends to a model and gets from it: values, and the provider's shape.
 
 Invariant: a request is made of values alone, so that equal histories make equal requests.
 """
@@ -49,7 +49,7 @@ class ToolDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """One request: who the model is, what it is told, what was said, what it can call."""
+    """One request: who the model is, its instructions, the conversation, what it can call."""
 
     persona: str
     directives: tuple[str, ...]
@@ -63,7 +63,7 @@ class ModelRequest:
 
 
 class ModelProvider(Protocol):
-    """A model, or what stands in for one."""
+    """A model, or a substitute for one."""
 
     def stream(
         self, request: ModelRequest
@@ -73,7 +73,7 @@ class ModelProvider(Protocol):
 
 
 def definition(tool: Tool) -> ToolDefinition:
-    """Return what a model is told of a tool."""
+    """Return the description of a tool for a model."""
     schema: object = tool.options.get("schema")
     shown = schema if isinstance(schema, Mapping) else {}
     return ToolDefinition(tool.name, tool.options.get("description", ""), shown)

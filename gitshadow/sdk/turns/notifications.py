@@ -54,7 +54,7 @@ class Telling:
         self._hooks = hooks
 
     def undo(self, work: PlannedWork) -> Procedure[UndoReport]:
-        """Carry an undo or a rollback out, and tell of it before and after.
+        """Run an undo or a rollback, and report it before and after.
 
         Raises:
             RefusedError: `pre_undo` does not want it; nothing was done.
@@ -72,7 +72,7 @@ class Telling:
         return _with_notes(report, notes)
 
     def rewind(self, work: NotifiedWork) -> Procedure[UndoReport]:
-        """Carry a rewind out, and tell of it."""
+        """Run a rewind, and report it."""
         report = yield from work.run()
         commands, notes = yield from self._commands()
         notes += yield from self._told("post_rewind", report, commands)

@@ -36,7 +36,7 @@ def release(
 
     Args:
         setting: Of the session, whose lock is held.
-        live: A turn that has just committed, to be told of its calls.
+        live: A turn that has just committed, to be given its calls.
     """
     found: list[Release] = []
     for waiting in (yield from due(Due(setting.session))):

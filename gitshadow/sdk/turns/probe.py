@@ -98,7 +98,7 @@ def happened(
 def _late_inverse(
     sources: Sources, tool: Tool, call: SagaCall, found: object
 ) -> Procedure[tuple[str | None, str | None]]:
-    """Bind the second half of an inverse once a probe has told the result."""
+    """Bind the second half of an inverse once a probe has returned the result."""
     build = tool.options.get("inverse")
     if build is None:
         return None, None

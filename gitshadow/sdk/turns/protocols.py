@@ -86,7 +86,7 @@ class McpCaller(Protocol):
 class CompensationEngine(Protocol):
     """Carry out the undos of one session; the journal says what is to be done and what is.
 
-    Every undo is in the journal before an engine hears of it. The methods block: they are called
+    Every undo is in the journal before an engine gets it. The methods block: they are called
     in a thread without an event loop.
     """
 
@@ -119,7 +119,7 @@ class CompensationEngine(Protocol):
 
 
 class Working(Protocol):
-    """A piece of work that others are told of while it goes on."""
+    """A piece of work that is reported while it goes on."""
 
     @property
     def reference(self) -> str:
@@ -136,10 +136,10 @@ class Working(Protocol):
 
 
 class Telemetry(Protocol):
-    """Who is told what runs; `gitshadow.sdk.integrations.otel` tells OpenTelemetry."""
+    """Where work is reported; `gitshadow.sdk.integrations.otel` reports it to OpenTelemetry."""
 
     def started(self, work: Work) -> Working:
-        """Begin to tell of a piece of work; it must not raise."""
+        """Begin to report a piece of work; it must not raise."""
         ...
 
 
@@ -160,7 +160,7 @@ class SessionLock(Protocol):
 
 
 class SagaStore(Protocol):
-    """Turns, calls, undos and the log: where things stand, and what happened."""
+    """Turns, calls, undos and the log: the present state, and what happened."""
 
     def save(self, rows: Iterable[SagaRow]) -> None:
         """Keep rows, all or none, and durably where the store is durable.
@@ -171,7 +171,7 @@ class SagaStore(Protocol):
         kept with the number of its session's newest event (-1: none).
 
         Raises:
-            JournalError: nothing of it stands.
+            JournalError: nothing of it was written.
         """
         ...
 
@@ -225,7 +225,7 @@ class SagaStore(Protocol):
     def withdraw(self, call: CallName) -> bool:
         """Make a call `dropped` that is `held` or `due`, `in_doubt` one that is `sending`.
 
-        Tell whether it is `dropped` now; the session's lock is held, so nobody else sends it.
+        Return whether it is `dropped` now; the session's lock is held, so nobody else sends it.
         """
         ...
 
@@ -248,7 +248,7 @@ class SagaStore(Protocol):
     def standing(
         self, session: str, digest: str, first: int, last: int
     ) -> SagaCall | None:
-        """Return the newest call whose `Effect` has this digest and stands, or None.
+        """Return the newest call whose `Effect` has this digest and was not undone, or None.
 
         Meant are effects kept at an event from `first` to `last`, of calls without an outcome or
         with `success`, `held` or `raised`, whose `undo` is not `done`, `skipped` or `resolved`. It
@@ -386,5 +386,5 @@ class Means(Protocol):
     recorder: FileRecorder | None
 
     def composed(self, op: SagaOp) -> Whole:
-        """Return the undo that an op stands for."""
+        """Return the undo of an op."""
         ...

@@ -107,7 +107,7 @@ def turn_rows(db: Db, session: str | None) -> Iterator[ProgramTurnRow]:
 
 
 def _standing(db: Db, turn: SagaTurn) -> str:
-    """Return how a turn stands by now: its status, unless it was undone or its process is gone."""
+    """Return the state of a turn: its status, unless it was undone or its process is gone."""
     if turn.status == "open":
         return "interrupted" if _is_lost(turn) else "open"
     return "undone" if _is_undone(db, turn) else turn.status

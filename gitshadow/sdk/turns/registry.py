@@ -152,7 +152,7 @@ class ToolRegistry:
             listed: A `tools/list` result, as JSON or as the `mcp` package has it.
             trusted: Whether the server's word counts.
             overrides: Options by the server's own tool names; they win over hints.
-            call: Calls a tool of the server; without it the tools can be told of by hooks only.
+            call: Calls a tool of the server; without it only hooks can report the tools.
 
         Returns:
             What was declared. Names are those of the server, after the domain of this view.

@@ -54,7 +54,7 @@ def resolve(
 
 
 def ask_probes(runtime: SessionRuntime) -> Procedure[None]:
-    """Ask about every call whose effect is unknown, where its tool can tell."""
+    """Ask about every call whose effect is unknown, if its tool can answer."""
     setting = runtime.setting
     for call in runtime.store.unsettled(runtime.session):
         if reversibility.is_doubtful(call):

@@ -139,7 +139,7 @@ def search_path(environ: Mapping[str, str]) -> str:
 
 
 def _took(pipe: int, said: bytearray) -> bool:
-    """Read what is there, keep its beginning; tell whether more can come."""
+    """Read what is there, keep its beginning; return whether more can come."""
     try:
         chunk = os.read(pipe, _CHUNK_BYTES)
     except BlockingIOError:

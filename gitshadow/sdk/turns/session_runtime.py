@@ -88,8 +88,8 @@ class SessionRuntime:
             registry=opening.tools,
             policy=opening.policy,
             host=opening.host,
-            # The process id shows a reader whether the owner still runs; the random part tells it
-            # from a later process with the same id.
+            # The process id shows a reader whether the owner still runs; the random part
+            # distinguishes it from a later process with the same id.
             owner=f"{os.getpid()}-{os.urandom(4).hex()}",
             contexts=ContextCache(opening.host.contexts),
             root=layout.root if layout is not None else os.getcwd(),
@@ -196,7 +196,7 @@ class SessionRuntime:
         return TurnCore(self.setting, row, is_first=is_first)
 
     def hooked_turn(self) -> TurnCore | None:
-        """Return the open turn of which hooks tell, as the journal has it; None without one."""
+        """Return the open turn that hooks report, as the journal has it; None without one."""
         row = self.store.last_turn(self.session)
         if row is None or row.status != TurnStatus.OPEN or row.lease_ns is None:
             return None
@@ -296,7 +296,7 @@ class SessionRuntime:
         return Undoing(self.store, self.setting, self.recorder)
 
     def composed(self, op: SagaOp) -> Whole:
-        """Return the undo that an op stands for, new or begun before."""
+        """Return the undo of an op, new or begun before."""
         return self.undoing.of(op)
 
     def unfinished(self) -> list[SagaOp]:
@@ -317,7 +317,7 @@ class SessionRuntime:
         """Mark what lost its process: claims, and an open turn.
 
         Raises:
-            SessionBusy: hooks tell of the turn, and its lease has not run out.
+            SessionBusy: hooks report the turn, and its lease has not run out.
         """
         last = self.store.last_turn(self.session)
         is_open = last is not None and last.status == TurnStatus.OPEN

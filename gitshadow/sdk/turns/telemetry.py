@@ -25,7 +25,7 @@ class WorkSpan:
 
     @property
     def reference(self) -> str | None:
-        """Return what a later span can name this one by; None where nothing is told."""
+        """Return what a later span can name this one by; None if nothing is reported."""
         return None if self.working is None else self.working.reference
 
     def around(self, function: Callable[..., object]) -> Callable[..., object]:

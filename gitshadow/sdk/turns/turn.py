@@ -92,7 +92,7 @@ class TurnSettings:
 
     @property
     def telling(self) -> Telling:
-        """Return who is told of undos."""
+        """Return the callbacks for undos."""
         return Telling(self.host, self.hooks)
 
     @property
@@ -195,7 +195,7 @@ class TurnCore:
         return self.started
 
     def check(self, moment_ns: int) -> None:
-        """Raise what stands against going on: closed, cancelled, out of time."""
+        """Raise the error that prevents going on: closed, cancelled, out of time."""
         self.check_open()
         self.check_cancelled()
         self.check_time(moment_ns)
@@ -229,7 +229,7 @@ class TurnCore:
         self.round_trips += 1
 
     def record(self, entry: UndoEntry) -> Procedure[None]:
-        """Add an entry, and tell the host's transaction."""
+        """Add an entry, and report it to the host's transaction."""
         self.entries.append(entry)
         if self._transaction is not None:
             yield from demand(Invoke(self._transaction.add_entry, (entry,)))

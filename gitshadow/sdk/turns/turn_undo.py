@@ -118,7 +118,7 @@ class Undoing:
         return self.of(self._new(UndoKind.REDO, op_id, UndoRequest()), token)
 
     def of(self, op: SagaOp, token: str | None = None) -> Whole:
-        """Return what an op stands for, new or gone on with: what it did stays done.
+        """Return the undo of an op, new or continued: what it did stays done.
 
         Raises:
             UsageError: what it is about is not there.
@@ -480,7 +480,7 @@ def _with_needed(calls: Sequence[SagaCall], name: str) -> list[SagaCall]:
 
 
 def _later(call: SagaCall, calls: Sequence[SagaCall]) -> str | None:
-    """Warn of what came later in the same turn and stands."""
+    """Warn of what came later in the same turn and was not undone."""
     later = [
         f"{one.id} ({one.tool})"
         for one in reversibility.mutating(calls)

@@ -57,7 +57,7 @@ _STANDING = (
 )
 _FED = "SELECT seq, fed FROM blame_states WHERE worktree = ? AND path = ?"
 _DROP = "DELETE FROM blame_states WHERE worktree = ? AND path = ? AND seq = ?"
-# A table with rowids: they tell which snapshots were stored first.
+# A table with rowids: they show which snapshots were stored first.
 _SIZES = "SELECT rowid, length(data) FROM blame_states ORDER BY rowid DESC"
 _TRIM = "DELETE FROM blame_states WHERE rowid <= ?"
 _LAST = 1 << 62

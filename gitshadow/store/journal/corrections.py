@@ -45,7 +45,7 @@ def apply(db: Db, one: Correction) -> None:
     Doing it again changes nothing more.
     """
     # The holder of each row is compared, because its session may be another one since an earlier
-    # correction. A commit speaks for the rows of its own chain only.
+    # correction. A commit counts for the rows of its own chain only.
     found = [row for run in one.runs for row in db.rows(_ROWS, (*run, one.chain))]
     db.run_many(
         "INSERT OR REPLACE INTO corrections VALUES (?, ?)",

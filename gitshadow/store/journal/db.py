@@ -44,7 +44,7 @@ class Db:
 
         Args:
             path: The file.
-            create: Whether a missing journal, and the private directory it lies in, are made.
+            create: Whether a missing journal and its private directory are created.
             durable: Whether a transaction is on the disk when it ends, even if the power fails.
 
         Raises:
@@ -155,7 +155,7 @@ class Db:
 
         Raises:
             JournalBusyError: another process holds the write lock.
-            JournalError: the transaction could not be committed; nothing of it stands.
+            JournalError: the transaction could not be committed; nothing of it was written.
         """
         if self._depth:
             yield

@@ -46,7 +46,7 @@ _RARE = "kind IN ('gap', 'head', 'baseline', 'coverage')"
 _RARE_KINDS = frozenset(
     {EventKind.GAP, EventKind.HEAD, EventKind.BASELINE, EventKind.COVERAGE}
 )
-# A path itself or what lies below it: `0` is the byte after `/`.
+# A path itself or what is below it: `0` is the byte after `/`.
 _AT_PATH = (
     "path = ?",
     "path > ? AND path < ?",
@@ -414,7 +414,7 @@ def seq_until(db: Db, worktree: str, until_ns: int) -> int:
 
 
 def of_commit(db: Db, commit: Oid, seqs: tuple[int, int] | None) -> list[Event]:
-    """Return the events whose rows a commit stands in, oldest first.
+    """Return the events whose rows name a commit, oldest first.
 
     Args:
         db: The journal.

@@ -87,7 +87,7 @@ def save(db: Db, rows: Iterable[SagaRow]) -> None:
     """Write rows, new or changed, and add to the log, in one transaction.
 
     Raises:
-        JournalError: nothing of it stands.
+        JournalError: nothing of it was written.
     """
     # An outcome and its inverse must not be apart: with the first alone an undo would leave the
     # effect, with the second alone it would reverse what never happened.

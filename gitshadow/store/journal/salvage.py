@@ -84,7 +84,7 @@ _NEXT_SEQ = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next_seq'"
 class Salvaged:
     """How many rows were copied, and which tables were damaged.
 
-    `next_seq` is the next sequence number as the old journal had it, 0 where it does not tell.
+    `next_seq` is the next sequence number as the old journal had it, 0 if it has none.
     """
 
     rows: int = 0

@@ -78,7 +78,7 @@ def close(db: Db, session: str, ended_ns: int, reason: str) -> None:
 
 
 def close_rebuilt(db: Db, reason: str) -> None:
-    """End every open session at its last event: nothing tells that it still runs."""
+    """End every open session at its last event: nothing shows that it still runs."""
     db.run(
         "UPDATE sessions SET end_reason = ?, ended_ns = COALESCE((SELECT MAX(ts_ns)"
         " FROM events WHERE events.session = sessions.id), started_ns)"

@@ -82,7 +82,7 @@ def list_turns(db: Db, session: str | None = None) -> list[Turn]:
 
 
 def first_prompt(db: Db, session: str) -> str | None:
-    """Return what a session was told first, None where that is not known."""
+    """Return the first prompt of a session, None if it is not known."""
     row = db.row(
         "SELECT prompt FROM turns WHERE session = ? AND prompt IS NOT NULL"
         " ORDER BY ordinal LIMIT 1",
