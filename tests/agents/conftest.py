@@ -5,7 +5,7 @@ GITSHADOW_AGENTS_ALL=1, which is what `make agents` sets.
 """
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,40 +20,44 @@ _HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what is not in the quick set, and agents that are not installed."""
+    """Leave out what is not in the quick set, and agents that are not installed or chosen."""
     installed = {name for name, one in packages().items() if one.installed()}
+    chosen_names = set(os.environ.get("AGENTS", "").split()) or installed
     for item in items:
         # pytest passes the tests of all directories, and `tests/e2e` has an `agent` too.
         if not item.path.is_relative_to(_HERE):
             continue
         if "agent" not in getattr(item, "fixturenames", ()):
             continue
-        name = item.callspec.params["agent"]  # type: ignore[attr-defined]
+        chosen = item.callspec.params  # type: ignore[attr-defined]
+        names = {chosen["agent"], chosen.get("other", chosen["agent"])}
+        item.user_properties.append(("agent", chosen["agent"]))
         item.add_marker(pytest.mark.timeout(900))
         if not ALL and "quick" not in item.keywords:
             item.add_marker(pytest.mark.skip(reason="only in `make agents`"))
-        elif name not in installed:
-            reason = f"{name} is not installed: `make agents` installs it"
+        elif not names <= installed:
+            missing = " and ".join(sorted(names - installed))
+            reason = f"not installed: {missing}; `make agents` installs it"
             item.add_marker(pytest.mark.skip(reason=reason))
+        elif not names & chosen_names:
+            item.add_marker(pytest.mark.skip(reason="not in AGENTS"))
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Note how each test of an agent ended."""
-    report = yield
-    if ALL and report.when == "call" and "agent" in getattr(item, "fixturenames", ()):
-        name = item.callspec.params["agent"]  # type: ignore[attr-defined]
-        verified.note(name, item.name.split("[", maxsplit=1)[0], report.outcome)
-    return report
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note how each test of an agent ended; with pytest-xdist, in the first process alone."""
+    if not ALL or "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    seen = dict(report.user_properties)
+    if "agent" in seen and (report.when == "call" or report.failed):
+        verified.note(report.nodeid, report.outcome, seen)
 
 
 @pytest.fixture
-def model() -> Iterator[ModelServer]:
-    """Return a model server of this test alone."""
+def model(tmp_path: Path) -> Iterator[ModelServer]:
+    """Return a model server of this test alone; what it was asked is kept beside the repository."""
     with ModelServer() as server:
         yield server
+    server.save(tmp_path / "requests")
 
 
 @pytest.fixture
@@ -65,10 +69,11 @@ def studio(agent: str, tmp_path: Path, model: ModelServer) -> Iterator[AgentStud
 
 
 @pytest.fixture
-def second_studio(
-    agent: str, studio: AgentStudio, tmp_path: Path, model: ModelServer
+def other_studio(
+    request: pytest.FixtureRequest, studio: AgentStudio, tmp_path: Path
 ) -> Iterator[AgentStudio]:
-    """Return the same agent with another home, in the same repository."""
-    made = AgentStudio.at(agent, tmp_path / "second", model, studio.repo)
+    """Return another agent, or the same one with another home, in the same repository."""
+    name = request.node.callspec.params.get("other", studio.name)
+    made = AgentStudio.at(name, tmp_path / "second", studio.model, studio.repo)
     yield made
     made.end_processes()

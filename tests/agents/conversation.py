@@ -15,6 +15,8 @@ Json = Mapping[str, object]
 
 MARK = re.compile(r"\[\[(\w+) cwd=([^\] ]+)\]\]")
 
+_SUBAGENT = re.compile(r"\\n- (general-purpose|general|worker): ")
+
 
 @dataclass(frozen=True)
 class Item:
@@ -42,6 +44,8 @@ class Conversation:
     tools: Mapping[str, DeclaredTool]
     by_text: bool = False
     """The agent asks for changes as SEARCH/REPLACE blocks in words: it has no tools."""
+    kind_of_subagent: str = "general-purpose"
+    """The subagent that has all tools, by the name in the list that the request has of them."""
 
     def last_mark(self) -> tuple[int, str, str] | None:
         """Return where the newest prompt with a script is, the script and the directory."""
@@ -76,8 +80,11 @@ def read(spoken: Protocol, body: Json) -> Conversation:
         "gemini": _gemini,
     }[spoken](body)
     tools = {tool.name: tool for tool in _tools(_list(body.get("tools")))}
-    by_text = not tools and "SEARCH/REPLACE" in json.dumps(body)
-    return Conversation(tuple(items), tools, by_text)
+    text = json.dumps(body)
+    by_text = not tools and "SEARCH/REPLACE" in text
+    listed = _SUBAGENT.search(text)
+    kind = listed[1] if listed is not None else "general-purpose"
+    return Conversation(tuple(items), tools, by_text, kind)
 
 
 def _list(value: object) -> list[Json]:

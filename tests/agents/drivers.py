@@ -28,9 +28,11 @@ class Driver:
     `turn` and `again` have the arguments before and after the prompt: a session's first turn, and
     one that continues it. None for `again` means that it cannot be continued without a person.
     `prepare` are arguments of runs before the first turn. `subagents` are more arguments of a turn
-    that starts one, None without such a tool. `parallel`: it makes calls side by side. `told`:
-    after an undo it tells the model, by a hook of ours. `turns`: its hooks report prompts.
-    `wrapped`: it has no hooks and runs inside `git agent-undo exec`.
+    that starts one, None without such a tool; `subagents_apart`: they have sessions of their own.
+    `tools`: names of tools that hooks have other names for. `parallel`: it makes calls side by
+    side. `told`: after an undo it tells the model, by a hook of ours. `turns`: its hooks report
+    prompts; `quotes`: in quotation marks. `wrapped`: it has no hooks and runs inside
+    `git agent-undo exec`.
     """
 
     name: str
@@ -40,9 +42,12 @@ class Driver:
     files: Callable[[Surroundings], Files] = lambda _: {}
     prepare: Callable[[Surroundings], Sequence[Sequence[str]]] = lambda _: ()
     subagents: Sequence[str] | None = ()
+    subagents_apart: bool = True
+    tools: Mapping[str, str] = field(default_factory=dict)
     parallel: bool = True
     told: bool = False
     turns: bool = True
+    quotes: bool = False
     wrapped: bool = False
     project: Sequence[str] | None = ()
     """More arguments of a run with hooks in project scope; None where it cannot run them so."""
@@ -70,6 +75,9 @@ name = "fake"
 base_url = "{at.url}/v1"
 wire_api = "responses"
 env_key = "FAKE_KEY"
+
+[projects."{at.repo}"]
+trust_level = "trusted"
 """
     return {".codex/config.toml": text}
 
@@ -201,7 +209,7 @@ DRIVERS: dict[str, Driver] = {
             told=True,
             # A model that it knows has no tool for subagents.
             subagents=("-c", 'model="gpt-5-codex"'),
-            project=None,
+            tools={"exec_command": "Bash", "shell": "Bash", "shell_command": "Bash"},
         ),
         Driver(
             "gemini",
@@ -227,6 +235,7 @@ DRIVERS: dict[str, Driver] = {
             },
             files=_gemini_files,
             told=True,
+            subagents_apart=False,
         ),
         Driver(
             "copilot",
@@ -258,8 +267,7 @@ DRIVERS: dict[str, Driver] = {
                 "GROK_DISABLE_AUTOUPDATER": "1",
             },
             files=_grok_files,
-            # Its hooks of a project need a person who trusts the folder.
-            project=None,
+            project=("--trust",),
         ),
         Driver(
             "pi",
@@ -322,7 +330,6 @@ DRIVERS: dict[str, Driver] = {
                     f"{at.url}/v1",
                 ),
             ),
-            subagents=None,
             # The CLI sends no prompt event.
             turns=False,
         ),
@@ -338,6 +345,7 @@ DRIVERS: dict[str, Driver] = {
                 "OPENCODE_DISABLE_AUTOUPDATE": "1",
             },
             files=_opencode_files,
+            quotes=True,
         ),
         Driver(
             "qwen",

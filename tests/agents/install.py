@@ -156,6 +156,10 @@ def main(names: Iterable[str]) -> int:
     known = packages()
     latest = os.environ.get("AGENTS_LATEST") == "1"
     wanted = list(names) or list(known)
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        print(f"no such agent: {' '.join(unknown)}; there are: {' '.join(known)}")
+        return 2
     failed = 0
     for name in wanted:
         failure = install(known[name], latest=latest)

@@ -2,18 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from statistics import median
 
-from tests.agents.conversation import MARK
-from tests.agents.scripts import SCRIPTS
+from tests.agents.scripts import Edit, Shell, Write
 from tests.agents.studio import AgentStudio
 from tests.support.shadow import Document
 
 _SURE = {"certain": ("certain",), "high": ("certain", "high")}
+_OURS = ("agent-undo", "gitshadow")
+BY_TIMING = "by timing"
 
 
 @dataclass(frozen=True)
 class Expected:
-    """One path that a script writes; `sure` is the least confidence, None for a person's write."""
+    """One path that a script writes; `sure` is the least confidence, None for a person's write.
+
+    BY_TIMING is a person's write that nothing distinguishes from those of the shell that runs.
+    """
 
     script: str
     sure: str | None
@@ -40,6 +45,9 @@ EXPECTED: dict[str, dict[str, Expected]] = {
         "mine.txt": Expected("person", "certain"),
         "between.txt": Expected("person", None),
         "list.txt": Expected("person", "certain", _MODIFY),
+        "shell.txt": Expected("person", "high"),
+        "saved.txt": Expected("person", BY_TIMING),
+        "edited.txt": Expected("person", None),
     },
     "task": {
         "sub.txt": Expected("task", "certain", below=True),
@@ -88,37 +96,73 @@ def check_writes(studio: AgentStudio, wanted: Mapping[str, Expected]) -> None:
         assert kinds[: len(one.kinds)] == one.kinds, rows
         assert kinds == one.kinds or studio.driver.wrapped, rows
         for row in rows:
-            if one.sure is None:
-                assert row["actor"] != "agent" or row["confidence"] == "low", row
-            else:
-                assert row["agent"] == studio.name, row
-                assert row["confidence"] in _SURE[one.sure], row
-                assert studio.driver.wrapped or (row["call"] and row["tool"]), row
+            _check_author(studio, path, one, row)
+
+
+def _check_author(studio: AgentStudio, path: str, one: Expected, row: Document) -> None:
+    if one.sure is None:
+        assert row["actor"] != "agent" or row["confidence"] == "low", row
+    elif one.sure == BY_TIMING:
+        assert row["actor"] != "agent" or BY_TIMING in str(row["reason"]), row
+    else:
+        assert row["agent"] == studio.name, row
+        assert row["confidence"] in _SURE[one.sure], row
+        if not studio.driver.wrapped:
+            asked = _tools(studio, path)
+            assert row["call"], row
+            assert row["tool"] in asked or (row["tool"] and not asked), row
+
+
+def _tools(studio: AgentStudio, path: str) -> set[str]:
+    """Return the tools that were asked to write a path, by the names that hooks have for them.
+
+    Those of MCP servers have other names in each agent, and a test of their own.
+    """
+    asked = {
+        tool
+        for action, tool in studio.model.played
+        if (isinstance(action, Write | Edit) and action.path == path)
+        or (isinstance(action, Shell) and path in action.command)
+    }
+    return {studio.driver.tools.get(tool, tool) for tool in asked}
 
 
 def check_turns(studio: AgentStudio, wanted: Mapping[str, Expected]) -> None:
-    """Check that each write of the agent's hangs on the prompt that it was made for."""
+    """Check that each write of the agent's has its session and its prompt."""
     turns = {str(row["id"]): row for row in studio.rows("turns", "--json")}
     sessions = {str(row["id"]): row for row in studio.rows("sessions", "--json")}
+    shown: dict[str, str] = {}
     for path, rows in studio.writes().items():
         one = wanted[path]
-        if one.sure is None:
+        if one.sure not in _SURE:
             continue
         for row in rows:
             session = sessions[str(row["session"])]
-            assert (session["parent"] is not None) == one.below, (path, session)
+            is_below = one.below and studio.driver.subagents_apart
+            assert (session["parent"] is not None) == is_below, (path, session)
             assert _top(sessions, session)["agent"] == studio.name
             if studio.driver.turns:
                 turn = turns[str(row["turn"]).split("/", maxsplit=1)[0]]
-                marked = MARK.search(str(turn["prompt"]))
-                assert marked is not None, (path, turn)
-                assert marked[1] == one.script, (path, turn)
+                assert turn["prompt"] == studio.reported(one.script), (path, turn)
+        if studio.driver.turns and rows[-1]["kind"] in ("create", "modify"):
+            shown[one.script] = path
+    for script, path in shown.items():
+        check_views(studio, path, studio.reported(script))
     tops = [
         row
         for row in sessions.values()
         if row["parent"] is None and row["agent"] == studio.name
     ]
     assert len(tops) == 1, tops
+
+
+def check_views(studio: AgentStudio, path: str, prompt: str) -> None:
+    """Check that the views of a write and of its lines name the prompt behind it."""
+    newest = studio.writes()[path][-1]
+    shown = studio.command("show", "--no-patch", str(newest["seq"]))
+    assert f"    {prompt}\n" in shown, shown
+    blamed = studio.command("blame", "--prompt", path)
+    assert f"# {prompt}\n" in blamed, blamed
 
 
 def _top(sessions: Mapping[str, Document], session: Document) -> Document:
@@ -130,14 +174,35 @@ def _top(sessions: Mapping[str, Document], session: Document) -> Document:
 def check_healthy(studio: AgentStudio) -> None:
     """Check that `doctor` finds nothing wrong and no hook failed or printed into the agent."""
     studio.command("doctor")
-    for call in studio.hook_calls():
-        silent = {"", '{"cancel":false}\n'} if studio.name == "cline" else {""}
+    silent = {"", '{"cancel":false}\n'} if studio.name == "cline" else {""}
+    calls = studio.hook_calls()
+    assert calls or studio.driver.wrapped
+    for call in calls:
         told = studio.driver.told and "agent-undo" in call["out"]
         assert call["code"] == "0\n", call
         assert call["err"] == "", call
         assert told or call["out"] in silent, call
 
 
-def scripts_of(wanted: Mapping[str, Expected]) -> set[str]:
-    """Return the names of the scripts that expectations are of."""
-    return {one.script for one in wanted.values()} & SCRIPTS.keys()
+def check_unheard(studio: AgentStudio) -> None:
+    """Check that nothing of ours reached the model, and that the agent printed nothing of it."""
+    for number, request in enumerate(studio.model.requests):
+        assert not [one for one in _OURS if one in request.body], (
+            f"requests/{number:03}"
+        )
+    for number, turn in enumerate(studio.turns, 1):
+        assert not [one for one in _OURS if one in turn.printed], f"printed-{number}"
+
+
+def hook_times(studio: AgentStudio) -> dict[str, int]:
+    """Return how many hooks ran, and their median and longest time in milliseconds."""
+    took = [int(call["us"]) / 1000 for call in studio.hook_calls()]
+    return {"calls": len(took), "median": round(median(took)), "most": round(max(took))}
+
+
+def check_uninstalled(studio: AgentStudio, scope: str) -> None:
+    """Remove the hooks, and check that each file which they are in is as it was before them."""
+    assert studio.installed
+    studio.command("hooks", "uninstall", scope, studio.name, "--yes")
+    for path, content in studio.installed.items():
+        assert (path.read_bytes() if path.exists() else None) == content, path

@@ -10,6 +10,7 @@ import json
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,8 +18,17 @@ from typing import Self, cast
 
 from tests.agents.conversation import Conversation, protocol, read
 from tests.agents.replies import Answer, streamed, whole
-from tests.agents.scripts import SCRIPTS, Person, Round, Say, ToolAction
+from tests.agents.scripts import (
+    PERSON_WROTE,
+    SCRIPTS,
+    SHELL_RUNS,
+    Person,
+    Round,
+    Say,
+    ToolAction,
+)
 from tests.agents.tool_calls import ToolCall, as_text, call_for, is_needless
+from tests.support.waiting import until
 
 _REPEATS = 12
 """An agent that does not go on is answered this often, then told to stop."""
@@ -62,6 +72,13 @@ class ModelServer:
         self._server.shutdown()
         self._server.server_close()
 
+    def save(self, directory: Path) -> None:
+        """Write every request with its answer to a directory, numbered in their order."""
+        directory.mkdir(parents=True)
+        for number, one in enumerate(self.requests):
+            text = f"{one.path}\n\n{one.body}\n\n{one.answer}\n"
+            (directory / f"{number:03}.txt").write_text(text)
+
     @property
     def url(self) -> str:
         """Return the server's address without a path."""
@@ -95,13 +112,17 @@ class ModelServer:
         conversation: Conversation,
     ) -> Answer:
         calls: list[ToolCall] = []
+        during: list[Person] = []
         for action in (one for actions in rounds[:1] for one in actions):
             if isinstance(action, Say):
                 return replace(answer, text=action.text)
             if isinstance(action, Person):
-                time.sleep(_PERSON_WAITS_S)
-                Path(cwd, action.path).write_text(action.content)
-                time.sleep(_PERSON_WAITS_S)
+                if action.during:
+                    during.append(action)
+                else:
+                    time.sleep(_PERSON_WAITS_S)
+                    Path(cwd, action.path).write_text(action.content)
+                    time.sleep(_PERSON_WAITS_S)
                 continue
             call = call_for(action, cwd, conversation)
             if call is None:
@@ -111,7 +132,23 @@ class ModelServer:
             self.played.append((action, call.tool.name))
         if not calls:  # a person's write alone: the next round is this answer, too
             return self._play(answer, rounds[1:], cwd, conversation)
+        if during:
+            threading.Thread(target=_write_during, args=(during, Path(cwd))).start()
         return replace(answer, calls=calls)
+
+
+def _write_during(writes: Sequence[Person], top: Path) -> None:
+    """Write a person's files while a shell command waits for them."""
+    until(lambda: (top / SHELL_RUNS).exists())
+    for one in writes:
+        path = top / one.path
+        swap = path.with_name(f".{path.name}.swp")
+        if one.editor:
+            swap.write_text("")
+        path.write_text(one.content)
+        time.sleep(_PERSON_WAITS_S)
+        swap.unlink(missing_ok=True)
+    (top / PERSON_WROTE).touch()
 
 
 def _possible(actions: Round, conversation: Conversation) -> Round:

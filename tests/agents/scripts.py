@@ -69,10 +69,16 @@ class Note:
 
 @dataclass(frozen=True)
 class Person:
-    """A person writes a file while the agent waits for the model: no tool does it."""
+    """A person writes a file while the agent waits for the model: no tool does it.
+
+    With `during`, it is written while the shell command of its round runs, which waits for that;
+    with `editor`, by an editor that has its swap file beside it.
+    """
 
     path: str
     content: str
+    during: bool = False
+    editor: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,12 @@ _WORK = (
 )
 
 _LATER = "sleep 3; echo late > late.txt; sleep 3; echo later > later.txt"
+SHELL_RUNS = ".git/shell-runs"
+PERSON_WROTE = ".git/person-wrote"
+_WATCHED = (
+    f"cd {{cwd}} && echo s > shell.txt && touch {SHELL_RUNS}"
+    f" && for i in $(seq 300); do test -e {PERSON_WROTE} && break; sleep 0.05; done"
+)
 
 SCRIPTS: dict[str, Script] = {
     "basic": (
@@ -113,6 +125,11 @@ SCRIPTS: dict[str, Script] = {
         (Person("between.txt", "by a person\n"),),
         (Read("list.txt"),),
         (Edit("list.txt", "beta", "BETA"),),
+        (
+            Shell(_WATCHED),
+            Person("saved.txt", "by a person\n", during=True),
+            Person("edited.txt", "by a person\n", during=True, editor=True),
+        ),
         (Say("Done, and somebody else was here."),),
     ),
     "task": (

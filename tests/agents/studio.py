@@ -5,6 +5,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,13 @@ _FILES = {
     "name1.txt": "a name\nof some\nlines\n",
     "person.txt": "a person's file\n",
 }
+# `hooks install` installs the name by which it was called.
+_CALLED_BY_NAME = """\
+import sys
+from gitshadow.entry import main
+del sys.argv[0]
+sys.exit(main())
+"""
 _RECORDER = """\
 #!/bin/sh
 # Runs the real command and keeps what went in and came out, one directory per call.
@@ -66,6 +74,8 @@ class AgentStudio:
     shadow: Shadow
     home: Path
     turns: list[Turn] = field(default_factory=list)
+    installed: Mapping[Path, bytes | None] = field(default_factory=dict)
+    """The files that `hooks install` wrote, with what was in them before."""
 
     @classmethod
     def create(cls, name: str, top: Path, model: ModelServer) -> "AgentStudio":
@@ -133,7 +143,8 @@ class AgentStudio:
             "TERM": "dumb",
             "SHELL": "/bin/bash",
             "USER": "dev",
-            "LANG": "C.UTF-8",
+            # tmux, in which OpenHands runs its shells, garbles names otherwise.
+            "LC_ALL": "C.UTF-8",
             "NO_PROXY": "127.0.0.1,localhost",
             **self.driver.variables(self.surroundings()),
         }
@@ -162,17 +173,51 @@ class AgentStudio:
         script.chmod(0o755)
 
     def prepare(self, scope: str = "--user") -> None:
-        """Begin recording, install the hooks, and do what the agent needs before its first turn."""
-        self.command("init")
+        """Install the hooks, begin recording, and do what the agent needs before its first turn.
+
+        Hooks of the project are committed first, as those of a team are.
+        """
         if not self.driver.wrapped:
+            before = self._files()
             self.command("hooks", "install", scope, self.name, "--yes")
+            self.installed = {
+                path: before.get(path)
+                for path, content in self._files().items()
+                if content != before.get(path)
+            }
+        if scope == "--project":
+            self.repo.commit("hooks")
+        self.command("init")
         for arguments in self.driver.prepare(self.surroundings()):
             self._run([self.surroundings().program, *arguments])
 
-    def command(self, *arguments: str) -> str:
+    def _program(self) -> list[str]:
+        """Return what runs our command: by the recorder's name where hooks run that."""
+        recorder = self.top / "bin" / "git-agent-undo"
+        if not recorder.exists():
+            return [COMMAND]
+        return [sys.executable, "-c", _CALLED_BY_NAME, str(recorder)]
+
+    def _files(self) -> dict[Path, bytes]:
+        """Return every file at home and in the repository, Git's own left out."""
+        return {
+            path: path.read_bytes()
+            for top in (self.home, self.repo.root)
+            for path in top.rglob("*")
+            if path.is_file() and not path.is_relative_to(self.repo.root / ".git")
+        }
+
+    def changes(self) -> set[str]:
+        """Return how files differ from HEAD, a line each; an agent may stage some (Aider)."""
+        index = self.top / "index-of-head"
+        self.repo.git("read-tree", f"--index-output={index}", "HEAD")
+        words = ("git", "status", "--porcelain", "--untracked-files=all")
+        return set(self._run(words, GIT_INDEX_FILE=str(index)).stdout.splitlines())
+
+    def command(self, *arguments: str, ends: tuple[int, ...] = (0,)) -> str:
         """Run our command in the agent's environment and return what it printed."""
-        done = self._run([COMMAND, *arguments])
-        assert done.returncode == 0, (arguments, done.stdout)
+        done = self._run([*self._program(), *arguments])
+        assert done.returncode in ends, (arguments, done.stdout)
         return done.stdout
 
     def rows(self, *arguments: str) -> list[Document]:
@@ -194,23 +239,34 @@ class AgentStudio:
         done = self._run(self.words(script, before, after))
         turn = Turn(done.returncode, done.stdout, time.monotonic() - begun)
         self.turns.append(turn)
+        (self.top / f"printed-{len(self.turns)}.txt").write_text(turn.printed)
         return turn
+
+    def prompt(self, script: str) -> str:
+        """Return the prompt that has the model follow a script."""
+        return f"[[{script} cwd={self.repo.root}]] Please do it."
+
+    def reported(self, script: str) -> str:
+        """Return that prompt as hooks report it."""
+        prompt = self.prompt(script)
+        return f'"{prompt}"' if self.driver.quotes else prompt
 
     def words(
         self, script: str, before: Sequence[str], after: Sequence[str] = ()
     ) -> list[str]:
         """Return the command line of a turn."""
-        prompt = f"[[{script} cwd={self.repo.root}]] Please do it."
-        program = [self.surroundings().program, *before, prompt, *after]
+        program = [self.surroundings().program, *before, self.prompt(script), *after]
         if self.driver.wrapped:
             program = [COMMAND, "exec", "--agent", self.name, "--", *program]
         return program
 
-    def _run(self, words: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    def _run(
+        self, words: Sequence[str], **variables: str
+    ) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             words,
             cwd=self.repo.root,
-            env=self.environment(),
+            env={**self.environment(), **variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -184,12 +184,13 @@ def _task(prompt: str, background: bool, conversation: Conversation) -> ToolCall
     given: dict[tuple[str, ...], object] = {
         ("prompt", "message", "task", "objective"): prompt,
         ("run_in_background", "background"): background,
+        ("await",): not background,
         ("task_name",): "scripted",
     }
     if tool.name == "invoke_agent":
         given["agent_name",] = "generalist"
     elif tool.name != "spawn_agent":
-        given["subagent_type", "agent_type"] = "general-purpose"
+        given["subagent_type", "agent_type"] = conversation.kind_of_subagent
     call = _call(tool, given)
     if tool.name == "spawn_agent" and isinstance(call.arguments, dict):
         call.arguments.pop("agent_type", None)
