@@ -87,10 +87,11 @@ newer-git:
 
 # Real agent programs against a scripted model: installs them into .agents (3.5 GB, minutes) and
 # runs what could be installed. AGENTS="pi codex" takes these alone; AGENTS_LATEST=1 the newest.
+# What the tests saw goes into docs/agents.md, also if some failed. See docs/real-agents.md.
 agents: venv
 	$(BIN)/python -m tests.agents.install $(AGENTS)
-	GITSHADOW_AGENTS_ALL=1 $(BIN)/python -m pytest tests/agents $(PYTEST_ARGS)
-	$(BIN)/python -m tests.support.agent_pages
+	GITSHADOW_AGENTS_ALL=1 AGENTS="$(AGENTS)" $(BIN)/python -m pytest tests/agents $(PYTEST_ARGS); \
+		code=$$?; $(BIN)/python -m tests.support.agent_pages && exit $$code
 
 bench: venv
 	$(BIN)/python -m bench $(BENCH_ARGS)
