@@ -73,6 +73,8 @@ class AgentStudio:
     model: ModelServer
     shadow: Shadow
     home: Path
+    program: str = ""
+    """What is run in the place of the agent's program, where that is not the real one."""
     turns: list[Turn] = field(default_factory=list)
     installed: Mapping[Path, bytes | None] = field(default_factory=dict)
     """The files that `hooks install` wrote, with what was in them before."""
@@ -130,7 +132,7 @@ class AgentStudio:
             self.model.url,
             str(self.home),
             str(self.repo.root),
-            str(packages()[self.name].executable),
+            self.program or str(packages()[self.name].executable),
         )
 
     def variables(self) -> dict[str, str]:
@@ -187,7 +189,10 @@ class AgentStudio:
             }
         if scope == "--project":
             self.repo.commit("hooks")
-        self.command("init")
+        if self.shadow.executes:
+            self.command("init")
+        else:
+            self.shadow.init()
         for arguments in self.driver.prepare(self.surroundings()):
             self._run([self.surroundings().program, *arguments])
 
@@ -216,6 +221,10 @@ class AgentStudio:
 
     def command(self, *arguments: str, ends: tuple[int, ...] = (0,)) -> str:
         """Run our command in the agent's environment and return what it printed."""
+        if not self.shadow.executes:
+            forked = self.shadow.run_in(self.environment(), *arguments)
+            assert forked.code in ends, forked
+            return forked.out
         done = self._run([*self._program(), *arguments])
         assert done.returncode in ends, (arguments, done.stdout)
         return done.stdout

@@ -1,7 +1,7 @@
 // The side of an agent that a plug-in sees: loads it, calls its hooks as the agent would and
 // reports what they returned. Steps come as JSON on standard input.
 import { execFileSync } from "node:child_process"
-import { readFileSync, writeFileSync } from "node:fs"
+import { readFileSync, renameSync, writeFileSync } from "node:fs"
 import { pathToFileURL } from "node:url"
 
 const { agent, plugin, directory, broken, steps, session_id = "pi-1" } = JSON.parse(
@@ -37,8 +37,9 @@ const contexts = {
 
 await hosts[agent]()
 const results = []
-for (const { hook, args, write, shell } of steps) {
+for (const { hook, args, write, rename, shell } of steps) {
   if (write) writeFileSync(...write)
+  else if (rename) renameSync(...rename)
   else if (shell) execFileSync("/bin/sh", ["-c", shell])
   else results.push({ hook, result: await handlers[hook](...args, ...contexts[agent]), args })
 }

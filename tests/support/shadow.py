@@ -87,7 +87,17 @@ class Shadow:
         env: Mapping[str, str] | None = None,
     ) -> Result:
         """Run one command to its end."""
-        done = self._run(args, stdin, cwd or self.repo.root, self.environment(env))
+        return self.run_in(self.environment(env), *args, stdin=stdin, cwd=cwd)
+
+    def run_in(
+        self,
+        env: Mapping[str, str],
+        *args: PathLike,
+        stdin: bytes = b"",
+        cwd: str | os.PathLike[str] | None = None,
+    ) -> Result:
+        """Run one command to its end in an environment that is given whole."""
+        done = self._run(args, stdin, cwd or self.repo.root, env)
         return Result(
             args=tuple(os.fsdecode(arg) for arg in args),
             code=done.returncode,

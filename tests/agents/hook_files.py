@@ -1,0 +1,87 @@
+"""The hook files of an agent as `hooks install` wrote them: which command each event has."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitshadow.hookfiles.catalog import AGENTS
+from gitshadow.hookfiles.placement import InstallScope, Owned, Root
+
+_TOPS = {
+    Root.HOME: ".",
+    Root.CONFIG: ".config",
+    Root.CLAUDE: ".claude",
+    Root.CODEX: ".codex",
+    Root.COPILOT: ".copilot",
+}
+_COMMANDS = ("command", "bash")
+
+
+@dataclass(frozen=True)
+class InstalledHooks:
+    """What is installed for the user: one file with events, a script per event, or a plug-in."""
+
+    files: tuple[Path, ...]
+
+    @classmethod
+    def find(cls, agent: str, home: Path) -> "InstalledHooks":
+        """Return what `hooks install --user` wrote below a home."""
+        placement = AGENTS[agent].placements[InstallScope.USER]
+        if isinstance(placement, Owned):
+            targets = [piece.target for piece in placement.pieces]
+        else:
+            targets = list(placement.files)
+        paths = [home / _TOPS[one.root] / one.path for one in targets]
+        return cls(tuple(path for path in paths if path.exists()))
+
+    @property
+    def plugin(self) -> Path | None:
+        """Return the file that the host loads, None where it runs commands."""
+        return next((one for one in self.files if one.suffix == ".ts"), None)
+
+    def commands(self) -> dict[str, str]:
+        """Return the shell text of each event; of a script its path."""
+        found: dict[str, str] = {}
+        for path in self.files:
+            if path.suffix == ".json":
+                document = json.loads(path.read_text())
+                for event, handler, key in _handlers(document):
+                    if "git-agent-undo" in str(handler[key]):
+                        found[event] = str(handler[key])
+            elif path.suffix == "":
+                found[path.name] = str(path)
+        return found
+
+    def lead_to(self, program: Path) -> None:
+        """Let each command run a link to its program, in a directory with the event's name."""
+        for path in self.files:
+            if path.suffix == ".json":
+                document = json.loads(path.read_text())
+                for event, handler, key in _handlers(document):
+                    handler[key] = _led(str(handler[key]), program, event)
+                path.write_text(json.dumps(document, indent=2))
+            else:
+                path.write_text(_led(path.read_text(), program, path.name))
+
+
+def _led(text: str, program: Path, event: str) -> str:
+    link = program.parent / event / program.name
+    if str(program) in text and not link.exists():
+        link.parent.mkdir()
+        link.symlink_to(program)
+    return text.replace(str(program), str(link))
+
+
+def _handlers(document: object) -> Iterator[tuple[str, dict[str, object], str]]:
+    """Yield event, handler and the key of its command, wherever a file has its events."""
+    if not isinstance(document, dict):
+        return
+    inner = document.get("hooks")
+    events = inner if isinstance(inner, dict) else document
+    for event, items in events.items():
+        for item in items if isinstance(items, list) else ():
+            for handler in item.get("hooks", [item]):
+                for key in _COMMANDS:
+                    if key in handler:
+                        yield event, handler, key
