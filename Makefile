@@ -86,12 +86,25 @@ newer-git:
 	tests/support/newer_git.sh .newer-git
 
 # Real agent programs against a scripted model: installs them into .agents (3.5 GB, minutes) and
-# runs what could be installed. AGENTS="pi codex" takes these alone; AGENTS_LATEST=1 the newest.
+# runs what could be installed. AGENTS="pi codex" takes these alone. AGENTS_RECORD=1 stores what
+# they send to their hooks instead. AGENTS_LATEST=1 does that with the newest versions, in
+# .agents/latest, and prints what differs from what is stored: it fails if an adapter misses a part.
 # What the tests saw goes into docs/agents.md, also if some failed. See docs/real-agents.md.
+NEWEST := $(CURDIR)/.agents/latest
+RECORD := AGENTS="$(AGENTS)" $(BIN)/python -m pytest tests/agents/test_recording.py $(PYTEST_ARGS)
 agents: venv
+ifeq ($(AGENTS_LATEST),1)
+	GITSHADOW_AGENTS=$(NEWEST) $(BIN)/python -m tests.agents.install --latest $(AGENTS)
+	export GITSHADOW_AGENTS=$(NEWEST) GITSHADOW_AGENTS_RECORD=$(NEWEST)/payloads; $(RECORD); \
+		code=$$?; $(BIN)/python -m tests.agents.shapes $(NEWEST)/payloads $(AGENTS) && exit $$code
+else ifeq ($(AGENTS_RECORD),1)
+	$(BIN)/python -m tests.agents.install $(AGENTS)
+	export GITSHADOW_AGENTS_RECORD=tests/fixtures/real_payloads; $(RECORD)
+else
 	$(BIN)/python -m tests.agents.install $(AGENTS)
 	GITSHADOW_AGENTS_ALL=1 AGENTS="$(AGENTS)" $(BIN)/python -m pytest tests/agents $(PYTEST_ARGS); \
 		code=$$?; $(BIN)/python -m tests.support.agent_pages && exit $$code
+endif
 
 bench: venv
 	$(BIN)/python -m bench $(BENCH_ARGS)
