@@ -137,6 +137,8 @@ class Traits(NamedTuple):
         never_ends: No event comes after a tool.
         waits_unseen: The hooks report neither when a person was asked for permission nor how long
             a tool ran; shells are processes of their own, and file tools write at once.
+        cancels_unseen: No event comes when a person cancels a call; shells are new processes below
+            the agent's.
         context: The form of a text for the model at a prompt.
     """
 
@@ -144,6 +146,7 @@ class Traits(NamedTuple):
     sequential: bool = False
     never_ends: bool = False
     waits_unseen: bool = False
+    cancels_unseen: bool = False
     context: ContextChannel = ContextChannel.NONE
 
 

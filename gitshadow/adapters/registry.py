@@ -26,7 +26,9 @@ _TOO_DEEP = "the payload is nested too deeply"
 
 _TRAITS: Mapping[str, Traits] = {
     # PreToolUse and PostToolUse come for every tool, MCP servers' and subagents' included.
-    "claude-code": Traits(covers_all_tools=True, context=ContextChannel.JSON),
+    "claude-code": Traits(
+        covers_all_tools=True, cancels_unseen=True, context=ContextChannel.JSON
+    ),
     # Only the hosted web search has no hook, and it writes nothing.
     "codex": Traits(
         covers_all_tools=True, waits_unseen=True, context=ContextChannel.JSON

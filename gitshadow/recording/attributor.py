@@ -21,7 +21,12 @@ from gitshadow.attribution.ladder import (
     rests_on_windows,
 )
 from gitshadow.attribution.lifecycle import close_written, is_current, personal_session
-from gitshadow.attribution.process import ProcessId, ProcessScan, is_alive
+from gitshadow.attribution.process import (
+    ProcessId,
+    ProcessScan,
+    is_alive,
+    program_at,
+)
 from gitshadow.attribution.process_evidence import (
     GUESSED,
     Exits,
@@ -180,8 +185,12 @@ class Claimant:
             return
         process = ProcessId(session.pid, session.pid_started)
         self._exits.watch(process)
-        is_shell = tool is ToolClass.SHELL
-        if is_shell and registry.traits(session.agent or "").waits_unseen:
+        traits = registry.traits(session.agent or "")
+        # Another program may report as this agent does, and write by itself.
+        is_program = (
+            traits.cancels_unseen and program_at(process.pid).agent == session.agent
+        )
+        if tool is ToolClass.SHELL and (traits.waits_unseen or is_program):
             self._stillness.watch(process)
 
     def note_leftovers(self, live: Sequence[Session], *, anew: bool = False) -> None:

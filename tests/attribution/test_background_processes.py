@@ -129,6 +129,7 @@ def at(moment_s: float) -> Callable[[], int]:
 
 
 def test_leftover_may_have_written_until_it_ended(left: Left) -> None:
+    """ATT-17: a command writes last and ends before anybody looks."""
     left.known.look(at(70))
     left.say("true")
     left.end()

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -23,9 +23,13 @@ PROGRAM = f"""
 import subprocess, sys
 print(0, flush=True)
 for line in sys.stdin:
-    done = subprocess.run([{COMMAND!r}, "hook", "claude-code"], input=line, text=True)
+    is_hook = line.startswith("{{")
+    words = [{COMMAND!r}, "hook", "claude-code"] if is_hook else ["sh", "-c", line]
+    done = subprocess.run(words, input=line, text=True)
     print(done.returncode, flush=True)
 """
+_SEEN_S = 2.5
+"""The daemon looks at the agent's processes twice a second, on a busy machine more rarely."""
 Agent = Callable[[str], "subprocess.Popen[bytes]"]
 
 
@@ -115,20 +119,41 @@ def test_nobody_is_named_when_the_process_has_reported_the_end_of_its_session(
     """It may take a second to exit, and what is written then is not its work."""
     process = running("claude")
     for event in ("SessionStart", "SessionEnd"):
-        hook(process, Claude(shadow).payload(event, source="startup"))
+        say(process, json.dumps(Claude(shadow).payload(event, source="startup")))
     row = the_write(shadow)
     assert row["confidence"] == "unknown"
     known = {one["native_id"] for one in shadow.ok("sessions", "--json").rows()}
     assert not any(str(one).startswith("pid-") for one in known)
 
 
-def hook(process: "subprocess.Popen[bytes]", payload: Mapping[str, object]) -> None:
-    """Let a program deliver a hook payload as its child does."""
+def say(process: "subprocess.Popen[bytes]", line: str) -> None:
+    """Let a program deliver a payload, or run a shell, as its child does."""
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(json.dumps(payload).encode() + b"\n")
+    process.stdin.write(f"{line}\n".encode())
     process.stdin.flush()
     assert process.stdout.readline() == b"0\n"
+
+
+def test_a_persons_file_is_theirs_after_they_cancelled_a_shell(
+    shadow: Shadow, running: Agent
+) -> None:
+    """Claude Code reports nothing when a person presses Escape."""
+    process, agent = running("claude"), Claude(shadow)
+    say(process, json.dumps(agent.payload("UserPromptSubmit", prompt="go")))
+    call = {"tool_name": "Bash", "tool_input": {"command": "make"}}
+    payload = agent.payload("PreToolUse", tool_use_id="call", **call)
+    say(process, json.dumps(payload))
+    say(process, "echo agent > a")
+    time.sleep(_SEEN_S)
+    shadow.repo.write("b", "person\n")
+    time.sleep(_SEEN_S)
+    (row,) = shadow.log("--", "b")
+    # Without a daemon nobody looks at the processes in between.
+    expected = ("low", None) if shadow.daemon else ("high", "call")
+    assert (row["confidence"], row["call"]) == expected
+    (row,) = shadow.log("--", "a")
+    assert (row["confidence"], row["call"]) == ("high", "call")
 
 
 def test_session_of_a_process_ends_with_it(shadow: Shadow, running: Agent) -> None:
