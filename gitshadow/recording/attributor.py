@@ -112,8 +112,9 @@ class Claimant:
         self.alive: dict[ProcessId, int] = {}
 
     def forget(self) -> None:
-        """Forget the personal sessions in use: they may have been dropped."""
+        """Forget the sessions in use: they may have been dropped."""
         self._personal.clear()
+        self._leftovers = Leftovers()
 
     def claim(
         self,
