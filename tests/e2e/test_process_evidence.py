@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.claude import Claude
 from tests.support.shadow import COMMAND, Document, Shadow
+from tests.support.waiting import until
 
 pytestmark = [
     pytest.mark.usefixtures("untouched"),
@@ -154,6 +155,37 @@ def test_a_persons_file_is_theirs_after_they_cancelled_a_shell(
     assert (row["confidence"], row["call"]) == expected
     (row,) = shadow.log("--", "a")
     assert (row["confidence"], row["call"]) == ("high", "call")
+
+
+def test_what_outlives_its_agent_writes_for_the_turn_that_started_it(
+    shadow: Shadow, running: Agent
+) -> None:
+    """ATT-17: the session has ended, and the command ends with its write."""
+    process, agent = running("claude"), Claude(shadow)
+    agent.prompt_id = "p1"
+    call = {"tool_name": "Bash", "tool_input": {"command": "make &"}}
+    late = "until [ -e ../go ]; do sleep 0.02; done; echo late > a"
+    for line in (
+        json.dumps(agent.payload("UserPromptSubmit", prompt="go")),
+        json.dumps(agent.payload("PreToolUse", tool_use_id="call", **call)),
+        f"CLAUDE_CODE_SESSION_ID=s1 sh -c '{late}' > /dev/null 2>&1 &",
+        json.dumps(agent.payload("PostToolUse", tool_use_id="call", **call)),
+        json.dumps(agent.payload("Stop")),
+        json.dumps(agent.payload("SessionEnd", reason="other")),
+    ):
+        say(process, line)
+    process.kill()
+    process.wait()
+    (shadow.repo.root.parent / "go").touch()
+    until(lambda: shadow.repo.read("a") == b"late\n")
+    (row,) = shadow.log("--", "a")
+    # Without a daemon nobody remembers the command.
+    expected = ("p1", "low") if shadow.daemon else (None, "unknown")
+    assert (row["turn"], row["confidence"]) == expected
+    (session,) = [one for one in shadow.ok("sessions", "--json").rows() if one["agent"]]
+    assert (row["session"] == session["id"]) is shadow.daemon
+    shadow.repo.write("b", "person\n")
+    assert shadow.log("--", "b")[0]["confidence"] == "unknown"
 
 
 def test_session_of_a_process_ends_with_it(shadow: Shadow, running: Agent) -> None:
