@@ -424,7 +424,7 @@ def test_subagent_of_which_only_the_end_is_reported_is_no_session(
     context.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
     done = context.send(10, "SubagentStop", agent_id="compact", agent_type="")
     assert [one.id for one in sessions.all_sessions(db)] == [context.session().id]
-    assert done.session == context.session().id
+    assert (done.session, done.turn) == (context.session().id, None)
     assert context.spans() == [("p1", 0, None)]
 
 
