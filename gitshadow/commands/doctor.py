@@ -10,7 +10,6 @@ from gitshadow.commands.client import Reply, find_layout, made_here, send
 from gitshadow.commands.daemon import standstill
 from gitshadow.commands.hooks_plan import find_surroundings
 from gitshadow.commands.options import colour_option, json_option
-from gitshadow.commands.status import UNLESS_HEARD
 from gitshadow.commands.terminal import print_answer
 from gitshadow.errors import ExitCode, ShadowError
 from gitshadow.hookfiles import health, install
@@ -23,6 +22,7 @@ from gitshadow.messages.codec import encode
 from gitshadow.messages.status import (
     DOCTOR,
     STATUS,
+    UNLESS_HEARD,
     CheckRow,
     DoctorAnswer,
     DoctorRequest,

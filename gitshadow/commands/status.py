@@ -22,6 +22,7 @@ from gitshadow.ipc import prompt
 from gitshadow.messages.codec import JsonObject, encode
 from gitshadow.messages.status import (
     STATUS,
+    UNLESS_HEARD,
     HookRow,
     Protection,
     StatusAnswer,
@@ -32,9 +33,6 @@ from gitshadow.render.status import status_lines
 
 _PROTECTED, _PARTLY, _NOT = "protected", "partly", "not"
 _COMES = "installed"
-# These states are read from settings files, which an agent may be told to ignore: a hook that came
-# lately proves that it runs.
-UNLESS_HEARD = frozenset({"untrusted", "shadowed", "disabled"})
 _START = "git agent-undo start"
 _INSTALL = "git agent-undo hooks install"
 

@@ -83,6 +83,11 @@ class StatusAnswer(NamedTuple):
     hints: tuple[str, ...]
 
 
+# These states are read from settings files, which an agent may be told to ignore: a hook that came
+# lately proves that it runs.
+UNLESS_HEARD = frozenset({"untrusted", "shadowed", "disabled"})
+
+
 class HookRow(NamedTuple):
     """The hooks of one agent in one place; `heard` is the time of the newest event."""
 
