@@ -30,7 +30,7 @@ from gitshadow.messages.exchange import (
     ImportClaimsRequest,
     ImportFileRequest,
 )
-from gitshadow.render import exchange, output
+from gitshadow.render import output, sharing
 from gitshadow.render.style import View
 from gitshadow.store.safe_files import replacing
 
@@ -103,7 +103,7 @@ def _events(words: tuple[str, ...]) -> Iterator[JsonObject]:
 
 def _traces(words: tuple[str, ...]) -> Iterator[JsonObject]:
     answer = send(EXPORT_TRACES, ExportRequest(words)).answer
-    for line in exchange.left_out_lines(answer.left_out, View()):
+    for line in sharing.left_out_lines(answer.left_out, View()):
         click.echo(line, err=True)
     yield from answer.records
 
@@ -122,27 +122,27 @@ def _write(file: str, lines: Iterable[JsonObject]) -> None:
 def _write_notes(words: tuple[str, ...], manner: _Manner) -> int:
     plan = send(EXPORT_NOTES, ExportRequest(words, dry_run=True))
     if manner.dry_run or not plan.answer.notes:
-        print_answer(plan, exchange.notes_lines, as_json=manner.as_json)
+        print_answer(plan, sharing.notes_lines, as_json=manner.as_json)
         return int(ExitCode.DONE)
     if not manner.as_json:
-        output.show(exchange.plan_lines(plan.answer, View()))
+        output.show(sharing.plan_lines(plan.answer, View()))
     if not _agreed(manner, "write these notes?"):
         return int(ExitCode.REFUSED)
     done = send(EXPORT_NOTES, ExportRequest(words))
-    print_answer(done, exchange.written_lines, as_json=manner.as_json)
+    print_answer(done, sharing.written_lines, as_json=manner.as_json)
     return int(ExitCode.DONE)
 
 
 def _remove_notes(manner: _Manner) -> int:
     plan = send(EXPORT_REMOVE, ExportRemoveRequest(dry_run=True))
-    print_answer(plan, exchange.removed_lines, as_json=manner.as_json)
+    print_answer(plan, sharing.removed_lines, as_json=manner.as_json)
     if manner.dry_run or not plan.answer.removed:
         return int(ExitCode.DONE)
     if not _agreed(manner, "delete them?"):
         return int(ExitCode.REFUSED)
     done = send(EXPORT_REMOVE, ExportRemoveRequest())
     if not manner.as_json:
-        output.show(exchange.removed_lines(done.answer, View()))
+        output.show(sharing.removed_lines(done.answer, View()))
     return int(ExitCode.DONE)
 
 
@@ -181,4 +181,4 @@ def import_command(source: str | None, file: str | None, as_json: bool) -> None:
             "missing argument: FILE",
             hint="a file of git agent-undo export, or --from git-ai",
         )
-    print_answer(done, exchange.import_lines, as_json=as_json)
+    print_answer(done, sharing.import_lines, as_json=as_json)
