@@ -75,6 +75,12 @@ class Replay:
             action = _ACTIONS[str(given.pop("action"))](**given)
             self.studio.model.played.append((action, tool))
 
+    @property
+    def runs_commands(self) -> bool:
+        """Return whether the agent's hooks are commands: a plug-in reports no output of its own."""
+        hooks = InstalledHooks.find(self.studio.name, self.studio.home)
+        return not self.studio.driver.wrapped and hooks.plugin is None
+
     def sent(self) -> str:
         """Return all that the hooks got, as one text."""
         return "".join(
@@ -84,12 +90,17 @@ class Replay:
     def _plan(self, turn: RecordedTurn) -> dict[str, object]:
         steps = [json.loads(self._filled(json.dumps(one))) for one in turn.steps]
         hooks = [one for one in steps if "event" in one]
+        if self.studio.driver.wrapped:
+            return {
+                "host": self.studio.name,
+                "steps": [{"changes": list(self._changes(one))} for one in steps],
+            }
         installed = InstalledHooks.find(self.studio.name, self.studio.home)
         if installed.plugin is not None:
             return self._plugin_plan(installed.plugin, steps)
         commands = installed.commands()
         return {
-            "host": hooks[0]["host"] if hooks else self.studio.name,
+            "host": hooks[0]["host"],
             "records": str(self.studio.top / "records"),
             "steps": [
                 {

@@ -44,8 +44,9 @@ def test_stored_turns_are_recorded_and_undone_as_those_of_the_agent(
         replay.play(script)
         wanted |= expected(studio, script)
     check_writes(studio, wanted)
-    check_turns(studio, wanted)
-    check_hooks(studio)
+    check_turns(studio, wanted, views=False)
+    if replay.runs_commands:
+        check_hooks(studio)
     studio.command("doctor")
     check_names(replay)
     for _ in replay.turns:
@@ -64,5 +65,5 @@ def check_names(replay: Replay) -> None:
             assert str(session["native_id"]).rpartition("/")[2] in sent, session
     told = studio.rows("turns", "--json")
     prompts = {row["prompt"] for row in told if "/" not in str(row["id"])} - {None}
-    asked = {studio.prompt(script) for script in replay.turns}
+    asked = {studio.reported(script) for script in replay.turns}
     assert prompts == (asked if studio.driver.turns else set())
