@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gitshadow.hookfiles.catalog import AGENTS
+from tests.agents.drivers import DRIVERS
 from tests.agents.install import packages
 
 DIRECTORY = Path(__file__).parent / "verified"
@@ -83,9 +84,14 @@ def table() -> str:
         agent = f"`{path.stem}`"
         rows.append([agent, seen["version"], oldest, *ends, others, _times(seen)])
     known = {path.stem for path in paths}
-    unseen = ", ".join(f"`{name}`" for name in AGENTS if name not in known)
     lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    return f"{lines}\nNot run, and written from their documentation alone: {unseen}.\n"
+    for what, names in (
+        ("No test has run with the present version of", DRIVERS.keys() - known),
+        ("Written from their documentation alone", AGENTS.keys() - DRIVERS.keys()),
+    ):
+        if names:
+            lines += f"\n{what}: {', '.join(f'`{name}`' for name in sorted(names))}.\n"
+    return lines
 
 
 def _end(tests: Mapping[str, Mapping[str, str]], names: Iterable[str]) -> str:
