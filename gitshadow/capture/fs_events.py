@@ -36,7 +36,10 @@ _TEMPORARY = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _SAVED_AS = re.compile(
-    rb"(?P<name>.+?)\.(?:(?:tmp|temp)(?:[-_.]?[0-9A-Za-z]+)*|part|new)", re.DOTALL
+    rb"""(?P<name>.+?)
+    (?:\.[0-9a-f]{12,})?                     # name.<hex>.tmp (Qwen Code)
+    \.(?:(?:tmp|temp)(?:[-_.]?[0-9A-Za-z]+)*|part|new)""",
+    re.VERBOSE | re.DOTALL,
 )
 _EDITOR = re.compile(
     rb"4913|\.?.*~|\.#.*|#.*#|\..*\.sw[a-px]+|.*___jb_(?:tmp|old)___", re.DOTALL

@@ -51,6 +51,8 @@ def test_editor_is_remembered_for_a_moment() -> None:
     ("temporary", "target"),
     [
         (b"d/a.txt.tmp.77.abcdef", b"d/a.txt"),
+        (b"d/app.py.47dd0dce8676.tmp", b"d/app.py"),
+        (b"main.3f2a9c1b.tmp", b"main.3f2a9c1b"),
         (b"a.tmp", b"a"),
         (b"a.tmp.1234.1700000000", b"a"),
         (b"a.tmpAbC123", b"a"),
