@@ -12,6 +12,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatch
 from itertools import pairwise
 from pathlib import Path
 
@@ -148,7 +149,7 @@ class Recorder:
         return {
             path: one
             for path, one in found.items()
-            if not any(Path(path).match(left) for left in kept)
+            if not any(fnmatch(path, left) for left in kept)
         }
 
     def turn(self) -> "RecordedTurn":
