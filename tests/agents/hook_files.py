@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.placement import InstallScope, Owned, Root
@@ -53,6 +54,23 @@ class InstalledHooks:
                 found[path.name] = str(path)
         return found
 
+    def places(self, home: Path) -> list[str]:
+        """Return where the hooks are: each file, and in a shared one the way to an event's list."""
+        found: list[str] = []
+        for path in self.files:
+            name = str(path.relative_to(home))
+            if path.suffix != ".json":
+                found.append(name)
+                continue
+            document = json.loads(path.read_text())
+            is_inner = isinstance(document.get("hooks"), dict)
+            for event, item in _items(document):
+                if "git-agent-undo" in json.dumps(item):
+                    way = [*(["hooks"] if is_inner else []), event]
+                    way += ["hooks"] if "hooks" in item else []
+                    found.append(f"{name}: {'.'.join(way)}")
+        return found
+
     def lead_to(self, program: Path) -> None:
         """Let each command run a link to its program, in a directory with the event's name."""
         for path in self.files:
@@ -75,13 +93,20 @@ def _led(text: str, program: Path, event: str) -> str:
 
 def _handlers(document: object) -> Iterator[tuple[str, dict[str, object], str]]:
     """Yield event, handler and the key of its command, wherever a file has its events."""
+    for event, item in _items(document):
+        for handler in item.get("hooks", [item]):
+            for key in _COMMANDS:
+                if key in handler:
+                    yield event, handler, key
+
+
+def _items(document: object) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each event with each item of its list."""
     if not isinstance(document, dict):
         return
     inner = document.get("hooks")
     events = inner if isinstance(inner, dict) else document
     for event, items in events.items():
         for item in items if isinstance(items, list) else ():
-            for handler in item.get("hooks", [item]):
-                for key in _COMMANDS:
-                    if key in handler:
-                        yield event, handler, key
+            if isinstance(item, dict):
+                yield event, item

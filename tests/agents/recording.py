@@ -366,8 +366,20 @@ def scripts_of(name: str) -> list[str]:
     return ["basic", "fail", *parallel, *task]
 
 
-def store(name: str, turns: Mapping[str, RecordedTurn], top: Path = FIXTURES) -> None:
-    """Write the turns of an agent to a directory of its own."""
+def store(
+    name: str,
+    turns: Mapping[str, RecordedTurn],
+    top: Path = FIXTURES,
+    places: Sequence[str] = (),
+) -> None:
+    """Write the turns of an agent to a directory of its own.
+
+    Args:
+        name: The agent.
+        turns: Its turns by their scripts.
+        top: The directory that is above.
+        places: Where the hooks were that the agent really ran.
+    """
     directory = top / name
     directory.mkdir(parents=True, exist_ok=True)
     for path in directory.iterdir():
@@ -378,6 +390,7 @@ def store(name: str, turns: Mapping[str, RecordedTurn], top: Path = FIXTURES) ->
         "recorded": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "by": "make agents AGENTS_RECORD=1",
         "turns": list(turns),
+        "hooks": places,
     }
     _write(directory / "about.json", about)
     for script, turn in turns.items():
@@ -392,6 +405,13 @@ def store(name: str, turns: Mapping[str, RecordedTurn], top: Path = FIXTURES) ->
             directory / f"{script}.json",
             {"asked": turn.asked, "each": each, "steps": steps},
         )
+
+
+def hook_places(studio: AgentStudio) -> list[str]:
+    """Return where `hooks install` put the hooks of a studio's agent."""
+    if studio.driver.wrapped:
+        return []
+    return InstalledHooks.find(studio.name, studio.home).places(studio.home)
 
 
 def load(name: str, top: Path = FIXTURES) -> dict[str, RecordedTurn]:

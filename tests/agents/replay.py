@@ -76,6 +76,12 @@ class Replay:
             self.studio.model.played.append((action, tool))
 
     @property
+    def places(self) -> object:
+        """Return where the hooks were when the agent was recorded."""
+        about = json.loads((FIXTURES / self.studio.name / "about.json").read_text())
+        return about["hooks"]
+
+    @property
     def runs_commands(self) -> bool:
         """Return whether the agent's hooks are commands: a plug-in reports no output of its own."""
         hooks = InstalledHooks.find(self.studio.name, self.studio.home)

@@ -7,7 +7,13 @@ import pytest
 
 from tests.agents.drivers import DRIVERS
 from tests.agents.judge import check_turns, check_writes, expected
-from tests.agents.recording import FIXTURES, Recorder, scripts_of, store
+from tests.agents.recording import (
+    FIXTURES,
+    Recorder,
+    hook_places,
+    scripts_of,
+    store,
+)
 from tests.agents.studio import AgentStudio
 
 TARGET = os.environ.get("GITSHADOW_AGENTS_RECORD")
@@ -27,7 +33,8 @@ def test_what_an_agent_sends_is_recorded(agent: str, studio: AgentStudio) -> Non
         turn = studio.start(script, before, [*after, *more])
         assert turn.code == 0, turn.printed[-2000:]
         turns[script] = recorder.turn()
-    store(agent, turns, Path(TARGET) if TARGET else FIXTURES)
+    top = Path(TARGET) if TARGET else FIXTURES
+    store(agent, turns, top, hook_places(studio))
     wanted = expected(studio, *scripts_of(agent))
     check_writes(studio, wanted)
     check_turns(studio, wanted)
