@@ -98,7 +98,7 @@ _WORK = (
     " && mkdir -p deep/er && echo y > deep/er/f.txt && sleep 0.3"
 )
 
-_LATER = "sleep 3; echo late > late.txt; sleep 3; echo later > later.txt"
+_LATER = "sleep 3; echo late > late.txt"
 SHELL_RUNS = ".git/shell-runs"
 PERSON_WROTE = ".git/person-wrote"
 _WATCHED = (
@@ -173,7 +173,7 @@ SCRIPTS: dict[str, Script] = {
         (Say("It still runs."),),
     ),
     "detached": (
-        (Shell("cd {cwd} && setsid sh -c '" + _LATER + "' > later.log 2>&1 &"),),
+        (Shell("cd {cwd} && setsid sh -c '" + _LATER + "' > /dev/null 2>&1 &"),),
         (Say("It runs by itself."),),
     ),
     "note": (
@@ -181,6 +181,12 @@ SCRIPTS: dict[str, Script] = {
         (Note("note.txt", "by the server\n"),),
         (Write("own.txt", "by the agent\n"),),
         (Say("It is noted."),),
+    ),
+    "refused": (
+        (Write("refused.txt", "by the agent\n"),),
+        (Person("refused.txt", "by a person\n"),),
+        (Read("list.txt"),),
+        (Say("I was refused."),),
     ),
     "long": (
         (Write("begun.txt", "begun\n"),),

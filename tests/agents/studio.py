@@ -194,7 +194,7 @@ class AgentStudio:
         else:
             self.shadow.init()
         for arguments in self.driver.prepare(self.surroundings()):
-            self._run([self.surroundings().program, *arguments])
+            self.run([self.surroundings().program, *arguments])
 
     def _program(self) -> list[str]:
         """Return what runs our command: by the recorder's name where hooks run that."""
@@ -217,7 +217,7 @@ class AgentStudio:
         index = self.top / "index-of-head"
         self.repo.git("read-tree", f"--index-output={index}", "HEAD")
         words = ("git", "status", "--porcelain", "--untracked-files=all")
-        return set(self._run(words, GIT_INDEX_FILE=str(index)).stdout.splitlines())
+        return set(self.run(words, GIT_INDEX_FILE=str(index)).stdout.splitlines())
 
     def command(self, *arguments: str, ends: tuple[int, ...] = (0,)) -> str:
         """Run our command in the agent's environment and return what it printed."""
@@ -225,7 +225,7 @@ class AgentStudio:
             forked = self.shadow.run_in(self.environment(), *arguments)
             assert forked.code in ends, forked
             return forked.out
-        done = self._run([*self._program(), *arguments])
+        done = self.run([*self._program(), *arguments])
         assert done.returncode in ends, (arguments, done.stdout)
         return done.stdout
 
@@ -245,7 +245,7 @@ class AgentStudio:
     ) -> Turn:
         """Run the agent once."""
         begun = time.monotonic()
-        done = self._run(self.words(script, before, after))
+        done = self.run(self.words(script, before, after))
         turn = Turn(done.returncode, done.stdout, time.monotonic() - begun)
         self.turns.append(turn)
         (self.top / f"printed-{len(self.turns)}.txt").write_text(turn.printed)
@@ -269,9 +269,10 @@ class AgentStudio:
             program = [COMMAND, "exec", "--agent", self.name, "--", *program]
         return program
 
-    def _run(
+    def run(
         self, words: Sequence[str], **variables: str
     ) -> "subprocess.CompletedProcess[str]":
+        """Run a command in the agent's environment, whatever comes of it."""
         return subprocess.run(
             words,
             cwd=self.repo.root,
