@@ -139,6 +139,8 @@ class Traits(NamedTuple):
             a tool ran; shells are processes of their own, and file tools write at once.
         cancels_unseen: No event comes when a person cancels a call; shells are new processes below
             the agent's.
+        one_session: The events of subagents come in their parent's session, without a mark: a
+            stop while a call that starts one is open is a subagent's.
         context: The form of a text for the model at a prompt.
     """
 
@@ -147,6 +149,7 @@ class Traits(NamedTuple):
     never_ends: bool = False
     waits_unseen: bool = False
     cancels_unseen: bool = False
+    one_session: bool = False
     context: ContextChannel = ContextChannel.NONE
 
 

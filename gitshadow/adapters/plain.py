@@ -1,4 +1,4 @@
-"""Agents that a `Shape` describes almost completely: Crush, Gemini CLI, OpenHands, VS Code.
+"""Agents that a `Shape` describes almost completely, each with a few lines for its quirks.
 
 Invariant: only the fields named here are read.
 """
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gitshadow.adapters.base import HookEvent, HookPhase, Parsed, Parser
-from gitshadow.adapters.payload import Payload
+from gitshadow.adapters.payload import Payload, prompt_of, shortened_id
 from gitshadow.adapters.shape import (
     CLAUDE_SETTINGS_PHASES,
     SNAKE_CASE_PHASES,
@@ -86,6 +86,55 @@ OPENHANDS = Shape(
         read="finish glob grep think",
     ),
 )
+# "Hooks" of Kimi Code's documentation and its 2.1.0, 2026-11. What a subagent does is reported in
+# its parent's session without a mark, its stop too.
+KIMI = Shape(
+    agent="kimi",
+    event=("hook_event_name",),
+    phases={
+        "SessionStart": HookPhase.SESSION_START,
+        "UserPromptSubmit": HookPhase.PROMPT,
+        "PreToolUse": HookPhase.BEFORE,
+        "PostToolUse": HookPhase.AFTER,
+        "PostToolUseFailure": HookPhase.FAILED,
+        "Stop": HookPhase.TURN_END,
+        "StopFailure": HookPhase.TURN_END,
+        "Interrupt": HookPhase.TURN_END,
+        "SessionEnd": HookPhase.SESSION_END,
+    },
+    session=("session_id",),
+    call=("tool_call_id",),
+    path_keys=("path", "file_path"),
+    tools=tool_classes(
+        write="Edit Write",
+        shell="Bash",
+        agent="Agent AgentSwarm",
+        read="AskUserQuestion CreateGoal CronCreate CronDelete CronList EnterPlanMode"
+        " ExitPlanMode FetchURL GetGoal Glob Grep Read ReadMediaFile SetGoalBudget"
+        " TaskList TaskOutput TaskStop TodoList UpdateGoal WaitFor WebSearch",
+    ),
+)
+# "Hooks" in the README of Mistral Vibe 3.0.2, 2026-11. No event comes for a prompt, so calls have
+# no turn.
+VIBE = Shape(
+    agent="vibe",
+    event=("hook_event_name",),
+    phases={
+        "pre_tool": HookPhase.BEFORE,
+        "post_tool": HookPhase.AFTER,
+        "post_agent": HookPhase.TURN_END,
+    },
+    session=("session_id",),
+    call=("tool_call_id",),
+    path_keys=("file_path", "path"),
+    tools=tool_classes(
+        write="edit search_replace write_file",
+        shell="bash process.start",
+        read="ask_user_question exit_plan_mode grep read_file skill todo web_fetch"
+        " web_search",
+    ),
+    tool_name=lambda name: name.removeprefix("file_system."),
+)
 # The hooks pages of microsoft/vscode-docs, 2026-08. Field names are mixed: `sessionId` and
 # `hookEventName`, but `tool_name` and `tool_use_id`. The tool that starts a subagent is open for
 # any path, because the pages do not say that the subagent's own tools send events.
@@ -126,9 +175,37 @@ def _openhands(payload: Payload, env: Mapping[str, str]) -> Parsed:
     return by_file(unless_viewing(found, payload.object("tool_input")))
 
 
+def _kimi(payload: Payload, env: Mapping[str, str]) -> Parsed:
+    found = KIMI.read(payload)
+    if isinstance(found, HookEvent) and found.phase is HookPhase.PROMPT:
+        # A prompt is a list of parts; older ones were a text.
+        return replace(
+            found, prompt=found.prompt or prompt_of(payload.objects("prompt"))
+        )
+    return found
+
+
+def _vibe(payload: Payload, env: Mapping[str, str]) -> Parsed:
+    found = VIBE.read(payload)
+    if not isinstance(found, HookEvent):
+        return found
+    if found.phase is HookPhase.AFTER and payload.text("tool_status") == "failure":
+        found = replace(found, phase=HookPhase.FAILED)
+    parent = payload.native_id("parent_session_id")
+    if parent is None:
+        return found
+    return replace(
+        found,
+        parent_session=parent,
+        subagent_id=shortened_id(found.native_session),
+    )
+
+
 PARSERS: Mapping[str, Parser] = {
     "crush": CRUSH.parse,
     "gemini": _gemini,
+    "kimi": _kimi,
     "openhands": _openhands,
+    "vibe": _vibe,
     "vscode-copilot": VSCODE_COPILOT.parse,
 }

@@ -58,6 +58,11 @@ _TRAITS: Mapping[str, Traits] = {
     "antigravity": Traits(covers_all_tools=True),
     # Whether two tools run at once is not known.
     "openhands": Traits(covers_all_tools=True),
+    # What a hook of a prompt prints goes into the context ("Hooks", exit code 0).
+    "kimi": Traits(
+        covers_all_tools=True, one_session=True, context=ContextChannel.TEXT
+    ),
+    "vibe": Traits(covers_all_tools=True),
     # Agents report the tools that they choose to, so a turn may write outside all windows.
     "acp": Traits(),
     "aider": Traits(),
@@ -72,9 +77,11 @@ _IN_TABLES: Mapping[str, str] = {
     "devin": "claude_like",
     "droid": "claude_like",
     "gemini": "plain",
+    "kimi": "plain",
     "generic": "generic",
     "openhands": "plain",
     "qwen": "claude_like",
+    "vibe": "plain",
     "vscode-copilot": "plain",
 }
 

@@ -11,6 +11,8 @@ from gitshadow.adapters.payload import Payload
 
 _DROID_MODES = ("auto-low", "auto-medium", "auto-high", "spec", "off")
 _NOT_COPILOTS = frozenset({"permission_mode", "tool_use_id", "transcript_path"})
+_VIBE_EVENTS = ("pre_tool", "post_tool", "post_agent")
+_KIMI_SESSION = "session_"
 _GEMINI_EVENTS = ("BeforeTool", "AfterTool", "BeforeAgent", "AfterAgent", "BeforeModel")
 _FOLDERS: tuple[tuple[str, str], ...] = (
     ("/.cursor/", "cursor"),
@@ -109,6 +111,10 @@ def _by_family(
         return "codex"
     if event in _GEMINI_EVENTS:
         return "gemini"
+    if "parent_session_id" in keys and event in _VIBE_EVENTS:
+        return "vibe"
+    if (payload.text("session_id") or "").startswith(_KIMI_SESSION):
+        return "kimi"
     if "/.qwen/" in transcript or "tool_call_id" in keys:
         return "qwen"
     if "/.factory/" in transcript or payload.value("permission_mode") in _DROID_MODES:

@@ -309,7 +309,16 @@ class _Intake:
             self._db, session.parent, None, self._at_ns, may_open=False
         )
 
+    def _is_of_a_subagent(self, session: Session) -> bool:
+        """Return whether a stop is a subagent's: its turn goes on for the call that started it."""
+        return registry.traits(self._event.agent).one_session and any(
+            call.tool_class is ToolClass.AGENT
+            for call in turns.open_calls(self._db, session.id)
+        )
+
     def _end_turn(self, session: Session, done: Intake) -> Intake:
+        if self._is_of_a_subagent(session):
+            return done
         ended = lifecycle.end_turn(
             self._db, session.id, self._at_ns, self._turn_id(session)
         )

@@ -68,6 +68,8 @@ _SLUGS: Mapping[str, str] = {
     "grok": "grok",
     "antigravity": "antigravity",
     "openhands": "openhands",
+    "kimi": "kimi",
+    "vibe": "vibe",
     "aider": "aider",
 }
 """What `AI_AGENT` and `AGENT` may say; `<slug>@<version>` too."""
@@ -152,6 +154,8 @@ _PROGRAMS: Mapping[str, str] = {
     "openhands": "openhands",
     "pi": "pi",
     "cline": "cline",
+    "kimi": "kimi",
+    "vibe": "vibe",
 }
 # Editors in which an agent may live and a person may type, and names that several programs have:
 # one of them alone names no agent.

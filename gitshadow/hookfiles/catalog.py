@@ -159,6 +159,22 @@ OPENHANDS = EntryShape(
     base=(),
     keep_base=True,
 )
+# One key too many, or an event that it does not know, makes Kimi Code refuse its whole file.
+KIMI = EntryShape(
+    events=_flat(
+        "SessionStart UserPromptSubmit PreToolUse PostToolUse PostToolUseFailure"
+        " SubagentStart SubagentStop Stop StopFailure Interrupt SessionEnd",
+        timeout=10,
+    ),
+    event_key="event",
+    typed=False,
+)
+VIBE = EntryShape(
+    events=_flat("pre_tool post_tool post_agent", timeout=10),
+    event_key="type",
+    typed=False,
+    named=True,
+)
 
 
 def _home(path: str) -> FileLocation:
@@ -430,6 +446,24 @@ _ALL = (
         ),
         signs=(_home(".openhands"),),
         programs=("openhands",),
+    ),
+    Agent(
+        name="kimi",
+        placements={
+            InstallScope.USER: Shared((FileLocation(Root.KIMI, "config.toml"),), KIMI)
+        },
+        signs=(FileLocation(Root.KIMI, ""),),
+        programs=("kimi",),
+    ),
+    Agent(
+        name="vibe",
+        placements=_shared(
+            VIBE, FileLocation(Root.VIBE, "hooks.toml"), _tree(".vibe/hooks.toml")
+        ),
+        signs=(FileLocation(Root.VIBE, ""),),
+        programs=("vibe",),
+        notes=(_RESTART,),
+        project_notes=("Vibe runs a project's hooks only in trusted folders",),
     ),
 )
 AGENTS: Mapping[str, Agent] = {agent.name: agent for agent in _ALL}

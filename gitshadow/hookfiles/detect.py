@@ -72,7 +72,8 @@ def surroundings(
 
     Args:
         env: The variables that move configuration: `CLAUDE_CONFIG_DIR`, `CODEX_HOME`,
-            `COPILOT_HOME`, `XDG_CONFIG_HOME`, `XDG_STATE_HOME`; and `PATH`.
+            `COPILOT_HOME`, `KIMI_CODE_HOME`, `VIBE_HOME`, `XDG_CONFIG_HOME`, `XDG_STATE_HOME`; and
+            `PATH`.
         home: The home directory.
         executable: Our own program.
         worktree: The top of the worktree, None outside of one.
@@ -89,6 +90,8 @@ def surroundings(
         Root.CLAUDE: directory("CLAUDE_CONFIG_DIR", ".claude"),
         Root.CODEX: directory("CODEX_HOME", ".codex"),
         Root.COPILOT: directory("COPILOT_HOME", ".copilot"),
+        Root.KIMI: directory("KIMI_CODE_HOME", ".kimi-code"),
+        Root.VIBE: directory("VIBE_HOME", ".vibe"),
     }
     own = directory("XDG_STATE_HOME", ".local/state")
     states = {InstallScope.USER: os.path.join(own, "gitshadow", "hooks")}

@@ -112,6 +112,8 @@ def handler(event: EventRegistration, want: Want) -> JsonObject:
     """Return the handler of one event."""
     shape = want.shape
     data: dict[str, JsonValue] = {}
+    if shape.event_key is not None:
+        data[shape.event_key] = event.name
     if event.flat and event.matcher is not None:
         data["matcher"] = event.matcher
     if shape.named:

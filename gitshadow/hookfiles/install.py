@@ -126,8 +126,10 @@ def _placement(
 ) -> Placement:
     found = agent.placements.get(scope)
     if found is None:
+        only = agent.default_scope
+        whose = "the user" if only is InstallScope.USER else "a project"
         raise UsageError(
-            f"{agent.name} reads only hooks of a project", hint="use --project"
+            f"{agent.name} reads only hooks of {whose}", hint=f"use --{only}"
         )
     if scope is InstallScope.PROJECT and around.worktree is None:
         raise UsageError(

@@ -25,6 +25,8 @@ class Root(StrEnum):
     CLAUDE = "claude"
     CODEX = "codex"
     COPILOT = "copilot"
+    KIMI = "kimi"
+    VIBE = "vibe"
     WORKTREE = "worktree"
 
 
@@ -57,6 +59,8 @@ class EntryShape:
     """The form of gitshadow's entries in a shared file.
 
     Attributes:
+        event_key: The file is TOML and has one list of all handlers, `hooks`; the event is the
+            value of this key of each. None for a map from events to handlers.
         base: The names on the way to the map of events.
         former: Ways that earlier versions wrote and the agent does not read: entries there are
             replaced.
@@ -70,6 +74,7 @@ class EntryShape:
     """
 
     events: tuple[EventRegistration, ...]
+    event_key: str | None = None
     base: tuple[str, ...] = ("hooks",)
     former: tuple[tuple[str, ...], ...] = ()
     keep_base: bool = False

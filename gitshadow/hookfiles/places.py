@@ -104,7 +104,8 @@ def choose(shared: Shared, around: InstallEnvironment) -> SharedFile:
 
 
 def _usual(shared: Shared, around: InstallEnvironment) -> list[SharedFile]:
-    found = (open_shared(one, around, merge, shared.shape) for one in shared.files)
+    editor = merge if shared.shape.event_key is None else toml
+    found = (open_shared(one, around, editor, shared.shape) for one in shared.files)
     return [file for file in found if file is not None]
 
 

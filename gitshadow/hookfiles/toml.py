@@ -1,6 +1,7 @@
 """Our entries in a TOML file, and the switches that Codex keeps there.
 
-It is used only if `config.toml` already has hooks of Codex, which warns about hooks in both files.
+Codex has a map from events to groups of handlers; its `config.toml` is used only if it has hooks
+already, as Codex warns about hooks in both files. Kimi Code and Vibe have one list of handlers.
 New entries are appended as text; tomlkit edits entries in another form. Its result is used only
 if the values and comments of the rest of the file are the same.
 Invariant: the tables below `hooks.state`, where a user's approvals are, are never written.
@@ -57,11 +58,17 @@ def approvals(text: str) -> list[str]:
 
 def entries(text: str, want: Want) -> list[HookEntry]:
     """Return our entries, event by event; a path is (event, group, handler) by number."""
-    return [entry for entry in _handlers(text) if _is_ours(entry, want)]
+    return [entry for entry in _handlers(text, want) if _is_ours(entry, want)]
 
 
-def _handlers(text: str) -> Iterator[HookEntry]:
+def _handlers(text: str, want: Want) -> Iterator[HookEntry]:
     hooks = load(text).get("hooks")
+    key = want.shape.event_key
+    if key is not None:
+        for at, data in enumerate(hooks if isinstance(hooks, list) else ()):
+            if isinstance(data, dict) and isinstance(data.get("command"), str):
+                yield HookEntry(str(data.get(key)), (at,), data)
+        return
     if not isinstance(hooks, dict):
         return
     for number, (event, groups) in enumerate(hooks.items()):
@@ -111,8 +118,10 @@ def take_out(text: str, want: Want, before: str | None = None) -> str | None:
     Raises:
         ShadowError: it is not TOML, or they cannot be removed without changing more.
     """
-    del before  # no empty table remains, so nothing has to be compared
-    return _without_ours(text, want)
+    left = _without_ours(text, want)
+    # Only of a file with nothing but the list may nothing remain.
+    alone = want.shape.event_key is not None and not before
+    return None if alone and not left.strip() else left
 
 
 def _without_ours(text: str, want: Want) -> str:
@@ -148,10 +157,12 @@ def _blocks(events: Sequence[EventRegistration], want: Want) -> str:
 
 
 def _block(event: EventRegistration, want: Want) -> str:
-    lines = [f"[[hooks.{event.name}]]"]
-    if event.matcher is not None:
-        lines.append(f"matcher = {json.dumps(event.matcher)}")
-    lines += ["", f"[[hooks.{event.name}.hooks]]"]
+    lines = ["[[hooks]]"]
+    if want.shape.event_key is None:
+        lines = [f"[[hooks.{event.name}]]"]
+        if event.matcher is not None:
+            lines.append(f"matcher = {json.dumps(event.matcher)}")
+        lines += ["", f"[[hooks.{event.name}.hooks]]"]
     for key, value in handler(event, want).items():
         lines.append(f"{key} = {json.dumps(value, ensure_ascii=False)}")
     return "\n".join(lines) + "\n"
@@ -164,12 +175,15 @@ def _put_into_arrays(text: str, events: Sequence[EventRegistration], want: Want)
     # tomlkit's tables are what the file makes them: its own types say no more.
     hooks: Any = document["hooks"]
     for event in events:
+        inner = tomlkit.inline_table()
+        inner.update(handler(event, want))
+        if want.shape.event_key is not None:
+            hooks.append(inner)
+            continue
         group = tomlkit.inline_table()
         if event.matcher is not None:
             group.append("matcher", event.matcher)
         handlers = tomlkit.array()
-        inner = tomlkit.inline_table()
-        inner.update(handler(event, want))
         handlers.append(inner)
         group.append("hooks", handlers)
         if event.name not in hooks:
@@ -182,6 +196,9 @@ def _take_out_of_tables(text: str, left: Sequence[HookEntry]) -> str:
     document = _document(text)
     hooks: Any = document["hooks"]
     for entry in reversed(left):
+        if len(entry.path) == 1:
+            del hooks[entry.path[0]]
+            continue
         _, at, place = entry.path
         groups = hooks[entry.event]
         del groups[at]["hooks"][place]
@@ -220,6 +237,9 @@ def _foreign(text: str) -> object:
     """Return a file's values without our entries."""
     data = dict(load(text))
     hooks = data.pop("hooks", None)
+    if isinstance(hooks, list):
+        others = _others(hooks)
+        return {**data, "hooks": others} if others else data
     if not isinstance(hooks, dict):
         return data
     kept = {}
@@ -240,13 +260,18 @@ def _is_list(value: object) -> bool:
 def _foreign_group(group: object) -> object:
     if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
         return group
-    kept = [
+    kept = _others(group["hooks"])
+    return {**group, "hooks": kept} if kept else None
+
+
+def _others(handlers: Sequence[object]) -> list[object]:
+    """Return the handlers that are not ours."""
+    return [
         item
-        for item in group["hooks"]
+        for item in handlers
         if not isinstance(item, dict)
         or invocation.agent_of(str(item.get("command"))) is None
     ]
-    return {**group, "hooks": kept} if kept else None
 
 
 def _comments(text: str) -> list[str]:

@@ -188,6 +188,31 @@ def test_turn_ends_with_stop_and_the_session_goes_on(context: HookIntake) -> Non
     assert context.session().ended_ns is None
 
 
+def test_turn_goes_on_after_the_stop_of_a_subagent_in_its_session(
+    context: HookIntake,
+) -> None:
+    def kimi(moment_ms: int, event: str, **fields: object) -> None:
+        context.deliver(
+            moment_ms,
+            "kimi",
+            hook_event_name=event,
+            **{"session_id": "session_1", **fields},
+        )
+
+    started = {"tool_name": "Agent", "tool_call_id": "a", "tool_input": {}}
+    kimi(0, "UserPromptSubmit", prompt=[{"type": "text", "text": "Do it"}])
+    kimi(10, "PreToolUse", **started)
+    kimi(30, "Stop")
+    session = sessions.find_native(context.db, "kimi", "session_1")
+    assert session is not None
+    (turn,) = turns.list_turns(context.db, session.id)
+    assert (turn.prompt, turn.ended_ns) == ("Do it", None)
+    kimi(40, "PostToolUse", **started)
+    kimi(50, "Stop")
+    (turn,) = turns.list_turns(context.db, session.id)
+    assert turn.ended_ns == at(50)
+
+
 def test_session_end_ends_turn_and_windows(context: HookIntake) -> None:
     context.send(0, "UserPromptSubmit", prompt="go", prompt_id="p1")
     context.pre(10, "c1", None)

@@ -236,6 +236,10 @@ def test_one_broken_file_does_not_stop_the_others(hooks: Shadow) -> None:
 
 def test_user_scope_is_wrong_usage_where_the_agent_has_none(hooks: Shadow) -> None:
     assert hooks("hooks", "install", "devin", "--user", "--yes").code == 2
+    done = hooks("hooks", "install", "kimi", "--project", "--yes")
+    assert done.code == 2
+    assert "kimi reads only hooks of the user" in done.err
+    assert "use --user" in done.err
 
 
 def test_unknown_agent_is_wrong_usage(hooks: Shadow) -> None:

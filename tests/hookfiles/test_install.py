@@ -20,13 +20,14 @@ from gitshadow.hookfiles import (
     entries,
     health,
     install,
+    invocation,
     merge,
 )
 from gitshadow.hookfiles.catalog import AGENTS, DROID
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.health import HealthState
 from gitshadow.hookfiles.install import FileAction, FileStep
-from gitshadow.hookfiles.placement import InstallScope, Owned, Root
+from gitshadow.hookfiles.placement import InstallScope, Owned, Root, Shared
 from tests.support.repo import Repo
 
 BOTH = [(agent.name, scope) for agent in AGENTS.values() for scope in agent.placements]
@@ -522,6 +523,73 @@ def test_codex_tables_are_merged_into(text: str, around: InstallEnvironment) -> 
     take_out("codex", InstallScope.USER, around)
     assert tomllib.loads(path.read_bytes().decode()) == tomllib.loads(text)
     assert path.read_bytes().decode().endswith("# later\n")
+
+
+LISTED = {
+    "kimi": (".kimi-code/config.toml", "event"),
+    "vibe": (".vibe/hooks.toml", "type"),
+}
+HANDLER_LISTS = [
+    '# mine\ndefault_model = "x"\n\n[[hooks]]\nevent = "Stop"\ntype = "post_agent"\n'
+    'command = "theirs" # keep\n\n[providers.x]\nkind = "y"\n',
+    'hooks = [\n  { event = "Stop", type = "post_agent", command = "theirs" }, # theirs\n]\n',
+    "",
+]
+
+
+@pytest.mark.parametrize("name", LISTED)
+@pytest.mark.parametrize("text", HANDLER_LISTS)
+def test_a_toml_list_of_handlers_is_merged_into(
+    name: str, text: str, around: InstallEnvironment
+) -> None:
+    place, key = LISTED[name]
+    path = Path(around.roots[Root.HOME]) / place
+    path.parent.mkdir()
+    path.write_text(text)
+    put_in(name, InstallScope.USER, around)
+    new = path.read_text()
+    hooks = tomllib.loads(new)["hooks"]
+    ours = [one for one in hooks if invocation.agent_of(one["command"]) == name]
+    shape = AGENTS[name].placements[InstallScope.USER]
+    assert isinstance(shape, Shared)
+    assert [one[key] for one in ours] == [one.name for one in shape.shape.events]
+    assert all(line in new for line in text.splitlines() if "#" in line)
+    look = health.look(AGENTS[name], InstallScope.USER, around)
+    assert look is not None
+    assert (look.state, look.path) == (HealthState.INSTALLED, str(path))
+    (again,) = put_in(name, InstallScope.USER, around)
+    assert again.action is FileAction.NONE
+    path.write_text(new + "# later\n")
+    take_out(name, InstallScope.USER, around)
+    assert tomllib.loads(path.read_text()) == tomllib.loads(text)
+    assert path.read_text().endswith("# later\n")
+
+
+def test_a_toml_file_of_handlers_that_was_created_is_deleted_again(
+    around: InstallEnvironment,
+) -> None:
+    path = Path(around.roots[Root.HOME]) / ".vibe" / "hooks.toml"
+    put_in("vibe", InstallScope.USER, around)
+    assert path.exists()
+    take_out("vibe", InstallScope.USER, around)
+    assert not path.parent.exists()
+
+
+def test_an_outdated_handler_in_a_toml_list_is_replaced(
+    around: InstallEnvironment,
+) -> None:
+    path = Path(around.roots[Root.HOME]) / ".vibe" / "hooks.toml"
+    path.parent.mkdir()
+    path.write_text(
+        '[[hooks]]\nname = "gitshadow-pre_tool"\ntype = "pre_tool"\n'
+        'command = "/old/git-agent-undo hook vibe"\n'
+    )
+    put_in("vibe", InstallScope.USER, around)
+    hooks = tomllib.loads(path.read_text())["hooks"]
+    assert [one["type"] for one in hooks] == ["pre_tool", "post_tool", "post_agent"]
+    assert {one["command"] for one in hooks} == {
+        invocation.for_user("vibe", around.executable)
+    }
 
 
 def test_approvals_alone_do_not_make_codex_use_its_tables(

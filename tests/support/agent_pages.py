@@ -36,6 +36,8 @@ _ROOTS = {
     Root.CLAUDE: "~/.claude/",
     Root.CODEX: "~/.codex/",
     Root.COPILOT: "~/.copilot/",
+    Root.KIMI: "~/.kimi-code/",
+    Root.VIBE: "~/.vibe/",
     Root.WORKTREE: "",
 }
 _NOTICE = {
@@ -88,11 +90,12 @@ def _installed(name: str) -> Iterator[tuple[str, str]]:
     agent = AGENTS.get(served)
     if agent is None:
         return
+    others = {InstallScope.USER: "a project", InstallScope.PROJECT: "the user"}
     for scope, _, what in _SCOPES:
         there = agent.placements.get(scope)
-        nowhere = "none: it reads only the hooks of a project"
+        nowhere = f"none: it reads only the hooks of {others[scope]}"
         yield f"file, {what}", nowhere if there is None else _files(there)
-    placement = agent.placements[InstallScope.PROJECT]
+    placement = next(iter(agent.placements.values()))
     shared = isinstance(placement, Shared)
     yield (
         "owner of the file",
