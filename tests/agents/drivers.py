@@ -32,7 +32,7 @@ class Driver:
     `tools`: names of tools that hooks have other names for. `parallel`: it makes calls side by
     side. `told`: after an undo it tells the model, by a hook of ours. `turns`: its hooks report
     prompts; `quotes`: in quotation marks. `wrapped`: it has no hooks and runs inside
-    `git agent-undo exec`.
+    `git agent-undo exec`. `by_text`: it has no tools, the model writes its changes as text.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Driver:
     turns: bool = True
     quotes: bool = False
     wrapped: bool = False
+    by_text: bool = False
     project: Sequence[str] | None = ()
     """More arguments of a run with hooks in project scope; None where it cannot run them so."""
     leftovers: Sequence[str] = field(default=())
@@ -151,6 +152,58 @@ def _opencode_files(at: Surroundings) -> Files:
     allowed = dict.fromkeys(("edit", "bash", "webfetch", "external_directory"), "allow")
     settings = {"provider": {"fake": provider}, "permission": allowed}
     return {".config/opencode/opencode.json": json.dumps(settings)}
+
+
+def _continue_files(at: Surroundings) -> Files:
+    # JSON is YAML, too.
+    model = {
+        "name": "fake",
+        "provider": "openai",
+        "model": "fake-model",
+        "apiBase": f"{at.url}/v1",
+        "apiKey": "dummy",
+        "roles": ["chat"],
+        "capabilities": ["tool_use"],
+    }
+    config = {"name": "fake", "version": "1.0.0", "schema": "v1", "models": [model]}
+    return {".continue/config.yaml": json.dumps(config)}
+
+
+def _kimi_files(at: Surroundings) -> Files:
+    text = f"""\
+default_model = "fake"
+
+[providers.fake]
+type = "openai"
+base_url = "{at.url}/v1"
+api_key = "dummy"
+
+[models.fake]
+provider = "fake"
+model = "fake-model"
+max_context_size = 200000
+capabilities = ["tool_use"]
+"""
+    return {".kimi-code/config.toml": text}
+
+
+def _vibe_files(at: Surroundings) -> Files:
+    text = f"""\
+active_model = "fake"
+enable_telemetry = false
+enable_update_checks = false
+
+[[providers]]
+name = "fake"
+api_base = "{at.url}/v1"
+api_key_env_var = "FAKE_KEY"
+
+[[models]]
+name = "fake-model"
+provider = "fake"
+alias = "fake"
+"""
+    return {".vibe/config.toml": text}
 
 
 _OPENAI_COMPATIBLE = ("-P", "openai-compatible", "-m", "fake-model")
@@ -391,6 +444,42 @@ DRIVERS: dict[str, Driver] = {
             subagents=None,
         ),
         Driver(
+            "kimi",
+            (("-p",), ("--output-format=stream-json",)),
+            (("--continue", "-p"), ("--output-format=stream-json",)),
+            variables=lambda _: {
+                "KIMI_DISABLE_TELEMETRY": "1",
+                "KIMI_CODE_NO_AUTO_UPDATE": "1",
+                "KIMI_CODE_MODEL_CATALOG_REFRESH_ON_START": "0",
+            },
+            files=_kimi_files,
+            told=True,
+            # Its hooks are the user's alone.
+            project=None,
+        ),
+        Driver(
+            "vibe",
+            (("--auto-approve", "--output=streaming", "-p"), ()),
+            None,
+            variables=lambda _: {"FAKE_KEY": "dummy"},
+            files=_vibe_files,
+            # It starts them in code that the model writes, by no tool of their own.
+            subagents=None,
+            turns=False,
+            project=("--trust",),
+        ),
+        Driver(
+            "continue",
+            (("--auto", "-p"), ()),
+            None,
+            variables=lambda _: {"CONTINUE_CLI_ENABLE_TELEMETRY": "0"},
+            files=_continue_files,
+            subagents=None,
+            turns=False,
+            wrapped=True,
+            project=None,
+        ),
+        Driver(
             "aider",
             (
                 (
@@ -415,6 +504,7 @@ DRIVERS: dict[str, Driver] = {
             parallel=False,
             turns=False,
             wrapped=True,
+            by_text=True,
             project=None,
             leftovers=(".aider*",),
         ),

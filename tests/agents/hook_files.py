@@ -15,6 +15,8 @@ _TOPS = {
     Root.CLAUDE: ".claude",
     Root.CODEX: ".codex",
     Root.COPILOT: ".copilot",
+    Root.KIMI: ".kimi-code",
+    Root.VIBE: ".vibe",
 }
 _COMMANDS = ("command", "bash")
 

@@ -75,11 +75,13 @@ def expected(studio: AgentStudio, *scripts: str) -> dict[str, Expected]:
     found: dict[str, Expected] = {}
     for script in scripts:
         for path, one in EXPECTED[script].items():
-            if studio.driver.wrapped:
-                # It has no tools: its files come from its answer's text, all at once.
+            if studio.driver.by_text:
+                # Its files come from its answer's text, all at once.
                 if one.sure == "certain":
                     found[path] = replace(one, sure="high", kinds=one.kinds[:1])
-            elif one.sure == "certain" and not studio.has_file_tools:
+            elif studio.driver.wrapped or (
+                one.sure == "certain" and not studio.has_file_tools
+            ):
                 found[path] = replace(one, sure="high")
             else:
                 found[path] = one

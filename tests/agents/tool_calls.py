@@ -49,7 +49,7 @@ _WAITS = ("multi_agent_v1wait_agent", "wait_agent", "get_command_or_subagent_out
 _SEARCHES = ("ToolSearch", "tool_search", "search_tool")
 _PROXIES = {"tool_call": "mcp__notes__write_note", "use_tool": "notes__write_note"}
 """Tools that call a tool which the agent does not declare, and its name there."""
-_PATHS = ("file_path", "path", "filePath", "target_file", "absolute_path")
+_PATHS = ("file_path", "path", "filePath", "filepath", "target_file", "absolute_path")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
