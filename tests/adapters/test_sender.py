@@ -29,6 +29,7 @@ AGENTS = {
     "kiro_cli2": "kiro",
     "openhands": "openhands",
     "qwen_code": "qwen",
+    "vibe": "vibe",
     "vscode_copilot": "vscode-copilot",
     "windsurf": "windsurf",
 }

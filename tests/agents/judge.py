@@ -79,8 +79,8 @@ def expected(studio: AgentStudio, *scripts: str) -> dict[str, Expected]:
                 # Its files come from its answer's text, all at once.
                 if one.sure == "certain":
                     found[path] = replace(one, sure="high", kinds=one.kinds[:1])
-            elif studio.driver.wrapped or (
-                one.sure == "certain" and not studio.has_file_tools
+            elif one.sure == "certain" and (
+                studio.driver.wrapped or not studio.has_file_tools
             ):
                 found[path] = replace(one, sure="high")
             else:

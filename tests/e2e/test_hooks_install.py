@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -39,6 +40,7 @@ FAMILIES = [
     ("grok", ".grok/hooks/gitshadow.json", "grok__user_prompt_submit"),
     ("antigravity", ".agents/hooks.json", "antigravity__PreToolUse__write_to_file"),
     ("openhands", ".openhands/hooks.json", "openhands__PreToolUse"),
+    ("vibe", ".vibe/hooks.toml", "vibe__pre_tool"),
 ]
 USERS = ("claude-code", "copilot", "cline", "goose")
 """Of each way to name the program, one."""
@@ -62,6 +64,8 @@ def hooks(repo: Repo, make_shadow: Callable[..., Shadow]) -> Shadow:
 
 def commands(path: Path) -> set[str]:
     """Return every shell text that an agent would run from a file."""
+    if path.suffix == ".toml":
+        return set(texts_in(tomllib.loads(path.read_text())))
     if path.suffix != ".json":
         return {f"'{path}'"}
     return set(texts_in(json.loads(path.read_text())))
