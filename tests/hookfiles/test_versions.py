@@ -233,7 +233,7 @@ def test_a_version_is_verified_if_its_turns_were(tmp_path: Path) -> None:
     turns = "test_turns_are_recorded_undone_and_redone"
     for name, outcome in (("gemini", "passed"), ("codex", "failed"), ("x", "passed")):
         (tmp_path / f"{name}.json").write_text(
-            json.dumps({"version": "1.2.3", "date": "", "tests": {turns: outcome}})
+            json.dumps({"version": "1.2.3", "tests": {turns: {"outcome": outcome}}})
         )
     assert verified.versions(tmp_path) == {"gemini": "1.2.3"}
 
