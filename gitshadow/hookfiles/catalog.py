@@ -163,7 +163,7 @@ OPENHANDS = EntryShape(
 KIMI = EntryShape(
     events=_flat(
         "SessionStart UserPromptSubmit PreToolUse PostToolUse PostToolUseFailure"
-        " SubagentStart SubagentStop Stop StopFailure Interrupt SessionEnd",
+        " Stop StopFailure Interrupt SessionEnd",
         timeout=10,
     ),
     event_key="event",

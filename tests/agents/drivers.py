@@ -454,6 +454,8 @@ DRIVERS: dict[str, Driver] = {
             },
             files=_kimi_files,
             told=True,
+            # What they do is reported in the session that started them.
+            subagents_apart=False,
             # Its hooks are the user's alone.
             project=None,
         ),
@@ -463,6 +465,7 @@ DRIVERS: dict[str, Driver] = {
             None,
             variables=lambda _: {"FAKE_KEY": "dummy"},
             files=_vibe_files,
+            tools={"edit": "search_replace"},
             # It starts them in code that the model writes, by no tool of their own.
             subagents=None,
             turns=False,

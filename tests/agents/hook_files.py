@@ -1,6 +1,8 @@
 """The hook files of an agent as `hooks install` wrote them: which command each event has."""
 
 import json
+import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +54,11 @@ class InstalledHooks:
                 for event, handler, key in _handlers(document):
                     if "git-agent-undo" in str(handler[key]):
                         found[event] = str(handler[key])
+            elif path.suffix == ".toml":
+                for handler in tomllib.loads(path.read_text())["hooks"]:
+                    if "git-agent-undo" in handler["command"]:
+                        event = handler.get("event") or handler["type"]
+                        found[event] = handler["command"]
             elif path.suffix == "":
                 found[path.name] = str(path)
         return found
@@ -81,8 +88,16 @@ class InstalledHooks:
                 for event, handler, key in _handlers(document):
                     handler[key] = _led(str(handler[key]), program, event)
                 path.write_text(json.dumps(document, indent=2))
+            elif path.suffix == ".toml":
+                tables = re.split(r"(?m)^(?=\[\[hooks\]\])", path.read_text())
+                path.write_text("".join(_table_led(one, program) for one in tables))
             else:
                 path.write_text(_led(path.read_text(), program, path.name))
+
+
+def _table_led(table: str, program: Path) -> str:
+    event = re.search(r'(?m)^(?:event|type) = "(\w+)"', table)
+    return table if event is None else _led(table, program, event[1])
 
 
 def _led(text: str, program: Path, event: str) -> str:
