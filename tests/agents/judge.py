@@ -196,13 +196,18 @@ def check_hooks(studio: AgentStudio) -> None:
 
 
 def check_unheard(studio: AgentStudio) -> None:
-    """Check that nothing of ours reached the model, and that the agent printed nothing of it."""
+    """Check that nothing of ours reached the model, and that the agent printed nothing of it.
+
+    That its hooks run a command of ours is what OpenHands prints of itself.
+    """
     for number, request in enumerate(studio.model.requests):
         assert not [one for one in _OURS if one in request.body], (
             f"requests/{number:03}"
         )
     for number, turn in enumerate(studio.turns, 1):
-        assert not [one for one in _OURS if one in turn.printed], f"printed-{number}"
+        lines = turn.printed.splitlines()
+        printed = "".join(one for one in lines if '"hook_command"' not in one)
+        assert not [one for one in _OURS if one in printed], f"printed-{number}"
 
 
 def hook_times(studio: AgentStudio) -> dict[str, int]:

@@ -101,9 +101,10 @@ _WORK = (
 _LATER = "sleep 3; echo late > late.txt"
 SHELL_RUNS = ".git/shell-runs"
 PERSON_WROTE = ".git/person-wrote"
+# Gemini refuses commands with substitutions.
 _WATCHED = (
     f"cd {{cwd}} && echo s > shell.txt && touch {SHELL_RUNS}"
-    f" && for i in $(seq 300); do test -e {PERSON_WROTE} && break; sleep 0.05; done"
+    f" && timeout 20 sh -c 'until test -e {PERSON_WROTE}; do sleep 0.05; done'"
 )
 
 SCRIPTS: dict[str, Script] = {
