@@ -16,8 +16,8 @@ from gitshadow.attribution.delivery import Reach
 from gitshadow.attribution.lifecycle import Who
 from gitshadow.attribution.markers import SESSION_VARIABLE
 from gitshadow.attribution.process import ProcessId, agent_process, started_ns
-from gitshadow.attribution.windows import OUTCOME_DENIED
-from gitshadow.model import Call, RepoPath, Session, ToolClass, micro
+from gitshadow.attribution.windows import OUTCOME_DENIED, OUTCOME_UNREPORTED
+from gitshadow.model import Call, RepoPath, Session, ToolClass, Turn, micro
 from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.db import Db
 
@@ -73,7 +73,7 @@ class Doubt(NamedTuple):
 class Intake:
     """What an event did to the journal, and what must be captured.
 
-    `background` is set if the agent has tasks that go on writing after its turn. `doubt` is set
+    `background` is set if the agent has tasks that go on writing after its turn. `doubts` are set
     if rows may have another author than the recorded one.
     """
 
@@ -86,7 +86,7 @@ class Intake:
     opened: bool = False
     closed: bool = False
     background: bool = False
-    doubt: Doubt | None = None
+    doubts: tuple[Doubt, ...] = ()
 
 
 def apply(
@@ -324,6 +324,7 @@ class _Intake:
         )
         if ended is None:
             return done
+        doubts = self._expire_refused(session, ended)
         lifecycle.expire_calls(
             self._db,
             session.id,
@@ -331,7 +332,22 @@ class _Intake:
             lifecycle.ENDED_BY_TURN,
             lambda call: call.turn in (None, ended.id),
         )
-        return replace(done, turn=ended.id)
+        return replace(done, turn=ended.id, doubts=doubts)
+
+    def _expire_refused(self, session: Session, turn: Turn) -> tuple[Doubt, ...]:
+        """End the file tools of a turn whose end was not reported: they were refused."""
+        # These agents report the end of every tool that ran, but not that one was refused. Its
+        # window would go on to the end of the turn, and take what a person writes there.
+        if not registry.traits(self._event.agent).waits_unseen:
+            return ()
+        refused = [
+            replace(call, closed_ns=self._at_ns, outcome=OUTCOME_UNREPORTED)
+            for call in turns.open_calls(self._db, session.id)
+            if call.paths and call.turn == turn.id and call.opened_ns <= self._at_ns
+        ]
+        for call in refused:
+            turns.open_call(self._db, call)
+        return tuple(Doubt(call, call.opened_ns, self._at_ns) for call in refused)
 
     def _open(self, session: Session, done: Intake) -> Intake:
         turn = self._turn(session)
@@ -359,7 +375,7 @@ class _Intake:
                 return done
             # The first delivery may have failed after it closed the call, before rows were judged
             # again: without the doubt they would keep their wrong author.
-            return replace(done, doubt=Doubt(call, call.opened_ns, call.closed_ns))
+            return replace(done, doubts=(Doubt(call, call.opened_ns, call.closed_ns),))
         end_ns = max(self._at_ns, call.opened_ns)
         closed = replace(
             call, closed_ns=end_ns, outcome=outcome, began_ns=self._began(call)
@@ -369,7 +385,7 @@ class _Intake:
         if is_as_it_was and closed.began_ns is None:
             return replace(done, closed=True)
         doubt = Doubt(closed, call.opened_ns, end_ns)
-        return replace(done, closed=True, doubt=doubt)
+        return replace(done, closed=True, doubts=(doubt,))
 
     def _began(self, call: Call) -> int | None:
         """Return when the tool of a call began to run, None where it may be since the hook.
@@ -409,8 +425,8 @@ class _Intake:
             self._over_ns() - (self._event.duration_ns or 0), self._checkpoint_ns()
         )
         call = self._store(session, turn, call_id, opened_ns, self._at_ns, outcome)
-        doubt = Doubt(call, opened_ns, self._at_ns) if call.paths else None
-        return replace(done, turn=turn, call=call_id, closed=True, doubt=doubt)
+        doubts = (Doubt(call, opened_ns, self._at_ns),) if call.paths else ()
+        return replace(done, turn=turn, call=call_id, closed=True, doubts=doubts)
 
     def _checkpoint_ns(self) -> int:
         """Return when a notice last had one of the paths recorded: that is not this call's."""

@@ -14,6 +14,7 @@ from gitshadow.adapters import registry
 from gitshadow.attribution.process import ProcessId, is_alive
 from gitshadow.attribution.process import process_start as process_start
 from gitshadow.attribution.process_evidence import is_guessed
+from gitshadow.attribution.windows import OUTCOME_UNREPORTED
 from gitshadow.model import Actor, Attribution, Call, Session, Turn, micro
 from gitshadow.store.journal import sessions, turns
 from gitshadow.store.journal.db import Db
@@ -35,6 +36,7 @@ EXPIRIES = (
     ENDED_BY_WRITE,
     PROCESS_GONE,
     TIMED_OUT,
+    OUTCOME_UNREPORTED,
 )
 """Outcomes of calls that no hook closed."""
 

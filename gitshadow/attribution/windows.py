@@ -11,6 +11,9 @@ from gitshadow.model import PATHLESS_WRITERS, Call, RepoPath, Session
 from gitshadow.store.paths import is_within
 
 OUTCOME_DENIED = "denied"
+OUTCOME_UNREPORTED = "expired: no end reported"
+DID_NOT_RUN = (OUTCOME_DENIED, OUTCOME_UNREPORTED)
+"""Outcomes of calls of which only the hook before the tool came."""
 
 
 class ProcessHint(NamedTuple):
@@ -128,7 +131,7 @@ def names(call: Call, evidence: Evidence) -> bool:
 def could_write(call: Call, evidence: Evidence) -> bool:
     """Return whether a call can have written the path, by what its tool is and names."""
     # The hook before the tool came, and then the user refused it: it never ran.
-    if call.outcome == OUTCOME_DENIED:
+    if call.outcome in DID_NOT_RUN:
         return False
     if call.paths:
         return names(call, evidence)

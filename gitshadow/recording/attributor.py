@@ -38,7 +38,7 @@ from gitshadow.attribution.process_evidence import (
     without_hooks,
 )
 from gitshadow.attribution.windows import (
-    OUTCOME_DENIED,
+    DID_NOT_RUN,
     Evidence,
     OpenTurn,
     ProcessHint,
@@ -298,7 +298,7 @@ class Claimant:
         in_time = call.contains(row.ts_ns, self._clock.tolerance_ns)
         if (who.session, who.call) == (call.session, call.id):
             # It may have been written by another name of the file, which is not stored.
-            return not in_time or call.outcome == OUTCOME_DENIED
+            return not in_time or call.outcome in DID_NOT_RUN
         if row.offline or not rests_on_windows(who):
             return False
         fits = in_time and could_write(call, self._evidence_of(row))

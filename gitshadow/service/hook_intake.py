@@ -206,8 +206,8 @@ def _note_window(
     ws = context.workspace
     place = EventSource(ws.layout.worktree, delivery.pids, delivery.env, delivery.own)
     done = intake.apply(ws.db, event, at_ns, around, place)
-    if done.doubt is not None:
-        context.pipeline.judge_again(done.doubt)
+    for doubt in done.doubts:
+        context.pipeline.judge_again(doubt)
     if done.opened and context.observer.watching:
         context.claimant.watch(done.session, event.tool_class)
     return done

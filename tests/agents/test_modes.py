@@ -29,17 +29,24 @@ LEFT_RUNNING = (
 )
 _SEEN_S = 2.5
 """The daemon looks at the agent's processes twice a second, on a busy machine more rarely."""
-REFUSED = (
-    ("-p",),
-    (
-        "--permission-mode=acceptEdits",
-        "--settings",
-        '{"permissions": {"deny": ["Edit(refused.txt)"]}}',
-        "--output-format=stream-json",
-        "--verbose",
+REFUSED = {
+    "claude-code": (
+        ("-p",),
+        (
+            "--permission-mode=acceptEdits",
+            "--settings",
+            '{"permissions": {"deny": ["Edit(refused.txt)"]}}',
+            "--output-format=stream-json",
+            "--verbose",
+        ),
     ),
-)
-"""How a run of Claude Code begins and ends in which a write is refused."""
+    "codex": (
+        ("exec", "-s", "read-only", "--dangerously-bypass-hook-trust", "--json"),
+        (),
+    ),
+    "copilot": (("-p",), ("--allow-all-paths", "--deny-tool=write", "--no-color")),
+}
+"""How a run begins and ends in which a write is refused."""
 
 
 @pytest.mark.parametrize("agent", SERVERS)
@@ -109,12 +116,12 @@ def test_hooks_of_a_user_and_a_project_record_once(
         assert max(body.count(told) for body in bodies) == 1
 
 
-@pytest.mark.parametrize("agent", ["claude-code"])
+@pytest.mark.parametrize("agent", REFUSED)
 def test_a_refused_write_claims_nothing_that_a_person_writes_there(
     agent: str, studio: AgentStudio
 ) -> None:
     studio.prepare()
-    turn = studio.start("refused", *REFUSED)
+    turn = studio.start("refused", *REFUSED[agent])
     assert turn.code == 0, turn.printed[-2000:]
     (row,) = studio.writes()["refused.txt"]
     assert row["actor"] != "agent", row

@@ -204,6 +204,7 @@ class Untimed:
 _PROMPT = {"codex": "UserPromptSubmit", "gemini": "BeforeAgent"}
 _BEFORE = {"codex": "PreToolUse", "gemini": "BeforeTool"}
 _AFTER = {"codex": "PostToolUse", "gemini": "AfterTool"}
+_STOP = {"codex": "Stop", "gemini": "AfterAgent"}
 _SHELL = {"codex": "Bash", "gemini": "run_shell_command"}
 _SEEN_S = 2.5
 """The daemon looks at the agent's processes twice a second, on a busy machine more rarely."""
@@ -315,3 +316,27 @@ def test_a_persons_line_stays_when_a_patch_says_how_long_it_took(
     first, last = rows_at(shadow_d, "a")
     assert (first["confidence"], first["call"]) == ("low", None)
     assert (last["confidence"], last["call"]) == ("certain", "call_1")
+
+
+@pytest.mark.parametrize("name", ["codex", "gemini"])
+def test_a_persons_file_is_theirs_when_a_file_tool_was_refused(
+    shadow: Shadow, name: str
+) -> None:
+    """These agents report the end of each tool that ran, and nothing of one that did not."""
+    repo = shadow.repo
+    agent = Untimed(shadow, name)
+    path = repo.root / "a"
+    if name == "codex":
+        patch = (
+            f"*** Begin Patch\n*** Update File: {path}\n@@\n-2\n+2X\n*** End Patch\n"
+        )
+        agent.before("apply_patch", {"command": patch})
+    else:
+        agent.before("write_file", {"file_path": str(path), "content": "x"})
+    repo.write("a", "mine\n")
+    agent.send(_STOP[name])
+    (row,) = rows_at(shadow, "a")
+    assert (row["confidence"], row["call"]) == ("low", None)
+    shadow("oops", "--yes")
+    assert repo.read("a") == b"mine\n"
+    same_after_reindex(shadow)
