@@ -167,7 +167,12 @@ def check_views(studio: AgentStudio, path: str, prompt: str) -> None:
     shown = studio.command("show", "--no-patch", str(newest["seq"]))
     assert f"    {prompt}\n" in shown, shown
     blamed = studio.command("blame", "--prompt", path)
-    assert f"# {prompt}\n" in blamed, blamed
+    heads = [line[2:] for line in blamed.splitlines() if line.startswith("# ")]
+    # Long prompts are cut: their length depends on where the test's repository is.
+    cut = [head.removesuffix("…") for head in heads]
+    assert prompt in heads or any(len(c) > 80 and prompt.startswith(c) for c in cut), (
+        blamed
+    )
 
 
 def _top(sessions: Mapping[str, Document], session: Document) -> Document:

@@ -40,10 +40,12 @@ def test_a_write_makes_five_objects_whatever_the_repository_holds(
         assert repo.tree_snapshot(exclude=[path]) == tree
 
 
+# A quick machine looks at the file in the same tick in which it was written. Such a file is read
+# again and its state stored, by two more statements and a batch than where that took longer.
 @pytest.mark.uncounted
 @pytest.mark.parametrize(
     ("name", "statements", "batches"),
-    [("hook", 16, 8), ("oops", 64, 8), ("turn", 170, 11)],
+    [("hook", 16, 8), ("oops", 66, 9), ("turn", 172, 12)],
 )
 def test_a_hook_and_an_undo_run_few_statements(
     name: str, statements: int, batches: int
