@@ -212,10 +212,12 @@ class Coverage:
 
         An ignored directory that holds tracked or opted-in files is entered for these.
         """
+        self._look_at_repository(directory)
         return self._gate(directory, self._checked(directory))
 
     def enters_listed(self, directory: RepoPath) -> Excluded | None:
         """Answer like `enters` before the directory itself was looked at: `listed` follows."""
+        self._look_at_repository(directory)
         return self._gate(directory, self._folder(directory))
 
     def left_out(self) -> set[RepoPath]:
@@ -307,9 +309,9 @@ class Coverage:
             stamp = StatKey(0, 0, 0, 0)  # it is read whatever the disk holds
         foreign = bool(directory) and _GIT in entries
         folder = self._folder(directory)
-        # A changed rule file decides about all below it, so every verdict is dropped.
+        # A changed rule file decides about all below it.
         if folder.checked and (folder.foreign, folder.stamp) != (foreign, stamp):
-            self._folders.clear()
+            self._forget_below(directory, prefix)
             folder = self._folder(directory)
         if not folder.checked:
             folder.checked, folder.foreign, folder.stamp = True, foreign, stamp
@@ -344,6 +346,20 @@ class Coverage:
             return
         folder = self._folder(directory)
         self._moved = self._moved or (folder.foreign, folder.stamp) != before
+
+    def _look_at_repository(self, directory: RepoPath) -> None:
+        """Look again at what was another repository: nobody else does, as nobody goes into it."""
+        known = self._folders.get(directory)
+        if known is not None and known.foreign:
+            self._refresh_one(directory)
+
+    def _forget_below(self, directory: RepoPath, prefix: bytes) -> None:
+        """Forget the verdicts on a directory and on what is below it."""
+        self._folders = {
+            path: folder
+            for path, folder in self._folders.items()
+            if path != directory and not path.startswith(prefix)
+        }
 
     def _stat_rules(self) -> tuple[object, ...]:
         # Only the rule files at the top: to stat all nested ones costs as much as a walk.

@@ -1,9 +1,9 @@
 """Turn observed changes into drafts, with kind and time, before anybody asks who wrote them.
 
-A deletion and a creation in one batch can be the two ends of a rename. Only equal bytes are paired
-(digest and size), each end at most once; between several equal candidates, inode or name must
-decide. Empty files are all equal and inodes are soon reused, so empty files are paired only if the
-new file provably is the old one.
+A deletion and a creation in one batch can be the two ends of a rename. Only equal bytes are
+paired, each end at most once; between several equal candidates, inode or name must decide. Empty
+files are all equal and inodes are soon reused, so empty files are paired only if the new file
+provably is the old one.
 Invariant: pure except for the stat of a parent directory. Each change becomes at most one draft,
 and the two ends of a rename become one.
 """
@@ -14,8 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gitshadow.model import Digest, EventKind, FileState, FileVersion, RepoPath
+from gitshadow.model import EventKind, FileState, FileVersion, Oid, RepoPath
+from gitshadow.store.objects import blob_oid
 from gitshadow.store.paths import parents
+
+_EMPTY = blob_oid(b"")
 
 
 class End(NamedTuple):
@@ -26,9 +29,8 @@ class End(NamedTuple):
     """
 
     path: RepoPath
-    digest: Digest
+    oid: Oid
     inode: int
-    size: int
     there_ns: int | None = None
 
 
@@ -42,26 +44,26 @@ def pair_renames(
     empty and the choice is single, or the base name decides.
     """
     pairs: list[tuple[RepoPath, RepoPath]] = []
-    left_gone: dict[Digest, list[End]] = defaultdict(list)
+    left_gone: dict[Oid, list[End]] = defaultdict(list)
     for end in gone:
-        left_gone[end.digest].append(end)
+        left_gone[end.oid].append(end)
     rest: list[End] = []
     for end in came:
-        match = [old for old in left_gone[end.digest] if _is_same(old, end)]
+        match = [old for old in left_gone[end.oid] if _is_same(old, end)]
         if match:
-            left_gone[end.digest].remove(match[0])
+            left_gone[end.oid].remove(match[0])
             pairs.append((match[0].path, end.path))
         # Empty files are all equal: without the same inode, nothing shows which one moved.
-        elif end.size:
+        elif end.oid != _EMPTY:
             rest.append(end)
     # A copy is not a rename: if two new files have the bytes, neither is the moved one.
-    rivals: dict[Digest, int] = defaultdict(int)
+    rivals: dict[Oid, int] = defaultdict(int)
     for end in rest:
-        rivals[end.digest] += 1
+        rivals[end.oid] += 1
     for end in rest:
-        old_end = _single(left_gone[end.digest], end, rivals[end.digest])
+        old_end = _single(left_gone[end.oid], end, rivals[end.oid])
         if old_end is not None:
-            left_gone[end.digest].remove(old_end)
+            left_gone[end.oid].remove(old_end)
             pairs.append((old_end.path, end.path))
     return sorted(pairs, key=lambda pair: pair[1])
 
@@ -70,7 +72,7 @@ def _is_same(old: End, new: End) -> bool:
     """Return whether both ends are one file, by its inode."""
     # Inodes are reused at once by some file systems, so for an empty file its time of birth has to
     # agree.
-    if old.inode != new.inode or new.size:
+    if old.inode != new.inode or new.oid != _EMPTY:
         return old.inode == new.inode
     if old.there_ns is None or new.there_ns is None:
         return False
@@ -252,7 +254,8 @@ def _renames(seen: Mapping[RepoPath, Seen]) -> list[tuple[RepoPath, RepoPath]]:
 
 
 def _end(path: RepoPath, state: FileState, there_ns: int | None) -> End:
-    return End(path, state.digest, state.stat.inode, state.stat.size, there_ns)
+    held = state.version.oid if state.digest is None else Oid(state.digest.hex())
+    return End(path, held, state.stat.inode, there_ns)
 
 
 def _kind(before: FileState | None, after: FileState | None) -> EventKind | None:

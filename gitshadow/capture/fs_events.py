@@ -31,6 +31,7 @@ _TEMPORARY = re.compile(
     | .*___jb_(?:tmp|old)___                # JetBrains
     | \.goutputstream-[0-9A-Z]+             # GLib
     | sed[0-9A-Za-z]{6}                     # sed -i
+    | .*\.vsctmp                            # VS Code, where asked to save by rename
     | .*\.crswap | .*\.part | .*\.new | .*\.bak
     )""",
     re.VERBOSE | re.DOTALL,
@@ -38,7 +39,7 @@ _TEMPORARY = re.compile(
 _SAVED_AS = re.compile(
     rb"""(?P<name>.+?)
     (?:\.[0-9a-f]{12,})?                     # name.<hex>.tmp (Qwen Code)
-    \.(?:(?:tmp|temp)(?:[-_.]?[0-9A-Za-z]+)*|part|new)""",
+    \.(?:(?:tmp|temp)(?:[-_.]?[0-9A-Za-z]+)*|part|new|vsctmp)""",
     re.VERBOSE | re.DOTALL,
 )
 _EDITOR = re.compile(
@@ -60,13 +61,16 @@ class Hints(NamedTuple):
     `lost`: events may be missing, everything must be looked at again. `git_dir`: something
     happened directly in the Git directory (HEAD, index, index.lock). `listed`: polled
     directories in which something changed; what came and went between two listings is in
-    neither of them.
+    neither of them. `finished`: paths whose writer closed or renamed them. `overflow`: the
+    kernel dropped events, so versions of files may be missing for good.
     """
 
     paths: frozenset[RepoPath] = frozenset()
     lost: bool = False
     git_dir: bool = False
     listed: frozenset[RepoPath] = frozenset()
+    finished: frozenset[RepoPath] = frozenset()
+    overflow: bool = False
 
 
 class WatchPort(Protocol):
@@ -102,6 +106,30 @@ class WatchPort(Protocol):
 
     def degraded(self) -> str | None:
         """Return what cannot be watched, and the remedy; None where all is."""
+        ...
+
+
+class Watcher(WatchPort, Protocol):
+    """Watch directories for a daemon, whose loop calls all but `resumed`."""
+
+    def take(self) -> Hints:
+        """Return what was seen since the last time, without waiting."""
+        ...
+
+    def nudge(self) -> None:
+        """Note that somebody asks for something: events are now fetched often."""
+        ...
+
+    def tidy(self) -> None:
+        """Do what is due."""
+        ...
+
+    def resumed(self) -> None:
+        """Note that the process had been stopped; a signal handler may call it."""
+        ...
+
+    def close(self) -> None:
+        """End all watches."""
         ...
 
 

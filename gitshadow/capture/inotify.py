@@ -1,293 +1,452 @@
-"""Run one inotify instance in a thread, and poll directories that inotify cannot watch.
+"""Watch directories through inotify itself: no hint is lost without a word.
 
-Only this module imports watchfiles. A name that is not UTF-8 ends a watch, so its directory is
-listed again and again instead.
-Invariant: a listener gets what an instance saw in the order in which it was seen. A difference
-between two listings is reported once, for all callers.
+The kernel queues an event before the system call that made it returns, in the order of the calls.
+So a barrier reads the queue to its end, and needs no proof. A watch belongs to a directory, not to
+its name: events have the name under which the directory was added. After a rename that name may be
+another directory's, which its inode shows.
+Invariant: a barrier returns every hint for what was written before it, or says `lost`.
 """
 
+import contextlib
+import ctypes
+import errno
+import fcntl
 import os
-import re
-import stat
+import select
+import struct
+import termios
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterable
 
-from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
-
+from gitshadow.capture.fs_events import Hints
+from gitshadow.capture.watcher import GIT_NAMES, LIMIT_HINT, Walks, directory_inode
 from gitshadow.model import RepoPath
 
-# So long one batch lasts at most, however fast events come.
-DEADLINE_MS = 20
-_OPEN_TRIES = 50
-_FDS = "/proc/self/fd"
-_INODE = re.compile(rb"^inotify wd:\S+ ino:([0-9a-f]+) ", re.MULTILINE)
-# A listing misses what comes and goes between two of them, so the pause is short.
-POLL_S = 0.1
-_SHARE = 20
-# More than a tick of the slowest kernels (10 ms at 100 Hz), by which file times advance.
-_RACY_NS = 20_000_000
-_Stamp = tuple[int, int, int, int]
-_ABSENT: _Stamp = (0, 0, 0, 0)
+# A file that is written but not closed is looked at after this time, again after each write.
+UNFINISHED_S = 0.01
+_BUFFER = 1 << 16
+_AT_ONCE = 512
+_HEADER = struct.Struct("iIII")
+_GIT_DIR = RepoPath(b".git")
+
+# The numbers are those of inotify(7).
+_MODIFY = 0x2
+_ATTRIB = 0x4
+_CLOSE_WRITE = 0x8
+_MOVED_FROM = 0x40
+_MOVED_TO = 0x80
+_CREATE = 0x100
+_DELETE = 0x200
+_MOVE_SELF = 0x800
+_UNMOUNT = 0x2000
+_OVERFLOW = 0x4000
+_IGNORED = 0x8000
+_ONLY_DIRECTORY = 0x1000000
+_NO_FOLLOW = 0x2000000
+_NOT_UNLINKED = 0x4000000
+_IS_DIRECTORY = 0x40000000
+_MASK = (
+    _MODIFY
+    | _ATTRIB
+    | _CLOSE_WRITE
+    | _MOVED_FROM
+    | _MOVED_TO
+    | _CREATE
+    | _DELETE
+    | _MOVE_SELF
+    | _ONLY_DIRECTORY
+    | _NO_FOLLOW
+    | _NOT_UNLINKED
+)
+_FINISHED = _CLOSE_WRITE | _MOVED_TO
+_BEGUN = _CREATE | _MODIFY
 
 
-class InotifyListener(Protocol):
-    """Receive what instances see; called from their threads."""
+class _Library:
+    """The three calls of inotify(7)."""
 
-    def step_ms(self) -> int:
-        """Return how long to wait for more of a batch."""
-        ...
+    def __init__(self) -> None:
+        library = ctypes.CDLL(None, use_errno=True)
+        self._init = library.inotify_init1
+        self._add = library.inotify_add_watch
+        self._remove = library.inotify_rm_watch
+        self._add.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32)
 
-    def saw(self, instance: "Instance", batch: set[str]) -> None:
-        """Receive one batch of absolute paths."""
-        ...
+    def open(self) -> int:
+        """Return the descriptor of a new instance; OSError where there is none left."""
+        return _checked(self._init(os.O_CLOEXEC | os.O_NONBLOCK))
 
-    def died(self, instance: "Instance") -> None:
-        """Note that an instance ended at a name that is not UTF-8."""
-        ...
+    def add(self, instance: int, path: bytes) -> int:
+        """Return the watch of a directory; OSError where it cannot be watched."""
+        return _checked(self._add(instance, path, _MASK))
 
-    def ended(self, instance: "Instance") -> None:
-        """Note that an instance ended as requested."""
-        ...
+    def remove(self, instance: int, watch: int) -> None:
+        """End a watch, which may have ended with its directory."""
+        self._remove(instance, watch)
 
 
-class Instance:
-    """Run one inotify instance in a thread of its own.
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
 
-    `directories` are those that were asked for, `inodes` what is watched under each name:
-    a watch follows the directory when it is renamed.
-    """
 
-    def __init__(
-        self,
-        listener: InotifyListener,
-        notify: RustNotify,
-        directories: frozenset[RepoPath],
-        inodes: dict[RepoPath, int],
-    ) -> None:
-        self.directories = directories
-        self.inodes = inodes
-        self.cookie = 0
-        self.last_cookie: int | None = None
-        self.stopping = threading.Event()
-        self._listener = listener
-        self._notify = notify
-        self._thread = threading.Thread(target=self._run, daemon=True)
+class _Inbox:
+    """What was seen since the last time."""
 
-    def start(self) -> None:
-        """Begin to listen."""
-        self._thread.start()
+    def __init__(self) -> None:
+        self.paths: set[RepoPath] = set()
+        self.finished: set[RepoPath] = set()
+        self.unfinished: dict[RepoPath, float] = {}
+        self.lost = False
+        self.overflow = False
+        self.git_dir = False
 
     @property
-    def done(self) -> bool:
-        """Return whether it may end: its successor was there before the last cookie."""
-        return self.last_cookie is not None and self.cookie >= self.last_cookie
+    def is_ready(self) -> bool:
+        """Return whether somebody has to look at it now."""
+        return bool(self.paths or self.lost or self.git_dir)
 
-    def _run(self) -> None:
-        while not self.done:
-            step_ms = self._listener.step_ms()
-            try:
-                batch = self._notify.watch(DEADLINE_MS, step_ms, 0, self.stopping)
-            except WatchfilesRustInternalError:
-                self._listener.died(self)
-                return
-            # `watch` returns a word (`stop`, `timeout`, `signal`) where it has no events.
-            if not isinstance(batch, set):
-                break
-            self._listener.saw(self, {path for _, path in batch})
-        self._listener.ended(self)
+    def see(self, path: RepoPath, mask: int) -> None:
+        """Note an event of a path."""
+        if mask & _BEGUN and not mask & _IS_DIRECTORY:
+            self.finished.discard(path)
+            if path not in self.paths:
+                due = time.monotonic() + UNFINISHED_S
+                self.unfinished.setdefault(path, due)
+            return
+        self.unfinished.pop(path, None)
+        self.paths.add(path)
+        if mask & _FINISHED:
+            self.finished.add(path)
 
-
-def open_notify(directories: Sequence[str]) -> RustNotify:
-    """Watch those of some directories that still exist, none of them recursively.
-
-    Raises:
-        UnicodeEncodeError: a path is not UTF-8.
-        OSError: no watches are left, or directories vanish all the time.
-    """
-    wanted = list(directories)
-    for _ in range(_OPEN_TRIES):
-        # Several vanish at once while a tree is removed, and one is enough to fail.
-        wanted = [path for path in wanted if directory_inode(path) is not None]
-        try:
-            return RustNotify(wanted, False, False, 0, False, False)
-        except FileNotFoundError:
-            continue
-        except WatchfilesRustInternalError as error:
-            raise OSError(str(error)) from error
-    raise OSError("directories disappear faster than they can be watched")
+    def ripen(self, now: float) -> float | None:
+        """Move what is due to the paths; return when the next is due."""
+        due = {path for path, at in self.unfinished.items() if at <= now}
+        for path in due:
+            del self.unfinished[path]
+        self.paths |= due
+        return min(self.unfinished.values(), default=None)
 
 
-def directory_inode(path: str) -> int | None:
-    """Return the inode of what can be watched: inotify needs to read, and would follow a link."""
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return None
-    # watchfiles hides an error of a single watch, so what would fail is left out before.
-    if not stat.S_ISDIR(found.st_mode) or not os.access(path, os.R_OK | os.X_OK):
-        return None
-    return found.st_ino
+class _Watches:
+    """Which directory is watched under which name; a watch has two in a bind mount.
 
-
-def watched_inodes() -> frozenset[int]:
-    """Return the inodes that this process watches, as the kernel lists them; proc(5).
-
-    Nothing, where the kernel does not say.
-    """
-    found: set[int] = set()
-    for name in os.listdir(_FDS):
-        with suppress(OSError):  # another thread closes descriptors
-            # The descriptors of an instance are not visible through watchfiles.
-            if os.readlink(f"{_FDS}/{name}") == "anon_inode:inotify":
-                with open(f"/proc/self/fdinfo/{name}", "rb") as lines:
-                    found.update(int(one, 16) for one in _INODE.findall(lines.read()))
-    return frozenset(found)
-
-
-class _Listing(NamedTuple):
-    """Store what would show a change of a directory itself and of each name in it.
-
-    None: it may change without a trace. `directories` are the names of directories.
+    `doubtful` are the names under which there may be another directory by now, or none.
     """
 
-    own: _Stamp | None
-    names: dict[bytes, _Stamp | None]
-    directories: set[bytes]
+    def __init__(self) -> None:
+        self._names: dict[int, tuple[RepoPath, ...]] = {}
+        self._found: dict[RepoPath, tuple[int, int]] = {}
+        self.doubtful: set[RepoPath] = set()
+
+    def __contains__(self, path: RepoPath) -> bool:
+        return path in self._found
+
+    @property
+    def paths(self) -> frozenset[RepoPath]:
+        """Return the names."""
+        return frozenset(self._found)
+
+    def names(self, watch: int) -> tuple[RepoPath, ...]:
+        """Return the names of a watch; none where it has ended."""
+        return self._names.get(watch, ())
+
+    def inode(self, path: RepoPath) -> int | None:
+        """Return the inode of what is watched under a name."""
+        found = self._found.get(path)
+        return None if found is None else found[1]
+
+    def add(self, path: RepoPath, watch: int, inode: int) -> None:
+        """Note the watch of a directory."""
+        self.drop(path)
+        self.doubtful.discard(path)
+        self._names[watch] = (*self.names(watch), path)
+        self._found[path] = (watch, inode)
+
+    def drop(self, path: RepoPath) -> int | None:
+        """Forget a name; return its watch if it has no other name."""
+        found = self._found.pop(path, None)
+        if found is None:
+            return None
+        watch = found[0]
+        left = tuple(one for one in self.names(watch) if one != path)
+        if left:
+            self._names[watch] = left
+            return None
+        self._names.pop(watch, None)
+        return watch
+
+    def moved(self, watch: int) -> None:
+        """Note that a directory has another name now, which nobody knows yet."""
+        for path in self.names(watch):
+            self._found[path] = (watch, 0)
+            self.doubtful.add(path)
+
+    def ended(self, watch: int) -> None:
+        """Note that a directory is gone, and its watch with it."""
+        for path in self.names(watch):
+            self.drop(path)
+            self.doubtful.add(path)
 
 
-class Poller:
-    """List directories in a thread of its own and report what differs.
+class InotifyWatcher:
+    """Watch the covered directories of one worktree; implements `Watcher`.
 
-    `report` gets the paths that differ and the directories in which anything changed.
-    At most a twentieth of the time goes into listing, however many directories there are.
+    A thread empties the kernel's queue, so that it does not overflow while others work; `wake` is
+    called there. What is open for writing is hinted when it is closed, or after a moment.
     """
 
-    def __init__(
-        self, root: str, report: Callable[[set[RepoPath], set[RepoPath]], None]
-    ) -> None:
+    def __init__(self, root: str, git_dir: str, wake: Callable[[], None]) -> None:
         self._root = os.fsencode(root)
-        self._report = report
-        self._seen: dict[RepoPath, _Listing] = {}
+        self._git_dir = git_dir
+        self._wake = wake
+        self._library = _Library()
         self._lock = threading.Lock()
-        self._closed = threading.Event()
+        self._inbox = _Inbox()
+        self._watches = _Watches()
+        self._walks = Walks()
+        self._instance: int | None = None
+        self._git_watch: int | None = None
+        self._has_top_git = os.path.join(root, ".git") == git_dir
+        self._interrupt = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._thread: threading.Thread | None = None
+        self._closed = False
 
-    def add(self, directories: Iterable[RepoPath]) -> None:
-        """Poll more directories, from how they look now."""
+    def add(
+        self, directories: Iterable[RepoPath], polled: Iterable[RepoPath] = ()
+    ) -> None:
+        """Watch more directories."""
+        self._add({*directories, *polled})
+
+    def replace(
+        self, directories: Iterable[RepoPath], polled: Iterable[RepoPath]
+    ) -> None:
+        """Watch exactly these directories."""
+        wanted = {*directories, *polled}
         with self._lock:
-            for directory in directories:
-                self._seen.setdefault(directory, self._list(directory))
-            if self._seen and self._thread is None:
-                self._thread = threading.Thread(target=self._run, daemon=True)
-                self._thread.start()
+            for path in self._watches.paths - wanted:
+                self._drop(path)
+            wanted = {path for path in wanted if not self._is_watched(path)}
+            self._walks.reason = None
+        self._add(wanted)
+        self._walks.pace()
 
-    def replace(self, directories: Iterable[RepoPath]) -> None:
-        """Poll exactly these directories; what differs in one that stays is reported."""
-        wanted = set(directories)
+    def barrier(self, timeout_s: float = 1.0) -> Hints | None:
+        """Return every hint for what was written before the call, at once."""
         with self._lock:
-            for gone in self._seen.keys() - wanted:
-                del self._seen[gone]
-        self.add(wanted)
+            self._drain()
+            self._inbox.ripen(float("inf"))
+            hints = self._take()
+        # Without watches the hints are not complete, so the caller has to walk.
+        return hints._replace(lost=True) if self._walks.reason is not None else hints
 
-    def poll(self) -> None:
-        """List everything now; when this returns, every difference was reported.
+    def degraded(self) -> str | None:
+        """Return what cannot be watched, and the remedy; None where all is."""
+        return self._walks.reason
 
-        A polled directory in which something changed is not reported by the one above it: who
-        gets a directory looks at all that is below, while some of it may be moved on.
+    def watching(self, paths: Collection[RepoPath]) -> set[RepoPath]:
+        """Return those paths under which a directory is watched."""
+        with self._lock:
+            return {path for path in paths if path in self._watches}
+
+    def unwatched(self, directories: Iterable[RepoPath]) -> set[RepoPath]:
+        """Return the directories that are not watched as what they are on the disk now.
+
+        If there are too few watches, walks replace all of them.
         """
+        if self._walks.reason is not None:
+            return set()
         with self._lock:
-            found: set[RepoPath] = set()
-            stays: set[RepoPath] = set()
-            changed: set[RepoPath] = set()
-            for directory, old in self._seen.items():
-                new = self._seen[directory] = self._list(directory)
-                found |= _differences(directory, old.names, new.names)
-                stays |= _paths(directory, old.directories & new.directories)
-                if old.own is None or old.own != new.own:
-                    changed.add(directory)
-            # A directory that is polled reports its own names, which are more exact.
-            found -= stays & self._seen.keys()
-            if found or changed:
-                self._report(found, changed)
+            self._drain()
+            return {path for path in directories if not self._is_watched(path)}
 
-    @property
-    def directories(self) -> frozenset[RepoPath]:
-        """Return the directories that are polled."""
+    def patrol(self) -> set[RepoPath]:
+        """Return directories that replaced watched ones and are `unwatched`."""
         with self._lock:
-            return frozenset(self._seen)
+            self._drain()
+            doubtful, self._watches.doubtful = self._watches.doubtful, set()
+        return self.unwatched(doubtful)
+
+    def take(self) -> Hints:
+        """Return what was seen since the last time, without waiting."""
+        with self._lock:
+            self._drain()
+            self._inbox.ripen(time.monotonic())
+            return self._take()
+
+    def nudge(self) -> None:
+        """Do nothing: events are never fetched late."""
+
+    def resumed(self) -> None:
+        """Do nothing: what the kernel could not queue in a standstill, it says."""
+
+    def tidy(self) -> None:
+        """Ask for a walk if one is due because watches are missing."""
+        if self._walks.is_due():
+            with self._lock:
+                self._inbox.lost = True
+            self._wake()
 
     def close(self) -> None:
-        """End the thread."""
-        self._closed.set()
+        """End the thread and all watches."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            os.eventfd_write(self._interrupt, 1)
+        if self._thread is None:
+            self._end()
 
-    def _run(self) -> None:
-        pause_s = POLL_S
-        while not self._closed.wait(pause_s):
-            began = time.monotonic()
-            self.poll()
-            # Large directories are listed less often, so that polling never takes a whole core.
-            pause_s = max(POLL_S, _SHARE * (time.monotonic() - began))
+    def _add(self, directories: Iterable[RepoPath]) -> None:
+        wanted = sorted(directories)
+        for start in range(0, len(wanted), _AT_ONCE):
+            # The lock is held, because events may come at once; not for long, so that the queue
+            # does not overflow.
+            with self._lock:
+                self._drain()
+                instance = self._open()
+                if instance is None:
+                    return
+                for path in wanted[start : start + _AT_ONCE]:
+                    self._try_to_add(instance, path)
 
-    def _list(self, directory: RepoPath) -> _Listing:
-        found: dict[bytes, _Stamp | None] = {}
-        directories: set[bytes] = set()
-        # O_NOFOLLOW: a directory that became a link must not lead out of the working tree.
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    def _try_to_add(self, instance: int, path: RepoPath) -> None:
         try:
-            fd = os.open(os.path.join(self._root, directory), flags)
+            self._add_one(instance, path)
+        except OSError as error:
+            # Otherwise it is gone, or not for us to read: a walk finds that out, too.
+            if error.errno in (errno.ENOSPC, errno.ENOMEM):
+                self._walks.reason = LIMIT_HINT
+
+    def _add_one(self, instance: int, path: RepoPath) -> None:
+        place = self._absolute(path)
+        before = directory_inode(place)
+        if before is None:
+            self._drop(path)
+            return
+        watch = self._library.add(instance, place)
+        for other in self._watches.names(watch):
+            # The kernel gives the same watch for a directory that has been renamed.
+            if other != path and directory_inode(self._absolute(other)) != before:
+                self._watches.drop(other)
+        # Another directory may have come there in between: then nobody knows which is watched.
+        is_same = directory_inode(place) == before
+        self._watches.add(path, watch, before if is_same else 0)
+
+    def _open(self) -> int | None:
+        """Return the instance, a new one if there is none; with the lock held."""
+        if self._instance is not None or self._closed:
+            return self._instance
+        try:
+            instance = self._library.open()
         except OSError:
-            return _Listing(_ABSENT, found, directories)
-        own: _Stamp | None = _ABSENT
+            self._walks.reason = LIMIT_HINT
+            return None
         try:
-            own = _stamp(os.fstat(fd))
-            with os.scandir(fd) as scan:
-                for entry in scan:
-                    name = os.fsencode(entry.name)
-                    # Git's own directory changes with each command and holds nothing that is
-                    # recorded.
-                    if directory or name != b".git":
-                        found[name] = _stamp_of(entry)
-                        if entry.is_dir(follow_symlinks=False):
-                            directories.add(name)
-        except OSError:  # it vanished while it was listed: what is missing differs
-            return _Listing(own, found, directories)
-        finally:
-            os.close(fd)
-        return _Listing(own, found, directories)
+            self._git_watch = self._library.add(instance, os.fsencode(self._git_dir))
+        except OSError:
+            # Walks ask for the watches again and again, and a user has few instances.
+            os.close(instance)
+            self._walks.reason = LIMIT_HINT
+            return None
+        self._instance = instance
+        self._thread = threading.Thread(
+            target=self._run, args=(instance,), name="inotify", daemon=True
+        )
+        self._thread.start()
+        return instance
 
+    def _drop(self, path: RepoPath) -> None:
+        watch = self._watches.drop(path)
+        if watch is not None and self._instance is not None:
+            self._library.remove(self._instance, watch)
 
-def _stamp_of(entry: "os.DirEntry[str]") -> _Stamp | None:
-    try:
-        return _stamp(entry.stat(follow_symlinks=False))
-    except OSError:
-        return None
+    def _is_watched(self, path: RepoPath) -> bool:
+        """Return whether a directory is watched as what it is now, or cannot be watched."""
+        inode = directory_inode(self._absolute(path))
+        return inode is None or self._watches.inode(path) == inode
 
+    def _run(self, instance: int) -> None:
+        waiting = select.poll()
+        waiting.register(instance, select.POLLIN)
+        waiting.register(self._interrupt, select.POLLIN)
+        due: float | None = None
+        while True:
+            pause = None if due is None else max(0.0, due - time.monotonic())
+            waiting.poll(None if pause is None else pause * 1000)
+            with self._lock:
+                if self._closed:
+                    break
+                self._read(instance)
+                due = self._inbox.ripen(time.monotonic())
+                is_ready = self._inbox.is_ready
+            if is_ready:
+                self._wake()
+        self._end()
 
-def _stamp(stat: os.stat_result) -> _Stamp | None:
-    # A second write within one tick of the clock leaves the same stat behind.
-    if time.time_ns() - stat.st_ctime_ns < _RACY_NS:
-        return None
-    return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
+    def _end(self) -> None:
+        with self._lock:
+            for descriptor in (self._instance, self._interrupt):
+                if descriptor is not None:
+                    os.close(descriptor)
+            self._instance = None
 
+    def _drain(self) -> None:
+        """Read what is in the queue now; with the lock held."""
+        if self._instance is None:
+            return
+        length = bytearray(4)
+        fcntl.ioctl(self._instance, termios.FIONREAD, length)
+        left = int.from_bytes(length, "little")
+        while left > 0 and (size := self._read(self._instance)):
+            left -= size
 
-def _differences(
-    directory: RepoPath,
-    old: Mapping[bytes, _Stamp | None],
-    new: Mapping[bytes, _Stamp | None],
-) -> set[RepoPath]:
-    return _paths(
-        directory,
-        (
-            name
-            for name in old.keys() | new.keys()
-            if name not in old or old[name] is None or old[name] != new.get(name)
-        ),
-    )
+    def _read(self, instance: int) -> int:
+        """Read one buffer of events; return its size, 0 where there is none."""
+        data = b""
+        with contextlib.suppress(BlockingIOError):
+            data = os.read(instance, _BUFFER)
+        at = 0
+        while at < len(data):
+            watch, mask, _, size = _HEADER.unpack_from(data, at)
+            at += _HEADER.size + size
+            self._see(watch, mask, data[at - size : at].rstrip(b"\0"))
+        return len(data)
 
+    def _see(self, watch: int, mask: int, name: bytes) -> None:
+        """Note one event."""
+        if watch == self._git_watch:
+            self._inbox.git_dir |= os.fsdecode(name) in GIT_NAMES
+            return
+        if mask & (_OVERFLOW | _UNMOUNT):
+            self._inbox.lost = True
+            self._inbox.overflow = True
+        elif mask & _IGNORED:
+            self._watches.ended(watch)
+        elif mask & _MOVE_SELF:
+            self._watches.moved(watch)
+        elif name:
+            for directory in self._watches.names(watch):
+                path = RepoPath(directory + b"/" + name if directory else name)
+                if path != _GIT_DIR or not self._has_top_git:
+                    self._inbox.see(path, mask)
 
-def _paths(directory: RepoPath, names: Iterable[bytes]) -> set[RepoPath]:
-    prefix = directory + b"/" if directory else b""
-    return {RepoPath(prefix + name) for name in names}
+    def _take(self) -> Hints:
+        box = self._inbox
+        hints = Hints(
+            frozenset(box.paths),
+            box.lost,
+            box.git_dir,
+            finished=frozenset(box.finished),
+            overflow=box.overflow,
+        )
+        box.paths.clear()
+        box.finished.clear()
+        box.lost = box.overflow = box.git_dir = False
+        return hints
+
+    def _absolute(self, path: RepoPath) -> bytes:
+        return os.path.join(self._root, path) if path else self._root

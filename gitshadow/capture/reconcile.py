@@ -1,20 +1,21 @@
 """Walk a worktree, compare it with the recorded state, and read what differs.
 
-The steps of one path: look → verdict → compare stat → read → compare digest.
+The steps of one path: look → verdict → compare stat → read → compare oid.
 Invariant: links and other repositories are never entered. One bad path or directory never stops
 the rest.
 """
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from gitshadow.capture.coverage import FOREIGN, UNREADABLE, Coverage, lineage
 from gitshadow.errors import raise_shortage
-from gitshadow.model import Digest, Excluded, FileState, FileVersion, RepoPath, StatKey
-from gitshadow.store.files import Look, Reading, WorkFiles, digest
+from gitshadow.model import Excluded, FileState, Oid, RepoPath, StatKey
+from gitshadow.store.files import Look, Reading, WorkFiles, is_racy
 from gitshadow.store.journal.state import Looks, States
+from gitshadow.store.objects import blob_oid
 
 # What vanishes during a walk is no failure: its removal is found by comparing.
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
@@ -43,13 +44,15 @@ def walk(files: WorkFiles, coverage: Coverage) -> Walk:
 
 
 def subwalk(files: WorkFiles, coverage: Coverage, directory: RepoPath) -> Walk:
-    """Walk one directory and what is below it; one that is excluded or gone gives nothing."""
+    """Walk one directory and what is below it; one that is excluded or gone has no files."""
     found = Walk()
     look = files.look(directory)
     if look is None or not look.is_dir:
         return found
     coverage.refresh_submodules()
-    if directory and coverage.enters(directory) is not None:
+    barred = coverage.enters(directory) if directory else None
+    if barred is not None:
+        found.excluded.append((replace(barred, path=directory), look.stat))
         return found
     stack = [(directory, look)]
     while stack:
@@ -78,7 +81,9 @@ def _list(
     found.directories.append(directory)
     found.modes[directory] = own.directory_mode
     # watchfiles ends an instance for good at a name that is not UTF-8.
-    if not _is_utf8(directory) or not all(map(_is_utf8, entries)):
+    if not (
+        _is_utf8(directory) and (_are_ascii(entries) or all(map(_is_utf8, entries)))
+    ):
         found.polled.append(directory)
     inner: list[tuple[RepoPath, Look]] = []
     prefix = directory + b"/" if directory else b""
@@ -97,6 +102,10 @@ def _list(
     return inner
 
 
+def _are_ascii(names: Iterable[bytes]) -> bool:
+    return b"".join(names).isascii()
+
+
 def _is_utf8(name: bytes) -> bool:
     if name.isascii():
         return True
@@ -105,6 +114,9 @@ def _is_utf8(name: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+Witness = Callable[[Mapping[RepoPath, Look]], Mapping[RepoPath, Oid]]
 
 
 class KnownStates(Protocol):
@@ -118,14 +130,15 @@ class KnownStates(Protocol):
 class Change(NamedTuple):
     """Store one path whose bytes, mode or existence differ from the recorded state.
 
-    `after` is None where the path is gone, with `digest`. Its bytes are empty where `digest` is
-    that of `before`: only the mode changed, and nobody may read the file.
+    `after` is None where the path is gone, with `oid`. Its bytes are empty where it was not read:
+    only the mode changed, and nobody may read the file; or its blob is `stored` already.
     """
 
     path: RepoPath
     before: FileState | None
     after: Reading | None
-    digest: Digest | None
+    oid: Oid | None
+    stored: bool = False
 
 
 @dataclass(slots=True)
@@ -210,20 +223,35 @@ def observe(
     states: KnownStates,
     paths: Iterable[RepoPath],
     seen_ns: int,
+    staged: Witness | None = None,
 ) -> ObservedChanges:
     """Look at paths and read those that may differ from the recorded state.
 
     The rules that decide about these paths are looked at first. What vanished below what became
     another repository is left for a walk to judge.
+
+    Args:
+        files: The worktree.
+        coverage: What is to be recorded.
+        states: The recorded states.
+        paths: Where to look.
+        seen_ns: When this is.
+        staged: Returns the blobs of the files, of some, whose bytes the store has already; None:
+            all are read.
     """
     wanted = list(paths)
     observer = _Observer(files, coverage, states, seen_ns)
     with files.together():
         # A rule file may have changed in the same batch as the files that it decides about.
         coverage.refresh(wanted)
+        looks = {} if staged is None else observer.differing(wanted)
+        known = {} if staged is None else staged(looks)
         for path in wanted:
             try:
-                observer.look_at(path)
+                if path in known:
+                    observer.note(path, looks[path], known[path])
+                else:
+                    observer.look_at(path)
             except OSError as error:
                 raise_shortage(error)
                 why = error.strerror or str(error)
@@ -243,6 +271,28 @@ class _Observer:
         self._seen_ns = seen_ns
         self._left_out: set[RepoPath] | None = None
         self.found = ObservedChanges()
+
+    def differing(self, paths: Iterable[RepoPath]) -> dict[RepoPath, Look]:
+        """Return the files that do not look as recorded, with how they look."""
+        found: dict[RepoPath, Look] = {}
+        for path in paths:
+            look = self._files.glance(path)
+            # What has another name may be written by that: a reading notes it.
+            if look is None or look.links > 1 or not (look.is_file or look.is_link):
+                continue
+            if _differs(look, self._states.get(path)):
+                found[path] = look
+        return found
+
+    def note(self, path: RepoPath, look: Look, oid: Oid) -> None:
+        """Note a file whose bytes the store has already."""
+        excluded = self._coverage.verdict(path, look)
+        if excluded is not None:
+            self.found.excluded.append((path, excluded))
+            return
+        known = self._states.get(path)
+        unread = Reading(b"", look.mode, look.stat, is_racy(look.stat, self._seen_ns))
+        _compare(Change(path, known, unread, oid, True), self._seen_ns, self.found)
 
     def look_at(self, path: RepoPath) -> None:
         look = self._files.look(path)
@@ -269,13 +319,14 @@ class _Observer:
                     raise
                 # chmod 000: the content is known by its stat, and only the mode has to be recorded.
                 unread = Reading(b"", look.mode, look.stat, False)
-                change = Change(path, known, unread, known.digest)
+                change = Change(path, known, unread, known.version.oid)
                 self.found.changes.append(change)
                 return
             if reading is None:
                 self._gone(path)
             else:
-                _compare(path, known, reading, self._seen_ns, self.found)
+                change = Change(path, known, reading, blob_oid(reading.data))
+                _compare(change, self._seen_ns, self.found)
 
     def _vanished(self, path: RepoPath) -> None:
         uncovered = None
@@ -314,23 +365,24 @@ def _stands(files: WorkFiles, path: RepoPath) -> bool:
     return look is not None and (look.is_file or look.is_link)
 
 
-def _compare(
-    path: RepoPath,
-    known: FileState | None,
-    reading: Reading,
-    seen_ns: int,
-    found: ObservedChanges,
-) -> None:
-    now = digest(reading.data)
-    same = known is not None and known.digest == now
-    if known is None or not same or known.version.mode != reading.mode:
-        found.changes.append(Change(path, known, reading, now))
+def _compare(change: Change, seen_ns: int, found: ObservedChanges) -> None:
+    """Note what a path holds, unless that is what is recorded."""
+    known, now = change.before, change.after
+    if (
+        known is None
+        or now is None
+        or change.oid is None
+        or not known.holds(change.oid)
+    ):
+        found.changes.append(change)
         return
-    version = FileVersion(known.version.oid, reading.mode)
-    fresh = FileState(version, now, reading.stat, seen_ns, reading.racy)
+    if known.version.mode != now.mode:
+        found.changes.append(change._replace(oid=known.version.oid))
+        return
+    fresh = replace(known, stat=now.stat, seen_ns=seen_ns, racy=now.racy)
     # A touch without a change costs no row, only a new stat, and that only if it differs.
     if fresh != replace(known, seen_ns=seen_ns):
-        found.restat.append((path, fresh))
+        found.restat.append((change.path, fresh))
 
 
 def _is_mode_alone(look: Look, known: FileState) -> bool:

@@ -57,6 +57,12 @@ class StateTable:
                 self._hang(path)
         return self._all
 
+    def count(self) -> int:
+        """Return how many paths have a state."""
+        if self._all is None:
+            return rows.count(self._db, self._worktree)
+        return len(self._all)
+
     def below(self, directory: RepoPath) -> list[RepoPath]:
         """Return the known paths below a directory, sorted."""
         if self._all is None:

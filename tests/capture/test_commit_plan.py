@@ -6,7 +6,6 @@ from gitshadow.model import (
     Actor,
     Attribution,
     Confidence,
-    Digest,
     EventKind,
     FileState,
     FileVersion,
@@ -15,9 +14,7 @@ from gitshadow.model import (
     StatKey,
 )
 
-HELD = FileState(
-    FileVersion(Oid("1" * 40), 0o100644), Digest(b"d" * 32), StatKey(1, 0, 0, 1), 0
-)
+HELD = FileState(FileVersion(Oid("1" * 40), 0o100644), StatKey(1, 0, 0, 1), 0)
 
 
 def claimed(

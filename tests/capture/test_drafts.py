@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from gitshadow.capture.drafts import BatchTime, Draft, Seen, draft_changes
 from gitshadow.model import (
     LINK_MODE,
-    Digest,
     EventKind,
     FileState,
     FileVersion,
-    Oid,
     RepoPath,
     StatKey,
 )
+from gitshadow.store.objects import blob_oid
 
 SETTLED, NOTICED = 1_000, 2_000
 PLAIN, EXECUTABLE = 0o100644, 0o100755
@@ -33,9 +32,8 @@ def state(
     seen: int = 0,
 ) -> FileState:
     """Return what a path held."""
-    oid = Oid(content.encode().hex().rjust(40, "0"))
     stat = StatKey(len(content), mtime, ctime, inode)
-    return FileState(FileVersion(oid, mode), Digest(content.encode()), stat, seen)
+    return FileState(FileVersion(blob_oid(content.encode()), mode), stat, seen)
 
 
 def seen(name: str, before: FileState | None, after: FileState | None) -> Seen:
@@ -245,7 +243,7 @@ def test_each_draft_leaves_a_tree_that_can_be(
         Seen(
             one.path,
             one.before,
-            one.after and replace(one.after, digest=Digest(b"old")),
+            one.after and replace(one.after, version=state("old").version),
         )
         for one in changes
     ]

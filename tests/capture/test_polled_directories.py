@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.capture.inotify import Poller
+from gitshadow.capture.portable_instance import Poller
 from gitshadow.model import RepoPath
 
 TOP, DIR, SUB = RepoPath(b""), RepoPath(b"p\xff"), RepoPath(b"p\xff/s")

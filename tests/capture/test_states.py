@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.capture.states import StateTable
-from gitshadow.model import Digest, FileState, FileVersion, Oid, RepoPath, StatKey
+from gitshadow.model import FileState, FileVersion, Oid, RepoPath, StatKey
 from gitshadow.store.journal.db import Db
 
-STATE = FileState(
-    FileVersion(Oid("1" * 40), 0o100644), Digest(b"x"), StatKey(1, 1, 1, 1), 1
-)
+STATE = FileState(FileVersion(Oid("1" * 40), 0o100644), StatKey(1, 1, 1, 1), 1)
 
 
 @pytest.fixture(scope="module")
