@@ -4,21 +4,29 @@ Invariant: reads only; a finding that is not ok always has a remedy, a command w
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import NamedTuple
 
+from gitshadow.adapters import registry
+from gitshadow.adapters.base import HookPhase
+from gitshadow.attribution import lifecycle
+from gitshadow.attribution.native_ids import is_hooked
+from gitshadow.attribution.windows import OUTCOME_DENIED, OUTCOME_UNREPORTED
 from gitshadow.capture.coverage import TOO_LARGE
 from gitshadow.errors import StoreError
 from gitshadow.maintenance.startup_repair import ref_locks
 from gitshadow.maintenance.upkeep import TROUBLE
-from gitshadow.model import Oid
+from gitshadow.model import Call, Oid, Session, micro
 from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.sharing import mirror, remotes
 from gitshadow.sharing.transfer import secret_names
-from gitshadow.store.journal import events, meta, ops, sessions
+from gitshadow.store.journal import events, meta, ops, sessions, turns
+from gitshadow.store.journal.db import Db
 from gitshadow.store.refs import display_path
 from gitshadow.words import counted
 
@@ -33,6 +41,16 @@ _WATCHES = "/proc/sys/fs/inotify/max_user_watches"
 _INSTANCES = "/proc/sys/fs/inotify/max_user_instances"
 _WANTED_WATCHES = 1 << 20
 _WANTED_INSTANCES = 512
+_RECENT_NS = 7 * 86_400 * 1_000_000_000
+_SESSIONS, _CALLS = 8, 20
+_LACKS: Mapping[HookPhase, tuple[str, int]] = {
+    HookPhase.BEFORE: ("{} reports that tool calls end, but not that they start", 3),
+    HookPhase.AFTER: ("{} reports that tool calls start, but not that they end", 3),
+    HookPhase.PROMPT: ("{} reports tool calls, but no prompts", 3),
+    # A person may cancel several turns while the model answers, when no call is open.
+    HookPhase.TURN_END: ("{} reports prompts, but not that turns end", 5),
+}
+"""What is said of an event that does not come, and how often in a row it must be missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +72,14 @@ def examine(context: RecorderContext, stuck: Sequence[Check] = ()) -> list[Check
         _journal,
         _recording,
         _inotify,
+        _witness,
         _refs,
         _objects,
         _rows,
         _locks,
         _undos,
         _spool,
+        _hook_events,
         _coverage,
         _remotes,
         _gaps,
@@ -118,6 +138,22 @@ def _inotify(context: RecorderContext) -> Iterator[Check]:
         f" your programs are {have or 'unknown'} watches and {instances or 'unknown'}"
         f" instances",
         remedy,
+    )
+
+
+def _witness(context: RecorderContext) -> Iterator[Check]:
+    """Whether the kernel's reports can be had, where a person wants them."""
+    if not context.workspace.config.witness:
+        yield Check("witness", ok=True, message="the kernel is not asked who wrote")
+        return
+    why = context.processes.witness.check()
+    yield Check(
+        "witness",
+        why is None,
+        f"the kernel does not report who wrote: {why}"
+        if why
+        else "the kernel reports who wrote",
+        "see docs/witness.md, or: git config agent-undo.witness false" if why else None,
     )
 
 
@@ -263,6 +299,136 @@ def _spool(context: RecorderContext) -> Iterator[Check]:
         f"{waiting} hook payloads are waiting for their worktree"
         if waiting
         else "no hook payload is waiting",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Unreported:
+    """An agent whose hooks promise an event that no longer comes, in one sentence."""
+
+    agent: str
+    problem: str
+
+
+class _Sign(NamedTuple):
+    """An event that a hook should have reported before a time, and whether it did."""
+
+    ts_ns: int
+    event: HookPhase
+    came: bool
+
+
+def unreported(ws: Workspace) -> list[Unreported]:
+    """Return which events agents report no more, as their newest turns and calls show.
+
+    An agent may rename or drop an event, and other settings may replace a part of our hooks. One
+    call or turn proves nothing, because a person may have cancelled it: the newest ones must all
+    lack the event. What still runs does not count.
+    """
+    since_ns = ws.clock.now_ns() - _RECENT_NS
+    by_agent: dict[str, list[Session]] = {}
+    for one in sessions.all_sessions(ws.db):
+        # A session that was rebuilt from the refs has neither this time nor the ends of its calls.
+        is_recent = one.last_seen_ns is not None and one.last_seen_ns >= since_ns
+        if one.agent and one.parent is None and is_recent and is_hooked(one):
+            by_agent.setdefault(one.agent, []).append(one)
+    return [
+        Unreported(agent, problem.format(agent))
+        for agent, newest in sorted(by_agent.items())
+        for problem in _problems(ws.db, agent, newest[:_SESSIONS])
+    ]
+
+
+def _problems(db: Db, agent: str, newest: Sequence[Session]) -> Iterator[str]:
+    promised = registry.traits(agent)
+    signs = [sign for one in newest for sign in _signs(db, one)]
+    signs.sort(key=lambda sign: sign.ts_ns, reverse=True)
+    for event, (problem, needed) in _LACKS.items():
+        of_event = [one.came for one in signs if one.event is event]
+        lacking = len(list(takewhile(lambda came: not came, of_event)))
+        # The other events are expected only where the real program was seen to send them.
+        is_end = event is HookPhase.AFTER and promised.covers_all_tools
+        if (promised.reports_turns or is_end) and lacking >= needed:
+            yield problem
+
+
+def _signs(db: Db, session: Session) -> Iterator[_Sign]:
+    calls = turns.newest_ended_calls(db, session.id, _CALLS)
+    yield from _signs_of_calls(db, session, calls)
+    begun = turns.list_turns(db, session.id)[-_CALLS:]
+    after = [one.started_ns for one in begun[1:]]
+    # When a process is gone, nobody knows whether its last turn had ended.
+    killed = begun[-1:] if session.end_reason in lifecycle.EXPIRIES else []
+    for turn, next_ns in zip(begun, [*after, session.ended_ns], strict=False):
+        mine = [call for call in calls if call.turn == turn.id]
+        if mine and turn.started_ns == mine[-1].opened_ns:
+            # A call began this turn, so no prompt did.
+            yield _Sign(turn.started_ns, HookPhase.PROMPT, came=False)
+        elif turn.prompt is not None:
+            yield _Sign(turn.started_ns, HookPhase.PROMPT, came=True)
+        if turn.ended_ns is None:
+            continue
+        if next_ns is None or micro(turn.ended_ns) != micro(next_ns):
+            yield _Sign(turn.ended_ns, HookPhase.TURN_END, came=True)
+        elif turn not in killed and _ended_well(mine):
+            yield _Sign(turn.ended_ns, HookPhase.TURN_END, came=False)
+
+
+def _ended_well(calls: Sequence[Call]) -> bool:
+    """Return whether the newest call of a turn ended: a turn that stops in one was cancelled."""
+    return bool(calls) and calls[0].outcome not in lifecycle.EXPIRIES
+
+
+def _signs_of_calls(db: Db, session: Session, calls: Sequence[Call]) -> Iterator[_Sign]:
+    """Yield what some calls show, which are the newest first."""
+    cancels_unseen = registry.traits(session.agent).cancels_unseen
+    went_on: set[str | None] = set()
+    counted: set[str | None] = set()
+    for call in calls:
+        if call.turn is None:
+            yield _Sign(call.opened_ns, HookPhase.PROMPT, came=False)
+        if call.outcome in lifecycle.EXPIRIES:
+            yield _Sign(call.opened_ns, HookPhase.BEFORE, came=True)
+            # An agent that reports no cancelling reports no end of a cancelled turn either. Of
+            # other agents, calls side by side may have been cancelled together.
+            is_over = cancels_unseen and call.outcome == lifecycle.ENDED_BY_TURN
+            is_passed = call.turn in went_on and call.turn not in counted
+            if (is_over or is_passed) and _wrote(db, call):
+                counted.add(call.turn)
+                yield _Sign(call.opened_ns, HookPhase.AFTER, came=False)
+        elif call.outcome not in (None, OUTCOME_DENIED):
+            was_announced = call.began_ns != call.opened_ns
+            yield _Sign(call.opened_ns, HookPhase.BEFORE, came=was_announced)
+            yield _Sign(call.opened_ns, HookPhase.AFTER, came=True)
+        went_on.add(call.turn)
+
+
+def _wrote(db: Db, call: Call) -> bool:
+    """Return whether a call that expired did run: a refused one has written nothing."""
+    wanted = events.EventFilter(sessions=(call.session,), call=call.id, limit=1)
+    if call.outcome == OUTCOME_UNREPORTED:
+        # It was taken for a refused one, so its writes are no longer its own.
+        wanted = events.EventFilter(
+            paths=call.paths,
+            since_ns=call.opened_ns,
+            until_ns=call.closed_ns,
+            limit=1,
+        )
+    return bool(events.rows(db, wanted))
+
+
+def _hook_events(context: RecorderContext) -> Iterator[Check]:
+    found = unreported(context.workspace)
+    names = " and ".join(dict.fromkeys(one.agent for one in found))
+    yield Check(
+        "hook events",
+        not found,
+        "; ".join(one.problem for one in found)
+        or "no agent has stopped reporting an event",
+        f"look for settings of {names} that replace some of gitshadow's hooks, and"
+        f" restart it; or update gitshadow: the agent may have renamed an event"
+        if found
+        else None,
     )
 
 

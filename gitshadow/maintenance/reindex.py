@@ -32,7 +32,6 @@ from gitshadow.recording.workspace import make_state_dirs, read_config, save_mod
 from gitshadow.sharing.mirror import MACHINES, ROOT
 from gitshadow.store import machine, refs, remotes
 from gitshadow.store.commit_rows import KnownModes
-from gitshadow.store.files import digest
 from gitshadow.store.git import Git
 from gitshadow.store.journal import events, meta, sessions, state
 from gitshadow.store.journal.db import Db
@@ -168,11 +167,9 @@ def _states(repo: Repo, tree: Oid, known: KnownModes) -> Mapping[RepoPath, FileS
         # Of content that was lost nothing is known: the next walk stores what is on the disk.
         if entry[0] == GITLINK_MODE or not repo.has(entry[1]):
             continue
-        data = repo.read_blob(entry[1])
         version = FileVersion(entry[1], known.of(path, entry))
-        # No file has these times, so the next walk reads every file.
-        stat = StatKey(len(data), 0, 0, 0)
-        found[path] = FileState(version, digest(data), stat, 0, True)
+        # No file has this stat, so the next walk reads every file.
+        found[path] = FileState(version, StatKey(0, 0, 0, 0), 0, True)
     return found
 
 

@@ -1,4 +1,4 @@
-"""`init`: read every covered file once and root the history in what is there.
+"""`init`: read what Git does not know, and root the history in what is there.
 
 Invariant: a second `init` changes nothing but to reconcile; a refused one creates nothing.
 """
@@ -26,10 +26,10 @@ from gitshadow.recording.workspace import (
 )
 from gitshadow.sharing import remotes
 from gitshadow.store import machine
-from gitshadow.store.files import Reading, digest
+from gitshadow.store.files import Reading, is_racy
 from gitshadow.store.journal import sessions, state
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.state import uncollected
+from gitshadow.store.journal.state import Looks, uncollected
 from gitshadow.store.layout import Layout
 from gitshadow.store.objects import blob_oid
 from gitshadow.store.repo import Repo
@@ -146,36 +146,48 @@ def mark_daemon(layout: Layout, *, allowed: bool) -> None:
 def root_worktree(workspace: Workspace) -> Initialised:
     """Read a worktree that has no recorded tree yet; one that has one is left alone."""
     if workspace.recorder.row.tree is not None:
-        return Initialised(True, len(workspace.states.all()), ())
+        return Initialised(True, workspace.states.count(), ())
     began = workspace.clock.now_ns()
     with uncollected():
         found = walk(workspace.files, workspace.coverage)
     head_ref, head = workspace.repo.head()
     with uncollected():
-        reader = _Reader(workspace, began)
+        committed = _committed(workspace)
+        reader = _Reader(workspace, committed, began)
         states = reader.read_all(found)
-        _store(workspace, found, states, (head_ref, head), began)
+        _store(workspace, found, states, committed, (head_ref, head), began)
     return Initialised(
         False, len(states), tuple(reader.unreadable), len(found.excluded)
     )
 
 
-class _Reader:
-    """Read every covered file once; what HEAD has already is not stored again."""
+class _Committed(NamedTuple):
+    """HEAD's tree, None if HEAD is unborn, and its files."""
 
-    def __init__(self, workspace: Workspace, began_ns: int) -> None:
+    tree: Oid | None
+    entries: Mapping[RepoPath, Entry]
+
+
+def _committed(workspace: Workspace) -> _Committed:
+    tree = workspace.index.head_tree()
+    return _Committed(tree, {} if tree is None else workspace.repo.flat(tree))
+
+
+class _Reader:
+    """Read what Git does not know; what HEAD has already is not stored again."""
+
+    def __init__(
+        self, workspace: Workspace, committed: _Committed, began_ns: int
+    ) -> None:
         self._ws = workspace
+        self._head = committed.entries
         self._began_ns = began_ns
-        tree = workspace.index.head_tree()
-        self._head: Mapping[RepoPath, Entry] = (
-            workspace.repo.flat(tree) if tree is not None else {}
-        )
         self.unreadable: list[tuple[RepoPath, str]] = []
 
     def read_all(self, found: Walk) -> dict[RepoPath, FileState]:
-        states: dict[RepoPath, FileState] = {}
+        states = self._known(found.files)
         folders: dict[bytes, list[bytes]] = {}
-        for path in found.files:
+        for path in found.files.keys() - states.keys():
             directory, _, name = path.rpartition(b"/")
             folders.setdefault(directory, []).append(name)
         for directory, names in folders.items():
@@ -189,6 +201,19 @@ class _Reader:
                     states[path] = self._state(path, got)
         return states
 
+    def _known(self, looks: Looks) -> dict[RepoPath, FileState]:
+        """Return the states of the files that Git's index knows to be unchanged."""
+        repo, head = self._ws.repo, self._head
+        states: dict[RepoPath, FileState] = {}
+        for path, (look, oid) in self._ws.index.unchanged(looks).items():
+            known = head.get(path)
+            # What is staged can be missing where HEAD is whole.
+            if (known is not None and known[1] == oid) or repo.has(oid):
+                racy = is_racy(look.stat, self._began_ns)
+                version = FileVersion(oid, look.mode)
+                states[path] = FileState(version, look.stat, self._began_ns, racy)
+        return states
+
     def _state(self, path: RepoPath, reading: Reading) -> FileState:
         oid = blob_oid(reading.data)
         known = self._head.get(path)
@@ -196,7 +221,6 @@ class _Reader:
             oid = self._ws.repo.write_blob(reading.data)
         return FileState(
             FileVersion(oid, reading.mode),
-            digest(reading.data),
             reading.stat,
             self._began_ns,
             reading.racy,
@@ -207,6 +231,7 @@ def _store(
     workspace: Workspace,
     found: Walk,
     states: Mapping[RepoPath, FileState],
+    committed: _Committed,
     head: tuple[str | None, Oid | None],
     began_ns: int,
 ) -> None:
@@ -219,7 +244,11 @@ def _store(
         path: (git_mode(state.version.mode), state.version.oid)
         for path, state in states.items()
     }
-    entries |= carried(ws, states)
+    entries |= _carried(ws, states, committed.entries)
+    # Most files are as HEAD has them, and so are most trees.
+    old = committed.entries
+    differing = {path: one for path, one in entries.items() if old.get(path) != one}
+    differing |= dict.fromkeys(old.keys() - entries.keys())
     with ws.db.write():
         ws.states.begin(states)
         looks = {item.path: key for item, key in found.excluded if key is not None}
@@ -228,10 +257,10 @@ def _store(
         state.replace_excluded(ws.db, ws.layout.worktree, looks)
     ws.recorder.use_modes(modes)
     ws.recorder.settled(began_ns)
-    tree = ws.repo.trees.splice(None, entries)
+    tree = ws.repo.trees.splice(committed.tree, differing)
     mark = reflog_mark(ws.layout.git_dir, head[1])
     ws.recorder.set_tree(tree, head[1], head[0], mark)
-    claimant = Claimant(ws.db, ws.files, ws.clock, ws.layout, ws.traces)
+    claimant = Claimant(ws)
     ws.recorder.ensure_baseline(claimant.personal(Actor.UNKNOWN), synced=True)
 
 
@@ -243,15 +272,20 @@ def carried(
     Submodules, what a sparse checkout leaves out, tracked files that are too large, unreadable
     or left out by our own rules. What is simply absent from the disk was deleted.
     """
-    tree = workspace.index.head_tree()
-    if tree is None:
-        return {}
-    skipped = workspace.index.skipped()
+    return _carried(workspace, states, _committed(workspace).entries)
+
+
+def _carried(
+    workspace: Workspace,
+    states: Mapping[RepoPath, FileState],
+    committed: Mapping[RepoPath, Entry],
+) -> dict[RepoPath, Entry]:
+    rest = {path: one for path, one in committed.items() if path not in states}
+    skipped = workspace.index.skipped() if rest else ()
     return {
         path: entry
-        for path, entry in workspace.repo.flat(tree).items()
-        if path not in states
-        and (path in skipped or workspace.files.look(path) is not None)
+        for path, entry in rest.items()
+        if path in skipped or workspace.files.look(path) is not None
     }
 
 

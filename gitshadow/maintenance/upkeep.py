@@ -204,6 +204,11 @@ class Upkeep:
         self._choice: _Choice | None = None
         self._forgetting: Iterator[None] | None = None
 
+    @property
+    def is_busy(self) -> bool:
+        """Return whether something is under way that goes on at each tick."""
+        return self._run is not None or self._forgetting is not None
+
     def tick(self) -> None:
         """Do a step of what is due."""
         now = self._clock()

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+from gitshadow.attribution.native_ids import is_guessed
 from gitshadow.attribution.process import ProcessId, is_alive
-from gitshadow.attribution.process_evidence import is_guessed
 from gitshadow.errors import RefusedError, StoreError, UnknownIdError, UsageError
 from gitshadow.model import (
     Actor,

@@ -10,7 +10,6 @@ from gitshadow.model import CommitEvent, FileState, HeadChange, Oid, RepoPath, S
 from gitshadow.recording.head import HeadPosition, read_moves
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import machine
-from gitshadow.store.files import digest
 from gitshadow.store.journal.events import path_changes
 from gitshadow.store.replay import NOTHING, CatchUp, agree
 
@@ -49,10 +48,9 @@ def _take_over(ws: Workspace, rows: Sequence[CommitEvent], tree: Oid) -> None:
                 put.pop(path, None)
                 gone.add(path)
         if row.after is not None:
-            data = ws.repo.read_blob(row.after.oid)
             # No file has this stat, so the next look reads the file and compares the bytes.
-            stat = StatKey(len(data), 0, 0, 0)
-            put[row.path] = FileState(row.after, digest(data), stat, row.ts_ns, True)
+            stat = StatKey(0, 0, 0, 0)
+            put[row.path] = FileState(row.after, stat, row.ts_ns, True)
             gone.discard(row.path)
     with ws.states.consistent(), ws.db.write():
         ws.states.update(put, gone)

@@ -9,11 +9,14 @@ something excluded, never counts as created, so no undo deletes it.
 """
 
 import os
+import time
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from gitshadow.errors import StoreError
-from gitshadow.model import GITLINK_MODE, Oid, RepoPath, StatKey
+from gitshadow.model import GITLINK_MODE, LINK_MODE, Excluded, Oid, RepoPath, StatKey
+from gitshadow.store.files import Look
 from gitshadow.store.git import Git, Staged, parse_staged
 from gitshadow.store.journal import state
 from gitshadow.store.journal.db import Db
@@ -24,6 +27,21 @@ from gitshadow.store.trees import Entry
 _IndexStat = tuple[int, int, int] | None
 _GITLINK = f"{GITLINK_MODE:o} ".encode()
 _LOCK = "index.lock"
+HOLD_POLL_S = 0.01
+"""How often to look whether a git command has released the lock of the index."""
+_HOLD_LIMIT_S = 30.0
+_HOLDER_CHECK_S = 0.25
+_HEAD_GRACE_S = 0.05
+# To read a file takes as long as to list ten entries of the index, of about 100 bytes each.
+_BYTES_PER_READING = 1000
+_SMALL = 100_000
+
+
+class CleanFile(NamedTuple):
+    """A file as it looks, and the blob that Git's index knows it to hold."""
+
+    look: Look
+    oid: Oid
 
 
 class IndexView:
@@ -123,8 +141,36 @@ class IndexView:
         }
 
     def converted(self, paths: Collection[RepoPath]) -> Collection[RepoPath]:
-        """Return those of some paths whose bytes on the disk are not those of their blob."""
-        return self._git.with_filter(paths)
+        """Return those of some paths that Git converts by more than line ends."""
+        return self._git.converted(paths, line_ends=False)
+
+    def is_cheaper(self, files: int) -> bool:
+        """Return whether to ask Git about a number of files costs less than to read them."""
+        stat = self._stat_index()
+        return stat is not None and files * _BYTES_PER_READING > max(stat[1], _SMALL)
+
+    def unchanged(self, looks: Mapping[RepoPath, Look]) -> dict[RepoPath, CleanFile]:
+        """Return the files, of some, that are as Git last saw them.
+
+        Nobody has to read these. Left out is what Git converts, and what may have changed since
+        without another stat.
+
+        Args:
+            looks: Files as they are now.
+        """
+        if self._repo.config_get("core.autocrlf") not in (None, "false"):
+            return {}
+        found = {
+            path: CleanFile(look, entry.oid)
+            for path, entry in self.staged(looks.keys()).items()
+            if not entry.racy
+            and (look := looks.get(path)) is not None
+            and entry.is_of(look.stat)
+            and look.is_link == (entry.mode == LINK_MODE)
+        }
+        for path in self._git.converted(found, line_ends=True):
+            del found[path]
+        return found
 
     def _refresh(self) -> None:
         stat = self._stat_index()
@@ -157,13 +203,31 @@ def _rule_files(layout: Layout, repo: Repo) -> tuple[str, ...]:
 
 
 class ExcludedIndex:
-    """Remember the topmost uncovered paths of one worktree with their stat."""
+    """Remember the topmost uncovered paths of one worktree: how they looked, and why they are.
+
+    How they looked is stored, and is as of the last walk. Why is known to the process that walked.
+    """
 
     def __init__(self, db: Db, worktree: str) -> None:
         self._db = db
         self._worktree = worktree
         self._known: dict[RepoPath, StatKey] | None = None
         self._added: set[RepoPath] = set()
+        self._reasons: dict[RepoPath, Excluded] | None = None
+
+    @property
+    def reasons(self) -> Mapping[RepoPath, Excluded] | None:
+        """Return what a walk of this process found, and what was seen since; None: no walk yet."""
+        return self._reasons
+
+    def walked(self, found: Iterable[Excluded]) -> None:
+        """Remember why paths are not covered, for all that a walk found."""
+        self._reasons = {one.path: one for one in found}
+
+    def saw(self, found: Iterable[Excluded]) -> None:
+        """Remember why more paths are not covered. They need not be topmost, nor stay there."""
+        if self._reasons is not None:
+            self._reasons.update((one.path, one) for one in found)
 
     def known(self) -> Mapping[RepoPath, StatKey]:
         """Return the paths as of the last walk."""
@@ -189,6 +253,12 @@ class ExcludedIndex:
         self._added.clear()
         self.update(now)
 
+    def extend(self, new: Mapping[RepoPath, StatKey]) -> None:
+        """Remember how uncovered paths look that were not known."""
+        known = self.known()
+        if not new.keys() <= known.keys():
+            self.update({**new, **known})
+
     def update(self, now: Mapping[RepoPath, StatKey]) -> None:
         """Remember how the uncovered paths look now."""
         if now == self.known():
@@ -207,6 +277,60 @@ def lock_is_held(git_dir: str) -> bool:
     """Return whether a process that we may look at holds the index lock open."""
     path = os.path.join(git_dir, _LOCK)
     return any(pid.isdigit() and _holds(pid, path) for pid in os.listdir("/proc"))
+
+
+class GitHold:
+    """The time during which a running git command has the index of one worktree locked."""
+
+    def __init__(self, git_dir: str) -> None:
+        self._git_dir = git_dir
+        self._since: float | None = None
+        self._checked = 0.0
+        self._released: float | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """Return whether to wait for a git command."""
+        return self._since is not None
+
+    def end(self) -> None:
+        """Wait for no git command any more."""
+        self._since = None
+
+    def look(self) -> bool:
+        """Begin to wait where the index may be locked; return whether not to wait any longer."""
+        now = time.monotonic()
+        if lock_exists(self._git_dir):
+            if self._since is None:
+                self._since, self._checked = now, 0.0
+            self._released = None
+            if now - self._checked > _HOLDER_CHECK_S:
+                self._checked = now
+                if not lock_is_held(self._git_dir):
+                    return True
+            return now - self._since > _HOLD_LIMIT_S
+        if self._since is not None:
+            self._released = self._released or now
+            return now - self._released > _HEAD_GRACE_S
+        # A quick command has released the lock already, and moves HEAD only now.
+        self._since = self._checked = self._released = now
+        return False
+
+    def wait(self) -> None:
+        """Wait for a git command that is rewriting the tree, as long as it lives."""
+        deadline = time.monotonic() + _HOLD_LIMIT_S
+        checked = 0.0
+        while lock_exists(self._git_dir) and time.monotonic() < deadline:
+            if time.monotonic() - checked > _HOLDER_CHECK_S:
+                checked = time.monotonic()
+                if not lock_is_held(self._git_dir):
+                    break
+            time.sleep(HOLD_POLL_S)
+        else:
+            # Git removes the lock of the index before it moves HEAD.
+            if checked:
+                time.sleep(_HEAD_GRACE_S)
+        self.end()
 
 
 def _holds(pid: str, path: str) -> bool:

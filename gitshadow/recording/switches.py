@@ -23,7 +23,6 @@ from gitshadow.model import (
     git_mode,
 )
 from gitshadow.recording.head import HeadMove, HeadMoveKind, HeadStep, is_gitlink
-from gitshadow.store.files import digest
 from gitshadow.store.git import Staged
 from gitshadow.store.paths import parents
 from gitshadow.store.refs import exact_mode
@@ -338,10 +337,8 @@ class _Splitter:
         if part.entry is None:
             return None
         mode, oid = part.entry
-        data = self.witness.data_of(oid)
         version = FileVersion(oid, exact_mode(mode, self.witness.modes))
-        stat = StatKey(len(data), 0, 0, 0)
-        return FileState(version, digest(data), stat, self._at_ns(part), racy=True)
+        return FileState(version, StatKey(0, 0, 0, 0), self._at_ns(part), racy=True)
 
     def _is(self, entry: Entry | None, version: FileVersion | None) -> bool:
         if entry is None or version is None:

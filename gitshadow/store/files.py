@@ -14,10 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from blake3 import blake3
-
 from gitshadow.errors import MovedError, raise_shortage
-from gitshadow.model import LINK_MODE, TREE_MODE, Digest, RepoPath, StatKey
+from gitshadow.model import LINK_MODE, TREE_MODE, RepoPath, StatKey
 from gitshadow.store.attributes import attributes_at, birth_of, own_like, put_on
 from gitshadow.store.paths import UnsafePathError, check_path
 
@@ -37,12 +35,14 @@ _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 class Look(NamedTuple):
     """The result of an lstat: mode as in `FileVersion` for files and links, else raw.
 
-    `directory_mode` are the permission bits of a directory, 0 for all else.
+    `directory_mode` are the permission bits of a directory, 0 for all else. `links` is how many
+    names a file has, in the worktree or elsewhere.
     """
 
     mode: int
     stat: StatKey
     directory_mode: int = 0
+    links: int = 1
 
     @property
     def is_file(self) -> bool:
@@ -73,11 +73,6 @@ class Reading(NamedTuple):
     links: int = 1
 
 
-def digest(data: bytes) -> Digest:
-    """Return the BLAKE3 digest of some bytes, 32 bytes."""
-    return Digest(blake3(data).digest())
-
-
 def look_of(stat: os.stat_result) -> Look:
     """Return an lstat result as a `Look`."""
     kind = st.S_IFMT(stat.st_mode)
@@ -88,7 +83,7 @@ def look_of(stat: os.stat_result) -> Look:
         mode = LINK_MODE
     elif kind == st.S_IFDIR:
         return Look(TREE_MODE, _key(stat), stat.st_mode & 0o7777)
-    return Look(mode, _key(stat))
+    return Look(mode, _key(stat), links=stat.st_nlink)
 
 
 def _key(stat: os.stat_result) -> StatKey:
@@ -555,8 +550,8 @@ def _read_at(parent: int, name: bytes) -> Reading | None:
         began_ns = time.time_ns()
         stat = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if st.S_ISLNK(stat.st_mode):
-            target = os.readlink(name, dir_fd=parent)
-            return Reading(target, LINK_MODE, _key(stat), _is_racy(stat, began_ns))
+            target, key = os.readlink(name, dir_fd=parent), _key(stat)
+            return Reading(target, LINK_MODE, key, is_racy(key, began_ns))
         if not st.S_ISREG(stat.st_mode):
             return None
         fd = os.open(name, _FILE_FLAGS, dir_fd=parent)
@@ -570,16 +565,17 @@ def _read_at(parent: int, name: bytes) -> Reading | None:
             os.close(fd)
         settled = _key(before) == _key(after) and len(data) == after.st_size
         mode = 0o100000 | (after.st_mode & 0o7777)
-        racy = _is_racy(after, began_ns) or not settled
-        reading = Reading(data, mode, _key(after), racy, after.st_nlink)
+        key = _key(after)
+        racy = is_racy(key, began_ns) or not settled
+        reading = Reading(data, mode, key, racy, after.st_nlink)
         if settled:
             break
     return reading
 
 
-def _is_racy(stat: os.stat_result, began_ns: int) -> bool:
+def is_racy(stat: StatKey, began_ns: int) -> bool:
     """Return whether a write after a reading that began then could get the same stamp."""
-    return began_ns - stat.st_ctime_ns < RACY_NS
+    return began_ns - stat.ctime_ns < RACY_NS
 
 
 def _read_all(fd: int, size: int) -> bytes:

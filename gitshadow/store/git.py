@@ -45,7 +45,8 @@ _OIDS = re.compile(r"\b[0-9a-f]{40}\b")
 _WORD = 0xFFFF_FFFF
 _SECOND_NS = 1_000_000_000
 _MOST_NAMED = 100
-_CONVERTING = ("filter", "ident", "working-tree-encoding")
+_CONVERTING = frozenset({b"filter", b"ident", b"working-tree-encoding"})
+_ENDING_LINES = frozenset({b"text", b"eol", b"crlf"})
 _STAT = re.compile(
     rb" *ctime: (\d+):(\d+)\n *mtime: (\d+):(\d+)\n *dev: \d+\tino: (\d+)\n"
     rb" *uid: \d+\tgid: \d+\n *size: (\d+)\tflags: [0-9a-f]+\n"
@@ -258,15 +259,23 @@ class Git:
         )
         return parse_stats(out, index_ns)
 
-    def with_filter(self, paths: Collection[RepoPath]) -> set[RepoPath]:
-        """Return which of some paths Git converts by more than line endings."""
+    def converted(
+        self, paths: Collection[RepoPath], *, line_ends: bool
+    ) -> set[RepoPath]:
+        """Return which of some paths Git converts by their attributes; gitattributes(5).
+
+        Args:
+            paths: The paths.
+            line_ends: Whether other line ends count as a conversion.
+        """
+        counts = _CONVERTING | (_ENDING_LINES if line_ends else frozenset())
         listed = b"".join(path + b"\0" for path in sorted(paths))
-        out = self.run("check-attr", "-z", "--stdin", *_CONVERTING, stdin=listed)
+        out = self.run("check-attr", "-z", "--stdin", "--all", stdin=listed)
         cells = out.split(b"\0")
         return {
             RepoPath(path)
-            for path, _, value in zip(*[iter(cells)] * 3, strict=False)
-            if value not in (b"unspecified", b"unset")
+            for path, name, value in zip(*[iter(cells)] * 3, strict=False)
+            if name in counts and value not in (b"unspecified", b"unset")
         }
 
     def skip_worktree(self) -> set[RepoPath]:

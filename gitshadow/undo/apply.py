@@ -16,7 +16,7 @@ from gitshadow.errors import RefusedError, StoreError
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath
 from gitshadow.store import attributes
 from gitshadow.store.clock import EpochClock
-from gitshadow.store.files import Reading, WorkFiles, digest
+from gitshadow.store.files import Reading, WorkFiles
 from gitshadow.store.objects import blob_oid
 from gitshadow.store.paths import UnsafePathError, parents
 from gitshadow.undo.plan import Plan, PlannedItem, PlanStep, RemovalStep, WriteStep
@@ -456,7 +456,7 @@ def put_back(
 
 def _state_of(reading: Reading, seen_ns: int) -> FileState:
     version = FileVersion(blob_oid(reading.data), reading.mode)
-    return FileState(version, digest(reading.data), reading.stat, seen_ns, reading.racy)
+    return FileState(version, reading.stat, seen_ns, reading.racy)
 
 
 def _is_chmod(step: PlanStep) -> bool:

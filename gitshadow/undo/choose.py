@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from gitshadow.attribution.process_evidence import is_guessed
+from gitshadow.attribution.native_ids import is_guessed
 from gitshadow.errors import UsageError
 from gitshadow.model import (
     Actor,

@@ -23,7 +23,7 @@ from gitshadow.model import (
 )
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store import refs
-from gitshadow.store.files import Look, digest
+from gitshadow.store.files import Look
 from gitshadow.store.journal import pins, sessions
 from gitshadow.undo.apply import Applied
 from gitshadow.undo.report import Reason
@@ -151,7 +151,7 @@ class UndoEngine:
 
     def _past(self, version: FileVersion, at_ns: int) -> FileState:
         """Wrap a version that stood there; only its version goes into the row."""
-        return FileState(version, digest(b""), StatKey(0, 0, 0, 0), at_ns)
+        return FileState(version, StatKey(0, 0, 0, 0), at_ns)
 
     def _runner_session(self) -> Session:
         if self._runner is not None:

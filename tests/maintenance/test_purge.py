@@ -96,7 +96,7 @@ def test_what_refs_hold_still_rebuilds_the_journal(repo: Repo) -> None:
 
 
 def test_a_file_that_still_stands_is_not_recorded_again(repo: Repo) -> None:
-    """KEEP-09: until somebody writes to it; a new mtime alone is no write."""
+    """KEEP-09: until somebody writes to it; a new mtime or mode alone is no write."""
     with studio_of(repo) as studio:
         studio.write("S1", "k", b"one " + SECRET)
         studio.write("S1", "d/n", "other\n")
@@ -106,11 +106,16 @@ def test_a_file_that_still_stands_is_not_recorded_again(repo: Repo) -> None:
         os.utime(repo.path("k"))
         studio.hand("a", "mine\n")
         studio.write("S2", "b", "agent\n")
+        repo.chmod("k", 0o755)
+        studio.run("flush")
+        os.utime(repo.path("k"))
+        studio.run("flush")
         repo.git("gc", "-q", "--prune=now")
         assert holders(repo) == []
         studio.hand("k", "clean\n")
         assert [row["kind"] for row in log(studio) if row["path"] == "k"] == [
             "modify",
+            "mode",
             "create",
         ]
         audit(repo)

@@ -1,7 +1,22 @@
 """Places that are not recorded, and who writes there next."""
 
 import os
+import shutil
+import subprocess
+from typing import NoReturn
 
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gitshadow.capture.coverage import Coverage
+from gitshadow.capture.reconcile import walk
+from gitshadow.config import WatchBackend
+from gitshadow.daemon.server import open_watcher
+from gitshadow.model import Excluded
+from gitshadow.recording import walker
+from gitshadow.recording.context import RecorderContext
+from tests.support.context import desk_of
 from tests.support.repo import Repo
 from tests.support.reports import items
 from tests.support.studio import studio_of
@@ -47,3 +62,131 @@ def test_plan_restores_what_a_nested_rule_file_hid(repo: Repo) -> None:
         assert repo.read("sub/.gitignore") == b"x\n"
         assert repo.read("sub/y") == b"mine\n"
         assert not repo.exists(".agent-undoignore")
+
+
+class _Steps:
+    """Change a worktree in ways that make paths covered or uncovered."""
+
+    names = st.sampled_from(
+        ["a", "b", "d/a", "d/e/a", "n", "n/e/a", "x.log", "d/x.log"]
+    )
+
+    def __init__(self, repo: Repo) -> None:
+        self._repo = repo
+
+    def write(self, name: str) -> None:
+        self._clear(name)
+        self._repo.write(name, "text\n")
+
+    def grow(self, name: str) -> None:
+        self._clear(name)
+        self._repo.write(name, "x" * 3000)
+
+    def pipe(self, name: str) -> None:
+        self._clear(name)
+        os.mkfifo(self._repo.path(name))
+
+    def ignore(self, name: str) -> None:
+        self._clear(f"{name}/.gitignore")
+        self._repo.write(f"{name}/.gitignore", "*.log\nn\n")
+
+    def nest(self, name: str) -> None:
+        self._clear(f"{name}/.git")
+        subprocess.run(["git", "init", "-q", self._repo.path(name)], check=True)
+
+    def unnest(self, name: str) -> None:
+        self.remove(f"{name}/.git")
+
+    def remove(self, name: str) -> None:
+        path = self._repo.path(name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            os.unlink(path)
+
+    def rename(self, name: str) -> None:
+        self.remove("moved")
+        path = self._repo.path(name.partition("/")[0])
+        if os.path.lexists(path):
+            os.rename(path, self._repo.path("moved"))
+
+    def _clear(self, name: str) -> None:
+        """Make room for a path."""
+        self.remove(name)
+        parent = os.path.dirname(name)
+        if parent:
+            if not os.path.isdir(self._repo.path(parent)):
+                self._clear(parent)
+            os.makedirs(self._repo.path(parent), exist_ok=True)
+
+
+_STEP = st.tuples(
+    st.sampled_from(
+        ["write", "grow", "pipe", "ignore", "nest", "unnest", "remove", "rename"]
+    ),
+    _Steps.names,
+)
+
+
+def _walked(context: RecorderContext, coverage: Coverage) -> list[Excluded]:
+    found = walk(context.workspace.files, coverage).excluded
+    return sorted((item for item, _ in found), key=lambda one: one.path)
+
+
+@pytest.mark.parametrize("backend", [WatchBackend.INOTIFY, WatchBackend.WATCHFILES])
+@given(batches=st.lists(st.lists(_STEP, min_size=1, max_size=4), max_size=4))
+@example([[("nest", "n")], [("unnest", "n")]])
+@example([[("nest", "n")], [("rename", "n")], [("grow", "n/e/a")]])
+@example([[("nest", "n")], [("write", "d/x.log"), ("rename", "n")], [("ignore", "n")]])
+@example([[("nest", "n/e/a")], [("write", "n"), ("ignore", "n/e/a")]])
+@example([[("nest", "d")], [("write", "d/a")], [("remove", "d")]])
+@example([[("grow", "d/a")], [("write", "d/a")], [("rename", "d/a")]])
+@example([[("ignore", "d")], [("write", "d/x.log")], [("remove", "d/.gitignore")]])
+def test_what_is_known_to_be_excluded_is_what_a_walk_finds(
+    tmp_path_factory: pytest.TempPathFactory,
+    backend: WatchBackend,
+    batches: list[list[tuple[str, str]]],
+) -> None:
+    repo = Repo.create(tmp_path_factory.mktemp("excluded"))
+    repo.git("config", "agent-undo.maxFileSize", "2000")
+    repo.write(".gitignore", "*.log\n")
+    steps = _Steps(repo)
+    with desk_of(repo) as context:
+        ws = context.workspace
+        watcher = open_watcher(backend, ws.layout, lambda: None)
+        try:
+            context.observer.start(watcher)
+            for batch in batches:
+                for step, name in batch:
+                    getattr(steps, step)(name)
+                context.observer.settle()
+                found, coverage = context.walker.excluded_now(), ws.coverage
+                # An ignored repository is one or the other, whichever was seen first.
+                paths = [one.path for one in _walked(context, coverage.under({}))]
+                assert [one.path for one in found] == paths
+                assert list(found) == _walked(context, coverage)
+        finally:
+            watcher.close()
+
+
+def test_status_beside_a_watcher_walks_nothing(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.write(".gitignore", "*.log\n")
+    with studio_of(repo) as studio:
+        layout = studio.context.workspace.layout
+        watcher = open_watcher(WatchBackend.INOTIFY, layout, lambda: None)
+        try:
+            studio.context.observer.start(watcher)
+            studio.run("status")  # what was new before the watcher is listed once more
+            repo.write("new.log", "1\n")
+            monkeypatch.setattr(walker, "walk", _fail)
+            answer = studio.run("status")
+        finally:
+            watcher.close()
+    assert isinstance(answer["coverage"], dict)
+    assert [row["path"] for row in answer["coverage"]["excluded"]] == ["new.log"]
+
+
+def _fail(*_: object) -> NoReturn:
+    raise AssertionError("status walked")

@@ -15,7 +15,6 @@ from gitshadow.recording.head import (
     steps_of,
 )
 from gitshadow.recording.switches import SwitchStage, Witness, split_switched
-from gitshadow.store.files import digest
 from gitshadow.store.layout import discover
 from gitshadow.store.repo import Repo as Store
 from tests.support.repo import Repo
@@ -34,7 +33,7 @@ def store(repo: Repo) -> Iterator[Store]:
 
 def state(store: Store, data: bytes, mode: int = 0o100644) -> FileState:
     oid = store.write_blob(data)
-    return FileState(FileVersion(oid, mode), digest(data), STAT, 0)
+    return FileState(FileVersion(oid, mode), STAT, 0)
 
 
 def tip(store: Store) -> Oid:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.model import LINK_MODE, TREE_MODE, RepoPath
-from gitshadow.store.files import RACY_NS, TEMP_PREFIX, WorkFiles, digest
+from gitshadow.store.files import RACY_NS, TEMP_PREFIX, WorkFiles
 from gitshadow.store.objects import blob_oid
 from gitshadow.store.paths import UnsafePathError, safe_path
 from tests.support.examples import shares_fixture
@@ -533,12 +533,6 @@ def test_blob_oid_is_what_git_computes(data: bytes) -> None:
 
 def test_blob_oid_is_gits_own(repo: Repo) -> None:
     assert blob_oid(repo.read("a")) == repo.blob("a")
-
-
-def test_digest_is_blake3() -> None:
-    assert digest(b"").hex() == (
-        "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
-    )
 
 
 def test_free_bytes_is_what_the_file_system_says(yard: Yard) -> None:

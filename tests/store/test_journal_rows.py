@@ -12,7 +12,6 @@ from gitshadow.model import (
     Burst,
     Call,
     Chain,
-    Digest,
     FileState,
     FileVersion,
     Oid,
@@ -304,7 +303,7 @@ def test_op_and_its_steps_until_it_is_finished(db: Db) -> None:
 
 def file_state(mode: int = 0o100644, *, racy: bool = False) -> FileState:
     stat = StatKey(1, 2, 3, (1 << 63) - 1)
-    return FileState(FileVersion(OID, mode), Digest(b"\1" * 32), stat, 9, racy)
+    return FileState(FileVersion(OID, mode), stat, 9, racy)
 
 
 def test_states_are_stored_and_dropped_by_path(db: Db) -> None:

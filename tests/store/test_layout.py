@@ -9,7 +9,7 @@ from pathlib import Path
 from gitshadow.store.layout import discover, is_bare, recorded
 from tests.support.repo import Repo
 
-_HEAVY = {"pygit2", "sqlite3", "click", "dataclasses", "subprocess", "json", "blake3"}
+_HEAVY = {"pygit2", "sqlite3", "click", "dataclasses", "subprocess", "json"}
 
 
 def real(path: Path) -> str:

@@ -2,8 +2,9 @@
 
 import os
 import shutil
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -235,6 +236,30 @@ def test_move_ref_is_refused_when_it_moved_meanwhile(repo: Repo, store: Store) -
     assert repo.git("rev-parse", REF) == third
     with pytest.raises(StaleTipError):
         store.move_ref("refs/agent-undo/none", first, second)
+
+
+def test_one_of_several_movers_wins(repo: Repo, store: Store) -> None:
+    first = commit_of(store, ours("1"))
+    store.create_ref(REF, first)
+    for number in range(20):
+        base, wanted = (
+            store.ref(REF),
+            [commit_of(store, ours(f"{number}{who}")) for who in "abc"],
+        )
+        assert base is not None
+        done: list[Oid] = []
+
+        def move(new: Oid, old: Oid = base, done: list[Oid] = done) -> None:
+            with opened(repo) as own, suppress(StaleTipError, RefLockedError):
+                own.move_ref(REF, old, new)
+                done.append(new)
+
+        movers = [threading.Thread(target=move, args=(one,)) for one in wanted]
+        for mover in movers:
+            mover.start()
+        for mover in movers:
+            mover.join()
+        assert [store.ref(REF)] == done
 
 
 @pytest.mark.parametrize("packed", [False, True])

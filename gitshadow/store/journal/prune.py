@@ -16,6 +16,7 @@ _BY_SESSION = (
     "calls",
     "call_paths",
     "call_runs",
+    "call_changes",
     "models",
     "touches",
 )

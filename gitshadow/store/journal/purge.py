@@ -157,12 +157,16 @@ def rename(db: Db, stands_for: Callable[[RepoPath | None, Oid], Oid | None]) -> 
                 if (new := stands_for(path, oid)) is not None
             ]
             db.run_many(f"UPDATE {table} SET {column} = ? WHERE {where}", found)
+    # What is on the disk is not recorded again for as long as it stays as it is.
     states = [
-        (new, worktree, path)
+        (bytes.fromhex(oid), new, worktree, path)
         for worktree, path, oid in db.rows("SELECT worktree, path, oid FROM file_state")
         if (new := stands_for(path, oid)) is not None
     ]
-    sql = "UPDATE file_state SET oid = ? WHERE worktree = ? AND path = ?"
+    sql = (
+        "UPDATE file_state SET digest = COALESCE(digest, ?), oid = ?"
+        " WHERE worktree = ? AND path = ?"
+    )
     db.run_many(sql, states)
     kept = (
         "SELECT session, name, version, oid FROM saga_artifacts WHERE oid IS NOT NULL"

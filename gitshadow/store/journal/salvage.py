@@ -30,6 +30,7 @@ _COPIES = (
     ("calls", "SELECT * FROM calls", 11),
     ("call_paths", "SELECT * FROM call_paths", 3),
     ("call_runs", "SELECT * FROM call_runs", 3),
+    ("call_changes", "SELECT * FROM call_changes", 3),
     ("touches", "SELECT * FROM touches", 7),
     ("events", f"SELECT {_GAP_COLUMNS} FROM events WHERE kind = 'gap'", 27),
     ("ops", "SELECT * FROM ops WHERE commit_oid IS NULL", 11),

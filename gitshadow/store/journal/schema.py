@@ -22,7 +22,7 @@ from gitshadow.model import (
     ToolClass,
 )
 
-VERSION = 12
+VERSION = 14
 
 # Paths are BLOB, because a name on Linux can be any bytes, and SQLite's TEXT must be UTF-8. Tables
 # that are looked up by a text key are WITHOUT ROWID: the row is in the key's own tree, so a look
@@ -243,6 +243,16 @@ CREATE TABLE checkpoints (
     worktree TEXT NOT NULL, path BLOB NOT NULL, ts_ns INTEGER NOT NULL,
     PRIMARY KEY (worktree, path, ts_ns)
 ) WITHOUT ROWID;
+""",
+    """
+CREATE TABLE call_changes (
+    session TEXT NOT NULL, call TEXT NOT NULL, path BLOB NOT NULL,
+    PRIMARY KEY (session, call, path)
+) WITHOUT ROWID;
+""",
+    """
+ALTER TABLE file_state DROP COLUMN digest;
+ALTER TABLE file_state ADD COLUMN digest BLOB;
 """,
 )
 

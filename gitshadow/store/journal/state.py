@@ -1,7 +1,7 @@
 """File states, worktrees, touches, and the excluded paths of the last walk.
 
 `file_state` has one row per covered path of one worktree, written in the transaction of its event.
-In memory a state takes 130 bytes packed instead of 540 as objects; there is one for every file of
+In memory a state takes 100 bytes packed instead of 450 as objects; there is one for every file of
 the repository. Excluded paths are replaced as a whole; to lose them costs one round of unnoticed
 touches.
 """
@@ -22,7 +22,6 @@ from typing import NamedTuple, Self, TypeVar
 
 from gitshadow.model import (
     LINK_MODE,
-    Digest,
     FileState,
     FileVersion,
     Oid,
@@ -39,11 +38,11 @@ Held = TypeVar("Held")
 # with the byte for "not racy", so a racy row never begins with it.
 _LOOK = struct.Struct("<I4q?")
 """Mode, size, mtime, ctime, inode; whether it is racy."""
-_REST = struct.Struct("<20s32sq")
-"""Oid, digest, when it was seen."""
+_REST = struct.Struct("<20sq")
+"""Oid, when it was seen."""
 _MODE, _INODE = struct.Struct("<I"), struct.Struct("<q")
 _INODE_AT = 28
-_OID_CHARS, _DIGEST_BYTES = 40, 32
+_OID_CHARS = 40
 _MOST_STALE = 1000
 
 
@@ -65,21 +64,20 @@ class Flat(NamedTuple):
 
     oid: str
     mode: int
-    digest: bytes
     size: int
     mtime_ns: int
     ctime_ns: int
     inode: int
     seen_ns: int
     racy: int
+    digest: bytes | None = None
 
     def state(self) -> FileState:
         """Return it as a value."""
         stat = StatKey(self.size, self.mtime_ns, self.ctime_ns, self.inode)
         version = FileVersion(Oid(self.oid), self.mode)
-        return FileState(
-            version, Digest(self.digest), stat, self.seen_ns, self.racy != 0
-        )
+        racy = self.racy != 0
+        return FileState(version, stat, self.seen_ns, racy, self.digest)
 
 
 class _Rows(MutableMapping[RepoPath, Held]):
@@ -197,8 +195,8 @@ class States(_Rows[FileState]):
 
     def __setitem__(self, path: RepoPath, state: FileState) -> None:
         version = state.version
-        fields = (*state.stat, state.seen_ns, state.racy)
-        flat = Flat(version.oid, version.mode, state.digest, *fields)
+        fields = (*state.stat, state.seen_ns, state.racy, state.digest)
+        flat = Flat(version.oid, version.mode, *fields)
         self._rows[path] = _packed(flat) or state
         self._name(flat.inode, path)
 
@@ -211,12 +209,12 @@ def _paths(held: RepoPath | tuple[RepoPath, ...] | None) -> tuple[RepoPath, ...]
 
 def _packed(flat: Flat) -> bytes | None:
     """Return a state as bytes, None for one that does not fit."""
-    if len(flat.oid) != _OID_CHARS or len(flat.digest) != _DIGEST_BYTES:
+    if len(flat.oid) != _OID_CHARS or flat.digest is not None:
         return None
     stat = (flat.size, flat.mtime_ns, flat.ctime_ns, flat.inode)
     try:
         look = _LOOK.pack(flat.mode, *stat, flat.racy != 0)
-        return look + _REST.pack(bytes.fromhex(flat.oid), flat.digest, flat.seen_ns)
+        return look + _REST.pack(bytes.fromhex(flat.oid), flat.seen_ns)
     except (struct.error, ValueError):
         return None
 
@@ -237,14 +235,15 @@ def _inode(row: bytes | FileState) -> int:
 
 def _unpacked(row: bytes) -> FileState:
     mode, size, mtime_ns, ctime_ns, inode, racy = _LOOK.unpack_from(row)
-    oid, digest, seen_ns = _REST.unpack_from(row, _LOOK.size)
+    oid, seen_ns = _REST.unpack_from(row, _LOOK.size)
     stat = StatKey(size, mtime_ns, ctime_ns, inode)
     version = FileVersion(Oid(oid.hex()), mode)
-    return FileState(version, Digest(digest), stat, seen_ns, racy)
+    return FileState(version, stat, seen_ns, racy)
 
 
-_COLUMNS = "path, oid, mode, digest, size, mtime_ns, ctime_ns, inode, seen_ns, racy"
+_COLUMNS = "path, oid, mode, size, mtime_ns, ctime_ns, inode, seen_ns, racy, digest"
 _LOAD = f"SELECT {_COLUMNS} FROM file_state WHERE worktree = ?"
+_COUNT = "SELECT count(*) FROM file_state WHERE worktree = ?"
 _GET = f"{_LOAD} AND path = ?"
 # The sign keeps SQLite from taking the primary key, which begins with the worktree.
 _NAMED = f"SELECT {_COLUMNS} FROM file_state WHERE inode = ? AND +worktree = ?"
@@ -295,6 +294,11 @@ def load(db: Db, worktree: str) -> States:
     return found
 
 
+def count(db: Db, worktree: str) -> int:
+    """Return how many paths of a worktree have a state."""
+    return db.number(_COUNT, (worktree,))
+
+
 def odd_modes(db: Db, worktree: str, plain: tuple[int, int]) -> dict[RepoPath, int]:
     """Return the exact mode of each file whose permissions are none of the plain two."""
     values = (worktree, LINK_MODE, 0o100000 | plain[0], 0o100000 | plain[1])
@@ -335,13 +339,13 @@ def put_many(db: Db, worktree: str, states: Mapping[RepoPath, FileState]) -> Non
             path,
             state.version.oid,
             state.version.mode,
-            state.digest,
             state.stat.size,
             state.stat.mtime_ns,
             state.stat.ctime_ns,
             state.stat.inode,
             state.seen_ns,
             int(state.racy),
+            state.digest,
         )
         for path, state in states.items()
     )

@@ -3,7 +3,7 @@
 A window is `[opened_ns, closed_ns)` in the file system's clock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from gitshadow.model import Call, RepoPath, Turn
 from gitshadow.store.journal.db import Computed, Db, Table
@@ -110,6 +110,28 @@ def open_call(db: Db, call: Call) -> None:
         )
 
 
+def forget_begin(db: Db, call: Call) -> None:
+    """Let the tool of a call run since the call's begin; call it inside `db.write()`."""
+    db.run(
+        "DELETE FROM call_runs WHERE session = ? AND call = ?", (call.session, call.id)
+    )
+
+
+def put_changed(db: Db, call: Call, paths: Collection[RepoPath]) -> None:
+    """Store all paths that were different after a call; call it inside `db.write()`."""
+    db.run_many(
+        "INSERT OR IGNORE INTO call_changes VALUES (?, ?, ?)",
+        [(call.session, call.id, path) for path in paths],
+    )
+
+
+def changed_paths(db: Db, call: Call) -> frozenset[RepoPath]:
+    """Return all paths that were different after a call; none where that is not known."""
+    sql = "SELECT path FROM call_changes WHERE session = ? AND call = ?"
+    found = db.rows(sql, (call.session, call.id))
+    return frozenset(RepoPath(path) for (path,) in found if isinstance(path, bytes))
+
+
 def get_call(db: Db, session: str, call: str) -> Call | None:
     """Return a call with its paths, or None."""
     return _CALLS.get(db, "WHERE session = ? AND id = ?", session, call)
@@ -136,6 +158,17 @@ def open_calls(db: Db, session: str) -> list[Call]:
 def list_calls(db: Db, session: str) -> list[Call]:
     """Return the calls of a session, oldest first."""
     return _CALLS.rows(db, "WHERE session = ? ORDER BY opened_ns", session)
+
+
+def newest_ended_calls(db: Db, session: str, limit: int) -> list[Call]:
+    """Return the newest calls of a session that have ended, newest first."""
+    return _CALLS.rows(
+        db,
+        "WHERE session = ? AND closed_ns IS NOT NULL ORDER BY opened_ns DESC, id DESC"
+        " LIMIT ?",
+        session,
+        limit,
+    )
 
 
 def tool_counts(db: Db, session: str) -> list[tuple[str, str, int]]:
