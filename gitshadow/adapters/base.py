@@ -56,10 +56,17 @@ END_PHASES = (HookPhase.TURN_END, HookPhase.SUBAGENT_END, HookPhase.SESSION_END)
 
 
 class FileEdit(NamedTuple):
-    """The bytes that a file tool found in its file, and those that it left there."""
+    """The bytes that a file tool found in its file, if they are known, and those that it left."""
 
-    found: bytes
+    found: bytes | None
     left: bytes
+
+
+class Replacement(NamedTuple):
+    """The bytes that a file tool replaced in its file, once or everywhere, and the new ones."""
+
+    old: bytes
+    new: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +81,14 @@ class HookEvent:
             the agent sends none, or the agent counts from the start in each turn.
         paths: Raw bytes, absolute or relative to `cwd`, only of tools that write what they name.
         duration_ns: How long the tool itself ran.
+        only_writer: The process that writes all files of the session, itself or by those below it.
         child_session: The native id of a session that the call has started.
+        calling_session: The native id of the session of which a call started this one.
         awaited: The sessions or tasks for whose end the call waits, without writing itself.
-        background_tasks: How many tasks go on after the end of a turn.
+        background_tasks: How many tasks go on after the end of a turn or call.
         edit: What the tool did to its one path, if the host reports it.
+        changed: The absolute paths of all files that were different after the tool, if the host
+            compared the whole repository; empty if it did not, or lists only a part.
 
     An end without a tool closes a known call; for an unknown call it is ignored.
     """
@@ -103,9 +114,12 @@ class HookEvent:
     reason: str | None = None
     duration_ns: int | None = None
     child_session: str | None = None
+    calling_session: str | None = None
     awaited: tuple[str, ...] = ()
     background_tasks: int = 0
-    edit: FileEdit | None = None
+    edit: FileEdit | Replacement | None = None
+    changed: tuple[bytes, ...] = ()
+    only_writer: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +155,12 @@ class Traits(NamedTuple):
             the agent's.
         one_session: The events of subagents come in their parent's session, without a mark: a
             stop while a call that starts one is open is a subagent's.
+        prompts_unseen: A run without a terminal reports no prompt, so a call outside every turn
+            begins one.
+        reports_turns: Each turn begins with a prompt event and ends with an event, also without a
+            person, seen with the real program.
+        shells_below: Its shells are processes that it started itself, seen with the real program;
+            not those of an editor's terminal, of a server or of a container.
         context: The form of a text for the model at a prompt.
     """
 
@@ -150,6 +170,9 @@ class Traits(NamedTuple):
     waits_unseen: bool = False
     cancels_unseen: bool = False
     one_session: bool = False
+    prompts_unseen: bool = False
+    reports_turns: bool = False
+    shells_below: bool = False
     context: ContextChannel = ContextChannel.NONE
 
 

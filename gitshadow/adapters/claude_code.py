@@ -8,7 +8,12 @@ from dataclasses import replace
 
 from gitshadow.adapters.base import FileEdit, HookEvent, HookPhase, Parsed
 from gitshadow.adapters.payload import Payload
-from gitshadow.adapters.shape import CLAUDE_SETTINGS_PHASES, Shape, tool_classes
+from gitshadow.adapters.shape import (
+    CLAUDE_SETTINGS_PHASES,
+    Shape,
+    file_edit,
+    tool_classes,
+)
 
 NAME = "claude-code"
 
@@ -27,6 +32,8 @@ SHAPE = Shape(
     subagent_type=("agent_type",),
     duration_ms=("duration_ms",),
     background_tasks=("background_tasks",),
+    # A command that takes long is moved to the background without being asked for.
+    backgrounded=("tool_response.backgroundTaskId", "tool_input.run_in_background"),
     path_keys=("file_path", "notebook_path", "path", "filePath"),
     tools=tool_classes(
         write="Write Edit MultiEdit NotebookEdit",
@@ -51,8 +58,25 @@ def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
     is_idle = (event, kind) == ("Notification", "idle_prompt")
     found = SHAPE.read(payload, HookPhase.TURN_END if is_idle else None)
     if isinstance(found, HookEvent) and found.phase is HookPhase.AFTER:
-        return replace(found, edit=_edit(payload))
+        return replace(found, edit=_edit(payload), changed=_changed(payload))
     return found
+
+
+def _changed(payload: Payload) -> tuple[bytes, ...]:
+    """Return all files that differ from before a shell command, empty if some may be missing.
+
+    Claude Code compares two snapshots of the repository (2.1.330). It shows five files, and lists
+    at most 200 paths. A list that it could not complete is marked or shorter than the count.
+    """
+    diff = payload.object("tool_response.bashEditDiff")
+    shown, more, listed = map(diff.value, ("files", "moreFiles", "changedFiles"))
+    if diff.value("unavailable") or diff.value("skipped") or not isinstance(more, int):
+        return ()
+    if not isinstance(shown, list) or not isinstance(listed, list):
+        return ()
+    paths = diff.paths("changedFiles[]")
+    is_whole = len(paths) == len(listed) == len(shown) + more
+    return paths if is_whole else ()
 
 
 def _edit(payload: Payload) -> FileEdit | None:
@@ -66,11 +90,4 @@ def _edit(payload: Payload) -> FileEdit | None:
     if isinstance(old, str) and isinstance(new, str) and old:
         times = -1 if given.value("replace_all") is True else 1
         left = found.replace(old, new, times)
-    # Claude Code gives the text with LF line ends and no byte order mark, whatever the file has, so
-    # the bytes of a file with others stay unknown.
-    if not isinstance(left, str) or "\r" in found + left:
-        return None
-    try:
-        return FileEdit(found.encode(), left.encode())
-    except UnicodeEncodeError:
-        return None
+    return file_edit(found, left)

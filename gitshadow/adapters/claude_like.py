@@ -23,15 +23,18 @@ DEVIN: Shape = replace(
         read="glob grep read todo_write web_search",
     ),
 )
-# `docs/reference/hooks-reference.mdx` of Factory-AI/factory, 2026-07-24. There are no ids of
-# prompts, calls and subagents: a prompt begins a turn, and a call is named after its session,
-# tool and input. The end of a subagent names none, so it is ignored, and `Task`, which starts
-# one, is open for any path. `droid exec` may send no prompt: then calls have no turn.
+# `docs/reference/hooks-reference.mdx` of Factory-AI/factory, 2026-07-24, and own payloads
+# (0.215). There are no ids of prompts and calls: a prompt begins a turn, and a call is named
+# after its session, tool and input. A subagent is a process and a session of its own, and only
+# its start names the session that called it. `SubagentStop` names none, so it is ignored, and
+# `Task` is open for any path. `droid exec` sends no prompt.
 DROID: Shape = replace(
     claude_code.SHAPE,
     agent="droid",
     call=("tool_use_id", "toolUseId"),
     subagent=(),
+    content=("content",),
+    replaced=("old_str", "new_str"),
     path_keys=("file_path", "notebook_path", "path"),
     patch_keys=("input", "patch", "command"),
     tools=tool_classes(
@@ -47,6 +50,11 @@ QWEN: Shape = replace(
     agent="qwen",
     call=("tool_use_id", "tool_call_id"),
     prompt=("submitted_prompt",),
+    backgrounded=("tool_input.is_background", "tool_input.run_in_background"),
+    edit_texts=(
+        "tool_response.returnDisplay.originalContent",
+        "tool_response.returnDisplay.newContent",
+    ),
     path_keys=("file_path", "notebook_path", "path", "absolute_path"),
     tools=tool_classes(
         write="edit notebook_edit replace write_file",
@@ -77,6 +85,14 @@ def _devin(payload: Payload, env: Mapping[str, str]) -> Parsed:
     )
 
 
+def _droid(payload: Payload, env: Mapping[str, str]) -> Parsed:
+    """Read a payload of Droid."""
+    found = DROID.read(payload)
+    if not isinstance(found, HookEvent):
+        return found
+    return replace(found, calling_session=payload.native_id("calling_session_id"))
+
+
 def _qwen(payload: Payload, env: Mapping[str, str]) -> Parsed:
     """Read a payload of Qwen Code; the prompt of a headless run is not recorded."""
     found = QWEN.read(payload)
@@ -93,6 +109,6 @@ def _qwen(payload: Payload, env: Mapping[str, str]) -> Parsed:
 
 PARSERS: Mapping[str, Parser] = {
     "devin": _devin,
-    "droid": DROID.parse,
+    "droid": _droid,
     "qwen": _qwen,
 }

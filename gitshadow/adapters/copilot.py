@@ -47,6 +47,8 @@ _SHAPE = Shape(
     # Before 1.0.102 the start names only the agent, the end also an id: the name is in both.
     subagent=("agentName", "agent_name", "agentId", "agent_id"),
     subagent_type=("agentType", "agent_type", "agentName", "agent_name"),
+    content=("file_text",),
+    replaced=("old_str", "new_str"),
     path_keys=("path", "file_path", "filePath", "notebook_path"),
     patch_keys=("patch", "input", "command"),
     tools=tool_classes(

@@ -119,6 +119,7 @@ def _event(
         raw_event=phase.value,
         duration_ns=payload.duration_ns("duration_ms"),
         reason=payload.text("reason"),
+        only_writer=payload.process("pid"),
     )
 
 

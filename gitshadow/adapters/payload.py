@@ -88,6 +88,13 @@ class Payload:
         found = (self.value(key) for key in keys)
         return max((len(one) for one in found if isinstance(one, list)), default=0)
 
+    def process(self, key: str) -> int | None:
+        """Return the number of a process, None if it cannot be one."""
+        found = self.value(key)
+        if not isinstance(found, int) or isinstance(found, bool):
+            return None
+        return found if 1 < found < 1 << 31 else None
+
     def duration_ns(self, *keys: str) -> int | None:
         """Return a duration given in milliseconds; None unless it is between 0 and a day."""
         return self._first(_nanoseconds, keys)

@@ -49,6 +49,11 @@ GEMINI = Shape(
         "SessionEnd": HookPhase.SESSION_END,
     },
     session=("session_id",),
+    backgrounded=("tool_input.is_background",),
+    edit_texts=(
+        "tool_response.returnDisplay.originalContent",
+        "tool_response.returnDisplay.newContent",
+    ),
     path_keys=("file_path", "path", "absolute_path"),
     tools=tool_classes(
         write="edit replace write_file",
@@ -60,7 +65,8 @@ GEMINI = Shape(
 )
 # Notes of another recorder on its hooks, 2026-09; the vendor documents no payload. Event names
 # were seen in PascalCase, the settings file has them in snake_case. No call id is sent, and the
-# end repeats only a part of the input, so a call that writes one file is named after it.
+# end repeats only a part of the input, so a call that writes one file is named after it. What a
+# subagent does is not reported (1.16), so the tools that start one are open for any path.
 OPENHANDS = Shape(
     agent="openhands",
     event=("event_type",),
@@ -77,12 +83,12 @@ OPENHANDS = Shape(
     call=("tool_call_id",),
     cwd=("working_dir",),
     prompt=("message",),
+    edit_texts=("tool_response.old_content", "tool_response.new_content"),
     path_keys=("path", "file_path"),
     patch_keys=("patch",),
     tools=tool_classes(
         write="apply_patch file_editor planning_file_editor str_replace_editor",
         shell="bash execute_bash terminal",
-        agent="delegate task",
         read="finish glob grep think",
     ),
 )
@@ -104,6 +110,9 @@ KIMI = Shape(
     },
     session=("session_id",),
     call=("tool_call_id",),
+    content=("content",),
+    replaced=("old_string", "new_string"),
+    backgrounded=("tool_input.run_in_background",),
     path_keys=("path", "file_path"),
     tools=tool_classes(
         write="Edit Write",
@@ -126,6 +135,9 @@ VIBE = Shape(
     },
     session=("session_id",),
     call=("tool_call_id",),
+    content=("content",),
+    replaced=("old_string", "new_string"),
+    duration_ms=("duration_ms",),
     path_keys=("file_path", "path"),
     tools=tool_classes(
         write="edit search_replace write_file",

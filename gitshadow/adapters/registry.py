@@ -27,40 +27,71 @@ _TOO_DEEP = "the payload is nested too deeply"
 _TRAITS: Mapping[str, Traits] = {
     # PreToolUse and PostToolUse come for every tool, MCP servers' and subagents' included.
     "claude-code": Traits(
-        covers_all_tools=True, cancels_unseen=True, context=ContextChannel.JSON
+        covers_all_tools=True,
+        cancels_unseen=True,
+        reports_turns=True,
+        shells_below=True,
+        context=ContextChannel.JSON,
     ),
     # Only the hosted web search has no hook, and it writes nothing.
     "codex": Traits(
-        covers_all_tools=True, waits_unseen=True, context=ContextChannel.JSON
+        covers_all_tools=True,
+        waits_unseen=True,
+        reports_turns=True,
+        shells_below=True,
+        context=ContextChannel.JSON,
     ),
     "cursor": Traits(covers_all_tools=True),
     # BeforeAgent takes `additionalContext` for that turn (reference.md); it reads only JSON.
     "gemini": Traits(
-        covers_all_tools=True, waits_unseen=True, context=ContextChannel.JSON
+        covers_all_tools=True,
+        waits_unseen=True,
+        reports_turns=True,
+        shells_below=True,
+        context=ContextChannel.JSON,
     ),
-    "copilot": Traits(covers_all_tools=True, waits_unseen=True),
+    "copilot": Traits(
+        covers_all_tools=True,
+        waits_unseen=True,
+        reports_turns=True,
+        shells_below=True,
+    ),
     "vscode-copilot": Traits(covers_all_tools=True),
     "windsurf": Traits(covers_all_tools=True),
     "devin": Traits(covers_all_tools=True),
-    "droid": Traits(covers_all_tools=True, context=ContextChannel.JSON),
+    "droid": Traits(
+        covers_all_tools=True,
+        prompts_unseen=True,
+        shells_below=True,
+        context=ContextChannel.JSON,
+    ),
     "goose": Traits(covers_all_tools=True),
     # Subagents send nothing, the documented matcher excludes other tools, and nothing comes
     # after a tool: a window ends with the next one, that of an edit when its file was written.
     "crush": Traits(sequential=True, never_ends=True),
-    "qwen": Traits(covers_all_tools=True, context=ContextChannel.JSON),
+    "qwen": Traits(
+        covers_all_tools=True,
+        reports_turns=True,
+        shells_below=True,
+        context=ContextChannel.JSON,
+    ),
     # What a hook of a prompt prints goes into the context ("Hooks", exit code 0).
     "kiro": Traits(covers_all_tools=True, context=ContextChannel.TEXT),
-    "cline": Traits(covers_all_tools=True),
-    "opencode": Traits(covers_all_tools=True),
+    "cline": Traits(covers_all_tools=True, shells_below=True),
+    "opencode": Traits(covers_all_tools=True, reports_turns=True, shells_below=True),
     "amp": Traits(covers_all_tools=True),
-    "pi": Traits(covers_all_tools=True),
-    "grok": Traits(covers_all_tools=True),
+    "pi": Traits(covers_all_tools=True, reports_turns=True, shells_below=True),
+    "grok": Traits(covers_all_tools=True, reports_turns=True, shells_below=True),
     "antigravity": Traits(covers_all_tools=True),
     # Whether two tools run at once is not known.
-    "openhands": Traits(covers_all_tools=True),
+    "openhands": Traits(covers_all_tools=True, reports_turns=True),
     # What a hook of a prompt prints goes into the context ("Hooks", exit code 0).
     "kimi": Traits(
-        covers_all_tools=True, one_session=True, context=ContextChannel.TEXT
+        covers_all_tools=True,
+        one_session=True,
+        reports_turns=True,
+        shells_below=True,
+        context=ContextChannel.TEXT,
     ),
     "vibe": Traits(covers_all_tools=True),
     # Agents report the tools that they choose to, so a turn may write outside all windows.
@@ -85,8 +116,8 @@ _IN_TABLES: Mapping[str, str] = {
     "vscode-copilot": "plain",
 }
 
-# Names without hooks of a host: the shape of such a payload does not show who sent it.
-_OWN_FORM = frozenset({"acp", "aider", "generic"})
+OWN_FORM = frozenset({"acp", "aider", "generic"})
+"""Names without hooks of a host: the shape of such a payload does not show who sent it."""
 
 
 def traits(agent: str | None) -> Traits:
@@ -111,7 +142,7 @@ def parse(agent: str, raw: bytes, env: Mapping[str, str]) -> Parsed:
     payload = _decode(raw)
     if isinstance(payload, BadPayload):
         return payload
-    sender = agent if agent in _OWN_FORM else identify(payload, env, agent)
+    sender = agent if agent in OWN_FORM else identify(payload, env, agent)
     try:
         return parser(sender)(payload, env)
     except RecursionError:

@@ -14,12 +14,14 @@ from gitshadow.adapters.base import (
     IN_SUBAGENT,
     TOOL_PHASES,
     BadPayload,
+    FileEdit,
     HookEvent,
     HookPhase,
     Parsed,
+    Replacement,
 )
 from gitshadow.adapters.payload import Payload, derived_call_id, distinct, raw_path
-from gitshadow.model import ToolClass
+from gitshadow.model import JsonValue, ToolClass
 from gitshadow.store.paths import absolute
 
 Tools: TypeAlias = Mapping[ToolClass, frozenset[str]]
@@ -100,6 +102,11 @@ class Shape:
         subagent_type: Keys of the subagent's kind.
         duration_ms: Keys of how long the tool ran.
         background_tasks: Keys of a list of the tasks that go on after a turn.
+        backgrounded: Keys that are set if a tool goes on after its end was reported.
+        edit_texts: Keys of the whole texts that a writing tool found and left; both or none.
+        content: Keys of a whole text in the input of a tool that writes it.
+        replaced: Keys of the old and the new piece of text in the input of a tool that replaces
+            it; both or none.
         path_keys: Keys of paths in the tool's input, as for `Payload.paths`.
         patch_keys: Keys of patches in the tool's input, as for `patched_paths`.
         tools: Tool class -> names; a tool that is not listed may do anything (`OTHER`).
@@ -123,6 +130,10 @@ class Shape:
     subagent_type: Keys = ()
     duration_ms: Keys = ()
     background_tasks: Keys = ()
+    backgrounded: Keys = ()
+    edit_texts: Keys = ()
+    content: Keys = ()
+    replaced: Keys = ()
     path_keys: Keys = ()
     patch_keys: Keys = ()
     tools: Tools
@@ -214,8 +225,29 @@ class Shape:
             transcript_path=payload.text(*self.transcript),
             reason=payload.text(*self.reason),
             duration_ns=payload.duration_ns(*self.duration_ms),
-            background_tasks=payload.count(*self.background_tasks),
+            background_tasks=self._tasks(payload, phase),
+            edit=self._edit(payload, phase, kind),
         )
+
+    def _tasks(self, payload: Payload, phase: HookPhase) -> int:
+        goes_on = phase is HookPhase.AFTER and any(
+            map(payload.value, self.backgrounded)
+        )
+        return max(int(goes_on), payload.count(*self.background_tasks))
+
+    def _edit(
+        self, payload: Payload, phase: HookPhase, kind: ToolClass
+    ) -> FileEdit | Replacement | None:
+        if phase is not HookPhase.AFTER or kind is not ToolClass.WRITE:
+            return None
+        if self.edit_texts:
+            return file_edit(*map(payload.value, self.edit_texts))
+        given = self.input_of(payload)
+        texts = [_plain_text(given.value(key)) for key in self.replaced]
+        if texts and texts[0] and texts[1] is not None:
+            return Replacement(texts[0], texts[1])
+        whole = _plain_text(next(filter(None, map(given.value, self.content)), None))
+        return None if whole is None else FileEdit(None, whole)
 
     def _reach(
         self, payload: Payload, tool: str | None
@@ -230,6 +262,24 @@ class Shape:
         # A writing tool that names no path here may have written any: as for a shell, its window is
         # open for all.
         return (kind if paths else ToolClass.OTHER), paths
+
+
+def file_edit(found: JsonValue, left: JsonValue) -> FileEdit | None:
+    """Return an edit by the texts before and after it, None where the bytes are not known.
+
+    Agents show a text with LF line ends and no byte order mark, whatever the file has.
+    """
+    before, after = _plain_text(found), _plain_text(left)
+    return None if before is None or after is None else FileEdit(before, after)
+
+
+def _plain_text(text: JsonValue) -> bytes | None:
+    if not isinstance(text, str) or "\r" in text:
+        return None
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return None
 
 
 def is_patch(text: object) -> bool:

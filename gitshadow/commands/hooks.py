@@ -240,6 +240,7 @@ def _health_row(state: health.Health, host: HostVersion | None) -> HooksRow:
             FindingRow(item.state.value, item.problem, item.fix)
             for item in state.findings
         ),
+        changed=state.changed,
     )
     if host is None:
         return row

@@ -53,11 +53,16 @@ class InstallEnvironment:
         """Return whether a program exists: by its path, or on `PATH` by its name."""
         if os.path.isabs(program):
             return os.access(program, os.X_OK)
-        return any(
-            os.access(os.path.join(directory, program), os.X_OK)
-            and os.path.isfile(os.path.join(directory, program))
-            for directory in self.search
-        )
+        return self.first_of(program) is not None
+
+    def first_of(self, *programs: str) -> str | None:
+        """Return the path of the first of some programs on `PATH`, None if it has none."""
+        for directory in self.search:
+            for name in programs:
+                path = os.path.join(directory, name)
+                if os.path.isfile(path) and os.access(path, os.X_OK):
+                    return path
+        return None
 
 
 def surroundings(

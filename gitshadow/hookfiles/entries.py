@@ -98,6 +98,14 @@ def fault(entry: HookEntry, want: Want) -> str | None:
     return _timeout_fault(entry.data.get("timeout"), want.shape)
 
 
+def is_changed(entry: HookEntry, want: Want) -> bool:
+    """Return whether a person changed the command of an entry that still reports."""
+    # It does not replace our entry if it is for another event or in a file that is not read now.
+    is_read = entry.base not in want.shape.former
+    is_wanted = event_of(want.shape, entry.event) is not None
+    return is_read and is_wanted and invocation.is_changed(entry.command, want.agent)
+
+
 def _timeout_fault(timeout: object, shape: EntryShape) -> str | None:
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
         return None

@@ -6,13 +6,13 @@ Invariant: a file that cannot be read is reported as such, never as "not install
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import files, invocation, merge, packaged, places, toml
 from gitshadow.hookfiles.detect import InstallEnvironment
-from gitshadow.hookfiles.entries import HookEntry, Want, fault, want
+from gitshadow.hookfiles.entries import HookEntry, Want, fault, is_changed, want
 from gitshadow.hookfiles.placement import (
     Agent,
     FileLocation,
@@ -50,13 +50,17 @@ class HealthFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """The state of one agent's hooks in one scope, and their file."""
+    """The state of one agent's hooks in one scope, and their file.
+
+    `changed` are the events whose entries a person changed; they report all the same.
+    """
 
     agent: str
     scope: InstallScope
     path: str
     state: HealthState
     findings: tuple[HealthFinding, ...] = ()
+    changed: tuple[str, ...] = ()
 
 
 def look(
@@ -73,13 +77,14 @@ def look(
 
 def with_findings(health: Health, more: Iterable[HealthFinding]) -> Health:
     """Return the state of installed hooks with findings about the program that runs them."""
-    return _health(
+    worse = _health(
         health.agent,
         health.scope,
         health.path,
         there=health.state is not HealthState.ABSENT,
         findings=[*health.findings, *more],
     )
+    return replace(worse, changed=health.changed)
 
 
 def _health(
@@ -179,14 +184,17 @@ def _look_at_shared(
         )
     findings: list[HealthFinding] = []
     holders: list[str] = []
+    changed: list[str] = []
     for file in found:
         try:
             wanted = want(agent, scope, around, file.shape)
-            ours = file.editor.entries(file.text, wanted)
-            if not ours:
+            theirs = file.editor.changed(file.text, wanted)
+            there = [*file.editor.entries(file.text, wanted), *theirs]
+            if not there:
                 continue
             holders.append(file.path)
-            findings += _file_findings(agent, scope, around, file, wanted, ours)
+            changed += [entry.event for entry in theirs]
+            findings += _file_findings(agent, scope, around, file, wanted, there)
         except ShadowError as error:
             findings.append(_unreadable(places.named(file.path, error)))
             continue
@@ -198,9 +206,10 @@ def _look_at_shared(
     if holders:
         findings += _switches(agent, around)
     where = holders[0] if holders else chosen.path
-    return _health(
+    found_here = _health(
         agent.name, scope, where, there=bool(holders), findings=_distinct(findings)
     )
+    return replace(found_here, changed=tuple(dict.fromkeys(changed)))
 
 
 def _file_findings(
@@ -209,25 +218,27 @@ def _file_findings(
     around: InstallEnvironment,
     file: SharedFile,
     wanted: Want,
-    ours: list[HookEntry],
+    there: list[HookEntry],
 ) -> Iterator[HealthFinding]:
     again = _again(agent, scope)
-    for program in sorted(
-        {invocation.program_of(entry.command) or "" for entry in ours}
-    ):
+    programs = {invocation.program_of(entry.command) for entry in there}
+    for program in sorted(one for one in programs if one is not None):
         yield from _program_findings(agent, scope, around, program)
-    faults = ((entry.event, fault(entry, wanted)) for entry in ours)
-    for event, wrong in faults:
+    for entry in there:
+        theirs = is_changed(entry, wanted)
+        command = entry.command if theirs else wanted.command
+        wrong = fault(entry, wanted._replace(command=command))
         if wrong is not None:
-            yield HealthFinding(HealthState.STALE, f"{event}: {wrong}", again)
-    there = {entry.event for entry in ours}
-    lacking = [event.name for event in wanted.shape.events if event.name not in there]
+            fix = f"correct your entry in {file.path}" if theirs else again
+            yield HealthFinding(HealthState.STALE, f"{entry.event}: {wrong}", fix)
+    events = {entry.event for entry in there}
+    lacking = [event.name for event in wanted.shape.events if event.name not in events]
     if lacking:
         yield HealthFinding(
             HealthState.STALE, f"nothing at {', '.join(lacking)}", again
         )
     if agent.name == "codex":
-        yield from _untrusted(around, file, ours)
+        yield from _untrusted(around, file, there)
 
 
 def _switches(agent: Agent, around: InstallEnvironment) -> Iterator[HealthFinding]:

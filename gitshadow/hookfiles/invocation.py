@@ -8,6 +8,8 @@ import json
 import re
 import shlex
 
+from gitshadow.attribution.markers import called_agents
+
 PROGRAM = "git-agent-undo"
 
 # A committed file runs on machines without gitshadow, and a program can be removed after its path
@@ -52,6 +54,16 @@ def agent_of(command: str) -> str | None:
         return None
     name, verb, agent = program
     return agent if _is_ours(name) and verb == "hook" else None
+
+
+def is_changed(command: str, agent: str) -> bool:
+    """Return whether a command reports for an agent in a form that a person gave it.
+
+    They add a word, a redirection or another command. It is theirs, and is never written.
+    """
+    if agent_of(command) is not None or _words(command) is None:
+        return False
+    return agent in called_agents(command.encode(), PROGRAM.encode())
 
 
 def program_of(command: str) -> str | None:

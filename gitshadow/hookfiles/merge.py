@@ -1,7 +1,8 @@
 """Our entries in a user's JSON file: added, found and removed; text in, text out.
 
 An entry is ours if its command is (`invocation.agent_of`); nothing else is ever changed. A right
-entry stays, with the timeout that a user gave it; a wrong one is replaced.
+entry stays, with the timeout that a user gave it; a wrong one is replaced. An entry whose command
+a person changed is theirs, and no second one is added for its event.
 Invariant: `take_out(put_in(text)) == text`, if `text` is given as the file before.
 """
 
@@ -16,6 +17,7 @@ from gitshadow.hookfiles.entries import (
     Want,
     event_of,
     handler,
+    is_changed,
     is_right,
     item,
     whole,
@@ -77,19 +79,30 @@ def take_out(text: str, want: Want, before: str | None = None) -> str | None:
 
 def entries(text: str, want: Want) -> list[HookEntry]:
     """Return our entries in the order of the text."""
-    document = parse(text)
     return [
         entry
-        for base in _bases(document, want.shape)
-        if (path := _find(document, base)) is not None
-        for entry in _handlers(document, path, base)
+        for entry in _all_handlers(text, want)
         if invocation.agent_of(entry.command) == want.agent
     ]
+
+
+def changed(text: str, want: Want) -> list[HookEntry]:
+    """Return the entries that a person changed and that still report for the agent."""
+    return [entry for entry in _all_handlers(text, want) if is_changed(entry, want)]
+
+
+def _all_handlers(text: str, want: Want) -> Iterator[HookEntry]:
+    document = parse(text)
+    for base in _bases(document, want.shape):
+        path = _find(document, base)
+        if path is not None:
+            yield from _handlers(document, path, base)
 
 
 def missing(text: str, want: Want) -> list[str]:
     """Return the events without a right entry."""
     there = {entry.event for entry in entries(text, want) if is_right(entry, want)}
+    there |= {entry.event for entry in changed(text, want)}
     return [event.name for event in want.shape.events if event.name not in there]
 
 
@@ -206,7 +219,8 @@ def _with_map(text: str, want: Want) -> str:
 
 
 def _with_event(text: str, want: Want, event: EventRegistration) -> str:
-    if any(entry.event == event.name for entry in entries(text, want)):
+    there = (*entries(text, want), *changed(text, want))
+    if any(entry.event == event.name for entry in there):
         return text
     document = parse(text)
     base = _find(document, _base(document, want.shape) or ()) or ()

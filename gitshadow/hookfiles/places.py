@@ -21,6 +21,9 @@ class Editor(Protocol):
     def entries(self, text: str, want: Want) -> list[HookEntry]:
         """Return our entries in a text."""
 
+    def changed(self, text: str, want: Want) -> list[HookEntry]:
+        """Return the entries in a text that a person changed."""
+
     def missing(self, text: str, want: Want) -> list[str]:
         """Return the events without a right entry."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import invocation
-from gitshadow.hookfiles.entries import HookEntry, Want, handler, is_right
+from gitshadow.hookfiles.entries import HookEntry, Want, handler, is_changed, is_right
 from gitshadow.hookfiles.placement import EventRegistration
 from gitshadow.model import JsonObject
 
@@ -61,6 +61,11 @@ def entries(text: str, want: Want) -> list[HookEntry]:
     return [entry for entry in _handlers(text, want) if _is_ours(entry, want)]
 
 
+def changed(text: str, want: Want) -> list[HookEntry]:
+    """Return the entries that a person changed and that still report for the agent."""
+    return [entry for entry in _handlers(text, want) if is_changed(entry, want)]
+
+
 def _handlers(text: str, want: Want) -> Iterator[HookEntry]:
     hooks = load(text).get("hooks")
     key = want.shape.event_key
@@ -86,6 +91,7 @@ def _is_ours(entry: HookEntry, want: Want) -> bool:
 def missing(text: str, want: Want) -> list[str]:
     """Return the events without a right entry."""
     there = {item.event for item in entries(text, want) if is_right(item, want)}
+    there |= {item.event for item in changed(text, want)}
     return [event.name for event in want.shape.events if event.name not in there]
 
 

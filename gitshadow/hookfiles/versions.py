@@ -61,7 +61,7 @@ class HostVersion:
 
 def find(agent: Agent, around: InstallEnvironment) -> HostVersion | None:
     """Return what is known of an agent's program; None if none is on `PATH`."""
-    program = _program(agent, around)
+    program = around.first_of(*agent.programs)
     if program is None:
         return None
     real = os.path.realpath(program)
@@ -119,15 +119,6 @@ def _events_in(data: bytes) -> list[str]:
     if isinstance(hooks, dict):
         return list(hooks)
     return [one["trigger"] for one in hooks or ()]
-
-
-def _program(agent: Agent, around: InstallEnvironment) -> str | None:
-    for directory in around.search:
-        for name in agent.programs:
-            path = os.path.join(directory, name)
-            if os.path.isfile(path) and os.access(path, os.X_OK):
-                return path
-    return None
 
 
 def _key(version: str) -> tuple[int, ...]:

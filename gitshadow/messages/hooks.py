@@ -56,7 +56,8 @@ class HooksRow(NamedTuple):
 
     `version` is that of the agent's program, if one is found and says it; `verified` the one with
     which the hooks were last tested, `newer` is true if `version` is newer than that;
-    `unknown_events` are those that the program does not have.
+    `unknown_events` are those that the program does not have; at `changed` ones a person changed
+    the entry, which reports all the same.
     """
 
     agent: str
@@ -68,3 +69,4 @@ class HooksRow(NamedTuple):
     verified: str | None = None
     newer: bool = False
     unknown_events: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()

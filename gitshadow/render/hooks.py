@@ -76,7 +76,8 @@ def status_lines(hooks: Sequence[HooksRow], view: View) -> Iterator[str]:
     """Yield one block per installation, with its problems and their fixes."""
     for row in hooks:
         style = "good" if row.state == "installed" else "warn"
-        state = view.paint(f"{printable(row.state):<10}", style)
+        said = f"{row.state} (changed by you)" if row.changed else row.state
+        state = view.paint(f"{printable(said):<10}", style)
         yield f"{row.agent:<12}  {row.scope:<7}  {state}  {printable(row.path or '')}"
         if row.version is not None:
             yield view.paint(

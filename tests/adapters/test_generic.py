@@ -94,6 +94,12 @@ def test_payload_is_bad_when_it_names_no_session() -> None:
     assert parse(event="before") == BadPayload("the before payload has no session")
 
 
+@pytest.mark.parametrize("pid", [True, "12", 1, 0, -5, 1 << 31, 12.0, None, [12]])
+def test_what_cannot_be_a_process_is_left_out(pid: object) -> None:
+    assert event(event="prompt", session="s", pid=pid).only_writer is None
+    assert event(event="prompt", session="s", pid=12).only_writer == 12
+
+
 def test_an_end_says_how_long_the_tool_ran_when_it_is_told() -> None:
     given = {"session": "s", "tool": "w", "call": "c"}
     assert event(event="after", duration_ms=12.5, **given).duration_ns == 12_500_000

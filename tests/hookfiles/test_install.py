@@ -592,6 +592,60 @@ def test_an_outdated_handler_in_a_toml_list_is_replaced(
     }
 
 
+CHANGES = [
+    "timeout 5 {} 2>>/tmp/log",
+    "{} >> /tmp/log",
+    "make lint; {}",
+    "tee /tmp/seen | git-agent-undo hook NAME; say done",
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", ["claude-code", "cursor", "kimi"])
+def test_an_entry_that_a_person_changed_is_kept_and_gets_no_second_one(
+    name: str, change: str, around: InstallEnvironment
+) -> None:
+    put_in(name, InstallScope.USER, around)
+    path = main_file(name, InstallScope.USER, around)
+    ours = invocation.for_user(name, around.executable)
+    theirs = change.replace("NAME", name).replace("{}", ours)
+    quoted, written = json.dumps(ours), path.read_text()
+    assert quoted in written
+    text = written.replace(quoted, json.dumps(theirs), 1)
+    path.write_text(text)
+    event = changed_event(name, around)
+    (step,) = put_in(name, InstallScope.USER, around)
+    assert (step.action, path.read_text()) == (FileAction.NONE, text)
+    look = health.look(AGENTS[name], InstallScope.USER, around)
+    assert look is not None
+    assert (look.state, look.changed) == (HealthState.INSTALLED, (event,)), look
+    take_out(name, InstallScope.USER, around)
+    left = path.read_text()
+    assert (json.dumps(theirs) in left, quoted in left) == (True, False)
+    assert changed_event(name, around) == event
+
+
+def changed_event(name: str, around: InstallEnvironment) -> str | None:
+    look = health.look(AGENTS[name], InstallScope.USER, around)
+    return None if look is None or not look.changed else look.changed[0]
+
+
+def test_a_changed_entry_that_misses_tools_is_not_healthy(
+    around: InstallEnvironment,
+) -> None:
+    put_in("claude-code", InstallScope.USER, around)
+    path = main_file("claude-code", InstallScope.USER, around)
+    settings = json.loads(path.read_text())
+    group = settings["hooks"]["PreToolUse"][0]
+    group["matcher"] = "Bash"
+    group["hooks"][0]["command"] += " >> /tmp/log"
+    path.write_text(json.dumps(settings))
+    look = health.look(AGENTS["claude-code"], InstallScope.USER, around)
+    assert look is not None
+    assert (look.state, look.changed) == (HealthState.STALE, ("PreToolUse",))
+    assert [one.fix for one in look.findings] == [f"correct your entry in {path}"]
+
+
 def test_approvals_alone_do_not_make_codex_use_its_tables(
     around: InstallEnvironment,
 ) -> None:

@@ -59,6 +59,41 @@ def test_what_is_somebody_elses_stays_theirs(text: str) -> None:
     assert invocation.agent_of(text) is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "timeout 5 git-agent-undo hook codex",
+        "git-agent-undo hook codex --verbose",
+        "tee /tmp/x | git-agent-undo hook codex",
+        "git-agent-undo hook codex; say done",
+        invocation.for_project("codex") + " 2>>/tmp/log",
+        invocation.for_user("codex", "/a b/git-agent-undo") + "; say done",
+    ],
+)
+def test_a_changed_form_is_known_by_its_agent(text: str) -> None:
+    assert invocation.is_changed(text, "codex")
+    assert not invocation.is_changed(text, "claude-code")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "git-agent-undo log",
+        "git-agent-undo hook codex",
+        invocation.for_project("codex"),
+        "my-git-agent-undo hook codex",
+        "echo git-agent-undo hook codex",
+        "say 'git-agent-undo hook' codex",
+        "# git-agent-undo hook codex",
+        "sh -c 'unbalanced git-agent-undo hook codex",
+        "entire hooks codex stop",
+    ],
+)
+def test_what_calls_nothing_of_ours_is_no_changed_form(text: str) -> None:
+    assert not invocation.is_changed(text, "codex")
+
+
 @pytest.mark.parametrize("where", ["project", "user"])
 def test_text_is_harmless_where_the_program_is_missing(where: str) -> None:
     text = (

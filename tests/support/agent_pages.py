@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gitshadow.adapters.base import ContextChannel, HookPhase, Traits
-from gitshadow.adapters.registry import module_of, traits
+from gitshadow.adapters.registry import KNOWN_AGENTS, module_of, traits
 from gitshadow.adapters.shape import Shape
 from gitshadow.hookfiles.catalog import AGENTS, SERVED_BY
 from gitshadow.hookfiles.placement import (
@@ -65,7 +65,12 @@ def facts(name: str) -> str:
 
 
 def renewed(name: str, page: str) -> str:
-    """Return a page with its facts generated again; text outside the markers is kept."""
+    """Return a page with its facts generated again; text outside the markers is kept.
+
+    Continue has no adapter, so its page has no facts.
+    """
+    if name not in KNOWN_AGENTS:
+        return page
     before, _, rest = page.partition(_BEGIN)
     _, _, after = rest.partition(_END)
     return f"{before}{_BEGIN}\n\n{facts(name)}\n{_END}{after}"
