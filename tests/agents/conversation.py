@@ -15,7 +15,7 @@ Json = Mapping[str, object]
 
 MARK = re.compile(r"\[\[(\w+) cwd=([^\] ]+)\]\]")
 
-_SUBAGENT = re.compile(r"\\n- (general-purpose|general|worker): ")
+_SUBAGENT = re.compile(r"\\n- (general-purpose|general|worker|coder): ")
 
 
 @dataclass(frozen=True)

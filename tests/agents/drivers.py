@@ -28,11 +28,13 @@ class Driver:
     `turn` and `again` have the arguments before and after the prompt: a session's first turn, and
     one that continues it. None for `again` means that it cannot be continued without a person.
     `prepare` are arguments of runs before the first turn. `subagents` are more arguments of a turn
-    that starts one, None without such a tool; `subagents_apart`: they have sessions of their own.
+    that starts one, None without such a tool; `subagents_apart`: they have sessions of their own;
+    `subagents_silent`: their calls are not reported, and are a part of the one that started them.
     `tools`: names of tools that hooks have other names for. `parallel`: it makes calls side by
     side. `told`: after an undo it tells the model, by a hook of ours. `turns`: its hooks report
-    prompts; `quotes`: in quotation marks. `wrapped`: it has no hooks and runs inside
-    `git agent-undo exec`. `by_text`: it has no tools, the model writes its changes as text.
+    prompts; `quotes`: in quotation marks. `ends_hooks`: with a turn it ends the hooks that still
+    run. `wrapped`: it has no hooks and runs inside `git agent-undo exec`. `by_text`: it has no
+    tools, the model writes its changes as text.
     """
 
     name: str
@@ -43,15 +45,19 @@ class Driver:
     prepare: Callable[[Surroundings], Sequence[Sequence[str]]] = lambda _: ()
     subagents: Sequence[str] | None = ()
     subagents_apart: bool = True
+    subagents_silent: bool = False
     tools: Mapping[str, str] = field(default_factory=dict)
     parallel: bool = True
     told: bool = False
     turns: bool = True
     quotes: bool = False
+    ends_hooks: bool = False
     wrapped: bool = False
     by_text: bool = False
     project: Sequence[str] | None = ()
     """More arguments of a run with hooks in project scope; None where it cannot run them so."""
+    project_files: Files = field(default_factory=dict)
+    """What is in a repository with hooks in project scope before them."""
     leftovers: Sequence[str] = field(default=())
     """What it makes in a repository itself, as patterns for `.git/info/exclude`."""
 
@@ -411,6 +417,8 @@ DRIVERS: dict[str, Driver] = {
             },
             files=_qwen_files,
             told=True,
+            # It adds the version to a file without one, which then is no longer as installed.
+            project_files={".qwen/settings.json": '{\n  "$version": 4\n}\n'},
         ),
         Driver(
             "openhands",
@@ -441,7 +449,8 @@ DRIVERS: dict[str, Driver] = {
                 "LLM_API_KEY": "dummy",
                 "LLM_MODEL": "openai/fake-model",
             },
-            subagents=None,
+            subagents_apart=False,
+            subagents_silent=True,
         ),
         Driver(
             "kimi",
@@ -456,6 +465,7 @@ DRIVERS: dict[str, Driver] = {
             told=True,
             # What they do is reported in the session that started them.
             subagents_apart=False,
+            ends_hooks=True,
             # Its hooks are the user's alone.
             project=None,
         ),
@@ -478,7 +488,6 @@ DRIVERS: dict[str, Driver] = {
             variables=lambda _: {"CONTINUE_CLI_ENABLE_TELEMETRY": "0"},
             files=_continue_files,
             subagents=None,
-            turns=False,
             wrapped=True,
             project=None,
         ),
@@ -505,7 +514,6 @@ DRIVERS: dict[str, Driver] = {
             },
             subagents=None,
             parallel=False,
-            turns=False,
             wrapped=True,
             by_text=True,
             project=None,

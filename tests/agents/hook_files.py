@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,22 +82,26 @@ class InstalledHooks:
 
     def lead_to(self, program: Path) -> None:
         """Let each command run a link to its program, in a directory with the event's name."""
+        self.rewrite(lambda event, text: _led(text, program, event))
+
+    def rewrite(self, change: Callable[[str, str], str]) -> None:
+        """Replace the text of each event's command, which a function returns."""
         for path in self.files:
             if path.suffix == ".json":
                 document = json.loads(path.read_text())
                 for event, handler, key in _handlers(document):
-                    handler[key] = _led(str(handler[key]), program, event)
+                    handler[key] = change(event, str(handler[key]))
                 path.write_text(json.dumps(document, indent=2))
             elif path.suffix == ".toml":
                 tables = re.split(r"(?m)^(?=\[\[hooks\]\])", path.read_text())
-                path.write_text("".join(_table_led(one, program) for one in tables))
+                path.write_text("".join(_table(one, change) for one in tables))
             else:
-                path.write_text(_led(path.read_text(), program, path.name))
+                path.write_text(change(path.name, path.read_text()))
 
 
-def _table_led(table: str, program: Path) -> str:
+def _table(table: str, change: Callable[[str, str], str]) -> str:
     event = re.search(r'(?m)^(?:event|type) = "(\w+)"', table)
-    return table if event is None else _led(table, program, event[1])
+    return table if event is None else change(event[1], table)
 
 
 def _led(text: str, program: Path, event: str) -> str:

@@ -79,6 +79,7 @@ SERVERS: Mapping[str, Callable[[AgentStudio], Sequence[str]]] = {
     ),
     "qwen": _in_file(".qwen/settings.json", trust=True),
     "openhands": _in_file(".openhands/mcp.json"),
+    "kimi": _in_file(".kimi-code/mcp.json"),
     "cline": _in_file(
         ".cline/data/settings/cline_mcp_settings.json", autoApprove=["write_note"]
     ),

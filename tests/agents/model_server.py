@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -38,6 +38,8 @@ _PERSON_WAITS_S = 0.5
 
 The clock of a file's change has steps of up to 10 ms, and a tool's last write may be that late.
 """
+_SHELL_STARTS_S = 2.0
+"""Some agents' shells write kilobytes when they start, which may be a small file as well."""
 
 
 @dataclass
@@ -56,6 +58,8 @@ class ModelServer:
     requests: list[Request] = field(default_factory=list)
     played: list[tuple[ToolAction, str]] = field(default_factory=list)
     """Every action that was asked for, with the tool that it became."""
+    before_words: Callable[[], None] = lambda: None
+    """What is done before an answer in words, which ends a turn."""
     _seen: Counter[tuple[object, ...]] = field(default_factory=Counter)
     _ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
@@ -115,6 +119,7 @@ class ModelServer:
         during: list[Person] = []
         for action in (one for actions in rounds[:1] for one in actions):
             if isinstance(action, Say):
+                self.before_words()
                 return replace(answer, text=action.text)
             if isinstance(action, Person):
                 if action.during:
@@ -140,12 +145,17 @@ class ModelServer:
 def _write_during(writes: Sequence[Person], top: Path) -> None:
     """Write a person's files while a shell command waits for them."""
     until(lambda: (top / SHELL_RUNS).exists())
+    time.sleep(_SHELL_STARTS_S)
     for one in writes:
         path = top / one.path
         swap = path.with_name(f".{path.name}.swp")
         if one.editor:
             swap.write_text("")
-        path.write_text(one.content)
+        if one.atomic:
+            path.with_name(f"{path.name}.new").write_text(one.content)
+            path.with_name(f"{path.name}.new").rename(path)
+        else:
+            path.write_text(one.content)
         time.sleep(_PERSON_WAITS_S)
         swap.unlink(missing_ok=True)
     (top / PERSON_WROTE).touch()

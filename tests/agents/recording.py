@@ -16,15 +16,19 @@ from fnmatch import fnmatch
 from itertools import pairwise
 from pathlib import Path
 
+from gitshadow.adapters import registry
+from gitshadow.adapters.base import HookEvent, HookPhase
 from gitshadow.attribution.markers import PID_MARKERS, VARIABLES
+from gitshadow.model import ToolClass
 from tests.agents import hook_moment
 from tests.agents.drivers import DRIVERS
 from tests.agents.hook_files import InstalledHooks
 from tests.agents.install import CACHE, packages
-from tests.agents.scripts import Edit, Shell, Write
+from tests.agents.scripts import Edit, Shell, Task, Write
 from tests.agents.studio import AgentStudio
 from tests.agents.tool_calls import SHELLS
 from tests.support.shadow import COMMAND
+from tests.support.waiting import until
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "real_payloads"
 _RECORDER = """\
@@ -66,7 +70,8 @@ class HookCall:
 
     `spawn` is how the host started it; `{command}` in it is the text that is installed for the
     event. `since` is the last step that had ended when the tool of the call began, where the
-    payload says how long the tool ran.
+    payload says how long the tool ran. `process` numbers the processes that the agent itself
+    started below its own (a subagent); None is its own.
     """
 
     event: str
@@ -75,6 +80,7 @@ class HookCall:
     host: str
     environment: Mapping[str, str]
     since: int | None = None
+    process: int | None = None
 
 
 @dataclass(frozen=True)
@@ -119,6 +125,8 @@ class Recorder:
     _seen: int = 0
     _asked: int = 0
     _files: Files = field(default_factory=dict)
+    _hosts: list[object] = field(default_factory=list)
+    """The pids of the processes that started hooks in this turn."""
 
     def prepare(self) -> None:
         """Prepare the studio, with the recorder in the way of every hook."""
@@ -140,8 +148,30 @@ class Recorder:
         if not self.studio.driver.wrapped:
             hooks = InstalledHooks.find(self.studio.name, self.studio.home)
             hooks.lead_to(script)
+        if self.studio.driver.ends_hooks:
+            self.studio.model.before_words = lambda: until(self._have_hooks_ended)
         self._files = self._present()
         self.names = Names.of(self.studio)
+
+    def _have_hooks_ended(self) -> bool:
+        """Return whether the hooks after all calls have ended, those that start agents left out.
+
+        A real model takes longer for its last answer than a hook does.
+        """
+        calls = [
+            one for one, _ in self.studio.model.played if not isinstance(one, Task)
+        ]
+        ended = (self.studio.top / "records").glob("*/ended")
+        events = [
+            registry.parse(self.studio.name, one.with_name("in").read_bytes(), {})
+            for one in ended
+        ]
+        return len(calls) <= sum(
+            isinstance(event, HookEvent)
+            and event.phase in (HookPhase.AFTER, HookPhase.FAILED)
+            and event.tool_class is not ToolClass.AGENT
+            for event in events
+        )
 
     def _present(self) -> Files:
         found = hook_moment.files(str(self.studio.repo.root))
@@ -156,6 +186,7 @@ class Recorder:
         """Return the steps since the last turn."""
         steps: list[Step] = []
         ends: list[int] = []
+        self._hosts = []
         for moment in self._moments():
             steps += (changed := list(self._changes(moment.files)))
             ends += [moment.begun_ns] * len(changed)
@@ -211,8 +242,24 @@ class Recorder:
             since = max(
                 (at for at, end in enumerate(ends) if end <= began_ns), default=None
             )
-        name = str(host["name"])
-        return HookCall(moment.event, moment.payload, spawn, name, variables, since)
+        return HookCall(
+            moment.event,
+            moment.payload,
+            spawn,
+            str(host["name"]),
+            variables,
+            since,
+            self._number(host["pid"], moment.ancestors),
+        )
+
+    def _number(
+        self, pid: object, ancestors: Sequence[Mapping[str, object]]
+    ) -> int | None:
+        """Return the number of a host's process, None for the first and what is not below it."""
+        if pid not in self._hosts:
+            self._hosts.append(pid)
+        is_below = self._hosts[0] in [one["pid"] for one in ancestors]
+        return (self._hosts.index(pid) or None) if is_below else None
 
     def _changes(self, files: Files) -> Iterator[Changes]:
         """Yield what was done to get from the files seen last to these."""

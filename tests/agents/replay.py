@@ -61,6 +61,11 @@ class Replay:
         program.symlink_to(_STAND_IN)
         self.studio.program = str(program)
         self.studio.prepare()
+        self.plan()
+
+    def plan(self) -> None:
+        """Write what the stand-in is to play, with the hook files as they are now."""
+        bin_ = self.studio.top / "bin"
         for script, turn in self.turns.items():
             (bin_ / f"{script}.json").write_text(json.dumps(self._plan(turn)))
 
@@ -84,8 +89,10 @@ class Replay:
     @property
     def runs_commands(self) -> bool:
         """Return whether the agent's hooks are commands: a plug-in reports no output of its own."""
+        if self.studio.driver.wrapped:
+            return False
         hooks = InstalledHooks.find(self.studio.name, self.studio.home)
-        return not self.studio.driver.wrapped and hooks.plugin is None
+        return hooks.plugin is None
 
     def sent(self) -> str:
         """Return all that the hooks got, as one text."""
@@ -99,6 +106,7 @@ class Replay:
         if self.studio.driver.wrapped:
             return {
                 "host": self.studio.name,
+                "records": str(self.studio.top / "records"),
                 "steps": [{"changes": list(self._changes(one))} for one in steps],
             }
         installed = InstalledHooks.find(self.studio.name, self.studio.home)
@@ -108,24 +116,31 @@ class Replay:
         return {
             "host": hooks[0]["host"],
             "records": str(self.studio.top / "records"),
-            "steps": [
-                {
+            "steps": list(self._played(steps, commands)),
+        }
+
+    def _played(
+        self, steps: Sequence[Step], commands: Mapping[str, str]
+    ) -> Iterator[dict[str, object]]:
+        process = None
+        for one in steps:
+            if "event" not in one:
+                # Who wrote is not known: it was the process that reported the call before.
+                yield {"changes": list(self._changes(one)), "process": process}
+            # An event that is installed no more is one that the host no longer sends.
+            elif (event := str(one["event"])) in commands:
+                process, spawn = one.get("process"), one["spawn"]
+                assert isinstance(spawn, list)
+                yield {
                     "run": [
-                        word.replace("{command}", commands[one["event"]])
-                        for word in one["spawn"]
+                        word.replace("{command}", commands[event]) for word in spawn
                     ],
-                    "event": one["event"],
+                    "event": event,
                     "payload": one["payload"],
                     "environment": one["environment"],
                     "since": one.get("since"),
+                    "process": process,
                 }
-                if "event" in one
-                else {"changes": list(self._changes(one))}
-                for one in steps
-                # An event that is installed no more is one that the host no longer sends.
-                if one.get("event", "") in ("", *commands)
-            ],
-        }
 
     def _plugin_plan(self, plugin: Path, steps: Sequence[Step]) -> dict[str, object]:
         name = self.studio.top / "host" / self.studio.name

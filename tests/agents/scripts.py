@@ -72,13 +72,15 @@ class Person:
     """A person writes a file while the agent waits for the model: no tool does it.
 
     With `during`, it is written while the shell command of its round runs, which waits for that;
-    with `editor`, by an editor that has its swap file beside it.
+    with `editor`, by an editor that has its swap file beside it; with `atomic`, by way of a new
+    file that is renamed.
     """
 
     path: str
     content: str
     during: bool = False
     editor: bool = False
+    atomic: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,12 @@ _WATCHED = (
     f"cd {{cwd}} && echo s > shell.txt && touch {SHELL_RUNS}"
     f" && timeout 20 sh -c 'until test -e {PERSON_WROTE}; do sleep 0.05; done'"
 )
+_PRINTS = _WATCHED.replace(
+    "echo s > shell.txt", "echo made > shell.txt && echo building"
+)
+SAVED = "a line by a person\n" * 20
+
+INNER_AGENT = "../inner"
 
 SCRIPTS: dict[str, Script] = {
     "basic": (
@@ -133,6 +141,16 @@ SCRIPTS: dict[str, Script] = {
         ),
         (Say("Done, and somebody else was here."),),
     ),
+    "quiet": (
+        (
+            Shell(_PRINTS),
+            Person("saved.txt", SAVED, during=True),
+            Person("person.txt", SAVED, during=True),
+            Person("list.txt", SAVED, during=True, atomic=True),
+        ),
+        (Shell("cd {cwd} && echo later > later.txt && sleep 0.3"),),
+        (Say("Done, and somebody saved files."),),
+    ),
     "task": (
         (Task("sub"),),
         (Wait(),),
@@ -142,6 +160,16 @@ SCRIPTS: dict[str, Script] = {
     "sub": (
         (Write("sub.txt", "by the subagent\n"),),
         (Shell("cd {cwd} && echo s > subsh.txt && sleep 0.3"),),
+        (Say("The subagent is done."),),
+    ),
+    "behind": (
+        (Task("late_sub", background=True),),
+        (Write("parent.txt", "by the parent\n"),),
+        (Say("The subagent goes on."),),
+    ),
+    "late_sub": (
+        (Shell("cd {cwd} && sleep 3 && echo s > subsh.txt"),),
+        (Write("sub.txt", "by the subagent\n"),),
         (Say("The subagent is done."),),
     ),
     "parallel": (
@@ -167,6 +195,10 @@ SCRIPTS: dict[str, Script] = {
         (Shell("cd {cwd} && for i in 1 2 3 4; do echo b > b$i.txt; sleep 0.2; done"),),
         (Say("The second agent is done."),),
     ),
+    "outer": (
+        (Shell(f"cd {{cwd}} && {INNER_AGENT} && echo after > after.txt"),),
+        (Say("The other agent is done."),),
+    ),
     "look": ((Say("I see."),),),
     "background": (
         (Shell("cd {cwd} && sleep 2 && echo late > late.txt", background=True),),
@@ -188,6 +220,10 @@ SCRIPTS: dict[str, Script] = {
         (Person("refused.txt", "by a person\n"),),
         (Read("list.txt"),),
         (Say("I was refused."),),
+    ),
+    "asked": (
+        (Shell("cd {cwd} && echo by the command >> asked.txt && echo new > made.txt"),),
+        (Say("I was allowed to."),),
     ),
     "long": (
         (Write("begun.txt", "begun\n"),),

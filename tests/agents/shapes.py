@@ -22,6 +22,8 @@ Turns = Mapping[str, RecordedTurn]
 _TOOL_KEYS = ("tool_name", "toolName", "tool")
 _WORD = re.compile(r"[A-Za-z][A-Za-z_-]{0,29}")
 _MOST_WORDS = 6
+_COMMON = 3
+_GONE, _NEW = "- gone", "+ new"
 _TYPES = {
     str: "string",
     bool: "boolean",
@@ -64,11 +66,9 @@ def compare(agent: str, old: Turns, new: Turns) -> list[Difference]:
             lost = _read(agent, before[event])
             # A tool has gone: another one has its work. An event has nothing in its place.
             alone = not any(_plain(one) == _plain(event) for one in after)
-            found.append(
-                Difference(event, ["- gone"], ("all",) if lost and alone else ())
-            )
+            found.append(Difference(event, [_GONE], ("all",) if lost and alone else ()))
         elif event not in before:
-            found.append(Difference(event, ["+ new"]))
+            found.append(Difference(event, [_NEW]))
         else:
             lines = list(_field_lines(_shape(before[event]), _shape(after[event])))
             lost = _read(agent, before[event]) - _read(agent, after[event])
@@ -78,13 +78,36 @@ def compare(agent: str, old: Turns, new: Turns) -> list[Difference]:
 
 
 def report(differences: Sequence[Difference]) -> str:
-    """Return differences as lines to read."""
-    lines: list[str] = []
+    """Return differences as lines to read; what many events have in common comes once."""
+    by_line: dict[str, list[str]] = {}
     for one in differences:
-        lines.append(f"  {one.event}")
-        lines += [f"    {line}" for line in one.lines]
-        lines += [f"    ! the adapter no longer finds: {part}" for part in one.lost]
+        for line in _lines(one):
+            by_line.setdefault(line, []).append(one.event)
+    common = {
+        line: events
+        for line, events in by_line.items()
+        if len(events) >= _COMMON and line not in (_GONE, _NEW)
+    }
+    groups: dict[str, list[str]] = {}
+    for line, events in common.items():
+        groups.setdefault(f"{len(events)} events: {', '.join(events)}", []).append(line)
+    for one in differences:
+        own = [line for line in _lines(one) if line not in common]
+        if own:
+            groups[one.event] = own
+    lines = [
+        line
+        for head, below in groups.items()
+        for line in (f"  {head}", *(f"    {one}" for one in below))
+    ]
     return "".join(f"{line}\n" for line in lines) or "  no differences\n"
+
+
+def _lines(one: Difference) -> list[str]:
+    return [
+        *one.lines,
+        *(f"! the adapter no longer finds: {part}" for part in one.lost),
+    ]
 
 
 def _plain(event: str) -> str:
@@ -191,17 +214,22 @@ def _has_own_id(event: HookEvent) -> bool:
 def main(new: Path, names: Sequence[str]) -> int:
     """Print what is different from the stored payloads; return 1 if an adapter lost something."""
     lost = 0
-    for path in sorted(new.iterdir()):
-        if names and path.name not in names:
+    stored = [one.name for one in FIXTURES.iterdir() if one.is_dir()]
+    sent = [one.name for one in new.iterdir()] if new.is_dir() else []
+    for name in sorted(names or {*stored, *sent}):
+        if name not in sent:
+            print(
+                f"{name}: sent nothing: it is not installed, or its first turn failed"
+            )
             continue
-        if not (FIXTURES / path.name).exists():
-            print(f"{path.name}: nothing is stored to compare with")
+        if name not in stored:
+            print(f"{name}: nothing is stored to compare with")
             continue
-        abouts = [_about(FIXTURES / path.name), _about(path)]
+        abouts = [_about(FIXTURES / name), _about(new / name)]
         versions = [f"{one['version']} ({one['recorded']})" for one in abouts]
-        found = compare(path.name, load(path.name), load(path.name, new))
+        found = compare(name, load(name), load(name, new))
         lost += any(one.lost for one in found)
-        print(f"{path.name} {versions[0]} -> {versions[1]}\n{report(found)}", end="")
+        print(f"{name} {versions[0]} -> {versions[1]}\n{report(found)}", end="")
     return int(lost > 0)
 
 

@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -34,13 +35,54 @@ def main() -> None:
         os.execv(plan["node"][0], plan["node"])
     ctypes.CDLL(None).prctl(_NAME, plan["host"].encode(), 0, 0, 0)
     ends: list[float] = []
-    for step in plan["steps"]:
-        if "run" in step:
-            _run(step, ends, plan["records"])
+    below: dict[int, _Child] = {}
+    last = {step.get("process"): at for at, step in enumerate(plan["steps"])}
+    for at, step in enumerate(plan["steps"]):
+        number = step.get("process")
+        if number is None:
+            _play(step, ends, plan["records"])
         else:
-            for change in step["changes"]:
-                _change(change)
+            child = below.get(number) or below.setdefault(number, _Child())
+            child.play(step, ends, plan["records"])
+            if last[number] == at:
+                child.end()
         ends.append(time.monotonic())
+
+
+class _Child:
+    """A process below this one that plays what a subagent with a process of its own did."""
+
+    def __init__(self) -> None:
+        here, there = socket.socketpair()
+        self._pid = os.fork()
+        if self._pid == 0:
+            here.close()
+            stream = there.makefile("rw")
+            for line in stream:
+                _play(*json.loads(line))
+                print(file=stream, flush=True)
+            os._exit(0)
+        there.close()
+        self._stream = here.makefile("rw")
+        here.close()
+
+    def play(self, *given: object) -> None:
+        print(json.dumps(given), file=self._stream, flush=True)
+        assert self._stream.readline() == "\n"
+
+    def end(self) -> None:
+        self._stream.close()
+        os.waitpid(self._pid, 0)
+
+
+def _play(step: dict[str, object], ends: list[float], records: str) -> None:
+    if "run" in step:
+        _run(step, ends, records)
+        return
+    changes = step["changes"]
+    assert isinstance(changes, list)
+    for change in changes:
+        _change(change)
 
 
 def _change(change: dict[str, object]) -> None:

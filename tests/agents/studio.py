@@ -37,6 +37,7 @@ sys.exit(main())
 _RECORDER = """\
 #!/bin/sh
 # Runs the real command and keeps what went in and came out, one directory per call.
+trap '[ -d "$dir" ] && echo ended by the host > "$dir/code"; exit' TERM
 dir=$(mktemp -d {records}/$(date +%s%N).XXXXXX)
 printf '%s\\n' "$*" > "$dir/args"
 cat > "$dir/in"
@@ -179,6 +180,10 @@ class AgentStudio:
 
         Hooks of the project are committed first, as those of a team are.
         """
+        if scope == "--project":
+            for path, text in self.driver.project_files.items():
+                self.repo.write(path, text)
+                self.repo.commit("settings")
         if not self.driver.wrapped:
             before = self._files()
             self.command("hooks", "install", scope, self.name, "--yes")
@@ -256,7 +261,9 @@ class AgentStudio:
         return f"[[{script} cwd={self.repo.root}]] Please do it."
 
     def reported(self, script: str) -> str:
-        """Return that prompt as hooks report it."""
+        """Return that prompt as hooks report it; inside `exec` it is in the command line."""
+        if self.driver.wrapped:
+            return " ".join(self._words(script, *self.driver.turn))
         prompt = self.prompt(script)
         return f'"{prompt}"' if self.driver.quotes else prompt
 
@@ -264,10 +271,15 @@ class AgentStudio:
         self, script: str, before: Sequence[str], after: Sequence[str] = ()
     ) -> list[str]:
         """Return the command line of a turn."""
-        program = [self.surroundings().program, *before, self.prompt(script), *after]
+        program = self._words(script, before, after)
         if self.driver.wrapped:
             program = [COMMAND, "exec", "--agent", self.name, "--", *program]
         return program
+
+    def _words(
+        self, script: str, before: Sequence[str], after: Sequence[str]
+    ) -> list[str]:
+        return [self.surroundings().program, *before, self.prompt(script), *after]
 
     def run(
         self, words: Sequence[str], **variables: str
@@ -321,4 +333,6 @@ class AgentStudio:
             {one.name: one.read_text() for one in directory.iterdir()}
             for directory in (sorted(records.iterdir()) if records.exists() else ())
         ]
-        return [one for one in calls if one["args"].startswith("hook ")]
+        # The host may end a hook before anything of it was recorded.
+        begun = (one for one in calls if "args" in one or not self.driver.ends_hooks)
+        return [one for one in begun if one["args"].startswith("hook ")]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from gitshadow.adapters import registry
 from tests.agents.drivers import DRIVERS
 from tests.agents.judge import (
     check_healthy,
@@ -18,6 +19,7 @@ from tests.agents.judge import (
     expected,
     hook_times,
 )
+from tests.agents.scripts import SAVED
 from tests.agents.studio import AgentStudio
 from tests.support.waiting import until
 
@@ -50,9 +52,13 @@ def follows(studio: AgentStudio, *scripts: str) -> None:
         assert "no tool for" not in said, said
 
 
-def status(studio: AgentStudio) -> str:
-    """Return how files differ from HEAD, as Git prints it."""
-    return "\n".join(sorted(studio.changes()))
+def left_of(studio: AgentStudio, script: str) -> set[str]:
+    """Let the agent follow one script, check its writes and undo them; return what is left."""
+    studio.prepare()
+    follows(studio, script)
+    check_writes(studio, expected(studio, script))
+    studio.command("oops", "--yes")
+    return studio.changes()
 
 
 @agents()
@@ -135,35 +141,32 @@ def test_a_subagents_writes_are_undone_with_the_turn_that_started_it(
 def test_calls_side_by_side_each_have_their_own_files(
     agent: str, studio: AgentStudio
 ) -> None:
-    studio.prepare()
-    follows(studio, "parallel")
-    check_writes(studio, expected(studio, "parallel"))
-    studio.command("oops", "--yes")
-    assert studio.changes() == set()
+    assert left_of(studio, "parallel") == set()
 
 
 @slow(having=lambda name: not DRIVERS[name].wrapped)
 def test_a_persons_files_between_and_during_calls_are_not_called_the_agents(
     agent: str, studio: AgentStudio
 ) -> None:
-    studio.prepare()
-    follows(studio, "person")
-    check_writes(studio, expected(studio, "person"))
-    studio.command("oops", "--yes")
     # Nothing distinguishes a plain save from a write of the shell that runs, so it may be undone.
-    kept = studio.changes() - {"?? saved.txt"}
+    kept = left_of(studio, "person") - {"?? saved.txt"}
     assert kept == {"?? between.txt", "?? edited.txt"}
 
 
-@slow(having=lambda name: not DRIVERS[name].wrapped)
+@slow(having=lambda name: registry.traits(name).shells_below)
+def test_a_persons_saves_during_a_quiet_shell_are_not_the_agents(
+    agent: str, studio: AgentStudio
+) -> None:
+    kept = {"?? saved.txt", " M person.txt", " M list.txt"}
+    assert left_of(studio, "quiet") == kept
+    assert {studio.repo.read(one[3:]).decode() for one in kept} == {SAVED}
+
+
+@slow(having=lambda name: not DRIVERS[name].by_text)
 def test_files_of_a_tool_that_failed_are_the_agents(
     agent: str, studio: AgentStudio
 ) -> None:
-    studio.prepare()
-    follows(studio, "fail")
-    check_writes(studio, expected(studio, "fail"))
-    studio.command("oops", "--yes")
-    assert studio.changes() == set()
+    assert left_of(studio, "fail") == set()
 
 
 @slow(having=lambda name: DRIVERS[name].told and DRIVERS[name].again is not None)
@@ -180,7 +183,7 @@ def test_the_model_is_told_of_an_undo_with_the_next_prompt(
     assert "undone" in later or "undid" in later
 
 
-@slow(having=lambda name: not DRIVERS[name].wrapped)
+@slow(having=lambda name: not DRIVERS[name].by_text)
 def test_no_write_of_one_agent_is_given_to_the_same_one_beside_it(
     agent: str, studio: AgentStudio, other_studio: AgentStudio
 ) -> None:
@@ -224,7 +227,7 @@ def check_side_by_side(studio: AgentStudio, other: AgentStudio) -> None:
     assert {f"?? b{at}.txt" for at in range(1, 5)} <= studio.changes()
 
 
-@slow(having=lambda name: not DRIVERS[name].wrapped)
+@slow(having=lambda name: not DRIVERS[name].by_text)
 def test_what_a_turn_wrote_before_ctrl_c_is_undone(
     agent: str, studio: AgentStudio
 ) -> None:

@@ -1,13 +1,15 @@
 """What is said of a newer version's payloads, beside those that are stored."""
 
 import copy
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.agents import shapes
-from tests.agents.recording import RecordedTurn, load, store
+from tests.agents.recording import FIXTURES, RecordedTurn, load, store
+from tests.agents.replay import recorded
 from tests.agents.shapes import Difference, compare
 
 AGENT = "codex"
@@ -127,3 +129,44 @@ def test_what_an_adapter_lost_is_printed_and_fails(
     told = capsys.readouterr().out
     assert "    - turn_id (string)\n" in told
     assert "    ! the adapter no longer finds: turn_id\n" in told
+
+
+OLDER = FIXTURES.with_name("older_payloads")
+"""What Copilot CLI 1.0.40 sent: no subagents, and the input of a tool as a text."""
+
+
+def test_the_payloads_of_an_older_version_have_all_that_the_newer_ones_gained() -> None:
+    found = compare("copilot", load("copilot", OLDER), load("copilot"))
+    by_event = {one.event: one for one in found}
+    assert [one for one in found if one.lost] == []
+    assert by_event["subagentStart"].lines == ["+ new"]
+    assert "~ toolArgs: string is now object" in by_event["preToolUse create"].lines
+
+
+def test_a_version_without_subagents_loses_them_and_fails(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert shapes.main(OLDER, ["copilot"]) == 1
+    told = capsys.readouterr().out
+    head, *lines = told.splitlines()
+    assert re.fullmatch(r"copilot [\d.]+ \(.*\) -> 1\.0\.40 \(.*\)", head)
+    shared = [at for at, one in enumerate(lines) if " events: agentStop, " in one]
+    assert lines[shared[0] + 1] == "    - agentId (string)"
+    assert lines.count("    - agentId (string)") == 1
+    assert "    ! the adapter no longer finds: subagent_id" in lines
+    gone = lines.index("  subagentStart")
+    assert lines[gone + 1 : gone + 3] == [
+        "    - gone",
+        "    ! the adapter no longer finds: all",
+    ]
+
+
+def test_an_agent_that_sent_nothing_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shapes.main(tmp_path / "none", ["pi"]) == 0
+    assert capsys.readouterr().out.startswith("pi: sent nothing")
+    store(AGENT, load(AGENT), tmp_path)
+    assert shapes.main(tmp_path, []) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert sum("sent nothing" in line for line in told) == len(recorded()) - 1

@@ -20,7 +20,8 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespac
     program = SimpleNamespace(version="1.0")
     program.installed = lambda: program.version
     monkeypatch.setattr(verified, "DIRECTORY", tmp_path)
-    monkeypatch.setattr(verified, "packages", lambda: {"pi": program})
+    programs = dict.fromkeys(("aider", "grok", "pi"), program)
+    monkeypatch.setattr(verified, "packages", lambda: programs)
     return program
 
 
@@ -47,9 +48,35 @@ def test_a_failed_test_is_shown_until_it_passes(installed: SimpleNamespace) -> N
         "**no**",
         "**no**",
     )
-    assert shown["project"] == "–"
+    assert (shown["project"], shown["subagent"]) == ("not run", "–")
     verified.note(CTRL_C, "passed", {"agent": "pi"})
     assert cells()["Ctrl-C"] == "yes"
+
+
+def test_what_an_agent_has_nothing_of_is_told_from_what_was_not_run(
+    installed: SimpleNamespace,
+) -> None:
+    verified.note(TURNS.replace("pi]", "aider]"), "passed", {"agent": "aider"})
+    shown = cells()
+    assert (shown["turns"], shown["hooks"]) == ("yes", "–")
+    assert {shown[one] for one in ("project", "subagent", "Ctrl-C", "others")} == {"–"}
+
+
+def test_one_of_several_values_that_failed_counts_until_it_passes(
+    installed: SimpleNamespace,
+) -> None:
+    assert cells_after("background", "failed")["others"] == "**no**"
+    assert cells_after("detached", "passed")["others"] == "**no**"
+    many = cells_after("background", "passed")["others"]
+    assert many.startswith("2 of ")
+
+
+def cells_after(value: str, outcome: str) -> dict[str, str]:
+    """Return the cells of Grok after one of the tests with several values for it has ended."""
+    test = "test_what_is_left_running_writes_for_the_turn_that_started_it"
+    nodeid = f"tests/agents/test_modes.py::{test}[grok-{value}]"
+    verified.note(nodeid, outcome, {"agent": "grok"})
+    return cells()
 
 
 def test_results_of_another_version_are_not_kept(installed: SimpleNamespace) -> None:
@@ -57,7 +84,11 @@ def test_results_of_another_version_are_not_kept(installed: SimpleNamespace) -> 
     installed.version = "1.1"
     verified.note(CTRL_C, "passed", {"agent": "pi"})
     shown = cells()
-    assert (shown["version"], shown["turns"], shown["Ctrl-C"]) == ("1.1", "–", "yes")
+    assert (shown["version"], shown["turns"], shown["Ctrl-C"]) == (
+        "1.1",
+        "not run",
+        "yes",
+    )
 
 
 def test_the_table_names_how_long_hooks_took_and_agents_that_were_not_run(

@@ -1,15 +1,17 @@
 """What the last `make agents` run saw, kept for the documentation.
 
 One file of JSON per agent in `tests/agents/verified/`: the version, how each test ended and when,
-and how long its hooks took. A failure is kept as one until the test passes.
+and how long its hooks took. A failure is kept as one until the test passes. Which tests there are
+for an agent is read from the tests themselves.
 """
 
 import datetime
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gitshadow.hookfiles.catalog import AGENTS
+from tests.agents import test_agents, test_modes
 from tests.agents.drivers import DRIVERS
 from tests.agents.install import packages
 
@@ -30,7 +32,10 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "Ctrl-C": ("test_what_a_turn_wrote_before_ctrl_c_is_undone",),
     "notice": ("test_the_model_is_told_of_an_undo_with_the_next_prompt",),
 }
+_MODULES = (test_agents, test_modes)
 _PASSED = "passed"
+NOTHING = "–"
+NOT_RUN = "not run"
 
 
 def note(test: str, outcome: str, seen: Mapping[str, object]) -> None:
@@ -48,7 +53,9 @@ def note(test: str, outcome: str, seen: Mapping[str, object]) -> None:
     if known.get("version") != version:
         known = {"version": version, "tests": {}}
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    name = test.rpartition("::")[2].partition("[")[0]
+    function, _, values = test.rpartition("::")[2].partition("[")
+    more = values.removesuffix("]").removeprefix(agent).removeprefix("-")
+    name = _name(function, more)
     known["tests"][name] = {"outcome": outcome, "date": today}
     known["tests"] = dict(sorted(known["tests"].items()))
     known |= {key: value for key, value in seen.items() if key != "agent"}
@@ -78,11 +85,19 @@ def table() -> str:
         seen = json.loads(path.read_text())
         tests = seen["tests"]
         shown = {name for names in _COLUMNS.values() for name in names}
-        ends = [_end(tests, names) for names in _COLUMNS.values()]
-        others = _end(tests, tests.keys() - shown)
+        offered = set(_offered(path.stem))
+        ends = [
+            _end(
+                tests,
+                [one for one in offered | tests.keys() if _function(one) in names],
+            )
+            for names in _COLUMNS.values()
+        ]
+        others = [one for one in offered | tests.keys() if _function(one) not in shown]
         oldest = min(one["date"] for one in tests.values())
-        agent = f"`{path.stem}`"
-        rows.append([agent, seen["version"], oldest, *ends, others, _times(seen)])
+        about = [f"`{path.stem}`", seen["version"], oldest]
+        times = NOTHING if DRIVERS[path.stem].wrapped else _times(seen)
+        rows.append([*about, *ends, _end(tests, others), times])
     known = {path.stem for path in paths}
     lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)
     for what, names in (
@@ -94,16 +109,43 @@ def table() -> str:
     return lines
 
 
+def _name(function: str, more: str) -> str:
+    """Return the name of a test of one agent, with its values besides the agent."""
+    return f"{function}[{more}]" if more else function
+
+
+def _function(name: str) -> str:
+    return name.partition("[")[0]
+
+
+def _offered(agent: str) -> Iterator[str]:
+    """Yield the tests that there are for an agent, by what they are parametrized with."""
+    for module in _MODULES:
+        for function, test in vars(module).items():
+            for mark in getattr(test, "pytestmark", ()):
+                if function.startswith("test_") and mark.name == "parametrize":
+                    for given in mark.args[1]:
+                        one = getattr(given, "values", given)
+                        first, *more = (one,) if isinstance(one, str) else one
+                        if first == agent:
+                            yield _name(function, "-".join(more))
+
+
 def _end(tests: Mapping[str, Mapping[str, str]], names: Iterable[str]) -> str:
-    """Return how some tests ended: one that failed counts for all, none is a dash."""
-    ends = {tests[name]["outcome"] for name in names if name in tests}
+    """Return how some tests ended: one that failed counts for all."""
+    wanted = list(names)
+    ends = [tests[name]["outcome"] for name in wanted if name in tests]
+    if not wanted:
+        return NOTHING
     if not ends:
-        return "–"
-    return "yes" if ends == {_PASSED} else "**no**"
+        return NOT_RUN
+    if set(ends) != {_PASSED}:
+        return "**no**"
+    return "yes" if len(ends) == len(wanted) else f"{len(ends)} of {len(wanted)}"
 
 
 def _times(seen: Mapping[str, Mapping[str, int]]) -> str:
     took = seen.get("hook_ms")
     if took is None:
-        return "–"
+        return NOT_RUN
     return f"{took['calls']}: {took['median']} ms, at most {took['most']} ms"
