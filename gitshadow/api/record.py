@@ -7,12 +7,18 @@ from dataclasses import dataclass, replace
 
 from gitshadow.attribution import lifecycle
 from gitshadow.attribution.lifecycle import Who
+from gitshadow.attribution.native_ids import (
+    RECORDED_BY_HAND,
+    is_by_person,
+    new_command_id,
+    new_id_by_person,
+)
 from gitshadow.attribution.process import (
     ProcessId,
     ProcessScan,
     ancestors,
     command_line,
-    process_start,
+    living,
 )
 from gitshadow.config import PromptPolicy
 from gitshadow.errors import StoreError, UsageError
@@ -38,7 +44,6 @@ from gitshadow.model import Actor, Call, RepoPath, Session, ToolClass, micro
 from gitshadow.query.params import typed_paths
 from gitshadow.query.resolve import session_of
 from gitshadow.query.rows import credited
-from gitshadow.recording.attributor import BY_HAND_NATIVE, EXEC_NATIVE, MANUAL_NATIVE
 from gitshadow.recording.commit_window import started_ns
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import events, sessions, turns
@@ -120,7 +125,7 @@ def _recorded_before(
 def _by_hand(context: RecorderContext, agent: str) -> Session:
     """Return the session of what is recorded by hand for an agent."""
     ws = context.workspace
-    who = Who(agent=agent, native_id=BY_HAND_NATIVE)
+    who = Who(agent=agent, native_id=RECORDED_BY_HAND)
     with ws.db.write():
         return lifecycle.see_session(ws.db, who, ws.clock.now_ns(), may_open=True)
 
@@ -130,15 +135,19 @@ def session_start(
 ) -> SessionStartAnswer:
     """Open a session by hand: an agent's, or with `human` a person's."""
     ws = context.workspace
+    process = living(request.pid)
+    if request.pid is not None and process is None:
+        raise UsageError(f"cannot open a session for process {request.pid}: it is gone")
+    if process is not None:
+        context.processes.count_process(process)
     context.observer.settle()
     now_ns = ws.clock.now_ns()
-    native = request.native or f"{MANUAL_NATIVE}{secrets.token_hex(8)}"
+    native = request.native or new_id_by_person(of_process=process is not None)
     agent = None if request.human else request.agent or "generic"
+    who = Who(agent=agent or "", native_id=native, process=process)
     with ws.db.write():
         if agent is not None:
-            session = lifecycle.see_session(
-                ws.db, Who(agent=agent, native_id=native), now_ns, may_open=True
-            )
+            session = lifecycle.see_session(ws.db, who, now_ns, may_open=True)
             lifecycle.begin_turn(ws.db, session.id, None, now_ns)
         else:
             session = Session(
@@ -150,6 +159,8 @@ def session_start(
                 last_seen_ns=now_ns,
             )
             sessions.put(ws.db, session)
+    if process is not None:
+        context.processes.marks.writes_alone(session.id)
     return SessionStartAnswer(session.id, session.id, native)
 
 
@@ -174,15 +185,18 @@ def exec_begin(context: RecorderContext, request: ExecBeginRequest) -> ExecBegin
     ws = context.workspace
     if not ws.config.enabled:
         return ExecBeginAnswer(None, None)
+    process = living(request.pid)
+    if process is not None:
+        context.processes.count_command(process)
     context.observer.settle()
     now_ns = ws.clock.now_ns()
-    native = f"{EXEC_NATIVE}{secrets.token_hex(8)}"
+    native = new_command_id()
     parent = _session_around(context, request.pid, request.session)
     who = Who(
         agent=request.agent or _EXEC_TOOL,
         native_id=native,
         parent=parent,
-        process=_process(request.pid),
+        process=process,
     )
     kept = ws.config.prompts is not PromptPolicy.OFF
     prompt = " ".join(request.argv) if kept else None
@@ -223,7 +237,7 @@ def exec_end(context: RecorderContext, request: ExecEndRequest) -> ExecEndAnswer
         return ExecEndAnswer(name)
     # A process in the background still writes for this session: the session then ends with that
     # process, the wrapper's own pid being gone.
-    left = _left_running(session)
+    left = context.processes.left_running(session)
     with ws.db.write():
         if left is None:
             lifecycle.end_session(ws.db, session, now_ns, f"exit {request.exit}")
@@ -232,13 +246,6 @@ def exec_end(context: RecorderContext, request: ExecEndRequest) -> ExecEndAnswer
             pid, started = left.pid, left.started
             sessions.put(ws.db, replace(session, pid=pid, pid_started=started))
     return ExecEndAnswer(name)
-
-
-def _left_running(session: Session) -> ProcessId | None:
-    """Return the oldest process that a command has left running, its wrapper not counted."""
-    found = ProcessScan().living([session])
-    oldest = min(found, key=lambda one: one.started_ns, default=None)
-    return None if oldest is None else oldest.id
 
 
 def journal_gap(context: RecorderContext, request: GapRequest) -> NothingAnswer:
@@ -291,17 +298,8 @@ def _close_call(
         turns.close_call(ws.db, session, call, end, outcome)
 
 
-def _process(pid: int | None) -> ProcessId | None:
-    started = process_start(pid) if pid is not None else None
-    return ProcessId(pid, started) if pid is not None and started is not None else None
-
-
 def _newest_manual(context: RecorderContext) -> Session:
-    live = [
-        one
-        for one in sessions.live(context.workspace.db)
-        if one.native_id.startswith("manual-")
-    ]
+    live = [one for one in sessions.live(context.workspace.db) if is_by_person(one)]
     if not live:
         raise UsageError(
             "cannot end a session: none was started by hand",

@@ -4,8 +4,9 @@ import os
 from collections.abc import Sequence
 
 from gitshadow.attribution.lifecycle import SILENCE_NS
+from gitshadow.attribution.native_ids import is_hooked
 from gitshadow.config import DaemonMode
-from gitshadow.maintenance import setup
+from gitshadow.maintenance import diagnostics, setup
 from gitshadow.maintenance.setup import Initialised
 from gitshadow.messages.status import (
     ClosingRow,
@@ -17,10 +18,10 @@ from gitshadow.messages.status import (
     InitRequest,
     StatusAnswer,
     StatusRequest,
+    UnreportedRow,
 )
 from gitshadow.model import Actor, Excluded, RepoPath, Session
 from gitshadow.query.rows import closing_row, rfc3339
-from gitshadow.recording.attributor import WITHOUT_HOOKS
 from gitshadow.recording.context import RecorderContext
 from gitshadow.sharing import remotes
 from gitshadow.store.disk import disk
@@ -40,7 +41,7 @@ def init(context: RecorderContext, request: InitRequest) -> InitAnswer:
     ws = context.workspace
     context.observer.settle()
     allowed = ws.config.enabled and ws.config.daemon is DaemonMode.AUTO
-    done = Initialised(True, len(ws.states.all()), (), daemon_allowed=allowed)
+    done = Initialised(True, ws.states.count(), (), daemon_allowed=allowed)
     return init_answer(ws.layout, done)._replace(daemon=context.observer.watching)
 
 
@@ -64,9 +65,9 @@ def init_answer(layout: Layout, done: Initialised) -> InitAnswer:
 
 
 def status(context: RecorderContext, request: StatusRequest) -> StatusAnswer:
-    """Return what `status` promises, after a walk of the whole worktree.
+    """Return what `status` promises, after a barrier.
 
-    With `brief` nothing is walked or recorded first, and no excluded path is named.
+    With `brief` nothing is recorded first, and no excluded path is named.
     """
     ws = context.workspace
     if ws.config.enabled and not request.brief:
@@ -98,11 +99,14 @@ def status(context: RecorderContext, request: StatusRequest) -> StatusAnswer:
         gaps=events.count_gaps(ws.db),
         last_gap=rfc3339(events.last_gap_ns(ws.db, ws.layout.worktree)),
         coverage=Coverage(
-            len(ws.states.all()), () if request.brief else excluded_rows(context)
+            ws.states.count(), () if request.brief else excluded_rows(context)
         ),
         disk=disk(ws.layout.state_dir, ws.layout.common_dir),
         undo_window=_window(context),
         hints=tuple(_hints(context)),
+        unreported=tuple(
+            UnreportedRow(one.agent, one.problem) for one in diagnostics.unreported(ws)
+        ),
     )
 
 
@@ -113,7 +117,7 @@ def _heard(known: Sequence[Session]) -> dict[str, int]:
     for one in known:
         if one.agent is None or one.actor is not Actor.AGENT:
             continue
-        if not one.native_id.startswith(WITHOUT_HOOKS):
+        if is_hooked(one):
             seen = max(one.last_seen_ns or 0, one.started_ns)
             heard[one.agent] = max(seen, heard.get(one.agent, 0))
     return dict(sorted(heard.items(), key=lambda item: -item[1]))
@@ -148,5 +152,7 @@ def _hints(context: RecorderContext) -> list[str]:
     hints = []
     if not ws.config.enabled:
         hints.append("recording is off: git config agent-undo.enabled true")
+    if ws.config.witness and (why := context.processes.witness.check()) is not None:
+        hints.append(f"the kernel does not report who wrote: {why}")
     hints += [remotes.warning(leak) for leak in remotes.leaks(ws.repo)]
     return hints

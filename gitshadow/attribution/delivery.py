@@ -180,13 +180,15 @@ class Reach(NamedTuple):
     `paths` are in it, covered or not, links in their parents followed; `other_paths` are the
     absolute ones outside, `nested` those of them that lie below it, in a repository or worktree
     of their own. `needs_barrier` is set if everything written before the event must be
-    recorded, because its tool names no path or something ends.
+    recorded, because its tool names no path or something ends. `changed` are the paths in it
+    that its host lists as different after the tool.
     """
 
     paths: tuple[RepoPath, ...] = ()
     other_paths: tuple[bytes, ...] = ()
     nested: tuple[RepoPath, ...] = ()
     needs_barrier: bool = False
+    changed: tuple[RepoPath, ...] = ()
 
 
 def reach(event: HookEvent, root: str) -> Reach:
@@ -202,14 +204,23 @@ def reach(event: HookEvent, root: str) -> Reach:
     for path in event.paths:
         spellings = _spellings(path, event.cwd, top)
         below = [payload_paths.inside(one, top) for one in spellings]
-        ours = [one for one in below if one is not None and not _is_nested(one, top)]
+        ours = _ours(below, top)
         inside.update(dict.fromkeys(ours))
         if not ours:
             outside[spellings[0]] = None
             nested.update((one, None) for one in below if one is not None)
     pathless = not event.paths and event.tool_class in PATHLESS_WRITERS
     barrier = event.phase is HookPhase.BEFORE and pathless
-    return Reach(tuple(inside), tuple(outside), tuple(nested), barrier)
+    changed: dict[RepoPath, None] = {}
+    for path in event.changed:
+        below = [payload_paths.inside(one, top) for one in _spellings(path, None, top)]
+        changed.update(dict.fromkeys(_ours(below, top)))
+    return Reach(tuple(inside), tuple(outside), tuple(nested), barrier, tuple(changed))
+
+
+def _ours(below: Iterable[RepoPath | None], top: bytes) -> list[RepoPath]:
+    """Return those of some paths that are in the worktree itself."""
+    return [one for one in below if one is not None and not _is_nested(one, top)]
 
 
 def places_of(event: HookEvent) -> tuple[bytes, ...]:
@@ -266,10 +277,27 @@ def timed(event: HookEvent) -> HookEvent:
     if event.transcript_path is None or event.call_id is None:
         return event
     wanted = event.call_id.encode()
-    for line in reversed(_newest_lines(event.transcript_path)):
+    for line in reversed(_lines(event.transcript_path, at_end=True)):
         if wanted in line and (ran_ns := _ran_ns(line, event.call_id)) is not None:
             return replace(event, duration_ns=ran_ns)
     return event
+
+
+def calling_session(event: HookEvent) -> str | None:
+    """Return the native id of the session of which a call started an event's session.
+
+    It is in the event, or else in the first line of its transcript.
+    """
+    # Only Droid starts a session in a call and names the caller, its first event alone (0.215).
+    if event.agent != "droid" or event.calling_session is not None:
+        return event.calling_session
+    if event.transcript_path is None:
+        return None
+    first, *_ = _lines(event.transcript_path, at_end=False)
+    record = _record(first)
+    if record is None or record.native_id("id") != event.native_session:
+        return None
+    return record.native_id("callingSessionId")
 
 
 def _ran_ns(line: bytes, call_id: str) -> int | None:
@@ -277,13 +305,10 @@ def _ran_ns(line: bytes, call_id: str) -> int | None:
 
     Codex writes the line before the hook runs (0.169).
     """
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
+    record = _record(line)
+    if record is None:
         return None
-    if not isinstance(record, dict):
-        return None
-    item = Payload(record).object("payload.item")
+    item = record.object("payload.item")
     if item.value("id") != call_id or item.value("type") != "CommandExecution":
         return None
     seconds, nanos = item.value("duration.secs"), item.value("duration.nanos")
@@ -293,22 +318,31 @@ def _ran_ns(line: bytes, call_id: str) -> int | None:
     return found if 0 <= found <= _DAY_NS else None
 
 
-def _newest_lines(path: str) -> list[bytes]:
-    """Return the last lines of a file that this user owns; none if it cannot be read."""
+def _record(line: bytes) -> Payload | None:
+    """Return a line of a transcript, None if it is no JSON object."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return Payload(found) if isinstance(found, dict) else None
+
+
+def _lines(path: str, *, at_end: bool) -> list[bytes]:
+    """Return the first or last lines of a file of this user; an empty one if it is unreadable."""
     # The payload names this path, and a payload can be forged: only a regular file of the same user
     # is read, without following a link.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags)
     except (OSError, ValueError):
-        return []
+        return [b""]
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-            return []
-        begin = max(0, found.st_size - _MAX_TRANSCRIPT_BYTES)
+            return [b""]
+        begin = max(0, found.st_size - _MAX_TRANSCRIPT_BYTES) if at_end else 0
         return os.pread(descriptor, _MAX_TRANSCRIPT_BYTES, begin).split(b"\n")
     except OSError:
-        return []
+        return [b""]
     finally:
         os.close(descriptor)

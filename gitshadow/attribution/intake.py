@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import HookEvent, HookPhase
+from gitshadow.adapters.payload import shortened_id
 from gitshadow.attribution import lifecycle
-from gitshadow.attribution.delivery import Reach
+from gitshadow.attribution.delivery import Reach, calling_session
 from gitshadow.attribution.lifecycle import Who
 from gitshadow.attribution.markers import SESSION_VARIABLE
-from gitshadow.attribution.process import ProcessId, agent_process, started_ns
+from gitshadow.attribution.process import ProcessId, agent_process, living, started_ns
+from gitshadow.attribution.process_evidence import running
 from gitshadow.attribution.windows import OUTCOME_DENIED, OUTCOME_UNREPORTED
 from gitshadow.model import Call, RepoPath, Session, ToolClass, Turn, micro
 from gitshadow.store.journal import events, sessions, turns
@@ -35,14 +37,11 @@ _OPENING = (
 # Programs start their hooks late, so a tool may have begun earlier than its duration says. Half a
 # second is safe: nobody saves a file and answers a question in another window within it.
 EARLY_NS = 500_000_000
-
 _LONGEST_START_NS = 10_000_000_000
 """How long a hook program may take to start; an older process is no program for one event."""
 
 _SAME_END_NS = 2_000_000_000
 """Two ends of one derived call id that come closer than this are one end, delivered twice."""
-
-_REVIVABLE = (lifecycle.PROCESS_GONE, lifecycle.TIMED_OUT, lifecycle.ENDED_BY_CALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,8 @@ class Doubt(NamedTuple):
 class Intake:
     """What an event did to the journal, and what must be captured.
 
-    `background` is set if the agent has tasks that go on writing after its turn. `doubts` are set
-    if rows may have another author than the recorded one.
+    `background` is set if the agent has tasks that go on writing after its turn or call. `doubts`
+    are set if rows may have another author than the recorded one.
     """
 
     session: str
@@ -168,9 +167,7 @@ class _Intake:
             background=event.background_tasks > 0,
         )
         if event.phase is HookPhase.PROMPT:
-            turn = lifecycle.begin_turn(
-                self._db, session.id, event.turn_id, self._at_ns, event.prompt
-            )
+            turn = self._begin_turn(session)
             if session.ended_ns is not None:
                 lifecycle.end_turn(self._db, session.id, session.ended_ns)
             return replace(done, turn=turn.id)
@@ -225,14 +222,25 @@ class _Intake:
         )
 
     def _session_around(self) -> str | None:
-        """Return the session in which a new agent was started: a command's, say."""
-        around = self._place.env.get(SESSION_VARIABLE)
-        if around is None or sessions.get(self._db, around) is None:
-            return None
-        return around
+        """Return the session in which a new agent was started: another agent's, or a command's."""
+        named = calling_session(self._event) or ""
+        caller = sessions.find_native(self._db, self._event.agent, named)
+        if caller is None:
+            caller = lifecycle.session_above(self._db, self._processes_above())
+        if caller is None:
+            caller = sessions.get(self._db, self._place.env.get(SESSION_VARIABLE, ""))
+        return None if caller is None else caller.id
+
+    def _processes_above(self) -> tuple[ProcessId, ...]:
+        """Return the ancestors of the agent's process, nearest first."""
+        pids, own = self._place.pids, self._process(None)
+        return () if own not in pids else pids[pids.index(own) + 1 :]
 
     def _process(self, known: Session | None) -> ProcessId | None:
         """Return the agent's process; the known one if it was an ancestor of the hook."""
+        named = living(self._event.only_writer, self._at_ns)
+        if named is not None:
+            return named
         # Also if it is dead by now, because the event comes late: else the session would be bound
         # to a living ancestor, and its window would never close.
         if (
@@ -266,14 +274,47 @@ class _Intake:
         lifecycle.end_session(self._db, session, self._at_ns, reason)
 
     def _turn(self, session: Session) -> str | None:
-        may_open = self._event.phase in _OPENING and session.ended_ns is None
-        return lifecycle.turn_of(
+        event = self._event
+        may_open = event.phase in _OPENING and session.ended_ns is None
+        found = lifecycle.turn_of(
             self._db,
             session.id,
             self._turn_id(session),
             self._at_ns,
             may_open=may_open,
         )
+        is_call = may_open and event.phase is HookPhase.BEFORE
+        if found is None and is_call and registry.traits(event.agent).prompts_unseen:
+            return self._begin_turn(session).id
+        if found is None and is_call and self._has_subagents(session):
+            # A subagent works on, or woke its parent: both for the turn that started it.
+            return lifecycle.continue_turn(self._db, session.id, self._at_ns)
+        return found
+
+    def _begin_turn(self, session: Session) -> Turn:
+        wanted = self._own_turn_id(session, begins=True)
+        return lifecycle.begin_turn(
+            self._db, session.id, wanted, self._at_ns, self._event.prompt
+        )
+
+    def _own_turn_id(self, session: Session, *, begins: bool = False) -> str | None:
+        """Return the id of a turn that is no subagent's, None for the one that is open.
+
+        An agent that a call of another one has started works for that one's turn, so its turn is
+        called `<turn>/<its own>`. Senders of our own form know their turns by the ids they sent.
+        """
+        event, own = self._event, self._event.turn_id
+        if session.parent is None or event.parent_session is not None:
+            return own
+        if event.host in registry.OWN_FORM or (own is None and not begins):
+            return own
+        for turn in reversed(turns.list_turns(self._db, session.id)):
+            if own is not None and turn.id.endswith(f"/{own}"):
+                return turn.id
+        above = self._open_turn_above(session)
+        if above is None:
+            return own
+        return f"{above}/{own or shortened_id(event.native_session)}"
 
     def _turn_id(self, session: Session) -> str | None:
         """Return the turn's id as the agent gives it.
@@ -284,7 +325,7 @@ class _Intake:
         """
         event = self._event
         if event.subagent_id is None:
-            return event.turn_id
+            return self._own_turn_id(session)
         above = event.turn_id
         if above is None or not self._is_of_parent(session, above):
             known = turns.list_turns(self._db, session.id)
@@ -316,23 +357,34 @@ class _Intake:
             for call in turns.open_calls(self._db, session.id)
         )
 
+    def _has_subagents(self, session: Session) -> bool:
+        """Return whether a session has started subagents whose calls are reported as its own."""
+        return registry.traits(self._event.agent).one_session and any(
+            call.tool_class is ToolClass.AGENT
+            for call in turns.list_calls(self._db, session.id)
+        )
+
     def _end_turn(self, session: Session, done: Intake) -> Intake:
         if self._is_of_a_subagent(session):
             return done
         ended = lifecycle.end_turn(
             self._db, session.id, self._at_ns, self._turn_id(session)
         )
-        if ended is None:
+        are_several = self._has_subagents(session)
+        if ended is None and not are_several:
             return done
-        doubts = self._expire_refused(session, ended)
+        turn = None if ended is None else ended.id
+        doubts = () if ended is None else self._expire_refused(session, ended)
+        # Only one of them may have stopped. The shells of others go on, and so do their calls.
+        runs = running(self._db, session, self._over_ns()) if are_several else ()
         lifecycle.expire_calls(
             self._db,
             session.id,
             self._at_ns,
             lifecycle.ENDED_BY_TURN,
-            lambda call: call.turn in (None, ended.id),
+            lambda call: call.id not in runs and turn in (None, call.turn or turn),
         )
-        return replace(done, turn=ended.id, doubts=doubts)
+        return replace(done, turn=turn, doubts=doubts)
 
     def _expire_refused(self, session: Session, turn: Turn) -> tuple[Doubt, ...]:
         """End the file tools of a turn whose end was not reported: they were refused."""
@@ -340,13 +392,13 @@ class _Intake:
         # window would go on to the end of the turn, and take what a person writes there.
         if not registry.traits(self._event.agent).waits_unseen:
             return ()
-        refused = [
-            replace(call, closed_ns=self._at_ns, outcome=OUTCOME_UNREPORTED)
-            for call in turns.open_calls(self._db, session.id)
-            if call.paths and call.turn == turn.id and call.opened_ns <= self._at_ns
-        ]
-        for call in refused:
-            turns.open_call(self._db, call)
+        refused = lifecycle.expire_calls(
+            self._db,
+            session.id,
+            self._at_ns,
+            OUTCOME_UNREPORTED,
+            lambda call: bool(call.paths) and call.turn == turn.id,
+        )
         return tuple(Doubt(call, call.opened_ns, self._at_ns) for call in refused)
 
     def _open(self, session: Session, done: Intake) -> Intake:
@@ -356,10 +408,35 @@ class _Intake:
             return done
         call_id = self._free_call(session)
         if call_id is None:
-            return replace(done, call=self._event.call_id)
+            return self._open_earlier(session, done)
         self._end_calls_before(session)
         self._store(session, turn, call_id, self._at_ns, self._end_of(session), None)
         return replace(done, call=call_id, opened=True)
+
+    def _open_earlier(self, session: Session, done: Intake) -> Intake:
+        """Let a known call begin when its hook gave up, if the daemon was too busy to hear it."""
+        call = turns.get_call(self._db, session.id, self._event.call_id or "")
+        done = replace(done, call=self._event.call_id)
+        opened_ns = micro(self._at_ns)
+        if self._event.call_derived or call is None or call.opened_ns <= opened_ns:
+            return done
+        earlier = replace(call, opened_ns=opened_ns)
+        turns.open_call(self._db, earlier)
+        return replace(done, doubts=(Doubt(earlier, opened_ns, call.opened_ns),))
+
+    def _close_earlier(self, call: Call, done: Intake) -> Intake:
+        """Let a call end when its hook gave up, as it began."""
+        closed_ns = call.closed_ns or self._at_ns
+        end_ns = max(self._at_ns, call.opened_ns)
+        if not self._event.call_derived and end_ns < closed_ns:
+            began_ns = call.began_ns
+            if began_ns is not None and self._event.duration_ns is not None:
+                counted_ns = self._began(replace(call, began_ns=None))
+                began_ns = counted_ns and min(counted_ns, began_ns)
+            call = replace(call, closed_ns=end_ns, began_ns=began_ns)
+            turns.forget_begin(self._db, call)
+            turns.open_call(self._db, call)
+        return replace(done, doubts=(Doubt(call, call.opened_ns, closed_ns),))
 
     def _close(self, session: Session, done: Intake) -> Intake:
         if self._event.tool_class is ToolClass.READ:
@@ -370,12 +447,13 @@ class _Intake:
         if call is None:
             return self._close_unseen(session, done, outcome)
         done = replace(done, turn=call.turn, call=call.id)
-        if not _may_close(call, self._at_ns):
+        outlives = call.closed_ns is not None and self._has_subagents(session)
+        if not lifecycle.may_close(call, self._at_ns, outlives_turn=outlives):
             if call.closed_ns is None or call.outcome != outcome:
                 return done
             # The first delivery may have failed after it closed the call, before rows were judged
             # again: without the doubt they would keep their wrong author.
-            return replace(done, doubts=(Doubt(call, call.opened_ns, call.closed_ns),))
+            return self._close_earlier(call, done)
         end_ns = max(self._at_ns, call.opened_ns)
         closed = replace(
             call, closed_ns=end_ns, outcome=outcome, began_ns=self._began(call)
@@ -421,10 +499,11 @@ class _Intake:
             self._note_write(known)
             return replace(done, turn=known.turn, call=known.id)
         call_id = self._free_call(session) or self._event.call_id or ""
-        opened_ns = max(
-            self._over_ns() - (self._event.duration_ns or 0), self._checkpoint_ns()
-        )
+        begun_ns = self._over_ns() - (self._event.duration_ns or 0)
+        opened_ns = max(begun_ns, self._checkpoint_ns())
         call = self._store(session, turn, call_id, opened_ns, self._at_ns, outcome)
+        # `unreported` recognizes such a call by this: the begin of one that was announced is later.
+        turns.open_call(self._db, replace(call, began_ns=call.opened_ns))
         doubts = (Doubt(call, opened_ns, self._at_ns),) if call.paths else ()
         return replace(done, turn=turn, call=call_id, closed=True, doubts=doubts)
 
@@ -547,15 +626,3 @@ class _Intake:
             return newest
         over_ns = self._at_ns - max(ran_ns, _SAME_END_NS)
         return newest if newest.closed_ns > over_ns else None
-
-
-def _may_close(call: Call, at_ns: int) -> bool:
-    """Return whether a hook's word changes the end of a call."""
-    # A report may only shorten a window that expired: what came after it has been attributed to
-    # others. It may lengthen one that ended because the process was not found, or because another
-    # call began.
-    if call.closed_ns is None:
-        return True
-    if call.outcome is not None and call.outcome not in lifecycle.EXPIRIES:
-        return False
-    return at_ns < call.closed_ns or call.outcome in _REVIVABLE

@@ -13,6 +13,7 @@ from gitshadow.attribution.windows import (
     OpenTurn,
     ProcessHint,
     Scene,
+    Witnessed,
     is_around,
     possible,
 )
@@ -24,6 +25,9 @@ BY_TIME_ONLY = "by timing only"
 HEURISTICS = "process heuristics"
 """The beginning of the reason of every claim for an agent that no hook reported."""
 
+WITNESSED = "the kernel reported the write"
+"""The beginning of the reason of every claim that rests on the kernel's report."""
+
 OFFLINE_REASON = "found at start, changed while nothing was recording"
 _SEVERAL_WINDOWS = "tool calls of several sessions were open"
 _SEVERAL_NAMES = "tool calls of several sessions name the path"
@@ -32,6 +36,19 @@ _WEAK_REASON = (
     "a turn was open, but no tool call, which this agent reports for every write"
 )
 _WAITING_REASON = "a tool call was open, but no process of its agent ran at that time"
+_EXCLUDED_REASON = "an agent was at work, but its processes wrote fewer bytes"
+_OTHERS_EXCLUDED_REASON = (
+    "written during this tool call; processes of the other agents wrote fewer bytes"
+)
+_UNLISTED_REASON = (
+    "a tool call was open, but its agent lists the changed files without this one"
+)
+_OTHERS_UNLISTED_REASON = (
+    "written during this tool call; other agents list changed files without this one"
+)
+_UNREPORTED = "; the kernel reports who writes, but missed this write"
+_ENDING_REASON = "the agent's process ended at about that time"
+_SURENESS = (Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH, Confidence.CERTAIN)
 UNKNOWN_REASON = "no tool call, turn or process was active"
 # Rows keep their reasons for ever, so the words of version 0.1.0 must still be understood.
 _FORMER_BY_TIME_ONLY = "by time only"
@@ -93,6 +110,16 @@ def attribute(evidence: Evidence, scene: Scene) -> Claim:
     Returns:
         A claim; its reason is one sentence and never empty.
     """
+    if evidence.witnessed is not None:
+        return _by_witness(evidence.witnessed, evidence, scene)
+    if evidence.unreported:
+        return _without_report(evidence, scene)
+    if evidence.ending:
+        return _beside_an_end(evidence, scene)
+    if evidence.unlisted:
+        return _without_unlisted(evidence, scene)
+    if evidence.excluded:
+        return _without_excluded(evidence, scene)
     found = _windows_at(evidence, scene)
     if found.calls:
         named = tuple(call for call in found.calls if call.paths)
@@ -113,11 +140,94 @@ def attribute(evidence: Evidence, scene: Scene) -> Claim:
     return claim
 
 
+def _by_witness(seen: Witnessed, evidence: Evidence, scene: Scene) -> Claim:
+    """Apply rung 0: the kernel reported which process wrote."""
+    if seen.session is not None:
+        known, call = scene.session(seen.session), seen.call
+        return Claim(
+            actor=Actor.AGENT if known is None else known.actor,
+            session=seen.session,
+            agent=None if known is None else known.agent,
+            turn=seen.turn,
+            call=None if call is None else call.id,
+            tool=None if call is None else call.tool,
+            confidence=Confidence.CERTAIN,
+            reason=seen.reason,
+        )
+    if seen.candidates:
+        return _ambiguous(seen.candidates, seen.reason)
+    if evidence.editor or scene.human is not None:
+        return _person(scene.human, seen.reason)
+    return _nobody(seen.reason)
+
+
+def _without_report(evidence: Evidence, scene: Scene) -> Claim:
+    """Do not be sure by time alone where the kernel would have reported the agent's write."""
+    claim = attribute(replace(evidence, unreported=False), scene)
+    if claim.by_time_only and claim.confidence is Confidence.HIGH:
+        reason = f"{claim.reason}{_UNREPORTED}"
+        return replace(claim, confidence=Confidence.MEDIUM, reason=reason)
+    return claim
+
+
+def _beside_an_end(evidence: Evidence, scene: Scene) -> Claim:
+    """Name no agent by time alone that may have ended before the write."""
+    claim = attribute(replace(evidence, ending=frozenset()), scene)
+    by_turn = claim.reason in (_TURN_REASON, _WEAK_REASON)
+    if claim.session in evidence.ending and (claim.by_time_only or by_turn):
+        return _ambiguous((claim.session,), _ENDING_REASON)
+    return claim
+
+
+def _without_excluded(evidence: Evidence, scene: Scene) -> Claim:
+    """Name a writer among those whose processes wrote enough bytes."""
+    left = scene.without(evidence.excluded)
+    claim = attribute(replace(evidence, excluded=frozenset()), left)
+    if claim.confidence is Confidence.UNKNOWN:
+        return replace(claim, reason=_EXCLUDED_REASON)
+    # Nobody counts a process that its parent did not wait for and that ended before it was seen.
+    # So exclusion of the others is not enough for more.
+    return _at_most_medium(claim, evidence.excluded, _OTHERS_EXCLUDED_REASON, scene)
+
+
+def _without_unlisted(evidence: Evidence, scene: Scene) -> Claim:
+    """Name a writer among those whose agents did not leave out the path."""
+    left = scene.without(evidence.unlisted)
+    claim = attribute(replace(evidence, unlisted=frozenset()), left)
+    if claim.reason in (_WEAK_REASON, UNKNOWN_REASON):
+        return replace(claim, reason=_UNLISTED_REASON)
+    # What a command left running may have written after its agent made the list.
+    return _at_most_medium(claim, evidence.unlisted, _OTHERS_UNLISTED_REASON, scene)
+
+
+def _at_most_medium(
+    claim: Claim, ruled_out: frozenset[tuple[str, str]], reason: str, scene: Scene
+) -> Claim:
+    """Return a claim that rests on time alone, and on what ruled out calls of other sessions."""
+    rivals = {scene.root(session) for session, _ in ruled_out}
+    if not claim.by_time_only or rivals <= {scene.root(claim.session or "")}:
+        return claim
+    return replace(
+        claim,
+        confidence=min(claim.confidence, Confidence.MEDIUM, key=_SURENESS.index),
+        reason=reason,
+        by_time_only=False,
+    )
+
+
 def rests_on_time(claim: Claim) -> bool:
-    """Return whether a claim names a window, or several, for no better reason than its time."""
-    # Only then is /proc searched for who holds the path open: it takes milliseconds, and a claim by
-    # name would not change.
-    return claim.by_time_only or claim.reason in (_SEVERAL_WINDOWS, _SEVERAL_NAMES)
+    """Return whether a claim names a window or turn for no better reason than its time."""
+    # Only then is /proc searched for who holds the path open, and are bytes counted: it takes
+    # milliseconds, and a claim by name would not change.
+    several = (_SEVERAL_WINDOWS, _SEVERAL_NAMES)
+    return claim.by_time_only or claim.reason in several
+
+
+def is_doubtful(claim: Claim) -> bool:
+    """Return whether a claim would change if some of its candidates cannot have written."""
+    is_ambiguous = claim.confidence is Confidence.AMBIGUOUS
+    by_turn = claim.reason in (_TURN_REASON, _WEAK_REASON, _WAITING_REASON)
+    return claim.by_time_only or is_ambiguous or by_turn
 
 
 def rests_on_windows(who: Attribution) -> bool:
@@ -127,10 +237,22 @@ def rests_on_windows(who: Attribution) -> bool:
     # stay.
     reason = _FORMER_REASONS.get(who.reason, who.reason)
     if who.confidence is Confidence.UNKNOWN:
-        return reason == UNKNOWN_REASON
+        return reason in (UNKNOWN_REASON, _UNLISTED_REASON)
     if who.confidence is Confidence.AMBIGUOUS:
         return reason in (_SEVERAL_WINDOWS, _SEVERAL_NAMES)
-    return by_time_only(reason) or reason in (_TURN_REASON, _WEAK_REASON)
+    # The lists of agents are stored, so a later judgement reads them again.
+    by_list = (_UNLISTED_REASON, _OTHERS_UNLISTED_REASON)
+    return by_time_only(reason) or reason in (_TURN_REASON, _WEAK_REASON, *by_list)
+
+
+def is_witnessed(who: Attribution) -> bool:
+    """Return whether a stored claim rests on the kernel's report."""
+    return who.reason.startswith(WITNESSED)
+
+
+def is_unreported(who: Attribution) -> bool:
+    """Return whether the kernel's report of a write was missing when it was judged."""
+    return who.reason.endswith(_UNREPORTED)
 
 
 def by_time_only(reason: str) -> bool:
@@ -197,8 +319,20 @@ def _by_time(found: _Found, evidence: Evidence, scene: Scene) -> Claim:
     if len(found.sessions) > 1:
         return _ambiguous(found.sessions, _SEVERAL_WINDOWS)
     newest = _newest(found.calls)
+    roots = {scene.root(session) for session in found.sessions}
+    for hint in scene.background:
+        if hint.session is not None and scene.root(hint.session) not in roots:
+            reason = _beside_background(hint)
+            return _claim(newest, scene, Confidence.MEDIUM, reason, by_time=True)
     confidence = Confidence.HIGH if found.sure else Confidence.MEDIUM
     return _claim(newest, scene, confidence, _time_reason(found), by_time=True)
+
+
+def _beside_background(hint: ProcessHint) -> str:
+    return (
+        f"written during this tool call while background process {hint.pid} of another"
+        f" session ran ({BY_TIME_ONLY})"
+    )
 
 
 def _by_interval(found: _Found, scene: Scene) -> Claim:

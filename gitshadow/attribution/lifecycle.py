@@ -7,15 +7,30 @@ Functions that take a `Db` run inside `db.write()` of their caller, except `clos
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from gitshadow.adapters import registry
-from gitshadow.attribution.process import ProcessId, is_alive
+from gitshadow.attribution.native_ids import is_command, is_guessed
+from gitshadow.attribution.process import (
+    ProcessId,
+    is_alive,
+    process_of,
+    program_at,
+)
 from gitshadow.attribution.process import process_start as process_start
-from gitshadow.attribution.process_evidence import is_guessed
 from gitshadow.attribution.windows import OUTCOME_UNREPORTED
-from gitshadow.model import Actor, Attribution, Call, Session, Turn, micro
+from gitshadow.model import (
+    PATHLESS_WRITERS,
+    Actor,
+    Attribution,
+    Call,
+    Session,
+    Turn,
+    micro,
+)
+from gitshadow.store.clock import EpochClock
 from gitshadow.store.journal import sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.machine import part
@@ -39,7 +54,7 @@ EXPIRIES = (
     OUTCOME_UNREPORTED,
 )
 """Outcomes of calls that no hook closed."""
-
+_REVIVABLE = (PROCESS_GONE, TIMED_OUT, ENDED_BY_CALL)
 _OWN_TURN = "turn-"
 _HEX, _MOST_HEX = 6, 12
 _SAME_PROMPT_NS = 2_000_000_000
@@ -48,6 +63,7 @@ _DAY_NS = 24 * 3_600 * 1_000_000_000
 # Open calls of a session expire if it reported nothing for ten minutes and its process is
 # unknown, or its agent never reports ends: they would claim all later writes of the user.
 SILENCE_NS = 600 * 1_000_000_000
+_TOUCH_NS = 60_000_000_000
 WATCHED_NS = 1_000_000_000
 """A process that was seen this shortly before it was missed has died just now."""
 GRACE_NS = 50_000_000
@@ -166,6 +182,47 @@ def _open_children(db: Db, session: Session) -> list[Session]:
             return found[::-1]
         found += below
         above = {one.id for one in below}
+
+
+def session_above(db: Db, processes: Iterable[ProcessId]) -> Session | None:
+    """Return the session of which a call started an agent, by the ancestors of its process.
+
+    Args:
+        db: The journal.
+        processes: The ancestors, nearest first.
+
+    Returns:
+        None if the nearest session above is not at work, if its process may be a person's editor,
+        or if the process runs several and it is not clear which it was.
+    """
+    for process in processes:
+        live = [
+            one
+            for one in sessions.of_process(db, *process)
+            if one.ended_ns is None and one.actor is Actor.AGENT
+        ]
+        if live:
+            is_sure = is_command(live[0]) or program_at(process.pid).agent is not None
+            return _starter(db, live) if is_sure else None
+    return None
+
+
+def _starter(db: Db, live: Sequence[Session]) -> Session | None:
+    """Return the only one of some sessions that can have started a program."""
+    open_calls = {one.id: turns.open_calls(db, one.id) for one in live}
+    runs = [
+        one
+        for one in live
+        if any(call.tool_class in PATHLESS_WRITERS for call in open_calls[one.id])
+    ]
+    # A program in the background begins after its call has ended, and its turn goes on.
+    tops = [
+        one
+        for one in live
+        if one.parent not in open_calls
+        and (open_calls[one.id] or turns.open_turn_of(db, one.id))
+    ]
+    return next((few[0] for few in (runs, tops) if len(few) == 1), None)
 
 
 def begin_turn(
@@ -325,11 +382,11 @@ def expire_calls(
     at_ns: int,
     outcome: str,
     only: Callable[[Call], bool] = lambda call: True,
-) -> int:
+) -> list[Call]:
     """Close the calls of a session that were opened up to a moment and are still open.
 
     Returns:
-        How many there were.
+        The calls as they are now.
     """
     stale = [
         call
@@ -338,7 +395,27 @@ def expire_calls(
     ]
     for call in stale:
         turns.close_call(db, session_id, call.id, at_ns, outcome)
-    return len(stale)
+    return [replace(call, closed_ns=at_ns, outcome=outcome) for call in stale]
+
+
+def may_close(call: Call, at_ns: int, *, outlives_turn: bool) -> bool:
+    """Return whether a hook's word changes the end of a call.
+
+    Args:
+        call: The call.
+        at_ns: When the hook reported its end.
+        outlives_turn: Whether the call may be a subagent's, which goes on when its parent stops.
+    """
+    # A report may only shorten a window that expired: what came after it has been attributed to
+    # others. It may lengthen one that ended because the process was not found, because another call
+    # began, or at the end of another agent's turn.
+    if call.closed_ns is None:
+        return True
+    if call.outcome is not None and call.outcome not in EXPIRIES:
+        return False
+    if outlives_turn and call.outcome in (ENDED_BY_TURN, ENDED_BY_PROMPT):
+        return True
+    return at_ns < call.closed_ns or call.outcome in _REVIVABLE
 
 
 def is_current(last: Session, now_ns: int) -> bool:
@@ -382,6 +459,37 @@ def personal_session(
     )
 
 
+class PersonalSessions:
+    """The rotating sessions of human and unknown writes, opened in one journal."""
+
+    def __init__(self, db: Db, clock: EpochClock) -> None:
+        self._db = db
+        self._clock = clock
+        self._known: dict[Actor, Session] = {}
+
+    def forget(self) -> None:
+        """Forget the sessions in use: they may have been dropped."""
+        self._known.clear()
+
+    def of(self, actor: Actor) -> Session:
+        """Return the session of HUMAN or UNKNOWN writes that are noticed now."""
+        now_ns = self._clock.now_ns()
+        known = self._known.get(actor)
+        if known is not None and is_current(known, now_ns):
+            fresh = now_ns - (known.last_seen_ns or 0) < _TOUCH_NS
+            if fresh:
+                return known
+        last = sessions.newest_of(self._db, actor)
+        session = personal_session(actor, last, now_ns, partial(fresh_id, self._db))
+        session = replace(session, last_seen_ns=now_ns)
+        with self._db.write():
+            if last is not None and last.ended_ns is None and session.id != last.id:
+                sessions.close(self._db, last.id, now_ns, "rotated")
+            sessions.put(self._db, session)
+        self._known[actor] = session
+        return session
+
+
 def close_gone(
     db: Db,
     opened: Iterable[Session],
@@ -395,7 +503,8 @@ def close_gone(
         db: The journal.
         opened: Its sessions that have not ended.
         now_ns: The present moment.
-        alive: When each process was last seen alive; brought up to date.
+        alive: When each process was last seen alive; brought up to date, so that only processes
+            of these sessions are left.
         lives: Whether a process lives now.
 
     Returns:
@@ -405,13 +514,15 @@ def close_gone(
         JournalError: the journal could not be written.
     """
     live = [one for one in opened if one.actor is Actor.AGENT]
-    known = {one for one in map(_process_of, live) if one is not None}
+    known = {one for one in map(process_of, live) if one is not None}
     dead = {one for one in known if not lives(one)}
     seen = {} if alive is None else alive
+    for process in seen.keys() - known:
+        del seen[process]
     # Remembered from look to look: nobody reports when a process dies, so the last sight of it
     # bounds what it can have written.
     seen |= dict.fromkeys(known - dead, now_ns)
-    gone = [one for one in live if _process_of(one) in dead]
+    gone = [one for one in live if process_of(one) in dead]
     silent = [one for one in live if _is_silent(one, now_ns)]
     spoken_for = [s for s in live if is_guessed(s) and _is_spoken_for(s, live)]
     if not gone and not silent and not spoken_for:
@@ -439,7 +550,7 @@ def _last_ns(
     # Nobody knows when it died. What was written after it was last seen may be a person's, right
     # after the kill. Only at a path that its open call names is the write its own, if it was seen a
     # moment ago.
-    process = _process_of(session)
+    process = process_of(session)
     seen_ns = 0 if process is None else seen.get(process, 0)
     last_ns = min(now_ns, max(seen_ns, session.last_seen_ns or now_ns))
     return last_ns, now_ns if 0 <= now_ns - seen_ns <= WATCHED_NS else last_ns
@@ -447,13 +558,6 @@ def _last_ns(
 
 def _names_paths(call: Call) -> bool:
     return bool(call.paths)
-
-
-def _process_of(session: Session) -> ProcessId | None:
-    """Return the process of a session; a server's many sessions have one and the same."""
-    if session.pid is None or session.pid_started is None:
-        return None
-    return ProcessId(session.pid, session.pid_started)
 
 
 def _is_spoken_for(guessed: Session, live: list[Session]) -> bool:

@@ -1,11 +1,13 @@
-"""Read from variables and program names which agent runs a process, and whose session it is in.
+"""Read from variables and command lines which agent runs a process, and whose session it is in.
 
 Variables are inherited, by agents inside agents too. So they show that an agent is among the
 ancestors, but not that it is the nearest one. `owners` ranks variables and ancestry together. Pure.
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from gitshadow.model import Actor, Session
@@ -110,6 +112,7 @@ _SIGNS: Sequence[tuple[str, str, str | None]] = (
     ("openhands", "OPENHANDS_SESSION_ID", _ANY),
     ("antigravity", "ANTIGRAVITY_AGENT", _ANY),
     ("devin", "DEVIN_PROJECT_DIR", _ANY),
+    ("vibe", "VIBE_APP_SERVER_BIN", _ANY),
     ("droid", "FACTORY_PROJECT_DIR", _ANY),
     ("claude-code", "CLAUDE_CODE_SESSION_ID", _ANY),
     ("claude-code", "CLAUDE_CODE_CHILD_SESSION", "1"),
@@ -154,8 +157,12 @@ _PROGRAMS: Mapping[str, str] = {
     "openhands": "openhands",
     "pi": "pi",
     "cline": "cline",
+    # Kimi Code and Vibe name their processes themselves; `kimi` and `vibe` start them.
     "kimi": "kimi",
+    "kimi-code": "kimi",
     "vibe": "vibe",
+    "vibe-rs": "vibe",
+    "vibe-app-server": "vibe",
 }
 # Editors in which an agent may live and a person may type, and names that several programs have:
 # one of them alone names no agent.
@@ -331,6 +338,14 @@ class KnownSessions:
         """Return the session that an agent calls so."""
         return self._natives.get((agent, native))
 
+    def of(self, agent: str) -> tuple[str, ...]:
+        """Return the sessions of an agent, those of a family from the outside in."""
+        return self.sorted(one for one, name in self._agents.items() if name == agent)
+
+    def sorted(self, sessions: Iterable[str]) -> tuple[str, ...]:
+        """Return sessions in order, those of a family from the outside in."""
+        return tuple(sorted(sessions, key=lambda one: (len(self.line(one)), one)))
+
     def line(self, session: str) -> tuple[str, ...]:
         """Return a session and those above it, nearest first."""
         found: list[str] = []
@@ -357,6 +372,8 @@ def owners(chain: Sequence[AncestorProcess], known: KnownSessions) -> tuple[str,
         when it is not; nothing when nobody recorded owns it.
     """
     claims = [*_by_process(chain), *_by_variables(chain, known)]
+    if not claims:
+        return _of_orphan(chain, known)
     # A claim counts unless another one is surely nearer. If several may be the nearest, the caller
     # gets all of them and names nobody.
     nearest = [
@@ -367,7 +384,19 @@ def owners(chain: Sequence[AncestorProcess], known: KnownSessions) -> tuple[str,
     if any(not one.sessions for one in nearest):
         return ()
     found = {session for one in nearest for session in one.sessions}
-    return tuple(sorted(found, key=lambda one: (len(known.line(one)), one)))
+    return known.sorted(found)
+
+
+def _of_orphan(
+    chain: Sequence[AncestorProcess], known: KnownSessions
+) -> tuple[str, ...]:
+    """Return the sessions of the agent that started the topmost process, which is gone."""
+    # Agents that tell their children no session id tell them their name at least. Where the topmost
+    # process that is left has it, an agent has started it: no terminal of a person has.
+    mark = detect(chain[-1].variables or {}) if chain else None
+    if mark is None or mark.native is not None or mark.session is not None:
+        return ()
+    return known.of(mark.agent)
 
 
 def _by_process(chain: Sequence[AncestorProcess]) -> Iterator[_Claim]:
@@ -439,3 +468,110 @@ def _placed(
             break
         least = distance + 1
     return _Claim(sessions, least - _GIVEN, most - _GIVEN)
+
+
+_TOKEN = re.compile(
+    rb"""
+    (?P<nothing>\s*\#[^\n]*|[^\S\n]+|\\\n)
+    |(?P<redirection>[0-9]*(?:&>>?|<<<|<<-?|[<>][&>|]?)[^\S\n]*)
+    |(?P<operator>[;|&()\n]+)
+    |(?P<word>(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s;|&()<>'"\\])+)
+    |(?P<unknown>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_QUOTED = re.compile(rb"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)""", re.DOTALL)
+_ESCAPE = re.compile(rb"\\([\"\\$`\n])")
+_HERE_DOCUMENT = re.compile(
+    rb"""(<<-?[^\S\n]*(["']?)(\w+)\2[^\n]*\n)(?:.*?\n)??[^\S\n]*\3[^\S\n]*$""",
+    re.DOTALL | re.MULTILINE,
+)
+_RESERVED = re.compile(rb"[{}!]|then|else|elif|if|do|done|fi|esac|\w+=.*", re.DOTALL)
+_HARMLESS = frozenset(
+    b"true false : exit return wait test [ [[ echo printf cat tee date logger unset rm".split()
+)
+"""What people let follow a hook: it answers the agent, writes a log, removes the hook's input."""
+_AGENT_NAME = re.compile(rb"\w[\w-]*")
+
+
+def runs_hook_alone(text: bytes) -> bool:
+    """Return whether a shell text calls the hook program and does no work of its own after it.
+
+    A shell that goes on after a hook may be an agent itself. Before the hook there may be anything.
+    After it, people write options, redirections, filters of its answer, logs and exit codes. What
+    follows `||` is not run, because the hook never fails.
+    """
+    if b"hook" not in text:
+        return False
+    hook_came = False
+    for operator, words in _commands(_HERE_DOCUMENT.sub(rb"\1", text)):
+        if _calls_hook(words):
+            hook_came = True
+        elif hook_came and operator not in (b"|", b"|&", b"||"):
+            first = next((one for one in words if not _RESERVED.fullmatch(one)), b":")
+            hook_came = first in _HARMLESS
+    return hook_came
+
+
+def called_agents(text: bytes, program: bytes) -> frozenset[str]:
+    """Return the agents for which a shell text calls the hook program, among other commands too.
+
+    Args:
+        text: The shell text.
+        program: The name of the hook program.
+    """
+    if program not in text:
+        return frozenset()
+    found: set[str] = set()
+    for _, words in _commands(_HERE_DOCUMENT.sub(rb"\1", text)):
+        plain = [_unquoted(one) for one in words]
+        if plain[0] in _HARMLESS:
+            continue
+        for name, verb, agent in zip(plain, plain[1:], plain[2:], strict=False):
+            is_call = name.rpartition(b"/")[2] == program and verb == b"hook"
+            if is_call and _AGENT_NAME.fullmatch(agent):
+                found.add(agent.decode())
+        for word, one in zip(words, plain, strict=True):
+            found |= called_agents(one, program) if one != word else frozenset()
+    return frozenset(found)
+
+
+def _commands(text: bytes) -> Iterator[tuple[bytes, list[bytes]]]:
+    """Yield the commands of a shell text, each with the operator before it."""
+    operator, words, is_target = b"", list[bytes](), False
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup == "operator":
+            if words:
+                yield operator, words
+            operator, words, is_target = match[0].strip(b"()\n"), [], False
+        elif match.lastgroup == "redirection":
+            is_target = True
+        elif match.lastgroup != "nothing":
+            words += [] if is_target else [match[0]]
+            is_target = False
+    if words:
+        yield operator, words
+
+
+def _calls_hook(words: Sequence[bytes]) -> bool:
+    """Return whether one command is `PROGRAM hook AGENT`, or a shell with a text that calls it."""
+    plain = [_unquoted(one) for one in words]
+    if any(
+        verb == b"hook" and _AGENT_NAME.fullmatch(agent)
+        for verb, agent in pairwise(plain[1:])
+    ):
+        return True
+    return any(
+        one != word and runs_hook_alone(one)
+        for word, one in zip(words, plain, strict=True)
+    )
+
+
+def _unquoted(word: bytes) -> bytes:
+    def content(match: re.Match[bytes]) -> bytes:
+        single, double, escaped = match.groups()
+        if double is not None:
+            return _ESCAPE.sub(rb"\1", double)
+        return single if single is not None else escaped
+
+    return _QUOTED.sub(content, word)

@@ -20,12 +20,15 @@ from gitshadow.attribution.markers import (
     owners,
     program_of,
     read_variables,
+    runs_hook_alone,
 )
 from gitshadow.attribution.windows import ProcessHint
-from gitshadow.model import Actor, Session
+from gitshadow.model import Actor, Call, Session
 
 PROGRAM = "git-agent-undo"
 """What the kernel calls a process that runs our command."""
+_USER_MANAGER = "systemd"
+"""What it calls the one that adopts the orphans of a desktop's user; user@.service(5)."""
 
 # A scan reads hundreds of files, and a burst of writes asks for each one.
 SCAN_INTERVAL_S = 1.0
@@ -40,6 +43,7 @@ _DEAD_STATES = (b"Z", b"X", b"x")
 _SHELLS = frozenset({b"sh", b"bash", b"dash", b"ash", b"zsh", b"ksh", b"fish"})
 # Programs that agents start hooks through. They live only as long as the hook, so a session must
 # not be bound to one of them: it would end with it.
+_AGENT_NAME = re.compile(rb"[a-z][a-z-]*")
 _WRAPPERS = frozenset(
     {
         b"env",
@@ -54,15 +58,6 @@ _WRAPPERS = frozenset(
         b"uvx",
     }
 )
-_ENDS_WITH_HOOK = re.compile(
-    rb"""\bhook\s+[\w-]+["']?          # the command, with the agent's name
-    (\s*[0-9]*[<>]+&?\s*[^\s;|&<>]+)*  # redirections
-    (\s*(\|\||&&|;|\n)?\s*(fi|true|:|exit(\s+(0|\$\?))?|done|\}))*
-    [\s;]*$""",
-    re.VERBOSE,
-)
-_ANSWERS = re.compile(rb"^\s*(echo|printf)\s[^;|&\n]*$", re.MULTILINE)
-"""A line of a script that prints an answer for the agent, as Cline wants one."""
 _MOST_SCRIPT_BYTES = 64 * 1024
 
 
@@ -140,6 +135,23 @@ def process_start(pid: int) -> int | None:
     return None if stat is None or stat.dead else stat.id.started
 
 
+def living(pid: int | None, at_ns: int | None = None) -> ProcessId | None:
+    """Return what names a process, None unless it lives now, and lived at a moment."""
+    started = None if pid is None else process_start(pid)
+    if pid is None or started is None:
+        return None
+    found = ProcessId(pid, started)
+    is_newer = at_ns is not None and at_ns + _COARSE_NS < started_ns(found)
+    return None if is_newer else found
+
+
+def process_of(owner: Session | Call) -> ProcessId | None:
+    """Return the process of a session or call; a server's many sessions have one and the same."""
+    if owner.pid is None or owner.pid_started is None:
+        return None
+    return ProcessId(owner.pid, owner.pid_started)
+
+
 def is_alive(process: ProcessId) -> bool:
     """Return whether this very process lives, not another that got its pid."""
     return process_start(process.pid) == process.started
@@ -171,7 +183,7 @@ def program_at(pid: int, proc: str = "/proc") -> ProgramName:
 
 
 def relations(proc: str = "/proc") -> Iterator[Relation]:
-    """Yield the living processes of this user as they are now."""
+    """Yield the living processes of this user, as they are now."""
     for stat in _own_processes(proc):
         if not stat.dead:
             yield Relation(stat.id, stat.parent, stat.name)
@@ -191,6 +203,17 @@ def descendants(top: int, proc: str = "/proc") -> list[ProcessId] | None:
         found.append(stat.id)
         todo += children.pop(stat.id.pid, [])
     return found
+
+
+def tools_of(agent: ProcessId) -> tuple[ProcessId, ...]:
+    """Return the living processes that an agent has started, but not our hooks."""
+    return tuple(
+        one.id
+        for one in relations()
+        if one.parent == agent.pid
+        and one.name != PROGRAM
+        and not _is_wrapper(one.id, None)
+    )
 
 
 def boot_ns() -> int:
@@ -216,7 +239,7 @@ class ProcessScan:
         self._scanned_s: float | None = None
 
     def living(
-        self, sessions: Iterable[Session], *, anew: bool = False
+        self, sessions: Iterable[Session], *, rescan: bool = False
     ) -> tuple[Living, ...]:
         """Return the processes of some sessions that live now, by pid.
 
@@ -224,10 +247,9 @@ class ProcessScan:
         with it to all of a family that have the same claim. The agents
         themselves are left out, and so are our own programs and what waits for them: a hook
         that has just closed a window is none that outlived it. Only processes of this user are
-        seen. One that started within the last second may be missing, unless the look is made
-        anew.
+        seen. One that started within the last second may be missing without `rescan`.
         """
-        if anew:
+        if rescan:
             self._scanned_s = None
         self._scan()
         kept = tuple(sessions)
@@ -297,8 +319,8 @@ class ProcessScan:
         links = [
             AncestorProcess(agents.get(one.id, ()), self._variables_of(one))
             for one in self._chain(stat)
-            # Init adopts orphans; that it is an ancestor says nothing about who started them.
-            if one.id.pid != 1 or one.id in agents
+            # These adopt orphans; that one is an ancestor says nothing about who started them.
+            if not (one.id.pid == 1 or one.name == _USER_MANAGER) or one.id in agents
         ]
         return owners(links, known)
 
@@ -421,8 +443,8 @@ def _agents_of(sessions: Iterable[Session]) -> Mapping[ProcessId, tuple[str, ...
     for one in sessions:
         if one.actor is not Actor.AGENT:
             continue
-        if one.pid is not None and one.pid_started is not None:
-            process = ProcessId(one.pid, one.pid_started)
+        process = process_of(one)
+        if process is not None:
             found[process] = (*found.get(process, ()), one.id)
     return found
 
@@ -526,10 +548,9 @@ def _is_wrapper(process: ProcessId, above: ProcessId | None) -> bool:
     arguments = command_line(process.pid)
     if not arguments or not arguments[0]:
         return False
-    name = arguments[0].rsplit(b"/", 1)[-1].removeprefix(b"-")
-    if name in _WRAPPERS:
+    if arguments[0].rsplit(b"/", 1)[-1] in _WRAPPERS or _passes_hook_on(arguments):
         return True
-    if name not in _SHELLS:
+    if arguments[0].rsplit(b"/", 1)[-1].removeprefix(b"-") not in _SHELLS:
         return False
     # A subshell is a copy of its shell, with the same arguments.
     if above is not None and command_line(above.pid) == arguments:
@@ -537,27 +558,31 @@ def _is_wrapper(process: ProcessId, above: ProcessId | None) -> bool:
     return _runs_hook_alone(process, arguments[1:])
 
 
+def _passes_hook_on(arguments: Sequence[bytes]) -> bool:
+    """Return whether a program was started with our command, which it starts in turn.
+
+    People put `flock`, `mise exec` and the like before it; a shell may run a shim of its name.
+    """
+    names = [one.rsplit(b"/", 1)[-1] for one in arguments]
+    # The name of an agent comes next. An agent whose prompt mentions us has no such argument.
+    return any(
+        (one, two) == (PROGRAM.encode(), b"hook") and _AGENT_NAME.fullmatch(three)
+        for one, two, three in zip(names, names[1:], names[2:], strict=False)
+    )
+
+
 def _runs_hook_alone(process: ProcessId, arguments: Sequence[bytes]) -> bool:
-    """Return whether a shell runs the hook's shim, its script, or a text that ends with it."""
-    for option, text in pairwise(arguments):
-        if re.fullmatch(rb"-[a-z]*c[a-z]*", option):
-            return _ENDS_WITH_HOOK.search(text) is not None
-    script, *words = [one for one in arguments if not one.startswith(b"-")] or [b""]
-    name = script.rsplit(b"/", 1)[-1]
-    if name == PROGRAM.encode() and words[:1] == [b"hook"]:
-        return True
-    return _is_hook_script(_script_text(process, script))
-
-
-def _is_hook_script(text: bytes) -> bool:
-    """Return whether a script is ours, or ends by calling the hook and passing its answer on.
+    """Return whether the text or the script of a shell runs the hook and nothing after it.
 
     Some agents run a script per event by its path (Cline), so the hook is in no `-c` text. People
     may call us from a script of their own in that place.
     """
-    if MANAGED_MARK.encode() in text:
-        return True
-    return _ENDS_WITH_HOOK.search(_ANSWERS.sub(b"", text)) is not None
+    for option, text in pairwise(arguments):
+        if re.fullmatch(rb"-[a-z]*c[a-z]*", option):
+            return runs_hook_alone(text)
+    scripts = [one for one in arguments if not one.startswith(b"-")]
+    text = _script_text(process, scripts[0]) if scripts else b""
+    return MANAGED_MARK.encode() in text or runs_hook_alone(text)
 
 
 def _script_text(process: ProcessId, script: bytes) -> bytes:

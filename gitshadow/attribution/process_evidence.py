@@ -8,29 +8,32 @@ if no other one is in the worktree.
 
 import contextlib
 import os
+import resource
 import select
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from gitshadow.attribution.ledger import ProcFiles
+from gitshadow.attribution.native_ids import is_guessed
 from gitshadow.attribution.process import (
     AgentProcess,
     Living,
     ProcessId,
     descendants,
     is_alive,
+    process_of,
     process_start,
     started_ns,
+    tools_of,
 )
-from gitshadow.attribution.windows import ProcessHint
-from gitshadow.model import PATHLESS_WRITERS, Actor, Call, Session
+from gitshadow.attribution.windows import Evidence, ProcessHint
+from gitshadow.model import PATHLESS_WRITERS, Actor, Call, Session, ToolClass
 from gitshadow.store.journal import turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import discover
-
-GUESSED = "pid-"
-"""The start of the native id of a session that was opened for a process, not by a hook."""
 
 # Start times are in clock ticks of 10 ms, and the time of the boot and file stamps are as inexact.
 _TICK_NS = 20_000_000
@@ -71,14 +74,31 @@ def outliving(db: Db, living: Iterable[Living], end_ns: int) -> tuple[ProcessHin
     return tuple(found)
 
 
-def guessed_id(process: ProcessId) -> str:
-    """Return the native id of the session of an agent's process without hooks."""
-    return f"{GUESSED}{process.pid}-{process.started}"
+def running(db: Db, session: Session, before_ns: int) -> frozenset[str]:
+    """Return the calls of a session whose processes run, by id.
 
+    A process belongs to the call that was reported last before it started: an earlier call whose
+    end was not reported has no process any more.
 
-def is_guessed(session: Session) -> bool:
-    """Return whether a session is an agent's because of its process alone."""
-    return session.actor is Actor.AGENT and session.native_id.startswith(GUESSED)
+    Args:
+        db: The journal.
+        session: An agent's; its shells are processes that it started itself.
+        before_ns: The moment before which the processes started.
+    """
+    if session.pid is None or session.pid_started is None:
+        return frozenset()
+    calls = [
+        call
+        for call in turns.list_calls(db, session.id)
+        if call.tool_class in PATHLESS_WRITERS
+    ]
+    found: set[str] = set()
+    for process in tools_of(ProcessId(session.pid, session.pid_started)):
+        begin_ns = started_ns(process)
+        if begin_ns + _TICK_NS < before_ns:
+            began = (one for one in calls if one.opened_ns <= begin_ns + _TICK_NS)
+            found.update(one.id for one in list(began)[-1:])
+    return frozenset(found)
 
 
 def without_hooks(
@@ -204,8 +224,9 @@ class Stillness:
     """The counters of agents' processes, compared from time to time while a shell call is open."""
 
     def __init__(self, proc: str = "/proc") -> None:
-        self._proc = proc
+        self._proc = ProcFiles(proc)
         self._still: dict[ProcessId, _Still | None] = {}
+        self._detached: dict[ProcessId, frozenset[ProcessId]] = {}
 
     @property
     def watched(self) -> tuple[ProcessId, ...]:
@@ -219,6 +240,19 @@ class Stillness:
     def forget(self, process: ProcessId) -> None:
         """Stop watching a process."""
         self._still.pop(process, None)
+        self._detached.pop(process, None)
+
+    def adopt(self, agents: Iterable[Session], living: Iterable[Living]) -> None:
+        """Count processes as those of watched agents, though they are not below them any more."""
+        found: dict[str, set[ProcessId]] = {}
+        for process in living:
+            for session in process.sessions:
+                found.setdefault(session, set()).add(process.id)
+        for agent in agents:
+            root = process_of(agent)
+            if root in self._still and agent.id in found:
+                known = self._detached.get(root, frozenset())
+                self._detached[root] = known | found[agent.id]
 
     def look(self, now_ns: int) -> None:
         """Read the counters of every watched process."""
@@ -247,16 +281,41 @@ class Stillness:
             return False
         return opened_ns < known.since_ns < at_ns - _TICK_NS
 
+    def waits(self, windows: Iterable[Call]) -> dict[Call, ProcessId]:
+        """Return the shell calls that may wait for a person, with the processes of their agents."""
+        found: dict[Call, ProcessId] = {}
+        for call in windows if self._still else ():
+            process = process_of(call)
+            if process in self._still and call.tool_class is ToolClass.SHELL:
+                found[call] = process
+        return found
+
+    def waiting(
+        self, waits: Mapping[Call, ProcessId], evidence: Evidence
+    ) -> frozenset[tuple[str, str]]:
+        """Return the calls, by session and id, whose agents ran nothing at the time of a write."""
+        at_ns = evidence.end_ns if evidence.exact else evidence.begin_ns
+        return frozenset(
+            (call.session, call.id)
+            for call, process in waits.items()
+            if self.was_still(process, call.opened_ns, at_ns)
+        )
+
     def _counted(self, process: ProcessId) -> "_Counted | None":
-        below = descendants(process.pid, self._proc)
+        below = descendants(process.pid, self._proc.top)
         if below is None or not is_alive(process):
             return None
         newest_ns, found = 0, list[_Counts]()
-        for one in below:
-            counted, written = self._fields(one.pid), self._written(one.pid)
-            if counted is None or written is None:
+        elsewhere = self._detached.get(process, frozenset()).difference(below)
+        ended = frozenset(one for one in elsewhere if not is_alive(one))
+        if ended:  # who wrote last and then ended was not still
+            self._detached[process] = self._detached[process] - ended
+            return None
+        for one in (*below, *elsewhere):
+            counted, io = self._fields(one.pid), self._proc.io(f"{one.pid}/io")
+            if counted is None or io is None:
                 return None
-            found.append((*one, *counted, written))
+            found.append((*one, *counted, io.written))
             newest_ns = max(newest_ns, started_ns(one))
         # Of its own only the children that it waited for count: it draws its user interface. They
         # are counted last, so that one that ends during the look is noticed.
@@ -268,7 +327,7 @@ class Stillness:
 
     def _fields(self, pid: int) -> "_Fields | None":
         """Read the counters of `/proc/PID/stat`; proc(5)."""
-        raw = self._read(f"{pid}/stat")
+        raw = self._proc.read(f"{pid}/stat")
         parts = [] if raw is None else raw.rpartition(b")")[2].split()
         if len(parts) < 20:
             return None
@@ -278,70 +337,132 @@ class Stillness:
             ticks=sum(map(int, parts[11:15])),
         )
 
-    def _written(self, pid: int) -> int | None:
-        for line in (self._read(f"{pid}/io") or b"").splitlines():
-            if line.startswith(b"wchar:"):
-                return int(line[6:])
-        return None
 
-    def _read(self, name: str) -> bytes | None:
-        try:
-            with open(f"{self._proc}/{name}", "rb", buffering=0) as file:
-                return file.read(65536)
-        except OSError:
-            return None
+@dataclass(slots=True)
+class _Watch:
+    """A process whose end is waited for.
+
+    `lived_ns` is when it was last seen alive, `ended_ns` when its thread noted the end; both by the
+    monotonic clock. `is_late`: the end was seen before it was noted, or noted a while after it. The
+    thread closes the descriptor when it notes the end.
+    """
+
+    descriptor: int
+    lived_ns: int
+    ended_ns: int | None = None
+    is_late: bool = False
 
 
 # An agent that is killed reports nothing. Its last hook may be much older than its last write, and
-# a look at /proc comes after both. So a thread waits for the end of each process.
+# a look at /proc comes after both. So a thread waits for the end of each process. On a busy machine
+# a write that came later can be judged before that thread runs. So `ended` asks the kernel, too:
+# then only the moments are known between which the process ended.
 class Exits:
     """The moments at which watched processes ended."""
 
     def __init__(self) -> None:
-        self._ended_ns: dict[ProcessId, int | None] = {}
+        self._lock = threading.Lock()
+        self._watched: dict[ProcessId, _Watch] = {}
+        self._unsure_ns: dict[ProcessId, tuple[int, int]] = {}
 
     def watch(self, process: ProcessId) -> None:
         """Note from now on when a process ends, where the kernel can report it."""
-        if process in self._ended_ns:
+        if process in self._watched:
             return
         with contextlib.suppress(OSError):  # it has ended, or Linux is older than 5.3
             descriptor = os.pidfd_open(process.pid)
+            lived_ns = time.monotonic_ns()
             if not is_alive(process):
                 os.close(descriptor)
                 return
-            self._ended_ns[process] = None
+            watch = self._watched[process] = _Watch(descriptor, lived_ns)
             threading.Thread(
-                target=self._wait,
-                args=(process, descriptor),
-                name=EXIT_THREAD,
-                daemon=True,
+                target=self._wait, args=(watch,), name=EXIT_THREAD, daemon=True
             ).start()
 
     def is_alive(self, process: ProcessId) -> bool:
         """Return whether a process lives; a watched one until its last thread has ended."""
         # In /proc a process is dead when its first thread is, which may be long before the others.
-        if process in self._ended_ns:
-            return self._ended_ns[process] is None
-        return is_alive(process)
+        watch = self._watched.get(process)
+        return is_alive(process) if watch is None else not self._is_over(watch)
+
+    def has_not_ended(self, process: ProcessId) -> bool:
+        """Return whether a process lived when `ended` was called last, or lives if not watched."""
+        return process in self._watched or is_alive(process)
 
     def ended(self, now_ns: Callable[[], int]) -> dict[ProcessId, int]:
-        """Return when the processes ended that have since the last call, by a clock."""
-        passed = {
-            process: time.monotonic_ns() - at_ns
-            for process, at_ns in self._ended_ns.items()
-            if at_ns is not None
-        }
-        for process in passed:
-            del self._ended_ns[process]
-        return {one: now_ns() - ago_ns for one, ago_ns in passed.items()}
+        """Return until when the processes may have lived that have ended since the last call.
 
-    def _wait(self, process: ProcessId, descriptor: int) -> None:
-        # It is readable when the process has ended; pidfd_open(2).
-        waiting = select.poll()
-        waiting.register(descriptor, select.POLLIN)
-        waiting.poll()
-        self._ended_ns[process] = time.monotonic_ns()
-        os.close(descriptor)
+        Args:
+            now_ns: The clock of the moments.
+        """
+        over = [one for one, watch in self._watched.items() if self._is_over(watch)]
+        if not over and not self._unsure_ns:
+            return {}
+        present_ns = now_ns()
+        offset_ns = present_ns - time.monotonic_ns()
+        found: dict[ProcessId, int] = {}
+        for process in over:
+            watch = self._watched.pop(process)
+            ended_ns = watch.ended_ns
+            latest_ns = present_ns if ended_ns is None else offset_ns + ended_ns
+            found[process] = latest_ns
+            if watch.is_late:
+                self._unsure_ns[process] = offset_ns + watch.lived_ns, latest_ns
+        self._unsure_ns = {
+            process: unsure
+            for process, unsure in self._unsure_ns.items()
+            if present_ns - unsure[1] <= _REMEMBERED_NS
+        }
+        return found
+
+    def is_unsure(self, process: ProcessId, begin_ns: int, end_ns: int) -> bool:
+        """Return whether nobody knows if a process still lived at a moment of an interval."""
+        unsure = self._unsure_ns.get(process)
+        return unsure is not None and unsure[0] <= end_ns and begin_ns <= unsure[1]
+
+    def _is_over(self, watch: _Watch) -> bool:
+        """Return whether a process has ended, and note that it was seen alive if it has not."""
+        with self._lock:
+            if watch.ended_ns is not None or watch.is_late:
+                return True
+            now_ns = time.monotonic_ns()
+            watch.is_late = _is_readable(watch.descriptor, 0)
+            if not watch.is_late:
+                watch.lived_ns = now_ns
+            return watch.is_late
+
+    def _wait(self, watch: _Watch) -> None:
+        queued_ns, sleeps = _queued_ns(), _sleeps()
+        _is_readable(watch.descriptor, None)
+        woke_ns = time.monotonic_ns()
+        # It sleeps until the end. If it had to sleep again, another thread held the interpreter,
+        # and nobody knows for how long.
+        is_late = _sleeps() - sleeps > 1
+        # On a busy machine this thread gets a processor only a while after the end.
+        at_ns = woke_ns - (_queued_ns() - queued_ns)
+        with self._lock:
+            watch.ended_ns = max(watch.lived_ns, at_ns)
+            watch.is_late |= is_late
+            os.close(watch.descriptor)
+
+
+def _queued_ns() -> int:
+    """Return how long this thread has waited for a processor; proc(5), 0 if it is not counted."""
+    fields = (ProcFiles().read("thread-self/schedstat") or b"").split()
+    return int(fields[1]) if len(fields) > 1 else 0
+
+
+def _sleeps() -> int:
+    """Return how often this thread has waited for something, getrusage(2)."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+
+
+def _is_readable(descriptor: int, timeout_ms: int | None) -> bool:
+    """Return whether a pidfd says that its process has ended; pidfd_open(2)."""
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(timeout_ms))
 
 
 class _Activity(NamedTuple):
@@ -372,7 +493,7 @@ class Leftovers:
     """The processes that calls of agents have left running."""
 
     def __init__(self, proc: str = "/proc") -> None:
-        self._proc = proc
+        self._proc = ProcFiles(proc)
         self._known: dict[ProcessId, _Leftover] = {}
         self._exits = Exits()
 
@@ -406,7 +527,7 @@ class Leftovers:
             if known.until_ns is not None:
                 if now_ns - known.until_ns > _REMEMBERED_NS:
                     del self._known[process]
-            elif is_alive(process):
+            elif self._exits.is_alive(process):
                 todo += self._add_children(process, known)
                 self._known[process] = self._looked(process, known, now_ns)
             else:
@@ -440,7 +561,7 @@ class Leftovers:
         """Remember what a process has started since; the kernel counts it there when it ends."""
         pid = process.pid
         found: list[ProcessId] = []
-        for child in (_text(f"{self._proc}/{pid}/task/{pid}/children") or "").split():
+        for child in (self._proc.read(f"{pid}/task/{pid}/children") or b"").split():
             started = process_start(int(child))
             one = None if started is None else ProcessId(int(child), started)
             if one is None or one in self._known or self._is_full():
@@ -455,20 +576,10 @@ class Leftovers:
 
     def _activity(self, pid: int) -> _Activity | None:
         """Read counters of a process and of its children that have ended; proc(5)."""
-        ran = (_text(f"{self._proc}/{pid}/schedstat") or "0").split()[0]
-        for line in (_text(f"{self._proc}/{pid}/io") or "").splitlines():
-            # A kernel that does not count how long tasks run says 0.
-            if line.startswith("wchar:") and int(ran) > 0:
-                return _Activity(int(line[6:]), int(ran))
-        return None
-
-
-def _text(path: str) -> str | None:
-    try:
-        with open(path, encoding="ascii") as file:
-            return file.read()
-    except (OSError, ValueError):
-        return None
+        ran_ns = int((self._proc.read(f"{pid}/schedstat") or b"0").split()[0])
+        io = self._proc.io(f"{pid}/io")
+        # A kernel that does not count how long tasks run says 0.
+        return _Activity(io.written, ran_ns) if io is not None and ran_ns else None
 
 
 class _Counted(NamedTuple):

@@ -4,7 +4,7 @@ Values and pure predicates only. All times are of the worktree's file system.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gitshadow.model import PATHLESS_WRITERS, Call, RepoPath, Session
@@ -28,6 +28,20 @@ class ProcessHint(NamedTuple):
     turn: str | None = None
 
 
+class Witnessed(NamedTuple):
+    """Who wrote, as the kernel reported it, with the reason.
+
+    `session` is None for a process that no known agent started. `call` is None for what was left
+    running. `candidates` are the sessions of several writers.
+    """
+
+    reason: str
+    session: str | None = None
+    turn: str | None = None
+    call: Call | None = None
+    candidates: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """Store what is known about the moment of one write.
@@ -48,6 +62,14 @@ class Evidence:
             that too.
         holder: A living process that holds the path open.
         waiting: Calls, by session and id, whose agent ran nothing at the time.
+        excluded: Calls and turns, by session and id, whose processes wrote fewer bytes than this
+            write needs.
+        unlisted: Calls, by session and id, whose agents listed all files that were different
+            afterwards, without this one.
+        ending: Sessions whose agents' processes ended at about that time: nobody knows whether
+            before the write or after it.
+        witnessed: Who wrote by the kernel's report, where there is one for the whole interval.
+        unreported: Whether the kernel reports who writes, but not who made this write.
     """
 
     path: RepoPath
@@ -60,6 +82,11 @@ class Evidence:
     editor: bool = False
     holder: ProcessHint | None = None
     waiting: frozenset[tuple[str, str]] = frozenset()
+    excluded: frozenset[tuple[str, str]] = frozenset()
+    unlisted: frozenset[tuple[str, str]] = frozenset()
+    ending: frozenset[str] = frozenset()
+    witnessed: Witnessed | None = None
+    unreported: bool = False
 
 
 class OpenTurn(NamedTuple):
@@ -114,6 +141,16 @@ class Scene:
             here = self.session(here.parent)
         return tuple(found)
 
+    def without(self, excluded: frozenset[tuple[str, str]]) -> "Scene":
+        """Return the scene without some calls and turns, given by session and id."""
+        silent = {session for session, _ in excluded}
+        return replace(
+            self,
+            windows=tuple(c for c in self.windows if (c.session, c.id) not in excluded),
+            turns=tuple(t for t in self.turns if (t.session, t.turn) not in excluded),
+            background=tuple(p for p in self.background if p.session not in silent),
+        )
+
     def root(self, session_id: str) -> str:
         """Return the topmost session above one, itself where it has no parent."""
         above = self.ancestors(session_id)
@@ -165,4 +202,9 @@ def _started(call: Call, other: Call, scene: Scene) -> bool:
     child = scene.session(other.session)
     if child is None:
         return False
-    return call.contains(child.started_ns, scene.tolerance_ns)
+    # A later call may continue the session that an earlier one has started.
+    begun = (one.started_ns for one in scene.turns if one.session == child.id)
+    return any(
+        call.contains(one_ns, scene.tolerance_ns)
+        for one_ns in (child.started_ns, *begun)
+    )

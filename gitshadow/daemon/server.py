@@ -11,6 +11,7 @@ import json
 import os
 import queue
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -18,8 +19,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gitshadow.api import run as run_verb
-from gitshadow.capture.fs_events import Hints, WatchPort
-from gitshadow.capture.watcher import Watcher
+from gitshadow.capture.fs_events import Hints, Watcher, WatchPort
+from gitshadow.capture.inotify import InotifyWatcher
+from gitshadow.config import WatchBackend
 from gitshadow.daemon.listener import Jobs, SocketListener, SocketRequest
 from gitshadow.errors import (
     JournalError,
@@ -47,6 +49,9 @@ LOCK_S = 20.0
 IDLE_END_S = 24 * 3600.0
 _LOCK_TURN_S = 0.2
 _TICK_S = 0.5
+# Each wake-up costs a laptop's battery. What matters wakes the loop by itself.
+_RESTING_TICK_S = 2.0
+_RESTS_AFTER_S = 10.0
 _COMMIT_POLL_S = 0.01
 _ALIVE_S = 5.0
 _RELOOK_S = 1.0
@@ -120,6 +125,11 @@ class Service:
         """Return whether this repository is to be recorded at all."""
         return self._context.workspace.config.enabled
 
+    @property
+    def backend(self) -> WatchBackend:
+        """Return what is to notice that files change."""
+        return self._context.workspace.config.watcher
+
     def drain(self) -> None:
         """Process the hook payloads that wait."""
         hook_intake.drain_spool(self._context)
@@ -142,6 +152,14 @@ class Service:
         hook_intake.drain_spool(self._context)
         self._context.observer.hints(hints)
 
+    @property
+    def rests(self) -> bool:
+        """Return whether nothing is under way that has to be looked at now and then."""
+        processes = self._context.processes
+        return not (
+            processes.is_watching or processes.wants_barrier() or self._upkeep.is_busy
+        )
+
     def due(self) -> float | None:
         """Return the monotonic time of the next deferred work, None where there is none."""
         due = self._context.observer.due()
@@ -154,7 +172,7 @@ class Service:
         """Do deferred work that is due."""
         over = self._context.commits.gone()
         if self.enabled:
-            self._context.claimant.tick(time.monotonic())
+            self._context.processes.tick(time.monotonic())
             self._context.observer.tick()
         # A commit that succeeds ends its window by its last hook. One that fails runs none, so only
         # the end of its process shows it.
@@ -272,6 +290,27 @@ class _Wake:
             self.jobs.put(None)
 
 
+def open_watcher(
+    backend: WatchBackend, layout: Layout, wake: Callable[[], None]
+) -> Watcher:
+    """Return a watcher of a worktree, which watches nothing yet.
+
+    Args:
+        backend: Which one.
+        layout: The worktree.
+        wake: What to call, from any thread, when there are hints.
+    """
+    if backend is WatchBackend.AUTO:
+        is_linux = sys.platform == "linux"
+        backend = WatchBackend.INOTIFY if is_linux else WatchBackend.WATCHFILES
+    if backend is WatchBackend.INOTIFY:
+        return InotifyWatcher(layout.root, layout.git_dir, wake)
+    # It takes 30 ms to import.
+    from gitshadow.capture.portable_watcher import PortableWatcher
+
+    return PortableWatcher(layout.root, layout.git_dir, layout.cookie_dir, wake)
+
+
 class Server:
     """Serve one worktree, whose writer lock the service holds.
 
@@ -286,9 +325,7 @@ class Server:
         self._lasting = lasting
         self._jobs: Jobs = queue.SimpleQueue()
         self._wake = _Wake(self._jobs)
-        self._watcher = Watcher(
-            layout.root, layout.git_dir, layout.cookie_dir, self._wake
-        )
+        self._watcher = open_watcher(service.backend, layout, self._wake)
         self._troubles = Troubles(layout)
         self._stopping = threading.Event()
         self._busy_at = time.monotonic()
@@ -347,10 +384,10 @@ class Server:
             job.finish(wire.ENDING, b"{}")
 
     def _patience(self) -> float:
-        due = self._service.due()
-        if due is None:
-            return _TICK_S
-        return min(_TICK_S, max(0.0, due - time.monotonic()))
+        now, due = time.monotonic(), self._service.due()
+        rests = now - self._busy_at > _RESTS_AFTER_S and self._service.rests
+        tick_s = _RESTING_TICK_S if rests else _TICK_S
+        return tick_s if due is None else min(tick_s, max(0.0, due - now))
 
     def _take_hints(self) -> None:
         if not self._wake.pending.is_set():

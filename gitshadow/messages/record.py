@@ -42,11 +42,15 @@ class RecordAnswer(NamedTuple):
 
 
 class SessionStartRequest(NamedTuple):
-    """A session to open by hand: an agent's, or a person's; `native` is the agent's own id."""
+    """A session to open by hand: an agent's, or a person's; `native` is the agent's own id.
+
+    `pid` is the process that writes all files of the session, itself or by those below it.
+    """
 
     agent: str | None = None
     human: bool = False
     native: str | None = None
+    pid: int | None = None
 
 
 class SessionStartAnswer(NamedTuple):

@@ -57,11 +57,19 @@ class ClosingRow(NamedTuple):
     tool: str
 
 
+class UnreportedRow(NamedTuple):
+    """What the hooks of an agent always reported once, and now never do, in one sentence."""
+
+    agent: str
+    problem: str
+
+
 class StatusAnswer(NamedTuple):
     """The state of a worktree.
 
     `heard` has the time of the newest hook of each agent, `heard_lately` the agents whose hooks
-    came lately. `degraded` says why changes are detected late.
+    came lately, `unreported` those of which only some events come. `degraded` says why changes
+    are detected late.
     """
 
     root: str
@@ -81,6 +89,7 @@ class StatusAnswer(NamedTuple):
     disk: DiskFigures
     undo_window: ClosingRow | None
     hints: tuple[str, ...]
+    unreported: tuple[UnreportedRow, ...] = ()
 
 
 # These states are read from settings files, which an agent may be told to ignore: a hook that came

@@ -8,7 +8,6 @@ Invariant: only personal sessions, and those of agents without hooks, are opened
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from gitshadow.adapters import registry
 from gitshadow.attribution import lifecycle
@@ -17,24 +16,22 @@ from gitshadow.attribution.ladder import (
     UNKNOWN_REASON,
     Claim,
     attribute,
+    is_doubtful,
+    is_unreported,
+    is_witnessed,
     rests_on_time,
     rests_on_windows,
 )
-from gitshadow.attribution.lifecycle import close_written, is_current, personal_session
+from gitshadow.attribution.lifecycle import (
+    PersonalSessions,
+    close_written,
+)
+from gitshadow.attribution.native_ids import guessed_id, is_guessed
 from gitshadow.attribution.process import (
-    ProcessId,
-    ProcessScan,
     is_alive,
-    program_at,
 )
 from gitshadow.attribution.process_evidence import (
-    GUESSED,
-    Exits,
-    Leftovers,
     OpenFiles,
-    Stillness,
-    guessed_id,
-    is_guessed,
     without_hooks,
 )
 from gitshadow.attribution.windows import (
@@ -46,7 +43,7 @@ from gitshadow.attribution.windows import (
     could_write,
 )
 from gitshadow.capture.drafts import Draft
-from gitshadow.capture.fs_events import EditorTraces, is_editor_trace, saved_as
+from gitshadow.capture.fs_events import is_editor_trace, saved_as
 from gitshadow.model import (
     Actor,
     Attribution,
@@ -56,65 +53,40 @@ from gitshadow.model import (
     PathChange,
     RepoPath,
     Session,
-    ToolClass,
     Touch,
 )
-from gitshadow.store.clock import EpochClock
-from gitshadow.store.files import WorkFiles
+from gitshadow.recording.agent_processes import AgentProcesses
+from gitshadow.recording.host_evidence import HostEvidence
+from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal import events, sessions, turns
-from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.layout import Layout
-
-EXEC_NATIVE = "exec-"
-"""The start of the native id of a session that a command of ours opened."""
-
-MANUAL_NATIVE = "manual-"
-BY_HAND_NATIVE = "recorded-by-hand"
-WITHOUT_HOOKS = (GUESSED, EXEC_NATIVE, MANUAL_NATIVE, BY_HAND_NATIVE)
-"""How the native ids begin of sessions that no hook of an agent has opened."""
 
 _GIT_DIR = RepoPath(b".git")
-_TOUCH_NS = 60_000_000_000
 _SECOND_NS = 1_000_000_000
-_LOOK_S = 0.3
 
 
 class Claimant:
-    """Find the authors of drafts in one worktree.
+    """Find the authors of drafts in one worktree."""
 
-    `alive` is when the process of each agent was last seen.
-    """
-
-    def __init__(
-        self,
-        db: Db,
-        files: WorkFiles,
-        clock: EpochClock,
-        layout: Layout,
-        traces: EditorTraces,
-    ) -> None:
-        self._db = db
-        self._traces = traces
-        self._files = files
-        self._clock = clock
+    def __init__(self, workspace: Workspace) -> None:
+        layout = workspace.layout
+        self._db = workspace.db
+        self._traces = workspace.traces
+        self._files = workspace.files
+        self._clock = workspace.clock
+        self.processes = AgentProcesses(workspace)
+        self._host = HostEvidence(workspace)
         self._worktree = layout.worktree
         self._root = layout.root
         self._top = os.fsencode(layout.root)
         self._open_files = OpenFiles(layout.root)
         self._head_log = os.path.join(layout.git_dir, "logs", "HEAD")
-        self._scan = ProcessScan()
-        self._stillness = Stillness()
-        self._exits = Exits()
-        self._leftovers = Leftovers()
-        self._looked_s = 0.0
-        self._personal: dict[Actor, Session] = {}
-        self.alive: dict[ProcessId, int] = {}
+        self._personal = PersonalSessions(workspace.db, workspace.clock)
 
     def forget(self) -> None:
         """Forget the sessions in use: they may have been dropped."""
-        self._personal.clear()
-        self._leftovers = Leftovers()
+        self._personal.forget()
+        self.processes.forget()
 
     def claim(
         self,
@@ -138,120 +110,48 @@ class Claimant:
         end = max(draft.end_ns for draft in drafts)
         windows = [
             call
-            for call in self._windows(begin, end)
+            for call in self.processes.windows(begin, end)
             if before is None or (call.session, call.id) != (before.session, before.id)
         ]
-        waits = self._waits(windows)
+        waits = self.processes.stillness.waits(windows)
         known = [self._evidence(draft, offline) for draft in drafts]
         # A look at the processes costs some milliseconds, so it is made only if an agent seemed to
         # be waiting when it was looked at last.
-        if any(self._waiting(waits, evidence) for evidence in known):
-            self._stillness.look(self._clock.now_ns())
-        if not windows:
-            self.note_leftovers(live)
+        if any(self.processes.stillness.waiting(waits, evidence) for evidence in known):
+            self.processes.stillness.look(self._clock.now_ns())
+        self.processes.look_at_leftovers(windows, live)
+        self.processes.bytes.begin()
         claims: list[Attribution] = []
         for draft, seen in zip(drafts, known, strict=True):
             evidence = (
-                replace(seen, waiting=self._waiting(waits, seen)) if waits else seen
+                replace(seen, waiting=self.processes.stillness.waiting(waits, seen))
+                if waits
+                else seen
             )
             writes_bytes = draft.kind in (EventKind.CREATE, EventKind.MODIFY)
             scene = self._scene(windows, live, draft.end_ns, writes_bytes=writes_bytes)
-            claim = attribute(evidence, scene)
-            if rests_on_time(claim):
-                claim = attribute(self._with_holder(evidence, scene), scene)
-            elif claim.reason == UNKNOWN_REASON:
-                claim = attribute(evidence, self._with_heuristics(evidence, scene))
-            claims.append(self._attribution(claim))
+            evidence = replace(evidence, ending=self.processes.ending(evidence, scene))
+            if before is None and not offline:
+                evidence = self.processes.witness.add(draft, evidence, scene)
+            claims.append(self._attribution(self._claim_one(draft, evidence, scene)))
         ends = (draft.end_ns for draft in drafts)
         close_written(self._db, zip(ends, claims, strict=True))
         return claims
 
-    def live(self) -> list[Session]:
-        """Return the sessions that have not ended, oldest first."""
-        return sessions.live(self._db)
-
-    def close_gone(self, now_ns: int) -> list[Session]:
-        """End the sessions of agents whose processes are gone; return those that go on."""
-        self.alive |= self._exits.ended(self._clock.now_ns)
-        live = self.live()
-        ended = lifecycle.close_gone(
-            self._db, live, now_ns, self.alive, self._exits.is_alive
-        )
-        return self.live() if ended else live
-
-    def watch(self, session_id: str, tool: ToolClass) -> None:
-        """Note when an agent with an open call ends, and with a shell call what it runs."""
-        session = sessions.get(self._db, session_id)
-        if session is None or session.pid is None or session.pid_started is None:
-            return
-        process = ProcessId(session.pid, session.pid_started)
-        self._exits.watch(process)
-        traits = registry.traits(session.agent or "")
-        # Another program may report as this agent does, and write by itself.
-        is_program = (
-            traits.cancels_unseen and program_at(process.pid).agent == session.agent
-        )
-        if tool is ToolClass.SHELL and (traits.waits_unseen or is_program):
-            self._stillness.watch(process)
-
-    def note_leftovers(self, live: Sequence[Session], *, anew: bool = False) -> None:
-        """Remember what calls of agents have left running, and look what it does.
-
-        Args:
-            live: The sessions that have not ended.
-            anew: Whether what was started in the last second is looked for, too.
-        """
-        # The process of a wrapped command writes itself, so its own life is no sign of a background
-        # task. That of an agent has its tools write.
-        agents = [
-            replace(one, pid=None, pid_started=None)
-            if one.native_id.startswith(EXEC_NATIVE)
-            else one
-            for one in live
-            if one.actor is Actor.AGENT
-        ]
-        if agents:
-            living = self._scan.living(agents, anew=anew)
-            self._leftovers.note(self._db, living, self._clock.now_ns())
-        self._leftovers.look(self._clock.now_ns)
-
-    def tick(self, now_s: float) -> None:
-        """Look what agents and their leftovers run; to be called now and then."""
-        is_idle = not (self._stillness.watched or self._leftovers)
-        if is_idle or now_s - self._looked_s < _LOOK_S:
-            return
-        self._looked_s = now_s
-        self._leftovers.look(self._clock.now_ns)
-        if not self._stillness.watched:
-            return
-        now_ns = self._clock.now_ns()
-        waits = self._waits(self._windows(now_ns, now_ns))
-        for process in set(self._stillness.watched) - set(waits.values()):
-            self._stillness.forget(process)
-        self._stillness.look(now_ns)
-
-    def _waits(self, windows: Sequence[Call]) -> dict[Call, ProcessId]:
-        """Return the shell calls that may wait for a person, with the processes of their agents."""
-        watched = self._stillness.watched
-        found: dict[Call, ProcessId] = {}
-        for call in windows if watched else ():
-            if call.pid is None or call.pid_started is None:
-                continue
-            process = ProcessId(call.pid, call.pid_started)
-            if call.tool_class is ToolClass.SHELL and process in watched:
-                found[call] = process
-        return found
-
-    def _waiting(
-        self, waits: Mapping[Call, ProcessId], evidence: Evidence
-    ) -> frozenset[tuple[str, str]]:
-        """Return the calls whose agents ran nothing when a path was written."""
-        at_ns = evidence.end_ns if evidence.exact else evidence.begin_ns
-        return frozenset(
-            (call.session, call.id)
-            for call, process in waits.items()
-            if self._stillness.was_still(process, call.opened_ns, at_ns)
-        )
+    def _claim_one(self, draft: Draft, evidence: Evidence, scene: Scene) -> Claim:
+        """Ask the ladder; where it has only the time of a write, look for better evidence."""
+        claim = attribute(evidence, scene)
+        if evidence.witnessed is not None:
+            return claim
+        if rests_on_time(claim):
+            evidence = self._with_holder(evidence, scene)
+            claim = attribute(evidence, scene)
+        if is_doubtful(claim):
+            excluded = self.processes.bytes.excluded(draft, scene)
+            return attribute(replace(evidence, excluded=excluded), scene)
+        if claim.reason == UNKNOWN_REASON:
+            return attribute(evidence, self._with_heuristics(evidence, scene))
+        return claim
 
     def judge_again(self, doubt: Doubt) -> dict[PathChange, Attribution]:
         """Return the new authors of rows that were judged before a window changed."""
@@ -263,12 +163,14 @@ class Claimant:
             return {}
         known = {row: self._evidence_of(row) for row in rows}
         begin_ns = min(one.begin_ns for one in known.values())
-        windows = self._windows(begin_ns, max(one.end_ns for one in known.values()))
-        live = self.live()
-        if not windows:
-            self.note_leftovers(live)
+        windows = self.processes.windows(
+            begin_ns, max(one.end_ns for one in known.values())
+        )
+        live = self.processes.live()
+        self.processes.look_at_leftovers(windows, live)
         judged: dict[PathChange, Attribution] = {}
-        for row, evidence in known.items():
+        for row, seen in known.items():
+            evidence = replace(seen, unlisted=self._host.unlisted(row, windows))
             scene = self._scene(windows, live, row.ts_ns)
             who = self._attribution(attribute(evidence, scene))
             if who != row.attribution and not self._is_restored(row):
@@ -291,14 +193,17 @@ class Claimant:
     def _is_in_doubt(self, row: PathChange, doubt: Doubt) -> bool:
         """Return whether a row's claim may be another one after a window changed."""
         who, call = row.attribution, doubt.call
-        if row.op is not None or row.switched:
+        if row.op is not None or row.switched or is_witnessed(who):
             return False
         if row.burst is None or row.ts_ns > doubt.end_ns + self._clock.tolerance_ns:
             return False
         in_time = call.contains(row.ts_ns, self._clock.tolerance_ns)
         if (who.session, who.call) == (call.session, call.id):
             # It may have been written by another name of the file, which is not stored.
-            return not in_time or call.outcome in DID_NOT_RUN
+            did_not = not in_time or call.outcome in DID_NOT_RUN
+            return did_not or (
+                rests_on_windows(who) and bool(self._host.unlisted(row, (call,)))
+            )
         if row.offline or not rests_on_windows(who):
             return False
         fits = in_time and could_write(call, self._evidence_of(row))
@@ -329,6 +234,7 @@ class Claimant:
             exact=exact,
             offline=row.offline,
             editor=self._editor_at(row.path),
+            unreported=is_unreported(row.attribution),
         )
 
     def head(
@@ -349,10 +255,9 @@ class Claimant:
         evidence = Evidence(
             path=_GIT_DIR, begin_ns=begin, end_ns=end, exact=begin == end
         )
-        windows = self._windows(begin, end)
-        live = self.live()
-        if not windows:
-            self.note_leftovers(live)
+        windows = self.processes.windows(begin, end)
+        live = self.processes.live()
+        self.processes.look_at_leftovers(windows, live)
         scene = self._scene(windows, live, end)
         return self._attribution(attribute(evidence, scene))
 
@@ -370,7 +275,7 @@ class Claimant:
         self, paths: Sequence[tuple[RepoPath, str]], now_ns: int
     ) -> list[Touch]:
         """Return the touches of uncovered paths, with the session whose window is open."""
-        windows = self._windows(now_ns, now_ns)
+        windows = self.processes.windows(now_ns, now_ns)
         owners = {call.session for call in windows}
         call = windows[-1] if len(owners) == 1 else None
         return [
@@ -388,28 +293,7 @@ class Claimant:
 
     def personal(self, actor: Actor) -> Session:
         """Return the rotating session of human or unknown writes, opened where it is new."""
-        now_ns = self._clock.now_ns()
-        known = self._personal.get(actor)
-        if known is not None and is_current(known, now_ns):
-            fresh = now_ns - (known.last_seen_ns or 0) < _TOUCH_NS
-            if fresh:
-                return known
-        last = sessions.newest_of(self._db, actor)
-        session = personal_session(
-            actor, last, now_ns, partial(lifecycle.fresh_id, self._db)
-        )
-        session = replace(session, last_seen_ns=now_ns)
-        with self._db.write():
-            if last is not None and last.ended_ns is None and session.id != last.id:
-                sessions.close(self._db, last.id, now_ns, "rotated")
-            sessions.put(self._db, session)
-        self._personal[actor] = session
-        return session
-
-    def _windows(self, begin_ns: int, end_ns: int) -> list[Call]:
-        """Return the windows of this worktree that meet an interval."""
-        found = turns.windows_between(self._db, begin_ns, end_ns)
-        return [call for call in found if call.worktree == self._worktree]
+        return self._personal.of(actor)
 
     def _evidence(self, draft: Draft, offline: bool) -> Evidence:
         return Evidence(
@@ -439,9 +323,7 @@ class Claimant:
         *,
         writes_bytes: bool = False,
     ) -> Scene:
-        background = (
-            () if windows else self._leftovers.at(end_ns, writes_bytes=writes_bytes)
-        )
+        background = self.processes.leftovers.at(end_ns, writes_bytes=writes_bytes)
         named = {call.session for call in windows}
         named |= {hint.session for hint in background if hint.session is not None}
         known = {session.id: session for session in live}
@@ -488,11 +370,11 @@ class Claimant:
     def _with_holder(self, evidence: Evidence, scene: Scene) -> Evidence:
         """Add the living process that has the path open for writing."""
         path = os.path.join(self._top, evidence.path)
-        pids = self._open_files.writers(path, self._scan.pids)
+        pids = self._open_files.writers(path, self.processes.scan.pids)
         if not pids:
             return evidence
         opened_ns = min(call.opened_ns for call in scene.windows)
-        holder = self._scan.holder(pids, scene.sessions, opened_ns)
+        holder = self.processes.scan.holder(pids, scene.sessions, opened_ns)
         if holder is None:
             return evidence
         at_work = (scene.session(call.session) for call in scene.windows)
@@ -508,7 +390,7 @@ class Claimant:
             return scene
         earliest_ns = evidence.end_ns if evidence.exact else evidence.begin_ns
         found = without_hooks(
-            self._scan.agents(), scene.sessions, self._root, earliest_ns
+            self.processes.scan.agents(), scene.sessions, self._root, earliest_ns
         )
         if found is None or found.agent is None or not is_alive(found.id):
             return scene

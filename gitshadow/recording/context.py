@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from gitshadow.errors import UsageError
 from gitshadow.model import Actor, RepoPath
+from gitshadow.recording.agent_processes import AgentProcesses
 from gitshadow.recording.attributor import Claimant
 from gitshadow.recording.commit_window import CommitWindow
 from gitshadow.recording.observer import Observer, StillObserver
@@ -40,6 +41,11 @@ class RecorderContext:
     spool: Spool
     others: "Others"
 
+    @property
+    def processes(self) -> AgentProcesses:
+        """Return what is known of the processes of agents."""
+        return self.claimant.processes
+
     def hold_present(self) -> None:
         """Publish the files on disk if no ref contains them: call it before a write."""
         # That is so after `prune` has dropped all sessions. The first write after it could not be
@@ -51,6 +57,7 @@ class RecorderContext:
     def close(self) -> None:
         """Close the workspace and the journals of other machines."""
         self.others.close()
+        self.processes.witness.close()
         self.workspace.close()
 
 
@@ -138,10 +145,7 @@ def open_context(
 ) -> RecorderContext:
     """Open a worktree and wire its workers; errors as `open_workspace`."""
     workspace = open_workspace(layout, environ, lock_timeout_s=lock_timeout_s)
-    claimant = Claimant(
-        workspace.db, workspace.files, workspace.clock, layout, workspace.traces
-    )
-    return wire(workspace, claimant)
+    return wire(workspace, Claimant(workspace))
 
 
 def wire(workspace: Workspace, claimant: Claimant) -> RecorderContext:

@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from gitshadow.capture.commit_plan import STORM_PATHS
 from gitshadow.capture.coverage import lineage
@@ -23,17 +22,13 @@ from gitshadow.capture.fs_events import (
     is_temporary,
 )
 from gitshadow.model import RepoPath
-from gitshadow.recording.index import lock_exists, lock_is_held
+from gitshadow.recording.index import HOLD_POLL_S, GitHold, lock_exists
 from gitshadow.recording.pipeline import Pipeline
 from gitshadow.recording.walker import Walker, Watched
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal.events import path_changes
 
 BARRIER_S = 1.0
-_HOLD_LIMIT_S = 30.0
-_HOLD_POLL_S = 0.01
-_HOLDER_CHECK_S = 0.25
-_HEAD_GRACE_S = 0.05
 _BACKGROUND_WALK_S = 300.0
 _LOOK_S = 0.45
 _REMOVAL_S = 2.0
@@ -42,16 +37,8 @@ _UNWATCHED = (
     "this directory was not watched for a while: only the last state of its files"
     " was recorded"
 )
+_LOST = "the watcher lost events; all files were rescanned"
 _UNHEARD = "the watcher missed this change: only the last state was recorded"
-
-
-@dataclass(slots=True)
-class _Hold:
-    """Store since when paths wait for a git command, and what was last known of its lock."""
-
-    since: float
-    checked: float
-    released: float | None = None
 
 
 class Observer:
@@ -68,12 +55,13 @@ class Observer:
         self._touched: set[RepoPath] = set()
         self._deferred: dict[RepoPath, float] = {}
         self._held: set[RepoPath] = set()
-        self._hold: _Hold | None = None
+        self._hold = GitHold(workspace.layout.git_dir)
         self._settle_soon = False
         self._in_doubt = False
         self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
         self._removal_since: float | None = None
         self._patrol_at = 0.0
+        self._count_at = 0.0
         self._captured_at = 0.0
         self._started_ns: int | None = None
 
@@ -106,13 +94,14 @@ class Observer:
     def hints(self, hints: Hints) -> None:
         """Record what was hinted, but for names that an unfinished save may explain."""
         with self._noticing():
-            self._ws.traces.note(hints.paths)
+            self._note(hints)
             if self._holds(hints):
                 return
             if hints.lost:
                 self._rewalk(patient=True)
             else:
-                self._capture(self._ripe(self._hinted(hints)), patient=True)
+                ripe = self._ripe(self._hinted(hints), hints.finished)
+                self._capture(ripe, patient=True)
 
     @contextmanager
     def _noticing(self) -> Iterator[None]:
@@ -123,6 +112,19 @@ class Observer:
         except BaseException:
             self._in_doubt = True
             raise
+
+    def _barrier(self, port: WatchPort) -> Hints | None:
+        """Return what came before now; None: the watcher cannot promise that it is all."""
+        hints = port.barrier(BARRIER_S)
+        if hints is not None:
+            self._note(hints)
+        return hints
+
+    def _note(self, hints: Hints) -> None:
+        """Remember what hints say beyond paths: saves of editors, and events that are lost."""
+        self._ws.traces.note(hints.paths)
+        if hints.overflow:
+            self._pipeline.gap(_LOST)
 
     def _hinted(self, hints: Hints) -> set[RepoPath]:
         """Return the paths to look at, and remember which of them are watched directories."""
@@ -143,10 +145,10 @@ class Observer:
         # A checkout of thousands of files is itself what makes a watcher lose events, so lost
         # events count as a sign of it while the index is locked.
         locked = hints.lost and lock_exists(self._ws.layout.git_dir)
-        if not (hints.git_dir or locked or self._hold is not None):
+        if not (hints.git_dir or locked or self._hold.is_on):
             return False
         self._look_at_git()
-        if self._hold is None:
+        if not self._hold.is_on:
             return False
         self._held |= self._hinted(hints)
         self._in_doubt |= hints.lost
@@ -155,8 +157,8 @@ class Observer:
     def due(self) -> float | None:
         """Return the monotonic time of the next deferred work, None where there is none."""
         times = list(self._deferred.values())
-        if self._hold is not None:
-            times.append(time.monotonic() + _HOLD_POLL_S)
+        if self._hold.is_on:
+            times.append(time.monotonic() + HOLD_POLL_S)
         return min(times) if times else None
 
     def tick(self) -> None:
@@ -165,9 +167,9 @@ class Observer:
             self._settle_soon = False
             self.settle()
         now = time.monotonic()
-        if self._hold is not None:
+        if self._hold.is_on:
             self._look_at_git()
-            if self._hold is not None:
+            if self._hold.is_on:
                 return
         due = [path for path, at in self._deferred.items() if at <= now]
         ready = {path for path in due if not self._still_empty(path, now)}
@@ -183,8 +185,14 @@ class Observer:
         elif now >= self._patrol_at and not ready:
             self._patrol_at = now + _LOOK_S
             self._patrol()
+        if now >= self._count_at:
+            if self._port is not None and self._pipeline.wants_barrier():
+                self._try_barrier(self._port)
+            self._count_at = now + max(_LOOK_S, 20 * (time.monotonic() - now))
 
-    def _ripe(self, paths: Iterable[RepoPath]) -> set[RepoPath]:
+    def _ripe(
+        self, paths: Iterable[RepoPath], finished: Collection[RepoPath] = ()
+    ) -> set[RepoPath]:
         """Defer for a moment what an unfinished save may explain; return the rest."""
         # A deferred path is judged again at each hint, because another directory may be there now,
         # which has to be watched at once. Its first deadline stays: a file that is written all the
@@ -192,7 +200,7 @@ class Observer:
         now = time.monotonic()
         ripe: set[RepoPath] = set()
         for path in paths:
-            grace_s = self._grace_s(path)
+            grace_s = self._grace_s(path, is_finished=path in finished)
             if grace_s is None:
                 self._deferred.pop(path, None)
                 ripe.add(path)
@@ -200,7 +208,7 @@ class Observer:
                 self._deferred.setdefault(path, now + grace_s)
         return ripe
 
-    def _grace_s(self, path: RepoPath) -> float | None:
+    def _grace_s(self, path: RepoPath, *, is_finished: bool) -> float | None:
         """Return how long a path may wait, None where nothing explains a wait."""
         states, look = self._ws.states, self._ws.files.glance(path)
         known = states.get(path) is not None
@@ -208,7 +216,9 @@ class Observer:
             return GRACE_S
         if not known and is_temporary(path):
             return TEMPORARY_GRACE_S
-        if look is not None and look.is_file and is_being_written(look, time.time_ns()):
+        if look is None or is_finished:
+            return None
+        if look.is_file and is_being_written(look, time.time_ns()):
             return WRITING_GRACE_S
         return None
 
@@ -254,30 +264,12 @@ class Observer:
         return time.time_ns() - newest_ns < _REMOVAL_STEP_NS
 
     def _look_at_git(self) -> None:
-        """Begin a hold while a running git command has the index locked, and end it after that."""
-        now = time.monotonic()
-        git_dir = self._ws.layout.git_dir
-        if lock_exists(git_dir):
-            hold = self._hold or _Hold(now, 0.0)
-            hold.released = None
-            if now - hold.checked > _HOLDER_CHECK_S:
-                hold.checked = now
-                if not lock_is_held(git_dir):
-                    self._let_go()
-                    return
-            self._hold = hold
-            if now - hold.since > _HOLD_LIMIT_S:
-                self._let_go()
-        elif self._hold is not None:
-            self._hold.released = self._hold.released or now
-            if now - self._hold.released > _HEAD_GRACE_S:
-                self._let_go()
-        else:
-            # A quick command has released the lock already, and moves HEAD only now.
-            self._hold = _Hold(now, now, released=now)
+        if self._hold.look():
+            self._let_go()
 
     def _let_go(self) -> None:
-        held, self._held, self._hold = self._held, set(), None
+        held, self._held = self._held, set()
+        self._hold.end()
         if self._in_doubt:
             self._rewalk()
         else:
@@ -287,14 +279,14 @@ class Observer:
         """Make everything written before this call visible in the journal."""
         if not self._ws.config.enabled:
             return
-        self._await_git()
-        began = self._ws.clock.now_ns()
+        self._hold.wait()
         if self._port is None:
             self._walker.full()
             return
+        self._pipeline.begin_barrier()
+        began = self._ws.clock.now_ns()
         with self._noticing():
-            hints = self._port.barrier(BARRIER_S)
-            self._ws.traces.note(hints.paths if hints is not None else ())
+            hints = self._barrier(self._port)
             doubtful = self._in_doubt or self._ws.coverage.stale()
             if hints is None or hints.lost or doubtful:
                 self._look_anew(hints)
@@ -305,13 +297,29 @@ class Observer:
             self._held.clear()
             self._capture(waiting | self._relist())
             self._pipeline.look_at_uncovered()
+            if self._ws.coverage.stale():
+                self._look_anew(hints)
+                return
             self._prove_watches()
             self._pipeline.settled(began)
+
+    # A shell writes much when it starts, and the later the barrier, the less counts for it.
+    def _try_barrier(self, port: WatchPort) -> None:
+        """Make a barrier, unless a save has begun that may be finished first."""
+        self._pipeline.begin_barrier()
+        began = self._ws.clock.now_ns()
+        with self._noticing():
+            self.hints(port.barrier(BARRIER_S) or Hints(lost=True))
+        if not (self._deferred or self._held or self._hold.is_on):
+            if self._fresh or self._touched or self._ws.coverage.stale():
+                self.settle()
+            else:
+                self._pipeline.settled(began)
 
     def _look_anew(self, hints: Hints | None) -> None:
         """Walk where a barrier cannot say what was written; None is a gap."""
         if hints is None:
-            self._pipeline.gap("the watcher lost events; all files were rescanned")
+            self._pipeline.gap(_LOST)
         self._rewalk()
 
     def settle_soon(self) -> None:
@@ -321,7 +329,7 @@ class Observer:
     def settle_call(self) -> None:
         """Settle before the end of a call is answered: what is written later is not the call's."""
         # A git command that goes on after its call must not keep the agent waiting.
-        if self._hold is not None or lock_exists(self._ws.layout.git_dir):
+        if self._hold.is_on or lock_exists(self._ws.layout.git_dir):
             self.settle_soon()
         else:
             self.settle()
@@ -343,7 +351,7 @@ class Observer:
         if self._port is None or not strays:
             return
         # They may have been replaced just now: then their hint is on its way.
-        hints = self._port.barrier(BARRIER_S)
+        hints = self._barrier(self._port)
         if hints is None or hints.lost:
             self._rewalk()
             return
@@ -360,29 +368,12 @@ class Observer:
             self._deferred.pop(path, None)
         self._capture(set(paths))
 
-    def _await_git(self) -> None:
-        """Wait for a git command that is rewriting the tree, as long as it lives."""
-        git_dir = self._ws.layout.git_dir
-        deadline = time.monotonic() + _HOLD_LIMIT_S
-        checked = 0.0
-        while lock_exists(git_dir) and time.monotonic() < deadline:
-            if time.monotonic() - checked > _HOLDER_CHECK_S:
-                checked = time.monotonic()
-                if not lock_is_held(git_dir):
-                    break
-            time.sleep(_HOLD_POLL_S)
-        else:
-            # Git removes the lock of the index before it moves HEAD.
-            if checked:
-                time.sleep(_HEAD_GRACE_S)
-        self._hold = None
-
     def _rewalk(self, *, patient: bool = False) -> None:
         self._deferred.clear()
         self._held.clear()
         self._fresh.clear()
         self._touched.clear()
-        self._hold = None
+        self._hold.end()
         self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
         with self._noticing():
             found = self._walker.full(ripe=self._ripe_with_ends if patient else None)
@@ -428,7 +419,7 @@ class Observer:
             return
         strays = self._port.unwatched(found.directories)
         with self._noticing():
-            hints = self._port.barrier(BARRIER_S)
+            hints = self._barrier(self._port)
             if hints is None or hints.lost:
                 self._rewalk(patient=True)
                 return
@@ -512,11 +503,10 @@ class Observer:
         inodes = self._gone(paths)
         if self._port is None or not inodes:
             return paths
-        hints = self._port.barrier(BARRIER_S)
+        hints = self._barrier(self._port)
         if hints is None or hints.lost:
             self._look_anew(hints)
             return set()
-        self._ws.traces.note(hints.paths)
         if self._holds(hints):
             self._held |= paths
             return set()

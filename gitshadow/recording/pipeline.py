@@ -5,7 +5,7 @@ becomes a gap row.
 """
 
 import codecs
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gitshadow.adapters.base import FileEdit
@@ -20,7 +20,7 @@ from gitshadow.capture.commit_plan import (
 from gitshadow.capture.coverage import TOO_LARGE
 from gitshadow.capture.drafts import BatchTime, Draft, Seen, draft_changes
 from gitshadow.capture.reconcile import Change, ObservedChanges, observe
-from gitshadow.errors import StoreError
+from gitshadow.errors import StoreError, raise_shortage
 from gitshadow.model import (
     GITLINK_MODE,
     TREE_MODE,
@@ -34,6 +34,7 @@ from gitshadow.model import (
     FileState,
     FileVersion,
     Gap,
+    Oid,
     PathChange,
     RepoPath,
     Session,
@@ -47,9 +48,10 @@ from gitshadow.recording.index import ExcludedIndex
 from gitshadow.recording.related_files import Kin
 from gitshadow.recording.switches import SwitchStage, Witness, split_switched
 from gitshadow.recording.workspace import Workspace
-from gitshadow.store.files import Look, digest
+from gitshadow.store.files import Look
 from gitshadow.store.journal import bursts, events, state
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.objects import blob_oid
 from gitshadow.store.refs import exact_mode
 from gitshadow.store.replay import CatchUp
 
@@ -81,6 +83,7 @@ class Pipeline:
     ) -> None:
         self._ws = workspace
         self._claimant = claimant
+        self._processes = claimant.processes
         self._commits = commits
         self._gaps: dict[tuple[RepoPath | None, str], Look | None] = {}
         self.uncovered = ExcludedIndex(workspace.db, workspace.layout.worktree)
@@ -131,9 +134,13 @@ class Pipeline:
         ws = self._ws
         if ws.recorder.behind:
             self.catch_up()
-        judged = self._claimant.judge_again(doubt)
+        self.correct(self._claimant.judge_again(doubt))
+
+    def correct(self, judged: Mapping[PathChange, Attribution]) -> None:
+        """Record other authors of rows."""
         if not judged:
             return
+        ws = self._ws
         try:
             ws.recorder.correct(judged, ws.clock.now_ns())
         except StoreError as error:
@@ -146,11 +153,10 @@ class Pipeline:
         # Somebody else wrote it before. Without a watcher that write and the tool's after it would
         # look like one write of the tool.
         ws, known = self._ws, self._ws.states.get(path)
-        held = digest(edit.found)
-        if known is None or known.version.is_link:
+        if edit.found is None or known is None or known.version.is_link:
             return
         # The tool's own write may be recorded already.
-        if known.digest in (held, digest(edit.left)):
+        if known.holds(blob_oid(edit.found)) or known.holds(blob_oid(edit.left)):
             return
         try:
             old, now = ws.repo.read_blob(known.version.oid), ws.files.read(path)
@@ -167,11 +173,11 @@ class Pipeline:
             kind=EventKind.MODIFY,
             path=path,
             before=known,
-            after=FileState(version, held, stat, at_ns, racy=True),
+            after=FileState(version, stat, at_ns, racy=True),
             begin_ns=call.opened_ns,
             end_ns=at_ns,
         )
-        (who,) = self._claimant.claim([draft], self._claimant.live(), before=call)
+        (who,) = self._claimant.claim([draft], self._processes.live(), before=call)
         ws.recorder.record([AttributedDraft(draft, who)])
 
     def _note_vanished(self, paths: Collection[RepoPath], now_ns: int) -> None:
@@ -198,6 +204,9 @@ class Pipeline:
                     now[path] = look.stat
                 if look is not None and look.stat == key:
                     continue
+                if look is not None and look.is_dir:
+                    # It may be another repository no more.
+                    ws.coverage.refresh([RepoPath(path + b"/.git")])
                 why = ws.coverage.of(path, look, key)
                 moved += [(path, why.reason)] if why is not None else []
         self.touched(moved)
@@ -210,14 +219,23 @@ class Pipeline:
         for path in paths:
             reading = self._ws.files.read(path)
             if reading is not None and self._ws.states.get(path) is None:
-                changes.append(Change(path, None, reading, digest(reading.data)))
+                changes.append(Change(path, None, reading, blob_oid(reading.data)))
         seen = self._store_blobs(changes, noticed)
         self.record_coverage("coverage grew", seen)
+
+    def begin_barrier(self) -> None:
+        """Prepare for the end of a barrier: later writes are compared with this moment."""
+        self._processes.begin_barrier()
+
+    def wants_barrier(self) -> bool:
+        """Return whether a barrier now would show better who writes next."""
+        return self._processes.wants_barrier()
 
     def settled(self, began_ns: int) -> bool:
         """Note that all that was written before a moment is recorded; return whether it is."""
         if not self.missed:
             self.settled_ns = began_ns
+            self._processes.settled(began_ns)
         return not self.missed
 
     def _note_unreadable(self, path: RepoPath, done: Captured) -> None:
@@ -280,12 +298,25 @@ class Pipeline:
     def _look(self, paths: Collection[RepoPath], noticed_ns: int) -> ObservedChanges:
         """Look at paths, and at the other names of the files there, old ones and hard links."""
         ws = self._ws
-        found = observe(ws.files, ws.coverage, ws.states, sorted(paths), noticed_ns)
+        found = observe(
+            ws.files,
+            ws.coverage,
+            ws.states,
+            sorted(paths),
+            noticed_ns,
+            self._stored if ws.index.is_cheaper(len(paths)) else None,
+        )
         names = self._kin.others(found.changes, noticed_ns)
         others = sorted(names.difference(paths))
         if others:
             found.extend(observe(ws.files, ws.coverage, ws.states, others, noticed_ns))
         return found
+
+    def _stored(self, looks: Mapping[RepoPath, Look]) -> Mapping[RepoPath, Oid]:
+        """Return the blobs of files that are as Git last saw them and that the store has."""
+        ws = self._ws
+        found = ws.index.unchanged(looks)
+        return {path: one.oid for path, one in found.items() if ws.repo.has(one.oid)}
 
     def _record(
         self,
@@ -300,7 +331,7 @@ class Pipeline:
         # the write was seen, the spool has the window of that tool.
         if seen or moves:
             self.before_claims()
-        live = self._claimant.close_gone(noticed_ns)
+        live = self._processes.close_gone(noticed_ns)
         moment = BatchTime(self.settled_ns, noticed_ns, self._ctime_of)
         recorded, rest = list[CommitEvent](), seen
         try:
@@ -315,10 +346,11 @@ class Pipeline:
                         stage, step, noticed_ns, newest=newest
                     )
                     # Finding an author can open a session.
-                    live = self._claimant.live()
+                    live = self._processes.live()
             drafts = draft_changes(rest, moment)
             return recorded + self._record_writes(drafts, live, offline)
         except StoreError as error:
+            raise_shortage(error)
             self.missed |= dict.fromkeys((one.path for one in seen), error)
             return recorded
 
@@ -469,7 +501,7 @@ class Pipeline:
         if not paths:
             return
         at_ns = self._ws.clock.now_ns() if now_ns is None else now_ns
-        self._claimant.close_gone(at_ns)
+        self._processes.close_gone(at_ns)
         touches = self._claimant.touches(paths, at_ns)
         with self._ws.db.write():
             state.put_touches(self._ws.db, touches)
@@ -493,6 +525,7 @@ class Pipeline:
             try:
                 after = self._after(change, noticed_ns)
             except StoreError as error:
+                raise_shortage(error)
                 self.missed[change.path] = error
                 continue
             seen.append(self._kin.seen(change, after))
@@ -500,20 +533,16 @@ class Pipeline:
 
     def _after(self, change: Change, noticed_ns: int) -> FileState | None:
         reading = change.after
-        if reading is None or change.digest is None:
+        if reading is None or change.oid is None:
             return None
         before = change.before
-        if before is not None and before.digest == change.digest:
-            oid = before.version.oid
-        else:
-            oid = self._ws.repo.write_blob(reading.data)
-        return FileState(
-            FileVersion(oid, reading.mode),
-            change.digest,
-            reading.stat,
-            noticed_ns,
-            reading.racy,
-        )
+        version = FileVersion(change.oid, reading.mode)
+        digest = None
+        if before is not None and before.version.oid == change.oid:
+            digest = before.digest
+        elif not change.stored:
+            self._ws.repo.write_blob(reading.data)
+        return FileState(version, reading.stat, noticed_ns, reading.racy, digest)
 
     def _record_head(
         self, stage: SwitchStage, step: HeadStep, noticed_ns: int, *, newest: bool
@@ -548,6 +577,7 @@ class Pipeline:
         self, excluded: Sequence[tuple[RepoPath, Excluded]], now_ns: int
     ) -> None:
         """Note writes to what is not covered, and a gap for what is too large."""
+        self.uncovered.saw(replace(found, path=path) for path, found in excluded)
         self.touched([(path, found.reason) for path, found in excluded], now_ns)
         for path, found in excluded:
             if found.reason == TOO_LARGE:

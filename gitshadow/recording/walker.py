@@ -11,9 +11,12 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
+from gitshadow.capture.coverage import UNREADABLE, lineage
 from gitshadow.capture.reconcile import Walk, subwalk, suspects, walk
+from gitshadow.errors import raise_shortage
 from gitshadow.model import Excluded, RepoPath, StatKey
 from gitshadow.recording.pipeline import Pipeline
 from gitshadow.recording.workspace import Workspace
@@ -83,6 +86,13 @@ class Watched(NamedTuple):
     polled: tuple[RepoPath, ...]
 
 
+class _Recorded(NamedTuple):
+    """Whether coverage rules were recorded, and whether `ripe` left something out."""
+
+    rules_changed: bool
+    left_out: bool
+
+
 class Walker:
     """Walk one workspace."""
 
@@ -103,12 +113,14 @@ class Walker:
             self._ws.coverage.reload()
         began = self._ws.clock.now_ns()
         found = walk(self._ws.files, self._ws.coverage)
+        done = self._record(found, offline=offline, ripe=ripe)
         # An ignore file among the changes decides which other files are recorded.
-        if self._record(found, offline=offline, ripe=ripe):
+        if done.rules_changed:
             self._ws.coverage.reload()
             found = walk(self._ws.files, self._ws.coverage)
-            self._record(found, offline=offline)
-        if self._pipeline.settled(began):
+            done = self._record(found, offline=offline)
+        # What was left out is recorded later, with the time at which it was written.
+        if not done.left_out and self._pipeline.settled(began):
             self._ws.recorder.settled(began)
         return Watched(tuple(found.directories), tuple(found.polled))
 
@@ -118,33 +130,73 @@ class Walker:
         return self.full()
 
     def excluded_now(self) -> tuple[Excluded, ...]:
-        """Return the topmost paths that are not covered, as of a walk made for it."""
-        found = walk(self._ws.files, self._ws.coverage)
-        return tuple(item for item, _ in found.excluded)
+        """Return the topmost paths that are not covered, sorted.
+
+        They are as of the last barrier, without another walk where this process has walked before.
+        """
+        reasons = self._pipeline.uncovered.reasons
+        if reasons is None or not self._ws.config.enabled:
+            walked = walk(self._ws.files, self._ws.coverage).excluded
+            return tuple(sorted((item for item, _ in walked), key=_path))
+        with self._ws.files.together():
+            found = [self._still_excluded(reasons[path]) for path in sorted(reasons)]
+        topmost = {one.path: one for one in found if one is not None}
+        self._pipeline.uncovered.walked(topmost.values())
+        return tuple(sorted(topmost.values(), key=_path))
+
+    def _still_excluded(self, known: Excluded) -> Excluded | None:
+        """Return why a path is not covered, or a directory above it; None if it is, or is gone."""
+        coverage, files = self._ws.coverage, self._ws.files
+        look = files.glance(known.path)
+        if look is None:
+            return None
+        for above in lineage(known.path)[:-1]:
+            barred = coverage.enters_listed(above) if above else None
+            if barred is not None:
+                return replace(barred, path=above)
+        if not look.is_dir:
+            why = coverage.verdict(known.path, look)
+        else:
+            why = coverage.enters_listed(known.path) or self._why_not_listed(known.path)
+        return None if why is None else replace(why, path=known.path)
+
+    def _why_not_listed(self, directory: RepoPath) -> Excluded | None:
+        """Return why a directory is not covered, by what is in it; None: it is."""
+        try:
+            entries = dict(self._ws.files.list(directory))
+        except OSError as error:
+            raise_shortage(error)
+            return Excluded(directory, UNREADABLE)
+        return self._ws.coverage.listed(directory, entries)
 
     def below(self, directory: RepoPath) -> Walk:
         """List one directory and what is below it, without recording its files."""
         found = subwalk(self._ws.files, self._ws.coverage, directory)
         self.modes.note(found.modes, whole=False)
+        uncovered = self._pipeline.uncovered
+        uncovered.saw(item for item, _ in found.excluded)
+        uncovered.extend(
+            {item.path: key for item, key in found.excluded if key is not None}
+        )
         return found
 
     def _record(
         self, found: Walk, *, offline: bool = False, ripe: Ripe | None = None
-    ) -> bool:
-        """Record what differs; return whether coverage rules were among it."""
+    ) -> _Recorded:
+        """Record what differs."""
         ws = self._ws
         self.modes.note(found.modes, whole=True)
         states = ws.states.all()
         doubt = suspects(found, states, ws.files, ws.index.skipped())
-        wanted: Collection[RepoPath] = [*doubt.read, *doubt.gone]
-        if ripe is not None:
-            wanted = ripe(wanted)
+        differs: Collection[RepoPath] = [*doubt.read, *doubt.gone]
+        wanted = differs if ripe is None else ripe(differs)
         done = self._pipeline.capture(wanted, offline=offline)
         self._pipeline.leave(doubt.left_coverage)
         for path, why in found.unreadable:
             self._pipeline.gap(f"could not read it: {why}", path)
         self._note_excluded(found, done.unreadable)
-        return done.rules_changed
+        left_out = not set(differs).issubset(wanted)
+        return _Recorded(done.rules_changed, left_out)
 
     def _note_excluded(
         self, found: Walk, unreadable: Mapping[RepoPath, StatKey]
@@ -166,5 +218,10 @@ class Walker:
         # The first walk of a worktree knows no earlier state to compare with.
         if known:
             self._pipeline.touched(moved)
+        self._pipeline.uncovered.walked(item for item, _ in found.excluded)
         looks = {path: key for path, (_, key) in now.items() if key is not None}
         self._pipeline.uncovered.replace({**looks, **unreadable})
+
+
+def _path(one: Excluded) -> RepoPath:
+    return one.path

@@ -8,7 +8,14 @@ Invariant: nothing here makes a hook fail; what is wrong becomes a gap row.
 import os
 
 from gitshadow.adapters import registry
-from gitshadow.adapters.base import END_PHASES, BadPayload, HookEvent, HookPhase
+from gitshadow.adapters.base import (
+    END_PHASES,
+    BadPayload,
+    FileEdit,
+    HookEvent,
+    HookPhase,
+    Replacement,
+)
 from gitshadow.attribution import intake
 from gitshadow.attribution.delivery import (
     HookDelivery,
@@ -18,11 +25,12 @@ from gitshadow.attribution.delivery import (
     reach,
     timed,
 )
-from gitshadow.attribution.intake import EventSource, Intake
+from gitshadow.attribution.intake import Doubt, EventSource, Intake
 from gitshadow.config import PromptPolicy
 from gitshadow.errors import ShadowError, raise_shortage
-from gitshadow.model import PATHLESS_WRITERS, RepoPath
+from gitshadow.model import PATHLESS_WRITERS, Call, RepoPath
 from gitshadow.recording.context import RecorderContext
+from gitshadow.recording.host_evidence import HostEvidence
 from gitshadow.recording.spool import SpooledFile, forward
 from gitshadow.reporting import notices
 from gitshadow.store.journal import turns
@@ -181,16 +189,17 @@ def take(
         with ws.db.write():
             turns.put_checkpoint(ws.db, ws.layout.worktree, around.paths, at_ns)
         return None
-    context.claimant.close_gone(at_ns)
+    live = context.processes.close_gone(at_ns)
     if event.phase in END_PHASES and context.observer.watching:
         # The agent waits for this hook. After it, it may end and leave orphans.
-        context.claimant.note_leftovers(context.claimant.live(), anew=True)
+        context.processes.note_leftovers(live, rescan=True)
     done = _note_window(context, delivery, timed(event), at_ns, around)
     if ws.config.prompts is PromptPolicy.OFF:
         _forget_prompt(context, done)
     if delivery.at_ns is None:
         _capture_after(context, event, done)
         _begin_at_writes(context, event, done)
+        _compare(context, event, around, done)
         _touch_nested(context, event, around)
     return event, done
 
@@ -206,10 +215,25 @@ def _note_window(
     ws = context.workspace
     place = EventSource(ws.layout.worktree, delivery.pids, delivery.env, delivery.own)
     done = intake.apply(ws.db, event, at_ns, around, place)
+    if delivery.own is not None and delivery.own in delivery.pids[:1]:
+        context.processes.marks.name(done.session)
+    if event.only_writer is not None:
+        context.processes.marks.writes_alone(done.session)
     for doubt in done.doubts:
         context.pipeline.judge_again(doubt)
     if done.opened and context.observer.watching:
-        context.claimant.watch(done.session, event.tool_class)
+        if context.processes.watch(done.session, event.tool_class):
+            # This is the first event of the session: nobody knew its process at the barrier.
+            context.observer.settle()
+    elif event.phase is HookPhase.PROMPT and context.observer.watching:
+        is_new = context.processes.count_bytes(done.session)
+        if is_new:
+            context.observer.settle_soon()
+    if done.closed and context.observer.watching:
+        if done.background:
+            context.processes.note_leftovers(context.processes.live(), rescan=True)
+        elif event.tool_class in PATHLESS_WRITERS:
+            context.processes.note_leftovers_soon()
     return done
 
 
@@ -280,7 +304,7 @@ def _capture_after(context: RecorderContext, event: HookEvent, done: Intake) -> 
     elif event.phase in (HookPhase.AFTER, HookPhase.FAILED):
         if event.edit is not None and len(done.paths) == 1 and done.call is not None:
             call = turns.get_call(context.workspace.db, done.session, done.call)
-            if call is not None:
+            if call is not None and isinstance(event.edit, FileEdit):
                 context.pipeline.record_found(done.paths[0], event.edit, call)
         if done.paths:
             context.observer.store(done.paths)
@@ -302,6 +326,54 @@ def _begin_at_writes(context: RecorderContext, event: HookEvent, done: Intake) -
         doubt = intake.begin_at_writes(context.workspace.db, done.session, done.call)
         if doubt is not None:
             context.pipeline.judge_again(doubt)
+
+
+def _compare(
+    context: RecorderContext, event: HookEvent, around: Reach, done: Intake
+) -> None:
+    """Compare what was recorded during a call with what its host reports about files."""
+    if not done.closed or done.call is None:
+        return
+    if event.edit is None and not around.changed:
+        return
+    call = turns.get_call(context.workspace.db, done.session, done.call)
+    if call is None or call.closed_ns is None:
+        return
+    if event.edit is not None and len(call.paths) == 1:
+        _judge_by_edit(context, call, call.closed_ns, event.edit)
+    if around.changed and not call.paths:
+        _judge_by_list(context, call, call.closed_ns, around.changed)
+
+
+def _judge_by_edit(
+    context: RecorderContext, call: Call, closed_ns: int, edit: FileEdit | Replacement
+) -> None:
+    """Correct the authors of what is recorded at the path of an edit around its own write."""
+    ws, host = context.workspace, HostEvidence(context.workspace)
+    begun = host.begun_at(call, edit)
+    if begun is not None:
+        with ws.db.write():
+            turns.open_call(ws.db, begun)
+        context.pipeline.judge_again(Doubt(begun, call.opened_ns, closed_ns))
+    context.pipeline.correct(host.later_writes(call, edit))
+
+
+def _judge_by_list(
+    context: RecorderContext,
+    call: Call,
+    closed_ns: int,
+    changed: tuple[RepoPath, ...],
+) -> None:
+    """Correct the authors of what a host leaves out where it lists all that a call changed."""
+    ws = context.workspace
+    if not HostEvidence(ws).left_out(call, changed):
+        return
+    # What the call has left running may have written after the list was made.
+    if context.processes.has_left_running(call.session):
+        return
+    with ws.db.write():
+        turns.put_changed(ws.db, call, changed)
+    context.pipeline.judge_again(Doubt(call, call.opened_ns, closed_ns))
 
 
 def _touch_nested(context: RecorderContext, event: HookEvent, around: Reach) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.attribution.native_ids import guessed_id, is_guessed
 from gitshadow.attribution.process import (
     AgentProcess,
     Living,
@@ -17,8 +18,6 @@ from gitshadow.attribution.process import (
 )
 from gitshadow.attribution.process_evidence import (
     Leftovers,
-    guessed_id,
-    is_guessed,
     outliving,
     without_hooks,
 )

@@ -746,3 +746,81 @@ def test_turn_goes_on_when_the_agent_continues_it_unasked(context: HookIntake) -
     assert late.turn is None
     (turn,) = turns.list_turns(context.db, context.session("s", "grok").id)
     assert turn.ended_ns == at(40)
+
+
+# A subagent with a session of its own, whose start or transcript names its caller
+
+
+def droid(context: HookIntake, moment_ms: int, event: str, **fields: object) -> Intake:
+    tool = {"tool_name": "Execute", "tool_input": {"command": str(moment_ms)}}
+    return context.deliver(
+        moment_ms, "droid", hook_event_name=event, **{**tool, **fields}
+    )
+
+
+def transcript(context: HookIntake, **fields: object) -> str:
+    """Write what Droid writes when a session begins; return its path."""
+    path = Path(context.root).parent / "transcript.jsonl"
+    first = {"type": "session_start", "id": "kid", "callingSessionId": "s", **fields}
+    path.write_text(json.dumps(first) + '\n{"type": "message"}\n')
+    return str(path)
+
+
+def test_session_is_in_the_turn_of_the_caller_that_its_start_names(
+    context: HookIntake,
+) -> None:
+    turn = droid(context, 0, "PreToolUse").turn
+    droid(context, 10, "SessionStart", session_id="kid", calling_session_id="s")
+    assert (
+        droid(context, 20, "UserPromptSubmit", session_id="kid").turn == f"{turn}/kid"
+    )
+    assert droid(context, 30, "PreToolUse", session_id="kid").turn == f"{turn}/kid"
+    parent = context.session("s", "droid").id
+    assert context.session("kid", "droid").parent == parent
+
+
+def test_session_is_below_the_caller_that_its_transcript_names(
+    context: HookIntake,
+) -> None:
+    """Hooks that were installed meanwhile did not see its start."""
+    droid(context, 0, "PreToolUse")
+    path = transcript(context)
+    droid(context, 10, "PreToolUse", session_id="kid", transcript_path=path)
+    parent = context.session("s", "droid").id
+    assert context.session("kid", "droid").parent == parent
+
+
+@pytest.mark.parametrize("changed", [{"id": "other"}, {"callingSessionId": "unknown"}])
+def test_session_has_no_caller_when_the_transcript_names_none_that_is_known(
+    context: HookIntake, changed: dict[str, str]
+) -> None:
+    droid(context, 0, "PreToolUse")
+    path = transcript(context, **changed)
+    droid(context, 10, "SessionStart", session_id="kid", transcript_path=path)
+    assert context.session("kid", "droid").parent is None
+    assert len(sessions.all_sessions(context.db)) == 2
+
+
+def test_session_has_no_caller_when_its_transcript_cannot_be_read(
+    context: HookIntake, tmp_path: Path
+) -> None:
+    droid(context, 0, "PreToolUse")
+    (tmp_path / "link").symlink_to(transcript(context))
+    (tmp_path / "cut").write_bytes(b'{"id": "kid", "callingSess')
+    for at_ms, name in ((10, "absent"), (20, "link"), (30, "cut")):
+        path = str(tmp_path / name)
+        droid(context, at_ms, "SessionStart", session_id="kid", transcript_path=path)
+    assert context.session("kid", "droid").parent is None
+
+
+def test_call_begins_a_turn_when_the_run_reported_no_prompt(
+    context: HookIntake,
+) -> None:
+    """`droid exec`."""
+    droid(context, 0, "SessionStart")
+    first = droid(context, 10, "PreToolUse").turn
+    assert first is not None
+    assert droid(context, 20, "PreToolUse").turn == first
+    droid(context, 30, "Stop")
+    assert droid(context, 40, "PreToolUse").turn not in (None, first)
+    assert droid(context, 50, "UserPromptSubmit", prompt="go").turn not in (None, first)

@@ -13,7 +13,13 @@ from gitshadow.attribution.ladder import (
     attribute,
     by_time_only,
 )
-from gitshadow.attribution.windows import Evidence, OpenTurn, ProcessHint, Scene
+from gitshadow.attribution.windows import (
+    Evidence,
+    OpenTurn,
+    ProcessHint,
+    Scene,
+    Witnessed,
+)
 from gitshadow.model import Actor, Call, Confidence, RepoPath, Session, ToolClass
 
 TICK = 10
@@ -73,6 +79,39 @@ def scene(*windows: Call, tolerance_ns: int = 0) -> Scene:
 
 def who(claim: Claim) -> tuple[str | None, str | None, Confidence]:
     return claim.session, claim.call, claim.confidence
+
+
+# Rung 0
+
+
+def test_the_kernels_report_is_stronger_than_every_window() -> None:
+    by_name = window("c", "s1", 100, 200, "a")
+    shell = window("d", "s2", 100, 200)
+    known = scene(by_name, shell)
+    seen = Witnessed("reported", "s2", "turn-of-s2", shell)
+    claim = attribute(replace(wrote("a", 150), witnessed=seen), known)
+    assert who(claim) == ("s2", "d", Confidence.CERTAIN)
+    assert (claim.turn, claim.tool, claim.reason) == ("turn-of-s2", "Bash", "reported")
+    assert claim.agent == "agent-of-s2"
+
+
+def test_a_process_of_no_agent_is_no_agents_whatever_call_is_open() -> None:
+    known = scene(window("c", "s1", 100, 200, "a"))
+    seen = replace(wrote("a", 150), witnessed=Witnessed("reported"))
+    claim = attribute(seen, known)
+    assert who(claim) == (None, None, Confidence.UNKNOWN)
+    claim = attribute(replace(seen, editor=True), known)
+    assert (claim.actor, claim.confidence) == (Actor.HUMAN, Confidence.MEDIUM)
+    claim = attribute(seen, replace(known, human="me"))
+    assert (claim.actor, claim.session) == (Actor.HUMAN, "me")
+
+
+def test_several_processes_that_the_kernel_reported_are_ambiguous() -> None:
+    seen = Witnessed("reported", candidates=("s2",))
+    known = scene(window("c", "s1", 100, 200))
+    claim = attribute(replace(wrote("a", 150), witnessed=seen), known)
+    assert claim.confidence is Confidence.AMBIGUOUS
+    assert claim.candidates == ("s2",)
 
 
 # Rung 1
@@ -600,3 +639,27 @@ def test_claim_is_certain_only_inside_a_window_that_names_the_path(
             and call.opened_ns <= evidence.end_ns
         }
         assert call.closed_ns is None or evidence.end_ns <= call.closed_ns
+
+
+@given(EVIDENCE, SCENES)
+def test_claim_by_time_is_not_high_while_a_process_of_another_agent_ran(
+    evidence: Evidence, around: Scene
+) -> None:
+    claim = attribute(evidence, around)
+    if claim.by_time_only and claim.confidence is Confidence.HIGH:
+        ran = {around.root(hint.session or "") for hint in around.background}
+        assert ran <= {around.root(claim.session or "")}
+
+
+@given(EVIDENCE, SCENES, st.data())
+def test_claim_names_no_call_whose_agent_left_out_the_path(
+    evidence: Evidence, around: Scene, data: st.DataObject
+) -> None:
+    calls = sorted({(call.session, call.id) for call in around.windows})
+    left_out = data.draw(st.sets(st.sampled_from(calls)) if calls else st.just(set()))
+    listed = replace(evidence, unlisted=frozenset(left_out))
+    claim = attribute(listed, around)
+    assert (claim.session, claim.call) not in left_out
+    rivals = {around.root(session) for session, _ in left_out}
+    if claim.by_time_only and rivals:
+        assert rivals == {around.root(claim.session or "")}

@@ -14,6 +14,7 @@ from gitshadow.attribution.markers import (
     detect,
     program_of,
     read_variables,
+    runs_hook_alone,
 )
 
 CLAUDE = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "c1"}
@@ -49,6 +50,7 @@ CLAUDE = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "c1"}
         ({"GEMINI_CLI": "1"}, AgentMark("gemini")),
         ({"CLINE_ACTIVE": "true"}, AgentMark("cline")),
         ({"OR_APP_NAME": "Aider"}, AgentMark("aider")),
+        ({"VIBE_APP_SERVER_BIN": "/x/vibe-app-server"}, AgentMark("vibe")),
         ({"PI_SESSION_ID": "p"}, AgentMark("pi", "p")),
         ({"GROK_SESSION_ID": "g"}, AgentMark("grok", "g")),
         ({"OPENHANDS_SESSION_ID": "o"}, AgentMark("openhands", "o")),
@@ -137,6 +139,9 @@ def test_markers_name_known_agents() -> None:
         ("/usr/bin/python3.11", ["python3.11", "-m", "aider", "x"], "aider"),
         ("/opt/bun", ["bun", "/x/opencode"], "opencode"),
         ("/x/goosed", ["goosed", "agent"], "goose"),
+        ("/usr/bin/node", ["kimi-code", "", ""], "kimi"),
+        ("/x/vibe-rs", ["/x/vibe-rs", "-p", "x"], "vibe"),
+        ("/usr/bin/python3.12", ["vibe-app-server", ""], "vibe"),
     ],
 )
 def test_program_is_an_agent_by_its_whole_name(
@@ -168,3 +173,63 @@ def test_program_is_nobodys_when_the_name_is_a_part_or_an_argument(
 @pytest.mark.parametrize("name", ["agent", "code", "Cursor", "cursor", "vim", "zed"])
 def test_program_is_unsure_when_people_type_in_it_or_share_its_name(name: str) -> None:
     assert program_of(f"/usr/bin/{name}", [name]) == ProgramName(unsure=True)
+
+
+HOOK = "git-agent-undo hook codex"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HOOK,
+        f"{HOOK} --mine 'two words'",
+        f'exec /opt/x/{HOOK} 2>> "$HOME/my log" >&2',
+        f"{HOOK} &> /dev/null || :",
+        f"{HOOK} < in > out 2>&1; code=$?; exit $code",
+        f"{HOOK} || {{ echo 'no hook' >> log; exit 0; }}",
+        f"{HOOK} || notify-send 'it failed'",
+        f"{HOOK} | jq -c . | tee -a log",
+        f"{HOOK} |\n  jq .",
+        f"{HOOK} &",
+        f"{HOOK} # that is ours; sleep 1",
+        f"{HOOK} \\\n  --mine",
+        f"FOO=1 time {HOOK}; date >> log",
+        f'said=$({HOOK}); echo "$said"',
+        f"[ -d x ] && {{ cd x; }}; if true; then {HOOK}; else cat; fi",
+        f"sh -c '{HOOK}' || true",
+        f"sh -c 'if ! test -x '\"'\"'/a b/c'\"'\"'; then exit; fi; {HOOK} --x 2>/y' || :",
+        f"eval 'sh -c \"{HOOK}\" 2>/dev/null' < /dev/null && true",
+        f"cat > in; {HOOK} < in; rm -f in",
+        f"{HOOK}\ncat <<'end'\nsleep 1\nend\n",
+        f'{HOOK} <<< "$given"',
+    ],
+)
+def test_a_text_runs_the_hook_alone_whatever_people_add_to_it(text: str) -> None:
+    assert runs_hook_alone(text.encode())
+    assert not runs_hook_alone(text.replace("hook codex", "codex").encode())
+    assert not runs_hook_alone(f"{text}\nmake".encode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "hook codex",
+        "# git-agent-undo hook codex",
+        "git-agent-undo hook",
+        "git-agent-undo log --session hook",
+        f"{HOOK}; sleep 1",
+        f"{HOOK} && make",
+        f"{HOOK} | jq .; make",
+        f"tell() {{ {HOOK}; }}\ntell\nsleep 0",
+        f"sh -c '{HOOK}; make'",
+    ],
+)
+def test_a_text_does_more_than_the_hook(text: str) -> None:
+    assert not runs_hook_alone(text.encode())
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_text(some: bytes) -> None:
+    assert not runs_hook_alone(some)
+    runs_hook_alone(b"x hook y" + some)

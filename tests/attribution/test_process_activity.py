@@ -4,20 +4,31 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from gitshadow.attribution.process import ProcessId, is_alive, process_start
-from gitshadow.attribution.process_evidence import Exits, Stillness
+from gitshadow.attribution import process_evidence
+from gitshadow.attribution.process import Living, ProcessId, is_alive, process_start
+from gitshadow.attribution.process_evidence import Exits, Leftovers, Stillness
+from gitshadow.model import Call, ToolClass
+from gitshadow.store.journal import turns
+from gitshadow.store.journal.db import Db
 from tests.support.waiting import until
 
 AGENT = """
-import subprocess, sys
+import subprocess, sys, time
+def poke(held):
+    held.stdin.write(b"x"); held.stdout.read(1)
+    # It still runs for a moment: it waits only when it reads again.
+    while " S " not in open(f"/proc/{held.pid}/stat").read():
+        time.sleep(0.001)
 for line in sys.stdin:
     if line == "hold\\n":
         held = subprocess.Popen(["cat"], stdin=-1, stdout=-1, bufsize=0)
+        poke(held)
     elif line == "poke\\n":
-        held.stdin.write(b"x"); held.stdout.read(1)
+        poke(held)
     elif line == "drop\\n":
         held.kill(); held.wait()
     else:
@@ -154,3 +165,78 @@ def test_a_watched_process_lives_until_its_last_thread_has_ended() -> None:
         ended = exits.ended(time.time_ns)
         assert before_ns < ended[process] < time.time_ns()
         assert exits.ended(time.time_ns) == {}
+
+
+def test_only_the_moments_are_known_where_the_end_was_seen_before_it_was_noted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Exits, "_wait", lambda *_: None)
+    exits = Exits()
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
+        process = ProcessId(child.pid, process_start(child.pid) or 0)
+        exits.watch(process)
+        before_ns = time.time_ns()
+        assert exits.ended(time.time_ns) == {}
+        assert exits.has_not_ended(process)
+        child.communicate()
+        assert exits.has_not_ended(process)
+        ended_ns = exits.ended(time.time_ns)[process]
+        assert not exits.has_not_ended(process)
+        assert exits.is_unsure(process, ended_ns, ended_ns)
+        assert exits.is_unsure(process, before_ns, ended_ns + 1)
+        assert not exits.is_unsure(process, ended_ns + 1, ended_ns + 1)
+        assert not exits.is_unsure(process, before_ns, before_ns)
+
+
+def test_an_end_that_was_noted_late_is_that_of_the_moment_when_the_thread_was_woken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queued_ns = iter((7 * SECOND, 8 * SECOND))
+    monkeypatch.setattr(process_evidence, "_queued_ns", lambda: next(queued_ns))
+    exits = Exits()
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
+        process = ProcessId(child.pid, process_start(child.pid) or 0)
+        exits.watch(process)
+        (watch,) = exits._watched.values()
+        watch.lived_ns -= 60 * SECOND
+        child.communicate()
+        until(lambda: watch.ended_ns is not None)
+        after_ns = time.time_ns()
+        assert exits.ended(time.time_ns)[process] < after_ns - SECOND
+        assert not exits.is_unsure(process, after_ns - 2 * SECOND, after_ns)
+
+
+def test_a_leftover_goes_on_until_its_last_thread_has_ended(tmp_path: Path) -> None:
+    db = Db.open(str(tmp_path / "journal.db"), create=True)
+    leftovers = Leftovers()
+    with subprocess.Popen(
+        [sys.executable, "-c", FIRST_THREAD_ENDS], stdin=subprocess.PIPE
+    ) as child:
+        process = ProcessId(child.pid, process_start(child.pid) or 0)
+        now_ns = time.time_ns()
+        with db.write():
+            turns.open_call(db, shell_call(now_ns - SECOND, now_ns + SECOND))
+        living = Living(process, ("s1",), ("s1",), "python", now_ns)
+        leftovers.note(db, [living], now_ns + 2 * SECOND)
+        until(lambda: not is_alive(process))
+        leftovers.look(lambda: now_ns + 120 * SECOND)
+        leftovers.look(lambda: now_ns + 240 * SECOND)
+        assert leftovers
+        child.communicate()
+        leftovers.look(lambda: now_ns + 360 * SECOND)
+        assert leftovers
+        leftovers.look(lambda: now_ns + 480 * SECOND)
+        assert not leftovers
+    db.close()
+
+
+def shell_call(opened_ns: int, closed_ns: int) -> Call:
+    return Call(
+        id="c1",
+        session="s1",
+        turn=None,
+        tool="Bash",
+        tool_class=ToolClass.SHELL,
+        opened_ns=opened_ns,
+        closed_ns=closed_ns,
+    )

@@ -112,6 +112,33 @@ def test_process_is_nobodys_when_its_own_session_is_not_recorded(
     assert owners(chain, KNOWN) == ()
 
 
+@pytest.mark.parametrize(
+    ("chain", "expected"),
+    [
+        ([link(GEMINI_CLI="1")], ("gemini",)),
+        ([link(), link(GEMINI_CLI="1")], ("gemini",)),
+        ([link(CLAUDECODE="1")], ("claude", "sub")),
+        ([link(GEMINI_CLI="1"), link()], ()),
+        ([link(GEMINI_CLI="1"), UNREAD], ()),
+        ([link(CLAUDECODE="1", CLAUDE_CODE_SESSION_ID="ended")], ()),
+        ([link(CRUSH="1")], ()),
+    ],
+    ids=[
+        "detached",
+        "its-child",
+        "family",
+        "terminal",
+        "unknown-parent",
+        "other-session",
+        "agent-without-sessions",
+    ],
+)
+def test_an_orphan_is_its_agents_when_that_tells_no_session(
+    chain: list[AncestorProcess], expected: tuple[str, ...]
+) -> None:
+    assert owners(chain, KNOWN) == expected
+
+
 VARIABLES = st.dictionaries(
     st.sampled_from(["GITSHADOW_SESSION", *BY_CLAUDE, *BY_CODEX]),
     st.sampled_from(["codex", "sub", "n-claude", "n-codex", "x"]),

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -112,7 +113,7 @@ def test_att04_write_in_two_open_shells_is_ambiguous(shadow: Shadow) -> None:
     one, two = Claude(shadow, "one"), Claude(shadow, "two")
     first = one.pre("Bash", {"command": "sleep 9"})
     second = two.pre("Bash", {"command": "sleep 9"})
-    shadow.repo.write("x", "whose?\n")
+    subprocess.run(["sh", "-c", "echo whose? > x"], cwd=shadow.repo.root, check=True)
     one.post(first)
     two.post(second)
     (row,) = rows_of(shadow)
@@ -396,14 +397,12 @@ def test_att17_what_outlives_its_call_is_never_a_persons(agent: Claude) -> None:
         "(until [ -e ../go ]; do sleep 0.02; done; echo late > z) > /dev/null 2>&1 &"
     )
     agent.stop()
+    time.sleep(0.02)  # within a tick of the file system's clock the turn is still open
     (repo.root.parent / "go").touch()
     until(lambda: repo.exists("z") and repo.read("z") == b"late\n")
     (row,) = rows_of(shadow, "z")
     assert row["actor"] != "human"
-    if row["actor"] == "agent":
-        assert "process" in str(row["reason"])
-    else:
-        assert row["confidence"] == "unknown"
+    assert row["confidence"] == "unknown" or "process" in str(row["reason"])
 
 
 def test_att18_formatter_belongs_to_the_call_that_ran_it(agent: Claude) -> None:

@@ -270,7 +270,7 @@ def test_qwen_turn_is_known_when_a_run_without_terminal_sends_no_prompt(
 
 
 def test_droid_run_is_undone_whole_when_it_had_no_prompt(shadow: Shadow) -> None:
-    """`droid exec` may send no prompt: its calls have a session and no turn."""
+    """`droid exec` sends no prompt: its first call begins a turn."""
     before = shadow.repo.read("a")
     given = {"tool_input": {"file_path": f"{ROOT}/a", "content": "agent\n"}}
     hook(shadow, "droid", load("factory_droid__SessionStart"))
@@ -279,6 +279,8 @@ def test_droid_run_is_undone_whole_when_it_had_no_prompt(shadow: Shadow) -> None
     hook(shadow, "droid", load("factory_droid__PostToolUse__Create", **given))
     hook(shadow, "droid", load("factory_droid__Stop"))
     (row,) = rows_of(shadow)
-    assert (row["agent"], row["confidence"], row["turn"]) == ("droid", "certain", None)
+    assert (row["agent"], row["confidence"]) == ("droid", "certain")
+    (turn,) = shadow.ok("turns", "--json").rows()
+    assert (row["turn"], turn["prompt"]) == (turn["id"], None)
     assert shadow.oops()["status"] == "reversed"
     assert shadow.repo.read("a") == before

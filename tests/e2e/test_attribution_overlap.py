@@ -1,5 +1,6 @@
 """Several agents at once: who wrote what, and LAW-04 when one of them is undone."""
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,12 +105,13 @@ def test_att14_parallel_calls_of_one_session_close_in_any_order(agent: Claude) -
     shell = agent.pre("Bash", {"command": "make"})
     for name in reversed(names):
         shadow.repo.write(name, "x\n")
-    shadow.repo.write("made", "x\n")
+    subprocess.run(["sh", "-c", "echo x > made"], cwd=root, check=True)
     agent.post(shell)
     for name in ("p1", "p0", "p2"):
         agent.post(calls[name])
     rows = newest(shadow)
-    assert {path: row["call"] for path, row in rows.items()} == {**calls, "made": shell}
+    found = {path: row["call"] for path, row in rows.items()}
+    assert found == {**calls, "made": shell}, rows["made"]["reason"]
     report = undo(shadow, calls["p1"])
     assert list(items(report)) == ["p1"]
     assert [shadow.repo.exists(name) for name in names] == [True, False, True]
@@ -122,7 +124,7 @@ def test_att04_named_write_is_certain_beside_the_shells_of_others(
     one, two, three = (Claude(shadow, name) for name in ("one", "two", "three"))
     shells = [agent.pre("Bash", {"command": "make"}) for agent in (one, two)]
     call = three.write("named", "x\n")
-    shadow.repo.write("built", "x\n")
+    subprocess.run(["sh", "-c", "echo x > built"], cwd=shadow.repo.root, check=True)
     for agent, shell in zip((one, two), shells, strict=True):
         agent.post(shell)
     rows, known = newest(shadow), ids(shadow)

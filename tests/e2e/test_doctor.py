@@ -5,6 +5,7 @@ import os
 import signal
 from pathlib import Path
 
+from tests.support.claude import Claude
 from tests.support.shadow import Shadow
 from tests.support.waiting import until
 
@@ -118,3 +119,21 @@ def test_hooks_that_codex_never_approved_are_fine_when_one_of_them_came(
     shown = shadow("status").out
     assert "codex (user): installed, last event" in shown
     assert "is not running its hooks" not in shown
+
+
+def test_an_event_that_no_longer_comes_is_named(shadow: Shadow) -> None:
+    claude = Claude(shadow, "s")
+    for number in range(3):
+        claude.prompt(f"write {number}")
+        path = f"{number}.txt"
+        claude.pre("Write", {"file_path": str(shadow.repo.root / path)})
+        shadow.repo.write(path, "written\n")
+        shadow.ok("flush")
+        claude.stop()
+    problem = "claude-code reports that tool calls start, but not that they end"
+    found = checks(shadow)["hook events"]
+    assert (found["ok"], found["message"]) == (False, problem)
+    assert "settings of claude-code that replace" in str(found["remedy"])
+    assert shadow.status()["unreported"] == [
+        {"agent": "claude-code", "problem": problem}
+    ]

@@ -105,7 +105,7 @@ def check_gone(shadow: Shadow, agent: str, native: str | None = None) -> None:
         for one in sessions_of(shadow, agent)
         if native is None or one["native_id"] == native
     ]
-    assert row["session"] != session["id"]
+    assert row["session"] != session["id"], (row["reason"], session)
     assert (row["agent"], row["call"]) == (None, None)
     assert session["ended"] is not None
     assert session["end_reason"] == "process gone"
@@ -320,7 +320,7 @@ def test_what_a_command_leaves_running_is_still_its_sessions(shadow: Shadow) -> 
     (shadow.repo.root.parent / "go").touch()
     until(lambda: bool(shadow.running("sleep", "600")))
     row = rows_of(shadow, "z")["z"]
-    assert (row["session"], row["confidence"]) == (session["id"], "low")
+    assert (row["session"], row["confidence"]) == (session["id"], "low"), row
     assert "process" in str(row["reason"])
     for pid in shadow.running("sleep", "600"):
         os.kill(pid, signal.SIGKILL)
@@ -329,6 +329,60 @@ def test_what_a_command_leaves_running_is_still_its_sessions(shadow: Shadow) -> 
     row = rows_of(shadow, "b")["b"]
     assert (row["actor"], row["agent"]) == ("unknown", None)
     assert sessions_of(shadow, "x")[0]["end_reason"] == "process gone"
+
+
+@pytest.mark.both_modes
+def test_what_a_command_moves_and_links_here_is_its(shadow: Shadow) -> None:
+    """A rename and a link need no bytes, whatever the file holds."""
+    for name in ("moved", "linked"):
+        (shadow.repo.root.parent / name).write_text("made elsewhere\n" * 40)
+    shadow.ok("flush")
+    script = "mv ../moved moved; ln ../linked linked; echo 1 > made"
+    shadow.ok("exec", "--agent", "x", "--", "sh", "-c", script)
+    rows = rows_of(shadow)
+    assert {path: rows[path]["confidence"] for path in ("moved", "linked", "made")} == {
+        "moved": "high",
+        "linked": "high",
+        "made": "high",
+    }
+
+
+@pytest.mark.both_modes
+def test_a_persons_saves_during_a_quiet_command_are_not_its(shadow: Shadow) -> None:
+    """What the processes of the command wrote is counted, those too that it left."""
+    repo, go = shadow.repo, shadow.repo.root.parent / "go"
+    made = "printf %0500d 1 >"
+    orphan = f"setsid -f sh -c '{made} left; touch ../left' >&- 2>&-"
+    wait = "until [ -e ../{0} ]; do sleep 0.02; done"
+    script = f"{made} a; {orphan}; {wait.format('left')}; {wait.format('go')}; {made} z"
+    running = shadow.spawn("exec", "--agent", "x", "--", "sh", "-c", script)
+    until((repo.root.parent / "left").exists)
+    shadow.ok("flush")
+    repo.write("b", "person\n" * 300)
+    repo.write("new", "person\n" * 300)
+    shadow.ok("flush")
+    go.touch()
+    running.communicate()
+    rows = rows_of(shadow)
+    for path in ("b", "new"):
+        row = rows.pop(path)
+        assert (row["actor"], row["confidence"]) == ("unknown", "unknown"), row
+        assert "fewer bytes" in str(row["reason"])
+    authors = {path: (row["agent"], row["confidence"]) for path, row in rows.items()}
+    assert authors == dict.fromkeys(("a", "left", "z"), ("x", "high"))
+    assert shadow.oops()["status"] == "reversed"
+    assert repo.read("b") == repo.read("new") == b"person\n" * 300
+    assert not repo.exists("left")
+
+
+def test_what_a_command_left_is_waited_for(shadow: Shadow) -> None:
+    """It would stay a zombie of ours until the command ends."""
+    zombies = "ps -o stat= --ppid $PPID | grep -q Z"
+    script = f"""
+        for one in 1 2 3; do setsid -f true; done
+        for try in $(seq 400); do {zombies} || exit 7; sleep 0.02; done
+    """
+    assert shadow("exec", "--agent", "x", "--", "sh", "-c", script).code == 7
 
 
 def test_daemon_that_a_command_starts_is_not_taken_for_its_own(shadow: Shadow) -> None:

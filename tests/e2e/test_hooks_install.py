@@ -273,6 +273,17 @@ def test_status_and_list_say_what_is_installed(hooks: Shadow) -> None:
     assert "/gone/git-agent-undo is missing" in broken.out
 
 
+def test_status_says_what_a_person_changed(hooks: Shadow) -> None:
+    hooks.ok("hooks", "install", "cursor", "--yes")
+    path = home() / ".cursor" / "hooks.json"
+    path.write_text(path.read_text().replace(" || true", " >>/tmp/log", 1))
+    done = hooks.ok("hooks", "status")
+    assert "installed (changed by you)" in done.out
+    (row,) = hooks.ok("hooks", "status", "--json").rows()
+    assert (row["state"], len(row["changed"])) == ("installed", 1)  # type: ignore[arg-type]
+    assert "nothing to do" in hooks.ok("hooks", "install", "cursor", "--yes").out
+
+
 def gemini_program(tmp_path: Path, hooks: Shadow, version: str) -> None:
     """Put a program on `PATH` that prints a version and contains Gemini's events."""
     program = tmp_path / "programs" / "gemini"

@@ -113,7 +113,8 @@ def test_another_sessions_writes_are_its_own_when_a_shell_waits(agent: Claude) -
     call = other.shell("echo theirs > n; rm b")
     think(shadow)
     agent.allow(waiting)
-    repo.write("a", "agent\n")
+    # The bytes of a shell are counted below its agent.
+    subprocess.run(["sh", "-c", "echo agent > a"], cwd=repo.root, check=True)
     agent.post(waiting)
     (row,) = rows_at(shadow, "n")
     assert (row["confidence"], row["call"]) == ("high", call)

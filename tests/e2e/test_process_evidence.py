@@ -1,17 +1,25 @@
 """Attribution from running processes only, with real processes."""
 
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
+from tests.support.agent_process import (
+    SDK_PROGRAM,
+    Agent,
+    begin_shell,
+    end_shell,
+    say,
+    shell_payload,
+)
 from tests.support.claude import Claude
-from tests.support.shadow import COMMAND, Document, Shadow
+from tests.support.pages import need_pages
+from tests.support.shadow import Document, Shadow
 from tests.support.waiting import until
 
 pytestmark = [
@@ -20,43 +28,8 @@ pytestmark = [
     pytest.mark.process,
 ]
 
-PROGRAM = f"""
-import subprocess, sys
-print(0, flush=True)
-for line in sys.stdin:
-    is_hook = line.startswith("{{")
-    words = [{COMMAND!r}, "hook", "claude-code"] if is_hook else ["sh", "-c", line]
-    done = subprocess.run(words, input=line, text=True)
-    print(done.returncode, flush=True)
-"""
 _SEEN_S = 2.5
 """The daemon looks at the agent's processes twice a second, on a busy machine more rarely."""
-Agent = Callable[[str], "subprocess.Popen[bytes]"]
-
-
-@pytest.fixture
-def running(shadow: Shadow, tmp_path: Path) -> Iterator[Agent]:
-    """Return a function that starts a program of some name in R."""
-    with ExitStack() as stack:
-
-        def start(name: str) -> subprocess.Popen[bytes]:
-            program = tmp_path / name
-            if not program.exists():
-                program.symlink_to(sys.executable)
-            process = subprocess.Popen(
-                [program, "-c", PROGRAM],
-                cwd=shadow.repo.root,
-                env=shadow.environment(),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-            )
-            stack.enter_context(process)
-            stack.callback(process.kill)
-            assert process.stdout is not None
-            process.stdout.readline()
-            return process
-
-        yield start
 
 
 def the_write(shadow: Shadow) -> Document:
@@ -127,34 +100,146 @@ def test_nobody_is_named_when_the_process_has_reported_the_end_of_its_session(
     assert not any(str(one).startswith("pid-") for one in known)
 
 
-def say(process: "subprocess.Popen[bytes]", line: str) -> None:
-    """Let a program deliver a payload, or run a shell, as its child does."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(f"{line}\n".encode())
-    process.stdin.flush()
-    assert process.stdout.readline() == b"0\n"
-
-
 def test_a_persons_file_is_theirs_after_they_cancelled_a_shell(
     shadow: Shadow, running: Agent
 ) -> None:
     """Claude Code reports nothing when a person presses Escape."""
     process, agent = running("claude"), Claude(shadow)
-    say(process, json.dumps(agent.payload("UserPromptSubmit", prompt="go")))
-    call = {"tool_name": "Bash", "tool_input": {"command": "make"}}
-    payload = agent.payload("PreToolUse", tool_use_id="call", **call)
-    say(process, json.dumps(payload))
+    begin_shell(process, agent)
     say(process, "echo agent > a")
     time.sleep(_SEEN_S)
     shadow.repo.write("b", "person\n")
     time.sleep(_SEEN_S)
     (row,) = shadow.log("--", "b")
     # Without a daemon nobody looks at the processes in between.
-    expected = ("low", None) if shadow.daemon else ("high", "call")
+    expected = ("unknown", None) if shadow.daemon else ("high", "call-s1")
     assert (row["confidence"], row["call"]) == expected
     (row,) = shadow.log("--", "a")
-    assert (row["confidence"], row["call"]) == ("high", "call")
+    assert (row["confidence"], row["call"]) == ("high", "call-s1")
+
+
+def test_a_persons_save_during_a_quiet_shell_is_not_the_agents(
+    shadow: Shadow, running: Agent
+) -> None:
+    """The processes of the agent wrote fewer bytes than the files need."""
+    process, agent, repo = running("claude"), Claude(shadow), shadow.repo
+    begin_shell(process, agent)
+    say(process, "echo agent > a; sleep 3 > /dev/null 2>&1 &")
+    until(lambda: repo.read("a") == b"agent\n")
+    repo.write("b", "person\n" * 40)
+    repo.write("new", "person\n" * 40)
+    # Without a daemon nobody counts the bytes in between.
+    expected = ("unknown", None) if shadow.daemon else ("high", "call-s1")
+    for path in ("b", "new"):
+        (row,) = shadow.log("--", path)
+        assert (row["confidence"], row["call"]) == expected, row
+        assert ("fewer bytes" in str(row["reason"])) is shadow.daemon
+    (row,) = shadow.log("--", "a")
+    assert (row["confidence"], row["call"]) == ("high", "call-s1")
+    end_shell(process, agent)
+    shadow("oops", "--yes")
+    assert (repo.read("b") == b"person\n" * 40) is shadow.daemon
+    assert repo.read("a") != b"agent\n"
+
+
+def test_a_persons_new_file_during_a_shell_that_prints_is_not_the_agents(
+    shadow: Shadow, running: Agent
+) -> None:
+    """It printed more than the file needs, but made no page of any file dirty."""
+    process, agent, repo = running("claude"), Claude(shadow), shadow.repo
+    need_pages(repo.root)
+    begin_shell(process, agent)
+    say(process, "head -c 20000 /dev/urandom | cat > /dev/null")
+    repo.write("new", "person\n")
+    # Without a daemon nobody counts in between.
+    expected = ("unknown", None) if shadow.daemon else ("high", "call-s1")
+    (row,) = shadow.log("--", "new")
+    assert (row["confidence"], row["call"]) == expected, row
+    say(process, "echo agent > made")
+    (row,) = shadow.log("--", "made")
+    assert (row["confidence"], row["call"]) == ("high", "call-s1"), row
+
+
+@pytest.mark.parametrize("variable", ["CLAUDE_CODE_SESSION_ID=s1", "CLAUDECODE=1"])
+def test_what_a_shell_has_detached_is_not_taken_for_a_person(
+    shadow: Shadow, running: Agent, variable: str
+) -> None:
+    """It is below the agent no more, and ends when it has written; nobody else counts it."""
+    process, agent, repo = running("claude"), Claude(shadow), shadow.repo
+    begin_shell(process, agent)
+    # It is found by a variable that the agent sets for its shells: its session, or its name alone.
+    mark = f"env -u CLAUDECODE -u CLAUDE_CODE_SESSION_ID {variable}"
+    say(process, f"{mark} setsid -f sh -c 'sleep 2.5; echo late > late' > /dev/null")
+    until(lambda: repo.exists("late"))
+    (row,) = shadow.log("--", "late")
+    assert row["agent"] == "claude-code", row["reason"]
+
+
+def test_a_persons_save_is_not_the_agents_when_its_first_event_is_a_shells(
+    shadow: Shadow, running: Agent
+) -> None:
+    """Before that event, nobody knew the process whose bytes are to be counted."""
+    process, agent, repo = running("claude"), Claude(shadow), shadow.repo
+    say(process, shell_payload(agent, "PreToolUse"))
+    say(process, "true")
+    repo.write("b", "person\n" * 40)
+    (row,) = shadow.log("--", "b")
+    # Without a daemon nobody counts the bytes in between.
+    expected = ("unknown", None) if shadow.daemon else ("high", "call-s1")
+    assert (row["confidence"], row["call"]) == expected, row
+
+
+def test_a_persons_save_by_rename_during_a_quiet_shell_is_not_the_agents(
+    shadow: Shadow, running: Agent
+) -> None:
+    """Neither is the end of the temporary file, which no bytes exclude."""
+    process, agent, repo = running("claude"), Claude(shadow), shadow.repo
+    repo.write("b", "old\n" * 40)
+    shadow("flush")
+    begin_shell(process, agent)
+    say(process, "sleep 3 > /dev/null 2>&1 &")
+    repo.write("b.tmp", "person\n" * 40)
+    (row,) = shadow.log("--", "b.tmp")
+    assert row["confidence"] == ("unknown" if shadow.daemon else "high"), row
+    os.rename(repo.path("b.tmp"), repo.path("b"))
+    for path in ("b", "b.tmp"):
+        row = shadow.log("--", path)[0]
+        expected = ("unknown", None) if shadow.daemon else ("high", "call-s1")
+        assert (row["confidence"], row["call"]) == expected, row
+
+
+def test_no_bytes_are_counted_when_the_ledger_is_off(
+    shadow: Shadow, running: Agent, untouched: Callable[[], None]
+) -> None:
+    shadow.repo.git("config", "agent-undo.ledger", "false")
+    untouched()
+    process, agent = running("claude"), Claude(shadow)
+    begin_shell(process, agent)
+    shadow.repo.write("b", "person\n" * 40)
+    (row,) = shadow.log("--", "b")
+    assert (row["confidence"], row["call"]) == ("high", "call-s1"), row
+
+
+def test_what_a_shell_wrote_when_it_started_does_not_count_later(
+    shadow: Shadow, running: Agent
+) -> None:
+    """Some agents' shells write kilobytes before their command runs."""
+    process, agent, repo = running("claude"), Claude(shadow), shadow.repo
+    begin_shell(process, agent)
+    say(process, "head -c 20000 /dev/zero | cat > /dev/null")
+    assert process.stdin is not None
+    process.stdin.write(b"until [ -e ../end ]; do sleep 0.1; done\n")
+    process.stdin.flush()
+    for number in range(60):
+        time.sleep(1)  # the daemon counts now and then
+        repo.write("b", f"person {number}\n" * 40)
+        row = shadow.log("--", "b")[0]
+        if row["confidence"] == "unknown" or not shadow.daemon:
+            break
+    (repo.root.parent / "end").touch()
+    # Without a daemon nobody counts the bytes in between.
+    expected = ("unknown", None) if shadow.daemon else ("high", "call-s1")
+    assert (row["confidence"], row["call"]) == expected, row
 
 
 def test_what_outlives_its_agent_writes_for_the_turn_that_started_it(
@@ -179,6 +264,7 @@ def test_what_outlives_its_agent_writes_for_the_turn_that_started_it(
     (shadow.repo.root.parent / "go").touch()
     until(lambda: shadow.repo.read("a") == b"late\n")
     (row,) = shadow.log("--", "a")
+    (shadow.repo.root.parent / "end").touch()
     # Without a daemon nobody remembers the command.
     expected = ("p1", "low") if shadow.daemon else (None, "unknown")
     assert (row["turn"], row["confidence"]) == expected
@@ -186,6 +272,39 @@ def test_what_outlives_its_agent_writes_for_the_turn_that_started_it(
     assert (row["session"] == session["id"]) is shadow.daemon
     shadow.repo.write("b", "person\n")
     assert shadow.log("--", "b")[0]["confidence"] == "unknown"
+
+
+def test_a_background_command_makes_another_agents_shell_less_certain(
+    shadow: Shadow, running: Agent, untouched: Callable[[], None]
+) -> None:
+    """Its agent reports that the command goes on, and its turn has not ended."""
+    shadow.repo.git("config", "agent-undo.ledger", "false")
+    untouched()
+    first, second = Claude(shadow), Claude(shadow, "s2")
+    first.prompt_id, second.prompt_id = "p1", "p2"
+    call = {"tool_name": "Bash", "tool_input": {"command": "make"}}
+    waits = "until [ -e ../{0} ]; do sleep 0.02; done"
+    late = f"{waits.format('go')}; echo late > a; {waits.format('end')}"
+    response = {"stdout": "", "backgroundTaskId": "b1"}
+    ended = {**call, "tool_use_id": "c1", "tool_response": response}
+    process = running("claude")
+    for line in (
+        json.dumps(first.payload("UserPromptSubmit", prompt="go")),
+        json.dumps(first.payload("PreToolUse", tool_use_id="c1", **call)),
+        f"CLAUDE_CODE_SESSION_ID=s1 sh -c '{late}' > /dev/null 2>&1 &",
+        json.dumps(first.payload("PostToolUse", **ended)),
+    ):
+        say(process, line)
+    other = running("claude")
+    say(other, json.dumps(second.payload("UserPromptSubmit", prompt="go")))
+    say(other, json.dumps(second.payload("PreToolUse", tool_use_id="c2", **call)))
+    (shadow.repo.root.parent / "go").touch()
+    until(lambda: shadow.repo.read("a") == b"late\n")
+    (row,) = shadow.log("--", "a")
+    (shadow.repo.root.parent / "end").touch()
+    # Without a daemon nobody remembers the command.
+    assert row["confidence"] == ("medium" if shadow.daemon else "high"), row
+    assert ("of another session ran" in str(row["reason"])) is shadow.daemon
 
 
 def test_session_of_a_process_ends_with_it(shadow: Shadow, running: Agent) -> None:
@@ -251,9 +370,11 @@ def serve(server: "subprocess.Popen[bytes]") -> None:
 
 
 def test_file_that_a_strangers_process_holds_open_is_not_the_shells(
-    shadow: Shadow, server: "subprocess.Popen[bytes]"
+    shadow: Shadow, server: "subprocess.Popen[bytes]", untouched: Callable[[], None]
 ) -> None:
     """A process outside the session's tree speaks for somebody else."""
+    shadow.repo.git("config", "agent-undo.ledger", "false")
+    untouched()
     claude = Claude(shadow)
     call = claude.pre("Bash", {"command": "make"})
     serve(server)
@@ -263,3 +384,54 @@ def test_file_that_a_strangers_process_holds_open_is_not_the_shells(
     assert (held["confidence"], held["agent"]) == ("ambiguous", None)
     assert "has the file open" in str(held["reason"])
     assert (made["confidence"], made["call"]) == ("high", call)
+
+
+def test_a_session_that_is_started_for_a_process_is_its_alone(
+    shadow: Shadow, running: Agent
+) -> None:
+    process, repo = running("worker"), shadow.repo
+    shadow.ok("session", "start", "--agent", "own", "--pid", str(process.pid))
+    say(process, "echo agent > a")
+    repo.write("b", "person\n" * 40)
+    (row,) = shadow.log("--", "a")
+    assert (row["agent"], row["confidence"]) == ("own", "medium"), row
+    # Without a daemon nobody counts the bytes in between.
+    expected = (None, "unknown") if shadow.daemon else ("own", "medium")
+    (row,) = shadow.log("--", "b")
+    assert (row["agent"], row["confidence"]) == expected, row
+    shadow.ok("session", "end")
+
+
+def test_no_session_is_started_for_a_process_that_is_gone(shadow: Shadow) -> None:
+    with subprocess.Popen(["true"]) as gone:
+        pass
+    run = shadow("session", "start", "--pid", str(gone.pid))
+    assert run.code == 2
+    assert "is gone" in run.err
+    assert shadow("session", "start", "--human", "--pid", "2").code == 2
+
+
+def test_a_persons_save_during_a_call_of_a_program_survives_its_rollback(
+    shadow: Shadow,
+) -> None:
+    """The program says that all its files are written by itself and what it starts."""
+    repo = shadow.repo
+    before = repo.read("a")
+    with subprocess.Popen(
+        [sys.executable, "-c", SDK_PROGRAM, "alone"],
+        cwd=repo.root,
+        env=shadow.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"wrote\n"
+        repo.write("b", "person\n" * 5000)
+        shadow.ok("flush")
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"undone\n"
+    assert repo.read("a") == before
+    # Without a daemon nobody counts the bytes in between.
+    assert (repo.read("b") == b"person\n" * 5000) is shadow.daemon

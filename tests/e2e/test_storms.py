@@ -7,10 +7,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 
 import pytest
 
+from gitshadow.config import WatchBackend
 from tests.conftest import FULL
 from tests.support import audit
 from tests.support.repo import Repo
@@ -124,9 +126,17 @@ def daemon_pid(shadow: Shadow) -> int:
     return int(str(shadow.ok("start", "--json").json()["pid"]))
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_no_event_is_lost_in_a_storm(shadow_d: Shadow, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "watcher"),
+    [*product(range(4), [WatchBackend.AUTO]), (0, WatchBackend.WATCHFILES)],
+)
+def test_no_event_is_lost_in_a_storm(
+    shadow_d: Shadow, seed: int, watcher: WatchBackend
+) -> None:
     """CAP-10: after a flush the journal's latest state is the disk, for every path."""
+    if watcher is not WatchBackend.AUTO:
+        shadow_d.ok("stop")
+        shadow_d.repo.git("config", "agent-undo.watcher", watcher)
     pid = daemon_pid(shadow_d)
     weather(shadow_d, seed, 300, ("storm", "storm", "other"))
     check_agreement(shadow_d)

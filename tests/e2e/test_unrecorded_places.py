@@ -56,7 +56,7 @@ def test_overwritten_path_is_named_when_the_same_call_uncovered_it(
     agent = Claude(shadow_new)
     agent.start()
     agent.prompt("overwrite")
-    agent.shell(": > .gitignore; echo TOKEN=agent > .env")
+    agent.shell("echo TOKEN=agent > .env; : > .gitignore")
     agent.stop()
     report = shadow_new.oops()
     assert states(report) == {

@@ -12,10 +12,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gitshadow.capture import watcher as watching
-from gitshadow.capture.fs_events import Hints
-from gitshadow.capture.inotify import directory_inode
-from gitshadow.capture.watcher import Watcher
+from gitshadow.capture import inotify, portable_watcher
+from gitshadow.capture.fs_events import Hints, Watcher
+from gitshadow.capture.portable_watcher import PortableWatcher
+from gitshadow.capture.watcher import directory_inode
+from gitshadow.config import WatchBackend
+from gitshadow.daemon.server import open_watcher
 from gitshadow.model import (
     Baseline,
     Confidence,
@@ -72,11 +74,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     return fake
 
 
-@pytest.fixture
-def watcher(context: RecorderContext) -> Iterator[Watcher]:
+@pytest.fixture(params=[WatchBackend.INOTIFY, WatchBackend.WATCHFILES])
+def watcher(
+    context: RecorderContext, request: pytest.FixtureRequest
+) -> Iterator[Watcher]:
     """Return the watcher with which the context has begun to watch."""
-    layout = context.workspace.layout
-    made = Watcher(layout.root, layout.git_dir, layout.cookie_dir, lambda: None)
+    made = open_watcher(request.param, context.workspace.layout, lambda: None)
     context.observer.start(made)
     yield made
     made.close()
@@ -389,11 +392,12 @@ def test_end_of_a_call_looks_only_at_the_directories_that_were_touched(
     context.observer.settle()
     looked: list[str] = []
 
-    def look(path: str) -> int | None:
-        looked.append(path)
+    def look(path: str | bytes) -> int | None:
+        looked.append(os.fsdecode(path))
         return directory_inode(path)
 
-    monkeypatch.setattr(watching, "directory_inode", look)
+    for backend in (inotify, portable_watcher):
+        monkeypatch.setattr(backend, "directory_inode", look)
     repo.write("many/7/f", "written by the call\n")
     context.observer.settle_call()
     assert ("modify", "many/7/f", None) in told(context)
@@ -495,8 +499,9 @@ def test_swapped_directories_are_recorded_and_watched(
     assert gaps(context) == []
 
 
+@pytest.mark.parametrize("watcher", [WatchBackend.WATCHFILES], indirect=True)
 def test_file_that_came_and_went_between_two_listings_is_not_kept(
-    repo: Repo, context: RecorderContext, watcher: Watcher
+    repo: Repo, context: RecorderContext, watcher: PortableWatcher
 ) -> None:
     """A walk or a hook recorded it in between, and neither listing has it."""
     repo.write(b"w/caf\xe9", "odd\n")
@@ -510,6 +515,21 @@ def test_file_that_came_and_went_between_two_listings_is_not_kept(
     check_states(repo, context)
 
 
-def _polls(context: RecorderContext, watcher: Watcher, directory: bytes) -> bool:
+def _polls(
+    context: RecorderContext, watcher: PortableWatcher, directory: bytes
+) -> bool:
     context.observer.settle()
     return RepoPath(directory) in watcher._poller.directories
+
+
+def test_a_file_that_a_walk_leaves_for_later_keeps_the_time_of_its_write(
+    context: RecorderContext, watcher: Watcher, repo: Repo, clock: FakeTime
+) -> None:
+    """Events are lost, and the walk in their place finds a save that seems unfinished."""
+    repo.write("a", "")
+    context.observer.hints(Hints(lost=True))
+    wrote_ns = repo.root.joinpath("a").stat().st_mtime_ns
+    assert [row for row in rows(context) if isinstance(row, PathChange)] == []
+    wait_out(context, clock)
+    (row,) = (row for row in rows(context) if isinstance(row, PathChange))
+    assert row.ts_ns // 1000 == wrote_ns // 1000

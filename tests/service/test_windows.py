@@ -15,9 +15,10 @@ from gitshadow.api import run
 from gitshadow.attribution.delivery import HookDelivery
 from gitshadow.attribution.lifecycle import close_gone
 from gitshadow.attribution.process import ProcessId, process_start
-from gitshadow.attribution.process_evidence import EXIT_THREAD
+from gitshadow.attribution.process_evidence import EXIT_THREAD, Exits
+from gitshadow.capture.inotify import InotifyWatcher
 from gitshadow.capture.recorder import Recorder
-from gitshadow.capture.watcher import Watcher
+from gitshadow.daemon.server import Service
 from gitshadow.errors import JournalBusyError
 from gitshadow.maintenance import startup_repair
 from gitshadow.messages.codec import decode
@@ -206,7 +207,7 @@ def test_a_write_right_before_a_kill_is_the_programs_when_it_was_watched(
     (session,) = sessions.by_prefix(ws.db, "prog")
     with ws.db.write():
         ws.db.run("UPDATE sessions SET pid = ?, pid_started = ?", dead)
-    context.claimant.alive[dead] = ws.clock.now_ns()
+    context.processes.alive[dead] = ws.clock.now_ns()
     seen(context, repo, "a", "x\n")
     assert told(rows(context, "a")[-1]) == ("certain", "c1")
     call = turns.get_call(ws.db, session.id, "c1")
@@ -220,7 +221,7 @@ def test_a_write_right_before_a_kill_is_the_shells_when_the_end_was_noted(
     context: RecorderContext, repo: Repo
 ) -> None:
     layout = context.workspace.layout
-    watcher = Watcher(layout.root, layout.git_dir, layout.cookie_dir, lambda: None)
+    watcher = InotifyWatcher(layout.root, layout.git_dir, lambda: None)
     context.observer.start(watcher)
     others = noting()
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as agent, closing(watcher):
@@ -236,6 +237,66 @@ def test_a_write_right_before_a_kill_is_the_shells_when_the_end_was_noted(
         context.observer.settle()
     assert told(rows(context, "a")[-1]) == ("high", "c1")
     assert told(rows(context, "b")[-1]) == ("unknown", None)
+
+
+def test_nobody_is_named_by_time_while_the_end_of_an_agent_is_not_noted(
+    context: RecorderContext, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Exits, "_wait", lambda *_: None)  # the thread does not run yet
+    layout = context.workspace.layout
+    watcher = InotifyWatcher(layout.root, layout.git_dir, lambda: None)
+    context.observer.start(watcher)
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as agent, closing(watcher):
+        process = ProcessId(agent.pid, process_start(agent.pid) or 0)
+        for event in ("prompt", "before"):
+            told_of = generic(event, turn="t1", call="c1", tool="Bash")
+            tell(context, "generic", told_of, pids=[process, here()])
+        repo.write("a", "by the shell\n")
+        context.observer.settle()
+        repo.write("b", "by the shell, right before the end\n")
+        agent.kill()
+        agent.wait()
+        repo.write("c", "a person's, right after it\n")
+        context.observer.settle()
+        repo.write("d", "a person's, later\n")
+        context.observer.settle()
+    (session,) = sessions.by_prefix(context.workspace.db, "prog")
+    assert told(rows(context, "a")[-1]) == ("high", "c1")
+    for path in ("b", "c"):
+        assert told(rows(context, path)[-1]) == ("ambiguous", None)
+        assert rows(context, path)[-1].attribution.candidates == (session.id,)
+    assert told(rows(context, "d")[-1]) == ("unknown", None)
+    assert session.end_reason == "process gone"
+
+
+def test_processes_of_ended_sessions_are_forgotten(context: RecorderContext) -> None:
+    ws = context.workspace
+    dead = a_dead_process()
+    tell(context, "generic", generic("prompt", turn="t1"), pids=[here()], own=here())
+    with ws.db.write():
+        ws.db.run("UPDATE sessions SET pid = ?, pid_started = ?", dead)
+    context.processes.alive[dead] = ws.clock.now_ns()
+    context.processes.close_gone(ws.clock.now_ns())
+    context.processes.close_gone(ws.clock.now_ns())
+    assert context.processes.alive == {}
+
+
+def test_the_daemon_does_not_rest_while_it_counts_what_a_shell_writes(
+    context: RecorderContext,
+) -> None:
+    """The older the last count, the more of the shell's bytes speak against a person."""
+    layout = context.workspace.layout
+    watcher = InotifyWatcher(layout.root, layout.git_dir, lambda: None)
+    context.observer.start(watcher)
+    service = Service(context)
+    found = []
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as agent, closing(watcher):
+        process = ProcessId(agent.pid, process_start(agent.pid) or 0)
+        for event in ("prompt", "before"):
+            told_of = generic(event, turn="t1", call="c1", **{"class": "shell"})
+            tell(context, "generic", told_of, pids=[process, here()])
+            found.append(service.rests)
+    assert found == [True, False]
 
 
 def noting() -> list[threading.Thread]:
@@ -371,6 +432,34 @@ def test_a_row_goes_back_when_the_hook_failed_and_comes_again_from_the_spool(
     assert told(rows(context, "a")[-1]) == (
         ("certain", "c1") if unseen else ("low", None)
     )
+    same_from_refs(context, tmp_path)
+
+
+@pytest.mark.parametrize("late", ["begin", "end", "both"])
+def test_a_row_is_its_calls_when_a_busy_daemon_heard_the_hook_after_it_gave_up(
+    context: RecorderContext, repo: Repo, tmp_path: Path, late: str
+) -> None:
+    """The spool has the time at which the agent went on; later writes are not the call's."""
+    path = os.path.join(context.workspace.layout.root, "a")
+    seen(context, repo, "a", "by the agent\n")
+    agent_ns = rows(context, "a")[-1].ts_ns
+    seen(context, repo, "a", "by a person\n")
+    person_ns = rows(context, "a")[-1].ts_ns
+    gave_up_ns = {"PreToolUse": agent_ns - 1000, "PostToolUse": agent_ns + 1000}
+    heard_ns = dict(gave_up_ns)
+    if late != "end":
+        heard_ns["PreToolUse"] = person_ns + 1_000_000_000
+    if late != "begin":
+        heard_ns["PostToolUse"] = person_ns + 2_000_000_000
+    for moments in (heard_ns, gave_up_ns, heard_ns):
+        for event, at_ns in moments.items():
+            given = {"duration_ms": 1} if event == "PostToolUse" else {}
+            payload = claude(event, "c1", path, **given)
+            tell(context, "claude-code", payload, at_ns=at_ns)
+    assert [told(row) for row in rows(context, "a")] == [
+        ("certain", "c1"),
+        ("unknown", None),
+    ]
     same_from_refs(context, tmp_path)
 
 

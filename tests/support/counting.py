@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from gitshadow.capture.fs_events import Hints, WatchPort
+from gitshadow.config import WatchBackend
 from gitshadow.daemon.server import Server, Service
 from gitshadow.errors import ShadowError
 from gitshadow.ipc import wire
@@ -36,6 +37,10 @@ class CountingEngine(Service):
     starting: threading.Event = field(default_factory=threading.Event)
     threads: set[int] = field(default_factory=set)
 
+    @property
+    def backend(self) -> WatchBackend:
+        return WatchBackend.AUTO
+
     def start(self, port: WatchPort) -> None:
         port.replace([RepoPath(b"")], [])
         assert self.starting.wait(HANGS_S)
@@ -49,6 +54,10 @@ class CountingEngine(Service):
 
     def due(self) -> float | None:
         return None
+
+    @property
+    def rests(self) -> bool:
+        return True
 
     def tick(self) -> None:
         self.ticks += 1

@@ -165,7 +165,7 @@ class Engine:
         _take_over(layout)
         ws = open_workspace(layout, os.environ, lock_timeout_s=1.0)
         setup.root_worktree(ws)
-        claimant = ToldClaimant(ws.db, ws.files, ws.clock, layout, ws.traces)
+        claimant = ToldClaimant(ws)
         return cls(wire(ws, claimant))
 
     def close(self) -> None:

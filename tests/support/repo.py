@@ -85,9 +85,10 @@ class Repo:
         full = self.path(path)
         os.makedirs(os.path.dirname(full), exist_ok=True)
         with open(full, "wb") as stream:
+            # Before the bytes: a daemon records the file when it is closed.
+            if mode is not None:
+                os.fchmod(stream.fileno(), mode)
             stream.write(data.encode() if isinstance(data, str) else data)
-        if mode is not None:
-            os.chmod(full, mode)
 
     def append(self, path: PathLike, data: str | bytes) -> None:
         """Add bytes at the end of a file."""

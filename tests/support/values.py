@@ -21,7 +21,6 @@ from gitshadow.model import (
     RepoPath,
     StatKey,
 )
-from gitshadow.store.files import digest
 from gitshadow.store.paths import parents
 from gitshadow.undo.path_plans import Below, World
 from gitshadow.undo.plan import Plan, PlanRequest, plan_unit
@@ -75,7 +74,7 @@ class Values:
             links = known is not None and LINK_MODE in (known.version.mode, what[0])
             if known is not None and not links and verb != "bring":
                 stat = state.stat._replace(inode=known.stat.inode)  # written in place
-                state = FileState(state.version, state.digest, stat, state.seen_ns)
+                state = FileState(state.version, stat, state.seen_ns)
             self.files[path] = state
 
     def state(self, entry: Entry) -> FileState:
@@ -84,7 +83,7 @@ class Values:
         oid = self.blobs.store(data)
         self.clock += 1
         stat = StatKey(len(data), self.clock, self.clock, self.clock)
-        return FileState(FileVersion(oid, mode), digest(data), stat, self.clock)
+        return FileState(FileVersion(oid, mode), stat, self.clock)
 
     def record(
         self,

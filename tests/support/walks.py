@@ -18,6 +18,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass, field
@@ -30,6 +31,7 @@ from typing import Any
 import gitshadow
 from gitshadow.capture.fs_events import Hints
 from gitshadow.model import RepoPath
+from gitshadow.store.files import RACY_NS
 from gitshadow.store.layout import Layout, discover
 
 PAGE = Path(__file__).parents[2] / "ARCHITECTURE.md"
@@ -237,7 +239,7 @@ def _turn(root: Path) -> Walk:
     with AgentUndo.open(root, session="s", agent="walk", tools=tools) as au:
         with au.turn("one draft, one file") as turn:
             turn.call("draft.create", title="Hello")
-            (root / "a.txt").write_text("two\n")
+            _write(root / "a.txt", "two\n")
         with traced() as walk:
             report = au.undo(turn.id)
     assert (report.status, drafts) == ("reversed", {}), report
@@ -263,9 +265,19 @@ def _edits(root: Path, *texts: str) -> Iterator[dict[str, object]]:
         asked = {"file_path": str(root / "a.txt"), "content": f"{text}\n"}
         call = {"tool_name": "Write", "tool_input": asked, "tool_use_id": f"c{number}"}
         yield {**common, **call, "hook_event_name": "PreToolUse"}
-        (root / "a.txt").write_text(f"{text}\n")
+        _write(root / "a.txt", f"{text}\n")
         done = {"hook_event_name": "PostToolUse", "tool_response": {"success": True}}
         yield {**common, **call, **done}
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file, and wait until its stat proves its content.
+
+    A file that is read sooner is read again by what comes later, so a walk would depend on the
+    load of the machine.
+    """
+    path.write_text(text)
+    time.sleep(2 * RACY_NS / 1e9)
 
 
 def _agent_edits(root: Path) -> None:
@@ -295,7 +307,7 @@ def _make(root: Path) -> None:
     from gitshadow.maintenance import setup
 
     root.mkdir()
-    (root / "a.txt").write_text("one\n")
+    _write(root / "a.txt", "one\n")
     name = ("-c", "user.name=A", "-c", "user.email=a@example.com")
     for args in (("init", "-q"), ("add", "."), (*name, "commit", "-qm", "start")):
         subprocess.run(["git", *args], cwd=root, check=True)

@@ -53,10 +53,18 @@ class UndoRunner(NamedTuple):
 class FileRecorder:
     """Report one session to the recorder of one worktree; any thread may call it."""
 
-    def __init__(self, layout: Layout, session: str, agent: str | None) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        session: str,
+        agent: str | None,
+        *,
+        writes_below: bool = False,
+    ) -> None:
         self.layout = layout
         self.session = session
         self.agent = agent or GENERIC
+        self._writes_below = writes_below
         self._runner = UndoRunner()
         self._in_turn = threading.Lock()
         self._above: dict[int, list[str]] = {}
@@ -111,6 +119,8 @@ class FileRecorder:
             "agent": self.agent,
             "cwd": _spelled(self.layout.root),
         }
+        if self._writes_below and not hooked:
+            whole["pid"] = os.getpid()
         pids = self._pids(os.getppid() if hooked else os.getpid())
         own = "" if hooked else "".join(pids[:1])
         body = hook.make_body(GENERIC, json.dumps(whole).encode(), pids, own)

@@ -56,6 +56,8 @@ class Host:
         clock: Nanoseconds since the epoch.
         files: Whether the files that a turn writes are its own, and undone with it; by default
             where `init` was run in this working tree.
+        writes_below: Whether all files of a turn are written by this program and processes that it
+            starts, not by a container or server: then what others write is not the turn's.
         engine: Runs undos; without one, the caller that asks for them, in its own thread.
     """
 
@@ -71,6 +73,7 @@ class Host:
     telemetry: Telemetry | None = None
     clock: Clock = time.time_ns
     files: bool | None = None
+    writes_below: bool = False
     engine: EngineProvider | None = None
 
     def secret(self, name: str) -> str:

@@ -365,7 +365,14 @@ def _recorder(layout: Layout | None, opening: Opening) -> FileRecorder | None:
         return None
     is_recorded = os.path.isdir(layout.wt_dir)
     wanted = is_recorded if opening.host.files is None else opening.host.files
-    return FileRecorder(layout, opening.session, opening.agent) if wanted else None
+    if not wanted:
+        return None
+    return FileRecorder(
+        layout,
+        opening.session,
+        opening.agent,
+        writes_below=opening.host.writes_below,
+    )
 
 
 def _busy(session: str) -> SessionBusy:

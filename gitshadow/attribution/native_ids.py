@@ -1,0 +1,57 @@
+"""The native ids of sessions that no hook of an agent has opened, and what they tell.
+
+A hook brings the id that its agent gave the session. All other sessions get one here.
+"""
+
+import secrets
+
+from gitshadow.attribution.process import ProcessId
+from gitshadow.model import Actor, Session
+
+_GUESSED = "pid-"
+_COMMAND = "exec-"
+_BY_PERSON = "manual-"
+_OF_PROCESS = "process-"
+RECORDED_BY_HAND = "recorded-by-hand"
+"""That of the session of an agent for what `record` was told."""
+_WITHOUT_HOOKS = (_GUESSED, _COMMAND, _BY_PERSON, _OF_PROCESS, RECORDED_BY_HAND)
+
+
+def guessed_id(process: ProcessId) -> str:
+    """Return the native id of the session of an agent's process without hooks."""
+    return f"{_GUESSED}{process.pid}-{process.started}"
+
+
+def new_command_id() -> str:
+    """Return a native id for a session that `exec` opens for a command."""
+    return f"{_COMMAND}{secrets.token_hex(8)}"
+
+
+def new_id_by_person(*, of_process: bool = False) -> str:
+    """Return a native id for a session that somebody opens by hand, maybe for a process."""
+    return f"{_OF_PROCESS if of_process else _BY_PERSON}{secrets.token_hex(8)}"
+
+
+def is_guessed(session: Session) -> bool:
+    """Return whether a session is an agent's because of its process alone."""
+    return session.actor is Actor.AGENT and session.native_id.startswith(_GUESSED)
+
+
+def is_command(session: Session) -> bool:
+    """Return whether `exec` opened a session, for a command."""
+    return session.native_id.startswith(_COMMAND)
+
+
+def is_by_person(session: Session) -> bool:
+    """Return whether a session was opened by hand, without an id of its own."""
+    return session.native_id.startswith((_BY_PERSON, _OF_PROCESS))
+
+
+def is_of_process(session: Session) -> bool:
+    """Return whether a session was opened by hand for all that a process and its children write."""
+    return session.native_id.startswith(_OF_PROCESS)
+
+
+def is_hooked(session: Session) -> bool:
+    """Return whether a hook of an agent opened a session."""
+    return not session.native_id.startswith(_WITHOUT_HOOKS)

@@ -1,0 +1,265 @@
+"""Find the calls and turns whose processes wrote fewer bytes than a recorded write needs."""
+
+import contextlib
+import fcntl
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+
+from gitshadow.attribution.ledger import (
+    ByteLedger,
+    FileSystem,
+    Needs,
+    ProcFiles,
+    TreeCounts,
+    excludes,
+    file_systems,
+    needs,
+    time_to_disk_ns,
+)
+from gitshadow.attribution.native_ids import is_command
+from gitshadow.attribution.process import Living, ProcessId, process_of
+from gitshadow.attribution.windows import Scene
+from gitshadow.capture.drafts import Draft
+from gitshadow.errors import StoreError
+from gitshadow.model import (
+    Call,
+    EventKind,
+    FileState,
+    RepoPath,
+    Session,
+    ToolClass,
+)
+from gitshadow.recording.process_marks import ProcessMarks
+from gitshadow.recording.workspace import Workspace
+from gitshadow.store.clock import EpochClock
+
+_WRITES = (EventKind.CREATE, EventKind.MODIFY)
+_UNKNOWN = FileSystem()
+_MOST_MADE = 1000
+# <linux/fs.h>, for 64 bits: FS_IOC_GETFLAGS, and the flag FS_INLINE_DATA_FL.
+_GET_FLAGS, _IS_INLINE = 0x8008_6601, 0x1000_0000
+
+
+class ByteEvidence:
+    """Compare what agents' processes wrote with what the files of one worktree need."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        clock: EpochClock | None = None,
+        proc: ProcFiles | None = None,
+        marks: ProcessMarks | None = None,
+    ) -> None:
+        self._ws = workspace
+        self._marks = marks or ProcessMarks()
+        self._top = os.fsencode(workspace.layout.root)
+        self._proc = proc or ProcFiles()
+        self._ledger = ByteLedger(clock or workspace.clock, self._proc)
+        self._file_systems: dict[int, FileSystem] = {}
+        self._to_disk_ns: int | None = None
+        self._is_current = False
+        self._moved: dict[int, frozenset[tuple[str, str]]] = {}
+        self._made: dict[int, None] = {}
+
+    def watch(self, session: Session) -> bool:
+        """Count what the processes of a session's agent write; return whether that is new."""
+        process = process_of(session)
+        return process is not None and self.watch_process(process)
+
+    def watch_process(self, process: ProcessId) -> bool:
+        """Count what a process and those below it write; return whether that is new."""
+        return self._ws.config.ledger and self._ledger.watch(process)
+
+    def watch_command(self, wrapper: ProcessId) -> None:
+        """Count what a command writes that `exec` runs."""
+        self._ledger.watch(wrapper, adopts=True)
+
+    def begin_barrier(self, agents: Iterable[ProcessId]) -> None:
+        """Count what the processes of agents wrote before a barrier."""
+        if not self._ws.config.ledger:
+            return
+        for agent in agents:
+            self._ledger.watch(agent)
+        if self._ledger.watched:
+            self._ledger.begin_barrier()
+
+    @property
+    def is_counting(self) -> bool:
+        """Return whether the processes of any agent are counted."""
+        return bool(self._ledger.watched)
+
+    def adopt(self, agents: Iterable[Session], living: Iterable[Living]) -> None:
+        """Count processes of agents' sessions that are not below the agents any more."""
+        roots = {
+            one.id: root for one in agents if (root := process_of(one)) is not None
+        }
+        for process in living:
+            for session in roots.keys() & set(process.sessions):
+                self._ledger.adopt(roots[session], (process.id,))
+
+    def settled(self, began_ns: int) -> None:
+        """Note that all is recorded that was written before a barrier began."""
+        self._ledger.settled(began_ns)
+        self._moved.clear()
+
+    def begin(self) -> None:
+        """Begin a batch of writes: what was counted before it does not include them."""
+        self._is_current = False
+
+    def excluded(self, draft: Draft, scene: Scene) -> frozenset[tuple[str, str]]:
+        """Return the calls and turns, by session and id, that cannot have made a write."""
+        if draft.kind is EventKind.DELETE and draft.before is not None:
+            return self._moved.get(draft.before.stat.inode, frozenset())
+        if not self._ws.config.ledger:
+            return frozenset()
+        commands = {
+            (call.session, call.id): wrapper
+            for call in scene.windows
+            if (wrapper := _wrapper(call, scene)) is not None
+        }
+        # Without a daemon the wrapper's own process judges at its end, and counted nothing before.
+        for wrapper in commands.values():
+            self.watch_command(wrapper)
+        wanted = self._needs(draft) if self._ledger.watched else None
+        if wanted is None:
+            return frozenset()
+        if not self._is_current:
+            self._ledger.look()
+            self._is_current = True
+        found = self._ruled_out(scene, commands, wanted, self._file_system(draft.path))
+        # A save by rename: its temporary file, which is deleted next, is the same file.
+        if draft.before is not None and draft.after is not None and wanted.is_new:
+            self._moved[draft.after.stat.inode] = found
+        return found
+
+    def _ruled_out(
+        self,
+        scene: Scene,
+        commands: Mapping[tuple[str, str], ProcessId],
+        wanted: Needs,
+        where: FileSystem,
+    ) -> frozenset[tuple[str, str]]:
+        """Return the calls and turns, by session and id, whose processes wrote too little."""
+        found: set[tuple[str, str]] = set()
+        for call in scene.windows:
+            session = scene.session(call.session)
+            is_program = session is not None and self._marks.is_program(session)
+            # A server that an agent only talks to writes for it outside its processes.
+            if call.paths or not (is_program or call.tool_class is ToolClass.SHELL):
+                continue
+            wrapper = commands.get((call.session, call.id))
+            most = self._most(wrapper or self._agent(session), wanted)
+            # A program runs tools in its own threads, an agent runs shells below it.
+            if most is not None and excludes(
+                most.whole if is_program else most.below, wanted, where
+            ):
+                found.add((call.session, call.id))
+                if wrapper is not None and call.turn is not None:
+                    found.add((call.session, call.turn))
+        for turn in scene.turns:
+            most = self._most(self._agent(scene.session(turn.session)), wanted)
+            if turn.turn and most is not None and excludes(most.whole, wanted, where):
+                found.add((turn.session, turn.turn))
+        return frozenset(found)
+
+    def _agent(self, session: Session | None) -> ProcessId | None:
+        """Return the process of a session of which all writers are below it."""
+        if session is None or not self._marks.is_alone(session):
+            return None
+        return process_of(session)
+
+    def _most(self, root: ProcessId | None, wanted: Needs) -> TreeCounts | None:
+        return None if root is None else self._ledger.most(root, wanted)
+
+    def _needs(self, draft: Draft) -> Needs | None:
+        """Return what it takes to make a write; None where bytes say nothing of it."""
+        before, after = draft.before, draft.after
+        if draft.kind not in _WRITES or after is None or after.version.is_link:
+            return None
+        is_new = before is None or before.stat.inode != after.stat.inode
+        if is_new and self._came_from_outside(draft, after):
+            return None
+        since_ns = self._born_ns(draft) if is_new else draft.begin_ns
+        if since_ns is None or (before is None and not is_new):
+            return None
+        try:
+            new = self._ws.repo.read_blob(after.version.oid)
+            if is_new or before is None:
+                return needs(None, new, since_ns)
+            old = self._ws.repo.read_blob(before.version.oid)
+        except StoreError:
+            return None
+        return needs(old, new, since_ns, was_clean=self._was_clean(before, since_ns))
+
+    def _came_from_outside(self, draft: Draft, after: FileState) -> bool:
+        """Return whether a file was finished elsewhere, and only moved or linked to its path."""
+        # The content is older than the last moment at which nothing was there. That of a temporary
+        # file can be, too, but it was made in the worktree.
+        inode, tolerance_ns = after.stat.inode, self._ws.clock.tolerance_ns
+        if after.stat.mtime_ns + tolerance_ns < draft.begin_ns:
+            return inode not in self._made
+        while len(self._made) >= _MOST_MADE:
+            del self._made[next(iter(self._made))]
+        self._made[inode] = None
+        return False
+
+    def _was_clean(self, state: FileState, at_ns: int) -> bool:
+        """Return whether what a file held at a moment was on the disk then."""
+        if self._to_disk_ns is None:
+            self._to_disk_ns = time_to_disk_ns(self._proc) or 0
+        return 0 < self._to_disk_ns < at_ns - state.stat.ctime_ns
+
+    def _born_ns(self, draft: Draft) -> int | None:
+        """Return when the file of a write was made, which may have been elsewhere."""
+        if draft.born_ns is not None or draft.after is None:
+            return draft.born_ns
+        return self._ws.files.born_ns(draft.path, draft.after.stat.inode)
+
+    def _file_system(self, path: RepoPath) -> FileSystem:
+        full = os.path.join(self._top, path)
+        try:
+            # A temporary file may be gone, but its directory is on the same file system.
+            place = full if os.path.lexists(full) else os.path.dirname(full)
+            device = os.lstat(place).st_dev
+        except OSError:
+            return _UNKNOWN
+        if device not in self._file_systems:  # it may have been mounted since
+            self._file_systems |= self._mounted(device)
+        return self._file_systems[device]
+
+    def _mounted(self, device: int) -> dict[int, FileSystem]:
+        """Return what is mounted now, one device at least."""
+        mounts = file_systems(self._proc.read("self/mountinfo") or b"")
+        own = self._device_of_pages()
+        found = {
+            one: where if one == own else where._replace(counts_pages=False)
+            for one, where in mounts.items()
+        }
+        return {device: _UNKNOWN} | found
+
+    def _device_of_pages(self) -> int | None:
+        """Return our own file system, unless it keeps small files without any page.
+
+        That is the feature `inline_data` of ext4, which no mount option shows.
+        """
+        with (
+            contextlib.suppress(OSError),
+            tempfile.TemporaryFile(dir=self._ws.layout.state_dir) as file,
+        ):
+            file.write(b"x")
+            file.flush()
+            flags = fcntl.ioctl(file, _GET_FLAGS, bytes(8))
+            if not int.from_bytes(flags[:4], sys.byteorder) & _IS_INLINE:
+                return os.fstat(file.fileno()).st_dev
+        return None
+
+
+def _wrapper(call: Call, scene: Scene) -> ProcessId | None:
+    """Return the process of `exec` that runs the command of a call."""
+    session = scene.session(call.session)
+    if session is None or not is_command(session):
+        return None
+    # The session goes on with a process that the command left, which is no wrapper.
+    return process_of(call)
