@@ -1,7 +1,7 @@
 """Run the benchmarks and print the table: `python -m bench [NAME…] [--scale F] [--write FILE]`.
 
-`accuracy` and `damage` stand alone: they are no matter of time, and fail where a requirement is
-missed. `plot` draws how the history grows on disk, `spread` how long things take.
+`accuracy` and `damage` run alone, and fail where a requirement is missed. `plot` draws how the
+history grows on disk, `spread` how long things take.
 """
 
 import argparse
@@ -25,25 +25,39 @@ Machine: {machine}. It is shared and noisy: compare only rows of one run.
 
 _ACCURACY = """# Accuracy of attribution
 
-`python -m bench accuracy` on {date}, {load}: {machine}.
+`make bench BENCH_ARGS=accuracy` on {date}, {load}: {machine}.
 
-Scripted agents, each a separate process, and a person write files in one repository, through the
-real hook program and the real daemon. Every write has unique content, so its author is known.
+Scripted agents and a person write files in one repository. Each agent is a process with the name
+of Claude Code that lives as long as its session. It runs the commands of the installed settings
+file for each event, and its shells run real programs. Every write has unique content, so its author
+is known. The scripted agents do not report which files a command changed, as Claude Code itself
+does.
 
-- *named*: the hooks name the path. *shell*: they name no path. *mixed*: agents of both kinds in
-  parallel. *none*: no hooks, a program with a known agent's name.
-- Precision is the share of claims at a confidence level that are right. Recall is the share of all
-  writes that are rightly claimed at that level.
-- The command fails unless all of the following hold here, where nobody else writes during a tool
-  call: every claim at `certain` and at `high` is right, every candidate list contains the author,
-  every write has a row, and no edit outside every tool call is attributed to an agent above its
-  limit.
+There are three levels of evidence for a write that no hook names:
 
-A person's plain write during a shell call looks like the shell's: Linux reports no process id to an
-unprivileged watcher. Plans mark such items *by timing*. The second table shows how often this
-happens if a person saves exactly once during every shell call.
+- *nothing*: only the time of the write and open files (`agent-undo.ledger=false`).
+- *ledger*: also the bytes that each agent's processes wrote. This is the default.
+- *witness*: also the process of each write, from the kernel (`agent-undo.witness=true`).
 
-"""
+In each round, every agent has a shell call open, and the person saves six files during it: by a
+plain write, by a temporary file and a rename, and as JetBrains IDEs do, each once in a small file
+(one character of 120 bytes changes) and once in a large one (400 bytes are inserted before 6,000).
+The levels take turns. The shells do one of the following, *mixed* several of them in parallel:
+
+- *sleep*: wait. *print*: print a line every 20 ms.
+- *test*: write a test and run `unittest`, which writes its caches. *build*: compile and link three
+  C files with `make`, again and again. *write*: write short and long files.
+
+A person's save is *right* if its author is unknown (`you?`) or a person. An agent's write is right
+if it is that session's. A *gap* names nobody: `ambiguous`, for an agent also unknown. The other
+columns are *wrong*: they name somebody who did not write it. After each count is the 95 % interval
+of its share (Wilson), because few writes prove little: none of 12 still means up to 24 %. *Right by
+round* is the median of the rounds, and their range.
+
+The command fails if a wrong author is `high` or `certain` at the levels *ledger* and *witness*, if
+a write has no row, or if a requirement of the last two tables is missed.
+
+{tables}"""
 
 _DAMAGE = """# How much of your work each undo method destroys
 
@@ -104,14 +118,15 @@ def main() -> int:
 
 def _accuracy(chosen: argparse.Namespace) -> int:
     load = "loaded machine" if chosen.loaded else "quiet machine"
-    text = _ACCURACY.format(
-        machine=machine(), date=f"{date.today():%Y-%m-%d}", load=load
-    )
+    today = f"{date.today():%Y-%m-%d}"
 
     def write(tables: str) -> None:
         print(tables)
         if chosen.write is not None:
-            chosen.write.write_text(text + tables, encoding="utf-8")
+            text = _ACCURACY.format(
+                machine=machine(), date=today, load=load, tables=tables
+            )
+            chosen.write.write_text(text, encoding="utf-8")
 
     return accuracy.main(chosen.scale, write)
 

@@ -262,6 +262,11 @@ def before_call(place: Place, tool: str) -> str:
 def start(place: Place) -> int:
     place.shadow("init")
     place.shadow("start")
+    return daemon_pid(place)
+
+
+def daemon_pid(place: Place) -> int:
+    """Return the process of the running daemon."""
     found = json.loads(place.shadow("status", "--json"))
     return int(found["daemon"]["pid"])
 

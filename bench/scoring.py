@@ -5,13 +5,19 @@ has a row with that content at that path, its attribution is right, wrong, or no
 Invariant: pure. What is not found counts as missing, never as right.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 PERSON = "person"
 NAMED = ("certain", "high", "medium", "low")
 """Confidences at which somebody is named, surest first."""
+
+_SURE = ("certain", "high")
+_SPREAD = 1.96
+"""Standard deviations on each side of 95 % of a normal distribution."""
 
 _RANK = {name: rank for rank, name in enumerate(reversed(NAMED), start=1)}
 
@@ -35,6 +41,17 @@ class Said:
     session: str | None
     confidence: str
     candidates: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class Verdict(StrEnum):
+    """How one write was recorded; `UNSURE` and `WRONG` name somebody who did not write it."""
+
+    RIGHT = "right"
+    GAP = "gap"
+    UNSURE = "wrong at low or medium"
+    WRONG = "wrong at high or certain"
+    MISSING = "missing"
 
 
 @dataclass(slots=True)
@@ -101,6 +118,47 @@ def score(truth: Iterable[Wrote], rows: Iterable[Said]) -> Tally:
         else:
             tally.unknown += 1
     return tally
+
+
+def judge(wrote: Wrote, rows: Sequence[Said]) -> tuple[Verdict, str]:
+    """Return how one write was recorded, with the reason that its row has.
+
+    A person's write is right if its author is unknown (`you?`) or a person, an agent's if it is of
+    that session. Files whose names begin with its own are parts of the same write: a wrong author
+    of one is a wrong author.
+    """
+    verdict, reason = Verdict.MISSING, "no row"
+    for row in rows:
+        if not row.path.startswith(wrote.path):
+            continue
+        found = _verdict(wrote.writer, row)
+        if found is Verdict.WRONG:
+            return found, f"{row.confidence}, {row.reason}"
+        if (row.path, row.oid) == (wrote.path, wrote.oid):
+            verdict, reason = found, f"{row.confidence}, {row.reason}"
+    return verdict, reason
+
+
+def _verdict(writer: str, row: Said) -> Verdict:
+    if row.confidence == "ambiguous":
+        return Verdict.GAP
+    is_persons = row.actor != "agent"
+    if writer == (PERSON if is_persons else row.session):
+        return Verdict.RIGHT
+    if row.actor == "unknown":
+        return Verdict.GAP
+    return Verdict.WRONG if row.confidence in _SURE else Verdict.UNSURE
+
+
+def interval(found: int, of: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval for the share that was found `found` times of `of`."""
+    if of == 0:
+        return 0.0, 1.0
+    share, square = found / of, _SPREAD**2
+    middle = share + square / (2 * of)
+    spread = _SPREAD * math.sqrt(share * (1 - share) / of + square / (4 * of**2))
+    scale = 1 + square / of
+    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
 
 
 def failures(name: str, tally: Tally, required: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from bench.measure import Row, ms, timed
 from bench.places import Place, program, repository
 
 _OFF = {"GITSHADOW_DAEMON": "off"}
-_HEAVY = "import click, pygit2, sqlite3, blake3"
+_HEAVY = "import click, pygit2, sqlite3"
 
 
 def undo(scale: float) -> Iterator[Row]:

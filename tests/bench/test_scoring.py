@@ -2,7 +2,18 @@
 
 import pytest
 
-from bench.scoring import PERSON, Said, Tally, Wrote, failures, score, violations
+from bench.scoring import (
+    PERSON,
+    Said,
+    Tally,
+    Verdict,
+    Wrote,
+    failures,
+    interval,
+    judge,
+    score,
+    violations,
+)
 
 TRUTH = (Wrote("s1", "a", "1"), Wrote("s2", "b", "2"), Wrote(PERSON, "c", "3"))
 
@@ -75,3 +86,50 @@ def test_claim_outside_every_window_is_a_violation_above_its_limit(
     """ATT-16."""
     rows = [said("a", "1", "s1", confidence)]
     assert bool(violations(TRUTH[:1], rows, {"a": limit})) == wrong
+
+
+BY_A_PERSON = Said("c", "3", "human", None, "medium")
+
+
+@pytest.mark.parametrize(
+    ("writer", "row", "verdict"),
+    [
+        (PERSON, said("c", "3", None, "unknown"), Verdict.RIGHT),
+        (PERSON, BY_A_PERSON, Verdict.RIGHT),
+        (PERSON, said("c", "3", None, "ambiguous"), Verdict.GAP),
+        (PERSON, said("c", "3", "s1", "low"), Verdict.UNSURE),
+        (PERSON, said("c", "3", "s1", "high"), Verdict.WRONG),
+        ("s1", said("c", "3", "s1", "low"), Verdict.RIGHT),
+        ("s1", said("c", "3", None, "unknown"), Verdict.GAP),
+        ("s1", BY_A_PERSON, Verdict.UNSURE),
+        ("s1", said("c", "3", "s2", "medium"), Verdict.UNSURE),
+        ("s1", said("c", "3", "s2", "certain"), Verdict.WRONG),
+        ("s1", said("other", "3", "s1", "high"), Verdict.MISSING),
+    ],
+)
+def test_write_is_judged_by_its_row(writer: str, row: Said, verdict: Verdict) -> None:
+    assert judge(Wrote(writer, "c", "3"), [row])[0] is verdict
+
+
+def test_write_is_wrong_when_a_file_beside_it_has_a_wrong_author() -> None:
+    """A temporary file of an editor is a part of the save."""
+    rows = [
+        said("c", "3", None, "unknown"),
+        said("c___jb_old___", "2", "s1", "high"),
+    ]
+    assert judge(Wrote(PERSON, "c", "3"), rows)[0] is Verdict.WRONG
+    assert judge(Wrote(PERSON, "c", "3"), rows[:1])[0] is Verdict.RIGHT
+
+
+@pytest.mark.parametrize(
+    ("found", "of", "expected"),
+    [(0, 12, (0.0, 0.2425)), (12, 12, (0.7575, 1.0)), (6, 12, (0.2538, 0.7462))],
+)
+def test_interval_says_how_little_few_writes_prove(
+    found: int, of: int, expected: tuple[float, float]
+) -> None:
+    assert interval(found, of) == pytest.approx(expected, abs=1e-4)
+
+
+def test_interval_is_everything_without_writes() -> None:
+    assert interval(0, 0) == (0.0, 1.0)
