@@ -25,9 +25,12 @@ test: venv
 		$(BIN)/python -m tests.support.whole_run $(PYTEST_ARGS)
 
 # Every test in each mode and through the installed command, the routes of a release (sdist, pipx,
-# uv, the site, demo, benchmarks, Git's own programs), and long property and scale runs.
+# uv, the site, demo, benchmarks, Git's own programs), and long property and scale runs. Then the
+# tests of the daemon and of undo again on the portable watcher, which other systems have.
 test-full: lint
 	GITSHADOW_TEST_FULL=1 $(BIN)/python -m pytest -n $(JOBS) --timeout 900 $(PYTEST_ARGS)
+	GITSHADOW_TEST_WATCHER=watchfiles $(BIN)/python -m pytest -n $(JOBS) --timeout 900 \
+		tests/e2e tests/undo $(PYTEST_ARGS)
 
 # Branch coverage and its floor. Tracing makes tests two or three times as long.
 coverage: venv
@@ -94,6 +97,7 @@ NEWEST := $(CURDIR)/.agents/latest
 RECORD := AGENTS="$(AGENTS)" $(BIN)/python -m pytest tests/agents/test_recording.py $(PYTEST_ARGS)
 agents: venv
 ifeq ($(AGENTS_LATEST),1)
+	rm -rf $(NEWEST)/payloads
 	GITSHADOW_AGENTS=$(NEWEST) $(BIN)/python -m tests.agents.install --latest $(AGENTS)
 	export GITSHADOW_AGENTS=$(NEWEST) GITSHADOW_AGENTS_RECORD=$(NEWEST)/payloads; $(RECORD); \
 		code=$$?; $(BIN)/python -m tests.agents.shapes $(NEWEST)/payloads $(AGENTS) && exit $$code

@@ -43,6 +43,14 @@ class DaemonMode(StrEnum):
     OFF = "off"
 
 
+class WatchBackend(StrEnum):
+    """What notices that files change."""
+
+    AUTO = "auto"
+    INOTIFY = "inotify"
+    WATCHFILES = "watchfiles"
+
+
 class PromptPolicy(StrEnum):
     """Where the text of prompts is stored."""
 
@@ -168,6 +176,14 @@ DAEMON = ConfigKey(
     "auto",
     "Start the daemon on demand. If `off`, every hook and command records by itself.",
 )
+WATCHER = ConfigKey(
+    "watcher",
+    lambda text: WatchBackend(text.lower()),
+    "`auto`, `inotify` or `watchfiles`",
+    "auto",
+    "What notices that files change: inotify itself, which is the default on Linux, or the library"
+    " watchfiles. The daemon reads it when it starts.",
+)
 MAX_FILE_SIZE = ConfigKey(
     "maxFileSize",
     parse_size,
@@ -250,6 +266,22 @@ PUSH_GUARD = ConfigKey(
     "Stop a push by Git that would send recorded history (requires `hooks install git`).",
 )
 
+LEDGER = ConfigKey(
+    "ledger",
+    _boolean,
+    _BOOLEAN,
+    "true",
+    "Compare the bytes that agents' processes wrote with what each write needs, and do not name an "
+    "agent that wrote too few.",
+)
+WITNESS = ConfigKey(
+    "witness",
+    _boolean,
+    _BOOLEAN,
+    "false",
+    "Use the kernel's reports of who wrote, where this user may read them (see witness.md).",
+)
+
 
 _COMMAND_WORDS = "a command and its arguments, run without a shell"
 PRE_UNDO = ConfigKey(
@@ -320,6 +352,7 @@ CHECK_GAPS = _level_of("gaps", "warn", "files with gaps in their recording")
 KEYS: tuple[ConfigKey[object], ...] = (
     ENABLED,
     DAEMON,
+    WATCHER,
     MAX_FILE_SIZE,
     INCLUDE,
     IDLE_GAP,
@@ -331,6 +364,8 @@ KEYS: tuple[ConfigKey[object], ...] = (
     RETENTION_SIZE,
     MIRROR,
     PUSH_GUARD,
+    LEDGER,
+    WITNESS,
     PRE_UNDO,
     POST_UNDO,
     POST_REWIND,
@@ -352,6 +387,7 @@ class Config:
 
     enabled: bool
     daemon: DaemonMode
+    watcher: WatchBackend
     max_file_size_bytes: int
     include: tuple[str, ...]
     idle_gap_ns: int
@@ -363,6 +399,8 @@ class Config:
     retention_size_bytes: int | None
     mirror: str | None
     push_guard: bool
+    ledger: bool
+    witness: bool
     pre_undo: tuple[str, ...]
     post_undo: tuple[str, ...]
     post_rewind: tuple[str, ...]
@@ -402,6 +440,7 @@ def load(
     return Config(
         enabled=sources.value(ENABLED),
         daemon=sources.value(DAEMON),
+        watcher=sources.value(WATCHER),
         max_file_size_bytes=sources.value(MAX_FILE_SIZE),
         include=sources.value(INCLUDE),
         idle_gap_ns=sources.value(IDLE_GAP),
@@ -413,19 +452,25 @@ def load(
         retention_size_bytes=sources.value(RETENTION_SIZE),
         mirror=sources.value(MIRROR),
         push_guard=sources.value(PUSH_GUARD),
+        ledger=sources.value(LEDGER),
+        witness=sources.value(WITNESS),
         pre_undo=sources.value(PRE_UNDO),
         post_undo=sources.value(POST_UNDO),
         post_rewind=sources.value(POST_REWIND),
-        check=Demands(
-            open_turn=sources.value(CHECK_OPEN_TURN),
-            protected=sources.value(CHECK_PROTECTED),
-            protected_paths=sources.value(CHECK_PROTECTED_PATHS),
-            review=sources.value(CHECK_REVIEW),
-            review_lines=sources.value(CHECK_REVIEW_LINES),
-            unknown=sources.value(CHECK_UNKNOWN),
-            undone=sources.value(CHECK_UNDONE),
-            gaps=sources.value(CHECK_GAPS),
-        ),
+        check=_demands(sources),
+    )
+
+
+def _demands(sources: "_Sources") -> Demands:
+    return Demands(
+        open_turn=sources.value(CHECK_OPEN_TURN),
+        protected=sources.value(CHECK_PROTECTED),
+        protected_paths=sources.value(CHECK_PROTECTED_PATHS),
+        review=sources.value(CHECK_REVIEW),
+        review_lines=sources.value(CHECK_REVIEW_LINES),
+        unknown=sources.value(CHECK_UNKNOWN),
+        undone=sources.value(CHECK_UNDONE),
+        gaps=sources.value(CHECK_GAPS),
     )
 
 

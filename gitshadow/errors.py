@@ -113,12 +113,13 @@ class UnreachableError(ShadowError):
 
 def is_shortage(error: BaseException) -> bool:
     """Return whether the process or the system had no file descriptor left."""
-    if not isinstance(error, OSError):
-        return False
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in _SHORTAGES
     # pygit2 puts the system's message into its errors, but not the number.
-    if error.errno is None:
-        return any(str(error).endswith(os.strerror(one)) for one in _SHORTAGES)
-    return error.errno in _SHORTAGES
+    is_possible = isinstance(error, OSError | StoreError)
+    return is_possible and any(
+        str(error).endswith(os.strerror(one)) for one in _SHORTAGES
+    )
 
 
 def raise_shortage(error: BaseException) -> None:

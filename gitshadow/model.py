@@ -19,13 +19,10 @@ JsonObject: TypeAlias = Mapping[str, JsonValue]
 """An object of such JSON."""
 
 Oid = NewType("Oid", str)
-"""A Git object id, 40 lower-case hex digits. Never a BLAKE3 digest."""
+"""A Git object id, 40 lower-case hex digits."""
 
 RepoPath = NewType("RepoPath", bytes)
 """A repo-relative path: raw bytes, `/` between components, no leading slash."""
-
-Digest = NewType("Digest", bytes)
-"""A BLAKE3 digest of a file's bytes (a link's: of its target), 32 bytes."""
 
 LINK_MODE = 0o120000
 GITLINK_MODE = 0o160000
@@ -87,14 +84,21 @@ class FileState:
     """The last recorded state of one covered path of one worktree.
 
     `racy` means that the file's ctime was too near to the moment of reading to prove that
-    no later write has the same stat: it is read again at the next look.
+    no later write has the same stat: it is read again at the next look. `digest` is the blob id of
+    what is on the disk, in bytes, if the version only stands in for that: it was purged.
     """
 
     version: FileVersion
-    digest: Digest
     stat: StatKey
     seen_ns: int
     racy: bool = False
+    digest: bytes | None = None
+
+    def holds(self, oid: Oid) -> bool:
+        """Return whether a content is the recorded one."""
+        if self.digest is not None:
+            return self.digest.hex() == oid
+        return self.version.oid == oid
 
 
 class Actor(StrEnum):

@@ -40,6 +40,9 @@ _GIT_CONFIG = """\
 [init]
 \tdefaultBranch = main
 """
+_WATCHER = os.environ.get("GITSHADOW_TEST_WATCHER")
+if _WATCHER:
+    _GIT_CONFIG += f"[agent-undo]\n\twatcher = {_WATCHER}\n"
 
 settings.register_profile(
     "ci",

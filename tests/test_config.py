@@ -14,6 +14,7 @@ from gitshadow.config import (
     ConfigKey,
     DaemonMode,
     PromptPolicy,
+    WatchBackend,
     load,
 )
 from gitshadow.errors import ExitCode, UsageError
@@ -26,6 +27,7 @@ def test_load_gives_the_defaults_when_nothing_is_set() -> None:
     assert load({}, {}) == Config(
         enabled=True,
         daemon=DaemonMode.AUTO,
+        watcher=WatchBackend.AUTO,
         max_file_size_bytes=20 * 1024 * 1024,
         include=(),
         idle_gap_ns=5 * MINUTE_NS,
@@ -37,6 +39,8 @@ def test_load_gives_the_defaults_when_nothing_is_set() -> None:
         retention_size_bytes=2**31,
         mirror=None,
         push_guard=True,
+        ledger=True,
+        witness=False,
         pre_undo=(),
         post_undo=(),
         post_rewind=(),
@@ -53,6 +57,7 @@ def test_load_takes_every_key_from_git_config() -> None:
     values = {
         "agent-undo.enabled": ["false"],
         "agent-undo.daemon": ["off"],
+        "agent-undo.watcher": ["Watchfiles"],
         "agent-undo.maxfilesize": ["3k"],
         "agent-undo.include": [".env", "/build/*.map"],
         "agent-undo.idlegap": ["90s"],
@@ -63,6 +68,8 @@ def test_load_takes_every_key_from_git_config() -> None:
         "agent-undo.retentionsize": ["1g"],
         "agent-undo.mirror": ["/srv/mirror"],
         "agent-undo.pushguard": ["no"],
+        "agent-undo.ledger": ["off"],
+        "agent-undo.witness": ["on"],
         "agent-undo.preundo": ["/usr/bin/ask 'a b'"],
         "agent-undo.postundo": ["notify"],
         "agent-undo.postrewind": ["notify -r"],
@@ -79,6 +86,7 @@ def test_load_takes_every_key_from_git_config() -> None:
     assert load(values, {}) == Config(
         enabled=False,
         daemon=DaemonMode.OFF,
+        watcher=WatchBackend.WATCHFILES,
         max_file_size_bytes=3072,
         include=(".env", "/build/*.map"),
         idle_gap_ns=90 * 10**9,
@@ -90,6 +98,8 @@ def test_load_takes_every_key_from_git_config() -> None:
         retention_size_bytes=2**30,
         mirror="/srv/mirror",
         push_guard=False,
+        ledger=False,
+        witness=True,
         pre_undo=("/usr/bin/ask", "a b"),
         post_undo=("notify",),
         post_rewind=("notify", "-r"),

@@ -174,7 +174,7 @@ def recorded(repo: Repo) -> Repo:
         db.execute("INSERT INTO worktrees (id, path) VALUES ('main', ?)", [repo.path()])
         states = [(p, repo.blob(p)) for p in (b"a", b"c", b"d")]
         db.executemany(
-            "INSERT INTO file_state VALUES ('main', ?, ?, 33188, '', 0, 0, 0, 0, 0, 0)",
+            "INSERT INTO file_state VALUES ('main', ?, ?, 33188, 0, 0, 0, 0, 0, 0, NULL)",
             states,
         )
         db.executemany(

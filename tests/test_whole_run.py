@@ -39,7 +39,9 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _args(suite: Path, *args: str) -> tuple[str, ...]:
     plain = "--rootdir", str(suite), "-c", str(suite / "pytest.ini"), "-q", str(suite)
-    return (*plain, "-p", "no:cacheprovider", *args)
+    # Otherwise it removes what earlier whole runs have left, which takes minutes.
+    own = f"--basetemp={suite / 'temporary'}"
+    return (*plain, own, "-p", "no:cacheprovider", *args)
 
 
 def test_each_test_is_counted_once(suite: Path) -> None:

@@ -35,6 +35,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "completion": Verb(
             "completion", "Print a shell completion script.", "completion_command"
         ),
+        "witness": Verb("witness", "Let the kernel report who wrote, as a service."),
         "uninstall": Verb("uninstall", "Remove gitshadow from a repository."),
     },
     "undo": {

@@ -3,6 +3,7 @@
 Whatever fails here, the command is run and its exit code is ours.
 """
 
+import ctypes
 import errno
 import os
 import signal
@@ -33,6 +34,7 @@ _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # Python ignores these at its start, and an ignored signal stays ignored in a new program
 # (signal(7)): without this, `exec -- yes | head` would print an error.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+_SET_CHILD_SUBREAPER = 36
 
 
 @click.command(
@@ -56,6 +58,7 @@ def command(agent: str, argv: tuple[str, ...]) -> int:
     added = {}
     if opened is not None:
         added = {SESSION_VARIABLE: opened.session, AGENT_VARIABLE: agent}
+        _adopt_orphans()
     code = run_child(argv, {**os.environ, **added})
     if opened is not None:
         _end(opened, code)
@@ -93,6 +96,13 @@ def _end(opened: ExecEndRequest, code: int) -> None:
 
 def _complain(what: str, error: ShadowError) -> None:
     print(f"git-agent-undo: {what}: {printable(error.message)}", file=sys.stderr)
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of what the command leaves behind; PR_SET_CHILD_SUBREAPER(2const)."""
+    # The kernel's counters of a process go to its parent when it ends. Without this those of an
+    # orphan go to init, and the recorder would conclude that the command did not write its files.
+    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
@@ -140,10 +150,11 @@ def _not_started(name: str, error: OSError) -> int:
 def _wait(pid: int, waited: set[signal.Signals]) -> int:
     """Wait for the child; pass on what a process, not the terminal, has sent us."""
     while True:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done == pid:
-            code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code
+        # Adopted processes end, too, and one signal can report several ends.
+        while (done := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+            if done[0] == pid:
+                code = os.waitstatus_to_exitcode(done[1])
+                return code if code >= 0 else 128 - code
         got = signal.sigwaitinfo(waited)
         # `si_code` is positive if the kernel sent the signal, as it does for Ctrl-C (sigaction(2)):
         # the child has got that one already.

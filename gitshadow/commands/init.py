@@ -46,10 +46,11 @@ class _Plan(NamedTuple):
 def command(force: bool, hooks: bool | None, yes: bool, as_json: bool) -> int:
     """Start recording this repository.
 
-    Every file to record is read once, then the daemon is started, unless agent-undo.daemon is
-    off. If you run it again, it rescans all files. No setting, hook, index or branch of the
-    repository is changed. On a terminal, hooks for the agents found on this machine are shown
-    as diffs of your own settings files and offered once, with one question.
+    What Git's index knows to be unchanged is taken from there, every other file to record is read.
+    Then the daemon is started, unless agent-undo.daemon is off. If you run it again, it rescans
+    all files. No setting, hook, index or branch of the repository is changed. On a terminal,
+    hooks for the agents found on this machine are shown as diffs of your own settings files and
+    offered once, with one question.
     """
     offered = hooks is not False and (hooks or yes or _can_ask(as_json))
     if hooks and not yes and not _can_ask(as_json):

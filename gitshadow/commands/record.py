@@ -70,10 +70,19 @@ def session_command() -> None:
 @click.option("--agent", help="The agent that makes the changes.")
 @click.option("--human", is_flag=True, help="The changes are made by a person.")
 @click.option("--native", metavar="ID", help="The agent's own id of the session.")
+@click.option(
+    "--pid",
+    type=click.IntRange(min=2),
+    help="The process that makes all the changes, itself or by those that it starts.",
+)
 @json_option
-def start(agent: str | None, human: bool, native: str | None, as_json: bool) -> None:
+def start(
+    agent: str | None, human: bool, native: str | None, pid: int | None, as_json: bool
+) -> None:
     """Open a session and print its id."""
-    reply = send(SESSION_START, SessionStartRequest(agent, human, native))
+    if human and pid is not None:
+        raise click.UsageError("--human and --pid exclude each other")
+    reply = send(SESSION_START, SessionStartRequest(agent, human, native, pid))
     if as_json:
         output.show_json(reply.document)
     else:

@@ -211,6 +211,8 @@ def _lacking(
         if row.state != _COMES and row.agent not in come:
             said = f"{row.agent} is not running its hooks"
             yield _Lack(said, row.fix or f"{_INSTALL} {row.agent}")
+    for one in status.unreported:
+        yield _Lack(one.problem, "git agent-undo doctor")
     if unhooked and not hooks:
         which = ", ".join(unhooked)
         yield _Lack(f"no hooks for {which}, so authorship is a guess", _INSTALL)

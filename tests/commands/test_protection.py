@@ -185,3 +185,9 @@ def test_what_is_switched_off_says_how_to_switch_it_on(
     state, _, found = said(status, environ=(variable,))
     assert found == fix
     assert state == ("not" if "enabled" in status else "partly")
+
+
+def test_an_event_that_no_longer_comes_is_why_only_a_part_is_protected() -> None:
+    problem = "claude-code reports prompts, but not that turns end"
+    missing = {"unreported": [{"agent": "claude-code", "problem": problem}]}
+    assert said(missing) == ("partly", problem, "git agent-undo doctor")
