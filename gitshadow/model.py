@@ -27,6 +27,8 @@ RepoPath = NewType("RepoPath", bytes)
 LINK_MODE = 0o120000
 GITLINK_MODE = 0o160000
 TREE_MODE = 0o040000
+PLAIN_MODES = (0o644, 0o755)
+"""The permissions that a checkout gives to files, unless the umask is unusual."""
 
 
 def git_mode(mode: int) -> int:
@@ -41,6 +43,13 @@ def is_odd_mode(mode: int, modes: tuple[int, int]) -> bool:
     """Return whether a file's exact mode is not what its Git mode stands for."""
     plain = modes[git_mode(mode) == 0o100755]
     return mode != LINK_MODE and mode != 0o100000 | plain
+
+
+def has_hidden_mode(
+    before: "FileVersion | None", after: "FileVersion | None", modes: tuple[int, int]
+) -> bool:
+    """Return whether the trees around a change do not say the exact modes of both sides."""
+    return any(one and is_odd_mode(one.mode, modes) for one in (before, after))
 
 
 def format_mode(mode: int) -> str:
@@ -202,7 +211,13 @@ class PathChange(NamedTuple):
 
 
 class HeadChange(NamedTuple):
-    """One move of HEAD, described by `note`; the paths that Git switched are changes."""
+    """One move of HEAD, described by `note`.
+
+    Attributes:
+        files: The number of paths that Git switched; the trees of its commit and of the parent say
+            which (`store.journal.switches`).
+        modes: The permissions that 100644 and 100755 stand for in these trees.
+    """
 
     seq: int
     ts_ns: int
@@ -210,6 +225,8 @@ class HeadChange(NamedTuple):
     attribution: Attribution
     commit: Oid
     note: str | None = None
+    files: int = 0
+    modes: tuple[int, int] = PLAIN_MODES
 
     @property
     def kind(self) -> EventKind:

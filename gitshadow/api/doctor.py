@@ -16,7 +16,7 @@ from gitshadow.maintenance.diagnostics import (
 from gitshadow.maintenance.startup_repair import finish_undo, outwait, ref_locks, repair
 from gitshadow.messages.status import CheckRow, DoctorAnswer, DoctorRequest
 from gitshadow.recording.context import RecorderContext
-from gitshadow.store.journal import events
+from gitshadow.store.journal import gaps
 from gitshadow.words import counted
 
 _PATIENCE_S = 2.0
@@ -71,7 +71,7 @@ def _mend(context: RecorderContext, stuck: list[Check]) -> list[str]:
     with suppress(StoreError, JournalError):
         finish_undo(context)
     with ws.db.write():
-        fresh = events.see_gaps(ws.db)
+        fresh = gaps.see_gaps(ws.db)
     if fresh:
         said = counted(len(fresh), "gap")
         done.append(f"marked {said} as seen: missed changes can no longer be recorded")

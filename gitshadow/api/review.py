@@ -284,7 +284,7 @@ def _written_by(
     ws = context.workspace
     worktree = ws.layout.worktree if whose is context else None
     wanted = EventFilter(sessions=(session,), worktree=worktree)
-    rows = events.changes(whose.workspace.db, wanted)
+    rows = events.writes(whose.workspace.db, wanted)
     named = {row.path for row in rows}
     return sorted(path for path in named if ws.states.get(path) is not None)
 

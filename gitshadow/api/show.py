@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gitshadow.messages.rows import EventRow
 from gitshadow.messages.states import CommitRow, ShowAnswer, ShowRequest, Thing
-from gitshadow.model import Burst, Call, Event, Gap, Op, Session, Turn
+from gitshadow.model import Burst, Call, Event, Gap, HeadChange, Op, Session, Turn
 from gitshadow.query.params import typed_paths
 from gitshadow.query.resolve import (
     Recorded,
@@ -26,8 +26,9 @@ from gitshadow.query.rows import (
 )
 from gitshadow.recording.context import RecorderContext
 from gitshadow.reporting.patches import deltas_between, net_deltas, patch_of
-from gitshadow.store.journal import events, sessions, turns
+from gitshadow.store.journal import events, sessions, switches, turns
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.paths import is_within
 from gitshadow.undo.effective import standing
 
 _EVENTS_SHOWN = 1000
@@ -50,6 +51,8 @@ def show(context: RecorderContext, request: ShowRequest) -> ShowAnswer:
         chosen = replace(wanted, paths=paths, limit=limit + 1)
         rows = events.rows(ws.db, chosen)
     is_cut, rows = len(rows) > limit, rows[:limit]
+    if isinstance(found.thing, HeadChange) and found.thing.files:
+        return _show_switch(context, row, found.thing, request)
     if isinstance(found.thing, Event):
         rows = [found.thing]
     rows.reverse()
@@ -59,6 +62,26 @@ def show(context: RecorderContext, request: ShowRequest) -> ShowAnswer:
     if isinstance(found.thing, Op) and found.thing.report is not None:
         answer = answer._replace(report=json.loads(found.thing.report))
     return _with_patch(context, rows, answer, request) if request.patch else answer
+
+
+def _show_switch(
+    context: RecorderContext, row: Thing, head: HeadChange, request: ShowRequest
+) -> ShowAnswer:
+    """Return a move of HEAD with the files that Git switched, and a patch of those asked for."""
+    ws = context.workspace
+    paths = typed_paths(ws.layout, request.cwd, request.paths)
+    switched = switches.all_of(ws.db, head)
+    if paths:
+        switched = [
+            one for one in switched if any(is_within(one.path, top) for top in paths)
+        ]
+    limit = request.limit or _EVENTS_SHOWN
+    shown, is_cut = switched[:limit], len(switched) > limit
+    answer = ShowAnswer("event", row, _event_rows(shown), is_cut)
+    # Of all files it would be as long as the branches are different.
+    if not (request.patch and paths):
+        return answer
+    return _with_patch(context, shown, answer, request)
 
 
 def _event_rows(found: Sequence[Event]) -> tuple[EventRow, ...]:

@@ -84,12 +84,12 @@ class Resuming:
         found = events.history(self._db, None, row.names, row.seq + 1)
         # A later rename may join a file that had events of its own before the snapshot.
         more = _names_of(found).difference(row.names)
-        if events.count_named(self._db, more, row.seq):
+        if events.is_named(self._db, more, row.seq):
             return None
         return found
 
     def _begin(self, replay: Replay, row: BlameState) -> bool:
-        fetch = partial(events.by_seqs, self._db)
+        fetch = partial(events.by_places, self._db)
         try:
             snapshot = snapshots.unpack(row.data, replay.read, fetch)
         except DoubtError:
@@ -156,7 +156,9 @@ class Resuming:
             part = events_since[at : stop - fed]
             replay.feed(part)
             at = stop - fed
-            if part[-1].seq not in standing:
+            # A switch that changed several names of the file has one number: both are fed or none.
+            splits = at < len(events_since) and events_since[at].seq == part[-1].seq
+            if part[-1].seq not in standing and not splits:
                 taken.append(self._row(replay, part[-1].seq, stop, names))
         replay.feed(events_since[at:])
         if taken:

@@ -30,12 +30,13 @@ from gitshadow.model import Oid, PathChange, RepoPath
 BYTES = 8
 Change = tuple[tuple[bytes, ...], tuple[bytes, ...]]
 """The lines that a hunk removes, and those that it adds."""
-VERSION = 2
+VERSION = 3
 """Counted up whenever a replay comes to answer otherwise, or the form changes."""
 Place = tuple[str, RepoPath]
 Read = Callable[[Oid], bytes]
-Fetch = Callable[[Collection[int]], Mapping[int, PathChange]]
-"""Return events by their numbers; those that are gone are missing."""
+EventPlace = tuple[int, RepoPath]
+Fetch = Callable[[Collection[EventPlace]], Mapping[EventPlace, PathChange]]
+"""Return events by number and path, as a switch has one number; those that are gone are missing."""
 _SOURCES = tuple(OriginSource)
 _OwnerRow = tuple[OriginSource, bytes, int, bytes, bytes, bool, bytes]
 _Runs = list[tuple[int, int, int]]
@@ -280,17 +281,18 @@ class _Owners:
     def need(self, runs: Iterable[tuple[int, int, int]]) -> None:
         """Make the owners that some runs name."""
         wanted = {number for number, _, _ in runs} - self._made.keys()
-        seqs = {self.rows[number][2] for number in wanted} - {0}
-        known = self.fetch(seqs)
+        named = {(self.rows[at][2], RepoPath(self.rows[at][1])) for at in wanted}
+        places = {place for place in named if place[0]}
+        known = self.fetch(places)
         # A pruned or rebuilt row leaves nothing to name as the author.
-        if len(known) != len(seqs):
+        if len(known) != len(places):
             raise DoubtError
         for number in wanted:
             source, path, seq, commit, content, switched, note = self.rows[number]
             self._made[number] = Owner(
                 source=source,
                 path=RepoPath(path),
-                event=known[seq] if seq else None,
+                event=known[seq, RepoPath(path)] if seq else None,
                 commit=Oid(commit.decode()) if commit else None,
                 content=Oid(content.decode()) if content else None,
                 switched=switched,

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from gitshadow.capture.commit_plan import CommitStep
 from gitshadow.errors import StaleTipError, StoreError
 from gitshadow.model import (
+    PLAIN_MODES,
     Actor,
     Attribution,
     Baseline,
@@ -32,7 +33,6 @@ from gitshadow.store.repo import Repo
 _STALE_TRIES = 20
 _SEVERAL = (b"several", b"several@agent-undo.invalid")
 _OLD_DATE = 1_000_000_000
-DEFAULT_MODES = (0o644, 0o755)
 
 
 class Published(NamedTuple):
@@ -124,7 +124,7 @@ class ChainWriter:
             worktree=self._worktree,
             time_ns=now_ns,
             pin=name,
-            modes=None if ground.modes == DEFAULT_MODES else ground.modes,
+            modes=None if ground.modes == PLAIN_MODES else ground.modes,
             paths=ground.notes(),
         )
         user, email = self._repo.identity()
@@ -223,7 +223,7 @@ class ChainWriter:
             parent=session.parent,
             started_ns=session.started_ns,
             machine=self._machine,
-            modes=None if ground.modes == DEFAULT_MODES else ground.modes,
+            modes=None if ground.modes == PLAIN_MODES else ground.modes,
             paths=ground.notes(),
         )
         parents = () if ground.head is None else (ground.head,)

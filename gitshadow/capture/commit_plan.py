@@ -6,10 +6,12 @@ Invariant: pure; the rows of a step are in the order of path bytes, as in `docs/
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import NamedTuple
 
 from gitshadow.capture.drafts import Draft, leaves, making_room
 from gitshadow.model import (
+    PLAIN_MODES,
     Attribution,
     Burst,
     Call,
@@ -22,6 +24,7 @@ from gitshadow.model import (
     RepoPath,
     Turn,
     git_mode,
+    has_hidden_mode,
     is_odd_mode,
     micro,
 )
@@ -45,7 +48,10 @@ class AttributedDraft(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Store the drafts of one future commit; all share its attribution and marks."""
+    """Store the drafts of one future commit; all share its attribution and marks.
+
+    `listed` are those that get rows, None for all.
+    """
 
     kind: str
     attribution: Attribution
@@ -53,11 +59,13 @@ class Group(NamedTuple):
     drafts: tuple[Draft, ...]
     note: str | None = None
     op: Op | None = None
+    listed: tuple[Draft, ...] | None = None
 
     @property
     def rows(self) -> int:
         """Return how many rows the commit stands for."""
-        return len(self.drafts) + (self.kind == "head")
+        listed = self.drafts if self.listed is None else self.listed
+        return len(listed) + (self.kind == "head")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +99,20 @@ class CommitStep(NamedTuple):
         group, frame, ts_ns = self.group, self.frame, self.message.time_ns
         rows: list[CommitEvent] = []
         if group.kind == "head":
-            at = frame.seq, ts_ns, frame.worktree
-            rows.append(HeadChange(*at, group.attribution, commit, group.note))
-        for seq, draft in enumerate(group.drafts, frame.seq + len(rows)):
+            rows.append(
+                HeadChange(
+                    frame.seq,
+                    ts_ns,
+                    frame.worktree,
+                    group.attribution,
+                    commit,
+                    group.note,
+                    len(group.drafts),
+                    frame.modes if group.drafts else PLAIN_MODES,
+                )
+            )
+        listed = group.drafts if group.listed is None else group.listed
+        for seq, draft in enumerate(listed, frame.seq + len(rows)):
             before, after = draft.versions
             change = PathChange(
                 seq=seq,
@@ -122,6 +141,21 @@ def group_of(kind: str, claimed: Sequence[AttributedDraft]) -> Group:
     first = claimed[0]
     drafts = tuple(sorted((one.draft for one in claimed), key=lambda draft: draft.path))
     return Group(kind, first.attribution, first.flags, drafts)
+
+
+def switch_of(
+    note: str,
+    attribution: Attribution,
+    switched: Sequence[Draft],
+    modes: tuple[int, int],
+) -> Group:
+    """Return the group of one move of HEAD, with what Git switched by it.
+
+    Its trees say what was switched, so only changes with a mode that they do not have get rows.
+    """
+    drafts = tuple(sorted(switched, key=attrgetter("path")))
+    listed = (one for one in drafts if has_hidden_mode(*one.versions, modes))
+    return Group("head", attribution, (), drafts, note, None, tuple(listed))
 
 
 def split_writes(claimed: Sequence[AttributedDraft]) -> list[list[AttributedDraft]]:
@@ -191,6 +225,7 @@ def _message(group: Group, frame: Frame, ts_ns: int) -> ShadowCommit:
         kind=group.kind,
         time_ns=ts_ns,
         seqs=(frame.seq, frame.seq + group.rows - 1),
+        files=len(group.drafts) if group.kind == "head" else None,
         turn=who.turn,
         prompt=frame.prompt,
         turn_ordinal=turn.ordinal if turn else None,

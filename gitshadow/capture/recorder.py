@@ -19,6 +19,7 @@ from gitshadow.capture.commit_plan import (
     group_of,
     split_writes,
     step_of,
+    switch_of,
 )
 from gitshadow.capture.drafts import Draft
 from gitshadow.capture.publishing import Batch, LostObject, Publisher
@@ -122,7 +123,7 @@ class Recorder:
         now_ns: int,
         row: WorktreeRow | None = None,
     ) -> list[CommitEvent]:
-        """Publish one move of HEAD with the paths that Git itself switched.
+        """Publish one move of HEAD with the paths that Git itself switched; it is one row.
 
         Args:
             note: What moved, in a sentence.
@@ -131,8 +132,7 @@ class Recorder:
             now_ns: When.
             row: The worktree's row with the new HEAD, stored together with the move.
         """
-        ordered = tuple(sorted(switched, key=lambda draft: draft.path))
-        group = Group("head", attribution, (), ordered, note)
+        group = switch_of(note, attribution, switched, self.modes)
         return self._publish([group], now_ns, row)
 
     def record_coverage(

@@ -8,8 +8,7 @@ Invariant: memory and journal agree, and a change reaches both in one journal tr
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from gitshadow.capture.chains import DEFAULT_MODES
-from gitshadow.model import FileState, RepoPath, is_odd_mode
+from gitshadow.model import PLAIN_MODES, FileState, RepoPath, is_odd_mode
 from gitshadow.store.journal import state as rows
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import States
@@ -195,7 +194,7 @@ class Modes:
     def __init__(self, states: StateTable) -> None:
         self._states = states
         self._odd: dict[RepoPath, int] | None = None
-        self.plain = DEFAULT_MODES
+        self.plain = PLAIN_MODES
 
     def use(self, plain: tuple[int, int]) -> None:
         """Set what 100644 and 100755 stand for."""

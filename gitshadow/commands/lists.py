@@ -1,7 +1,6 @@
 """log, sessions, turns, ops, show, pins: what was recorded, and its named states."""
 
 import time
-from collections.abc import Sequence
 
 import click
 
@@ -26,11 +25,9 @@ from gitshadow.messages.lists import (
     TurnsRequest,
     UnpinRequest,
 )
-from gitshadow.messages.rows import EventRow
 from gitshadow.messages.states import SHOW, ShowRequest
 from gitshadow.model import EventKind
 from gitshadow.render.text import (
-    log_groups,
     log_lines,
     op_lines,
     pin_lines,
@@ -81,7 +78,7 @@ def log_command(
 ) -> None:
     """List recorded changes, newest first; with PATHS, only those below them.
 
-    Files that Git switched together are one line; --json lists each of them.
+    What Git switched when HEAD moved is one line; `show` lists its files.
     """
     now_ns = time.time_ns()
     request = parse(LogRequest, filters)._replace(
@@ -93,7 +90,7 @@ def log_command(
     reply = send(LOG, request)
     print_list(
         reply,
-        lambda answer: _enough(answer.rows, request),
+        lambda answer: answer.rows,
         log_lines,
         as_json=as_json,
         empty=_no_changes(request.agent),
@@ -110,24 +107,6 @@ def _no_changes(agent: str | None) -> str:
     near = f"did you mean {' or '.join(longer)}?" if longer else None
     near = near or did_you_mean(agent, KNOWN_AGENTS)
     return f"no matching changes; {near}" if near else _NO_CHANGES
-
-
-def _enough(found: Sequence[EventRow], request: LogRequest) -> Sequence[EventRow]:
-    """Return the rows of as many lines as were asked for; several rows may be one line."""
-    # Files that Git switched together are one line, so that fewer lines than rows come out. Asked
-    # again for more rows until there are enough lines, which is rare.
-    limit = request.limit
-    if not limit:
-        return found
-    asked = limit
-    while True:
-        groups = list(log_groups(found))
-        if len(found) < asked or len(groups) == len(found) or len(groups) > limit:
-            break
-        asked *= _MORE
-        found = send(LOG, request._replace(limit=asked)).answer.rows
-    kept = groups[:limit] if request.above is None else groups[-limit:]
-    return [row for group in kept for row in group]
 
 
 @click.command("sessions")

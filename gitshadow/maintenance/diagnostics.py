@@ -25,7 +25,7 @@ from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.sharing import mirror, remotes
 from gitshadow.sharing.transfer import secret_names
-from gitshadow.store.journal import events, meta, ops, sessions, turns
+from gitshadow.store.journal import events, gaps, meta, ops, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.refs import display_path
 from gitshadow.words import counted
@@ -462,7 +462,7 @@ def _remotes(context: RecorderContext) -> Iterator[Check]:
 def _gaps(context: RecorderContext) -> Iterator[Check]:
     """A gap is a fault until somebody has seen it; then it is history."""
     db = context.workspace.db
-    found = events.list_gaps(db)
+    found = gaps.list_gaps(db)
     fresh = [one for one in found if one.is_new]
     if not found:
         yield Check("gaps", True, "no gaps")

@@ -10,11 +10,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from gitshadow.capture.chains import DEFAULT_MODES
 from gitshadow.capture.reconcile import Walk, walk
 from gitshadow.config import DaemonMode
 from gitshadow.errors import UnsupportedError, raise_shortage
-from gitshadow.model import Actor, FileState, FileVersion, Oid, RepoPath, git_mode
+from gitshadow.model import (
+    PLAIN_MODES,
+    Actor,
+    FileState,
+    FileVersion,
+    Oid,
+    RepoPath,
+    git_mode,
+)
 from gitshadow.recording.attributor import Claimant
 from gitshadow.recording.head import reflog_mark
 from gitshadow.recording.workspace import (
@@ -308,7 +315,7 @@ def common_modes(states: Mapping[RepoPath, FileState]) -> tuple[int, int]:
     counts = Counter(
         state.version.mode for state in states.values() if not state.version.is_link
     )
-    found = list(DEFAULT_MODES)
+    found = list(PLAIN_MODES)
     for executable in (False, True):
         fitting = [
             (count, mode)

@@ -16,7 +16,8 @@ class EventRow(NamedTuple):
     """One event of the journal.
 
     `prompt` is the start of the turn's prompt; it is None if the turn has none, and missing if
-    nobody asked for it. `machine` is set if another machine recorded the event.
+    nobody asked for it. `machine` is set if another machine recorded the event. `files` is the
+    number of files that Git switched by a move of HEAD; other events have none.
     """
 
     seq: int
@@ -47,6 +48,7 @@ class EventRow(NamedTuple):
     # Prompts are sent on request only: they can be long, and a page of the log has many rows.
     prompt: str | Unset | None = UNSET
     machine: str = ""
+    files: int | Unset = UNSET
 
 
 class SessionRow(NamedTuple):

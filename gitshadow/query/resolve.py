@@ -169,8 +169,10 @@ def _foreign(ws: Workspace, commit: Recorded) -> list[Event]:
         row = events.newest_with(
             ws.db, commit.said.worktree, change.path, oid, until_ns
         )
-        if row is not None:
-            found[row.seq] = row
+        # All that Git switched at once is one event.
+        event = None if row is None else events.get(ws.db, row.seq)
+        if event is not None:
+            found[event.seq] = event
     return [found[seq] for seq in sorted(found)]
 
 

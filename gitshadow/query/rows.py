@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from gitshadow.messages.codec import UNSET
 from gitshadow.messages.lists import LogAnswer, TurnsAnswer
 from gitshadow.messages.rows import (
     AboutRow,
@@ -83,6 +84,7 @@ def event_row(event: Event) -> EventRow:
         worktree=event.worktree,
         candidates=tuple(shown.candidates) if shown is not None else (),
         note=note,
+        files=event.files if isinstance(event, HeadChange) else UNSET,
     )
     if not isinstance(event, PathChange):
         return row

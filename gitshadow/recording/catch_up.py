@@ -10,7 +10,7 @@ from gitshadow.model import CommitEvent, FileState, HeadChange, Oid, RepoPath, S
 from gitshadow.recording.head import HeadPosition, read_moves
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import machine
-from gitshadow.store.journal.events import path_changes
+from gitshadow.store.journal import events
 from gitshadow.store.replay import NOTHING, CatchUp, agree
 
 
@@ -42,7 +42,7 @@ def _take_over(ws: Workspace, rows: Sequence[CommitEvent], tree: Oid) -> None:
     """Store tree, states and HEAD as these rows leave them."""
     put: dict[RepoPath, FileState] = {}
     gone: set[RepoPath] = set()
-    for row in path_changes(rows):
+    for row in events.path_changes(events.unfolded(ws.db, rows)):
         for path in (row.old_path, row.path if row.after is None else None):
             if path is not None:
                 put.pop(path, None)

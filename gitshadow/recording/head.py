@@ -27,7 +27,7 @@ from gitshadow.model import (
 )
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.repo import Repo
-from gitshadow.store.trees import Entry
+from gitshadow.store.trees import Ends, Entry
 
 _TAIL_BYTES = 1 << 16
 # Git writes such entries in pairs, by way of no commit at all (refs/files-backend.c).
@@ -47,7 +47,6 @@ _REBASE = re.compile(r"rebase\b|pull\b[^:]*\([a-z]+\):")
 _BEGINS = re.compile(r"[^:]*\(start\):|rebase: checkout ")
 _RETURNS = re.compile(r".*: returning to (refs/\S+)")
 _RESET = "reset: "
-Ends = tuple[Entry | None, Entry | None]
 
 
 class ReflogEntry(NamedTuple):

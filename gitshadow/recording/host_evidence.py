@@ -153,7 +153,8 @@ class HostEvidence:
             since_ns=call.opened_ns - slack_ns,
             until_ns=(call.closed_ns or call.opened_ns) + slack_ns,
         )
-        return events.rows(self._ws.db, wanted)[::-1]
+        found = events.rows(self._ws.db, wanted)[::-1]
+        return list(events.unfolded(self._ws.db, found))
 
     def _is_left_out(
         self, row: PathChange, call: Call, changed: Collection[RepoPath]

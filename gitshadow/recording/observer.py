@@ -26,7 +26,7 @@ from gitshadow.recording.index import HOLD_POLL_S, GitHold, lock_exists
 from gitshadow.recording.pipeline import Pipeline
 from gitshadow.recording.walker import Walker, Watched
 from gitshadow.recording.workspace import Workspace
-from gitshadow.store.journal.events import path_changes
+from gitshadow.store.journal.events import path_changes, unfolded
 
 BARRIER_S = 1.0
 _BACKGROUND_WALK_S = 300.0
@@ -441,7 +441,8 @@ class Observer:
 
     def _miss_files(self, paths: Collection[RepoPath]) -> None:
         """Record changes that no hint came for, and say so for each that there was."""
-        recorded = path_changes(self._pipeline.capture(paths).events)
+        done = self._pipeline.capture(paths)
+        recorded = path_changes(unfolded(self._ws.db, done.events))
         missed = sorted({event.path for event in recorded} & set(paths))
         for path in missed[:STORM_PATHS]:
             self._pipeline.gap(_UNHEARD, path)

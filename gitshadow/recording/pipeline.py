@@ -34,6 +34,7 @@ from gitshadow.model import (
     FileState,
     FileVersion,
     Gap,
+    HeadChange,
     Oid,
     PathChange,
     RepoPath,
@@ -378,7 +379,8 @@ class Pipeline:
     def _is_gits(self, path: RepoPath) -> bool:
         """Return whether nobody has written a path since Git last did, as far as is known."""
         newest = self._newest_at(path)
-        return newest is None or (isinstance(newest, PathChange) and newest.switched)
+        is_row = isinstance(newest, PathChange) and newest.switched
+        return newest is None or is_row or isinstance(newest, HeadChange)
 
     def _claimed(
         self, drafts: Sequence[Draft], claims: Sequence[Attribution], *, offline: bool

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from gitshadow import config as configuration
-from gitshadow.capture.chains import DEFAULT_MODES
 from gitshadow.capture.coverage import Coverage, Rules
 from gitshadow.capture.fs_events import EditorTraces
 from gitshadow.capture.recorder import Recorder
 from gitshadow.capture.states import StateTable
 from gitshadow.config import Config, PromptPolicy
 from gitshadow.errors import JournalError, NotInitialisedError, StoreError
+from gitshadow.model import PLAIN_MODES
 from gitshadow.recording.index import IndexView
 from gitshadow.store import machine, safe_files
 from gitshadow.store.clock import StampClock
@@ -25,6 +25,7 @@ from gitshadow.store.git import Git
 from gitshadow.store.journal import meta, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import WorktreeRow
+from gitshadow.store.journal.switches import SwitchedTrees
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.repo import Repo
@@ -154,6 +155,7 @@ def _open_locked(
     repo = Repo.open(layout)
     settings = read_config(repo, environ)
     db = Db.open(layout.journal, create=False)
+    db.switched = SwitchedTrees(repo)
     here = machine.identify(layout, db)
     git = Git(layout, dict(environ))
     files = WorkFiles(layout.root)
@@ -216,7 +218,7 @@ def load_modes(db: Db, worktree: str) -> tuple[int, int]:
     """Return the permissions that 100644 and 100755 stand for in a worktree's chains."""
     text = meta.get(db, f"modes:{worktree}")
     if text is None:
-        return DEFAULT_MODES
+        return PLAIN_MODES
     plain, executable = text.split()
     return int(plain, 8), int(executable, 8)
 

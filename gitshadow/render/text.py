@@ -5,7 +5,6 @@ Invariant: every name that comes out of a repository passes `printable` or `View
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import groupby
 
 from gitshadow.messages.codec import decode, encode
 from gitshadow.messages.lists import PinAnswer, PinRow, UnpinAnswer
@@ -59,10 +58,8 @@ def who(row: EventRow) -> str:
 
 def log_lines(events: Iterable[EventRow], view: View) -> Iterator[str]:
     """Yield one line per event, with the start of its prompt if the rows have prompts."""
-    # A checkout can switch thousands of files: they are one line, or the log would be useless.
     narrow = 0 < view.width < _WIDE
-    for group in log_groups(events):
-        row = group[0] if len(group) == 1 else _folded(group)
+    for row in events:
         sure = printable(row.confidence or "")
         when = local_time(row.ts or "")
         doubt = f"  ({sure})" if narrow and sure and sure not in _SURE else ""
@@ -78,31 +75,6 @@ def log_lines(events: Iterable[EventRow], view: View) -> Iterator[str]:
             view.paint(printable(row.prompt or ""), "faint"),
         )
         yield "  ".join(cells).rstrip()
-
-
-def log_groups(events: Iterable[EventRow]) -> Iterator[Sequence[EventRow]]:
-    """Yield the events that make one line of the log: those of one switch by Git, or one."""
-    for commit, found in groupby(events, _switched_by):
-        group = tuple(found)
-        yield from (group,) if commit else ((row,) for row in group)
-
-
-def _switched_by(row: EventRow) -> str:
-    return row.commit or "" if row.switched else ""
-
-
-def _folded(group: Sequence[EventRow]) -> EventRow:
-    """Return a row that represents all that Git switched at once."""
-    return group[0]._replace(
-        kind="switch",
-        note=f"git switched: {counted(len(group), 'file')}",
-        path=None,
-        old_path=None,
-        burst=None,
-        switched=False,
-        moved_in=False,
-        prompt="",
-    )
 
 
 def _certainty(row: EventRow, *, narrow: bool) -> Sequence[str]:
@@ -131,6 +103,8 @@ def _subject(row: EventRow, view: View) -> str:
         said += "  (offline)"
     if row.moved_in:
         said += "  (moved in)"
+    if row.files:
+        said += f"  (git switched {counted(row.files, 'file')})"
     return f"{said}  (by git)" if row.switched else said
 
 
@@ -211,11 +185,10 @@ def show_lines(answer: ShowAnswer, view: View) -> Iterator[str]:
         yield f"    {printable_line(line)}"
     found = answer.events or ()
     if answer.cut:
-        newest = len(found)
-        yield (
-            f"only the newest {newest} events are shown;"
-            " for the others: PATHS, or git agent-undo log"
-        )
+        listed = counted(len(found), "file" if fields.get("files") else "event")
+        which = "first" if fields.get("files") else "newest"
+        more = "PATHS" if fields.get("files") else "PATHS, or git agent-undo log"
+        yield f"only the {which} {listed} are shown; for the others: {more}"
     if found:
         yield "events:"
         yield from log_lines(found, view)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from gitshadow.errors import StoreError
 from gitshadow.model import (
     GITLINK_MODE,
+    PLAIN_MODES,
     Actor,
     Attribution,
     Baseline,
@@ -32,16 +33,17 @@ from gitshadow.model import (
     ToolClass,
     Turn,
     git_mode,
+    has_hidden_mode,
     micro,
 )
 from gitshadow.store import refs
 from gitshadow.store.journal import bursts, corrections, ops, sessions, turns
 from gitshadow.store.journal.corrections import Correction
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.switches import kind_of
 from gitshadow.store.refs import ShadowCommit, parse_rows
 from gitshadow.store.trees import Entry, TreeChange
 
-PLAIN_MODES = (0o644, 0o755)
 BASELINE_REASON = "first snapshot of the session"
 ROW_KINDS = frozenset({"write", "restore", "head", "coverage"})
 _FIXED = {"restore": EventKind.RESTORE, "coverage": EventKind.COVERAGE}
@@ -132,18 +134,27 @@ def rows_of(message: ShadowCommit, scene: CommitContext) -> list[CommitEvent]:
     """
     if message.seqs is None:
         return []
-    first, last = message.seqs
+    first = message.seqs[0]
     if message.kind == "baseline":
         return [_baseline(message, scene, first)]
     # Syncs, pins and corrections have no rows: what they contain was written elsewhere.
     if message.kind not in ROW_KINDS:
         return []
     rows: list[CommitEvent] = []
-    who = author_of(message, scene.actor)
+    who, changed = author_of(message, scene.actor), list(_changes(message, scene))
+    numbered = list(enumerate(changed, first + (message.kind == "head")))
     if message.kind == "head":
+        files, modes = len(changed), scene.modes.plain if changed else PLAIN_MODES
         where = (first, message.time_ns, message.worktree)
-        rows.append(HeadChange(*where, who, scene.commit, message.note))
-    for seq, one in enumerate(_changes(message, scene), first + len(rows)):
+        rows.append(HeadChange(*where, who, scene.commit, message.note, files, modes))
+        # Earlier versions gave a number to each path that Git switched.
+        if message.files is not None:
+            listed = (one for one in changed if _is_listed(one, modes))
+            numbered = list(enumerate(listed, first + 1))
+    _check_numbers(message, scene.commit, len(changed), len(numbered))
+    for seq, one in numbered:
+        if message.kind == "head" and not _is_listed(one, scene.modes.plain):
+            continue
         change = PathChange(
             seq=seq,
             ts_ns=message.time_ns,
@@ -163,14 +174,20 @@ def rows_of(message: ShadowCommit, scene: CommitContext) -> list[CommitEvent]:
             inexact="inexact" in message.flags,
         )
         rows.append(change)
-    # Rows are counted against the numbers that the commit reserved, so a tree or a message that was
-    # damaged is noticed instead of shifting all later rows.
-    if len(rows) != last - first + 1:
-        raise StoreError(
-            f"cannot replay commit {scene.commit}:"
-            f" {len(rows)} rows do not fit {first}-{last}"
-        )
     return rows
+
+
+def _check_numbers(
+    message: ShadowCommit, commit: Oid, changed: int, numbered: int
+) -> None:
+    """Raise StoreError if a commit reserved other numbers than its changes need."""
+    # A tree or a message that was damaged is noticed instead of shifting all later rows.
+    first, last = message.seqs or (0, 0)
+    numbered += message.kind == "head"
+    if numbered != last - first + 1 or message.files not in (None, changed):
+        raise StoreError(
+            f"cannot replay commit {commit}: {numbered} rows do not fit {first}-{last}"
+        )
 
 
 def author_of(message: ShadowCommit, actor: Actor) -> Attribution:
@@ -216,6 +233,11 @@ def _changes(message: ShadowCommit, scene: CommitContext) -> Iterator[_Change]:
         )
 
 
+def _is_listed(one: _Change, modes: tuple[int, int]) -> bool:
+    """Return whether what Git switched at a path has a row: the trees do not say all of it."""
+    return one.old_path is not None or has_hidden_mode(one.before, one.after, modes)
+
+
 def _covered(change: TreeChange) -> tuple[Entry | None, Entry | None]:
     """Return both sides of a change; a submodule counts as absent, it is only carried."""
     old, new = change.old, change.new
@@ -230,14 +252,7 @@ def _kind(message: ShadowCommit, one: _Change) -> EventKind:
         return _FIXED[message.kind]
     if one.old_path is not None:
         return EventKind.RENAME
-    if one.before is None:
-        return EventKind.CREATE
-    if one.after is None:
-        return EventKind.DELETE
-    if one.before.is_link != one.after.is_link:
-        return EventKind.TYPE
-    same = one.before.oid == one.after.oid
-    return EventKind.MODE if same else EventKind.MODIFY
+    return kind_of(one.before, one.after)
 
 
 def _baseline(message: ShadowCommit, scene: CommitContext, seq: int) -> Baseline:

@@ -84,6 +84,7 @@ class ShadowCommit:
     agent: str | None = None
     worktree: str = MAIN_WORKTREE
     seqs: tuple[int, int] | None = None
+    files: int | None = None
     native: str | None = None
     actor: Actor | None = None
     parent: str | None = None
@@ -315,6 +316,8 @@ def _composed(commit: ShadowCommit) -> Iterable[str]:
     if commit.seqs is not None:
         first, last = commit.seqs
         yield f"{_PREFIX}Seq: {first}" + (f"-{last}" if last != first else "")
+    if commit.files is not None:
+        yield f"{_PREFIX}Files: {commit.files}"
     if commit.started_ns is not None:
         yield f"{_PREFIX}Started: {format_time(commit.started_ns)}"
     if commit.modes is not None:
@@ -414,6 +417,8 @@ def _parsed_composed(found: dict[str, list[str]]) -> dict[str, object]:
         values["seqs"] = seqs = (_number(first), _number(last or first))
         if not 0 < seqs[0] <= seqs[1]:
             raise ValueError(f"rows {found['Seq'][0]}")
+    if "Files" in found:
+        values["files"] = _number(found["Files"][0])
     if "Started" in found:
         values["started_ns"] = parse_time(found["Started"][0])
     if "Modes" in found:

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from gitshadow.errors import StoreError
-from gitshadow.model import Chain, CommitEvent, Oid, RepoPath
+from gitshadow.model import PLAIN_MODES, Chain, CommitEvent, Oid, RepoPath
 from gitshadow.store import refs
 from gitshadow.store.commit_rows import (
-    PLAIN_MODES,
     ROW_KINDS,
     ChainModes,
     CommitContext,
@@ -196,7 +195,8 @@ class Fold:
     ) -> None:
         if not rows:
             return
-        tail.tip_seq = rows[-1].seq
+        # A commit may have more numbers than rows: see `rows_of`.
+        tail.tip_seq = message.seqs[1] if message.seqs else rows[-1].seq
         fresh = events.insert_new(self._db, rows)
         if self._resumed:
             self.done.fresh += fresh

@@ -14,6 +14,9 @@ from gitshadow.model import TREE_MODE, Oid, RepoPath
 Entry = tuple[int, Oid]
 """A Git mode and an oid."""
 
+Ends = tuple[Entry | None, Entry | None]
+"""What two trees hold at one path."""
+
 _CACHED_ENTRIES = 400_000
 
 
@@ -175,6 +178,21 @@ class Trees:
             found = inner
         return found
 
+    def ends(self, old: Oid | None, new: Oid | None, path: RepoPath) -> Ends:
+        """Return what two trees hold at a path, directories too; of equal directories nothing."""
+        ends = _root(old), _root(new)
+        for part in path.split(b"/") if path else ():
+            # Most comparisons end at the first directory, whose oids are equal.
+            if ends[0] == ends[1]:
+                return None, None
+            ends = self._below(ends[0], part), self._below(ends[1], part)
+        return ends
+
+    def _below(self, entry: Entry | None, name: bytes) -> Entry | None:
+        if entry is None or entry[0] != TREE_MODE:
+            return None
+        return self._load(entry[1]).get(name)
+
     def listing(self, tree: Oid) -> list[tuple[bytes, Entry]]:
         """Return the names of one tree and what each holds, in tree order."""
         return list(self._load(tree).items())
@@ -250,6 +268,10 @@ class Trees:
         while self._cached > _CACHED_ENTRIES and len(self._cache) > 1:
             _, dropped = self._cache.popitem(last=False)
             self._cached -= len(dropped.keys)
+
+
+def _root(tree: Oid | None) -> Entry | None:
+    return None if tree is None else (TREE_MODE, tree)
 
 
 def _adds(node: _Node) -> bool:

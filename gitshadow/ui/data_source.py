@@ -189,8 +189,9 @@ class DataSource(NamedTuple):
         block = line.block
         if line.event is not None:
             return Listed(files_of((line.event,)))
-        # Loose events have no id of their own, so what is loaded of them is all there is.
-        if block.kind not in (BlockKind.BURST, BlockKind.OP):
+        # Loose events have no id of their own, so what is loaded of them is all there is. The files
+        # that Git switched are asked for by the number of the move.
+        if block.kind not in (BlockKind.BURST, BlockKind.OP) and not block.switched:
             return Listed(block.files())
         request = ShowRequest(block.target, patch=False, limit=_FILES)
         shown = self.engine.send(SHOW, request)
@@ -200,7 +201,8 @@ class DataSource(NamedTuple):
         """Return what a block, or one event of it, changed in a file."""
         block = line.block
         request = ShowRequest(block.target, (path,), hunks=True)
-        if line.event is not None or block.kind is BlockKind.LOOSE:
+        loose = block.kind is BlockKind.LOOSE and not block.switched
+        if line.event is not None or loose:
             named = [event for event in block.events if event.path == path]
             # The newest event of the path is first; no event has the number 0.
             seq = line.event.seq if line.event else named[0].seq if named else 0

@@ -11,6 +11,7 @@ from rich.style import Style
 from textual.message import Message
 from textual.strip import Strip
 
+from gitshadow import words
 from gitshadow.messages.lists import PinRow
 from gitshadow.messages.rows import EventRow
 from gitshadow.render.text import local_time
@@ -224,6 +225,8 @@ class History(Listing):
         if block.kind is BlockKind.LOOSE:
             note = head.note or ("" if head.path else head.reason)
             said = note or (head.path if files == 1 else counted)
+            if head.files:
+                return f"git switched {words.counted(head.files, 'file')}: {said}"
             return f"{'git switched' if head.switched else head.kind}: {said}"
         said = block.prompt or _names(block)
         return f"{who:<11} {counted:<8} {said}"

@@ -40,12 +40,12 @@ def undo(line: TimelineLine | None, path: str = "") -> FileUndoRequest:
         return undo_of(str(line.event.seq), only=only)
     if block.kind is not BlockKind.LOOSE:
         return undo_of(block.target, only=only)
+    # No undo reverts what Git itself wrote; a restore to an earlier time can.
+    if block.head.switched or block.head.files:
+        raise UsageError("Git switched these files: R restores an earlier time")
     events = [one for one in block.events if one.path and path in ("", one.path)]
     if not events:
         raise UsageError("nothing to undo here: no file was changed")
-    # No undo reverts what Git itself wrote; a restore to an earlier time can.
-    if block.head.switched:
-        raise UsageError("Git switched these files: R restores an earlier time")
     return undo_of(*(str(one.seq) for one in events))
 
 

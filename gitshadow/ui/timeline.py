@@ -66,6 +66,11 @@ class Block(NamedTuple):
         return self.head.op or self.head.burst or str(self.head.seq)
 
     @property
+    def switched(self) -> int:
+        """Return how many files Git switched by the move of HEAD that it is."""
+        return self.head.files or 0 if self.events else 0
+
+    @property
     def prompt(self) -> str:
         """Return the beginning of its prompt."""
         return next((one.prompt for one in self.events if one.prompt), "") or ""

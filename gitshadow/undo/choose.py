@@ -353,7 +353,7 @@ class Chooser:
         )
 
     def _recorded(self, path: RepoPath) -> set[RepoPath]:
-        rows = events.changes(
+        rows = events.writes(
             self.db, EventFilter(worktree=self.worktree, paths=(path,))
         )
         ends = {end for row in rows for end in (row.path, row.old_path)}
@@ -411,7 +411,7 @@ class Chooser:
                 until_ns=window.end_ns,
             )
             whose = window.sessions or frozenset()
-            for row in events.changes(self.db, wanted) if whose else ():
+            for row in events.writes(self.db, wanted) if whose else ():
                 if is_undoable(row) and whose & set(row.attribution.candidates):
                     found[row.seq] = row
         return [found[seq] for seq in sorted(found)]

@@ -25,7 +25,7 @@ from gitshadow.recording.index import IndexView
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.journal import events, state
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.journal.events import EventFilter, path_changes
 from gitshadow.store.refs import display_path, parse_path
 from gitshadow.undo.apply import Result
 from gitshadow.undo.choose import Selection, UnitWindow
@@ -125,7 +125,7 @@ def notes_of(
     wanted = EventFilter(worktree=worktree, since_ns=last.ts_ns)
     later = [
         row
-        for row in events.changes(db, wanted)
+        for row in events.writes(db, wanted)
         if row.seq > last.seq
         and row.seq not in taken
         and is_undoable(row)
@@ -158,7 +158,8 @@ def moved_since(db: Db, worktree: str, token: str, paths: Collection[RepoPath]) 
     if since is None:
         return "no plan has this token"
     wanted = EventFilter(worktree=worktree, limit=_ROWS_READ)
-    rows = [row for row in events.changes(db, wanted) if row.seq > since]
+    found = [row for row in events.rows(db, wanted) if row.seq > since]
+    rows = path_changes(events.unfolded(db, found[::-1]))[::-1]
     moved = [row for row in rows if is_undoable(row) or row.switched]
     # The files of the plan explain the refusal best; others only if there are none.
     near = [row for row in moved if {row.path, row.old_path} & set(paths)] or moved
@@ -230,7 +231,7 @@ def _elsewhere(db: Db, worktree: str, window: UnitWindow) -> Iterable[Uncovered]
         sessions=window.sessions, since_ns=window.begin_ns, until_ns=window.end_ns
     )
     found: dict[str, list[PathChange]] = {}
-    for row in events.changes(db, wanted):
+    for row in events.writes(db, wanted):
         is_other = row.worktree != worktree and row.op is None and is_undoable(row)
         if is_other and window.call in (None, row.attribution.call):
             found.setdefault(row.worktree, []).append(row)

@@ -164,7 +164,7 @@ class _Reading:
             turn=turn.id,
             since_ns=self.program.loose_since_ns,
         )
-        rows = (row for row in events.changes(ws.db, asked) if is_undoable(row))
+        rows = (row for row in events.writes(ws.db, asked) if is_undoable(row))
         found = {display_path(row.path) for row in rows if row.attribution.call is None}
         return sorted(found)
 

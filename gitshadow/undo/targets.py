@@ -191,7 +191,7 @@ def events_of(db: Db, worktree: str, unit: Unit) -> list[PathChange]:
         wanted.append(EventFilter(worktree=worktree, sessions=(session,), turn=turn))
     for session, call in unit.calls:
         wanted.append(EventFilter(worktree=worktree, sessions=(session,), call=call))
-    found = {row.seq: row for each in wanted for row in events.changes(db, each)}
+    found = {row.seq: row for each in wanted for row in events.writes(db, each)}
     single = events.by_seqs(db, unit.seqs).values()
     found |= {row.seq: row for row in single if row.worktree == worktree}
     return [found[seq] for seq in sorted(found) if unit.holds(found[seq])]

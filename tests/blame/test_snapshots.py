@@ -10,7 +10,14 @@ from gitshadow.blame.git_blame import GitOrigins
 from gitshadow.blame.owners import Vector
 from gitshadow.blame.replay import Replay
 from gitshadow.blame.rewrites import Rewrites
-from gitshadow.blame.snapshots import DoubtError, FingerprintSet, mark_of, pack, unpack
+from gitshadow.blame.snapshots import (
+    DoubtError,
+    EventPlace,
+    FingerprintSet,
+    mark_of,
+    pack,
+    unpack,
+)
 from gitshadow.model import PathChange, RepoPath
 from gitshadow.store.repo import line_hunks
 from tests.blame.test_fuzz import closure, played
@@ -53,14 +60,19 @@ def resumed(
     world: Tokens, path: RepoPath, events: list[PathChange], cut: int
 ) -> Answer:
     """Answer from snapshots alone: one after `cut` events, and another on top of it."""
+    known = {(event.seq, event.path): event for event in events}
     by_seq = {event.seq: event for event in events}
+    while cut < len(events) and events[cut].seq == events[cut - 1].seq:
+        cut += 1
 
-    def fetch(seqs: Collection[int]) -> Mapping[int, PathChange]:
-        return {seq: by_seq[seq] for seq in seqs}
+    def fetch(places: Collection[EventPlace]) -> Mapping[EventPlace, PathChange]:
+        return {one: known.get(one) or by_seq[one[0]] for one in places}
 
     begin = replay_of(world, events)
     begin.feed(events[:cut])
     middle = cut + (len(events) - cut) // 2
+    while cut < middle < len(events) and events[middle].seq == events[middle - 1].seq:
+        middle += 1
     for start, end in ((cut, middle), (middle, len(events))):
         data = pack(begin.snapshot())
         begin = replay_of(world, events, events[start - 1].seq + 1)
@@ -121,7 +133,11 @@ def test_snapshot_of_another_version_is_a_doubt(
     by_seq = {event.seq: event for event in events}
     monkeypatch.setattr("gitshadow.blame.snapshots.VERSION", 999)
     with pytest.raises(DoubtError):
-        unpack(data, world.blobs.__getitem__, lambda seqs: {s: by_seq[s] for s in seqs})
+        unpack(
+            data,
+            world.blobs.__getitem__,
+            lambda places: {p: by_seq[p[0]] for p in places},
+        )
 
 
 def test_marks_hold_what_was_put_in() -> None:

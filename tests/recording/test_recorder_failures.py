@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -21,6 +22,7 @@ from gitshadow.model import (
     Event,
     EventKind,
     Gap,
+    HeadChange,
     Oid,
     PathChange,
     RepoPath,
@@ -76,10 +78,16 @@ def _close(context: RecorderContext) -> None:
 
 
 def rows(context: RecorderContext, *paths: str) -> list[Event]:
-    """Return the rows of paths, oldest first."""
+    """Return the events of paths, oldest first, with each path that Git switched."""
     wanted = tuple(RepoPath(os.fsencode(path)) for path in paths) or None
-    found = events.rows(context.workspace.db, EventFilter(paths=wanted))
-    return found[::-1]
+    db = context.workspace.db
+    found = events.rows(db, EventFilter(paths=wanted))[::-1]
+    return [
+        row
+        for row in events.unfolded(db, found)
+        if not (wanted and isinstance(row, HeadChange))
+        and not (wanted and _is_switched(row) and row.path not in wanted)
+    ]
 
 
 def kinds(context: RecorderContext, *paths: str) -> list[str]:
@@ -94,9 +102,12 @@ def changes(context: RecorderContext, *paths: str) -> list[PathChange]:
 
 
 def switched(context: RecorderContext, *paths: str) -> list[bool]:
-    """Return of each row of paths whether Git switched it."""
-    found = rows(context, *paths)
-    return [isinstance(row, PathChange) and row.switched for row in found]
+    """Return of each change of paths whether Git switched it."""
+    return [_is_switched(row) for row in rows(context, *paths)]
+
+
+def _is_switched(row: Event) -> TypeGuard[PathChange]:
+    return isinstance(row, PathChange) and row.switched
 
 
 def rebuilt(repo: Repo) -> list[tuple[object, ...]]:

@@ -21,14 +21,25 @@ def text(**changed: str) -> str:
 
 
 def log(studio: Studio) -> list[tuple[str, str, bool]]:
-    """Return kind, path or note, and whether Git switched it, of all rows, oldest first."""
+    """Return kind, path or note, and whether Git switched it, oldest first.
+
+    After each move of HEAD are the paths that Git switched by it.
+    """
     rows = studio.run("log")["rows"]
     assert isinstance(rows, list)
-    return [
-        (row["kind"], row["path"] or row["note"], bool(row.get("switched")))
-        for row in reversed(rows)
-        if row["kind"] != "baseline"
-    ]
+    found: list[tuple[str, str, bool]] = []
+    for row in reversed(rows):
+        if row["kind"] == "baseline":
+            continue
+        shown = studio.run("show", id=str(row["seq"])) if row.get("files") else {}
+        listed = shown.get("events", ())
+        assert isinstance(listed, list | tuple)
+        assert len(listed) == row.get("files", 0)
+        found += [
+            (one["kind"], one["path"] or one["note"], bool(one.get("switched")))
+            for one in (row, *listed)
+        ]
+    return found
 
 
 def switched(studio: Studio) -> list[str]:
@@ -336,8 +347,8 @@ def test_committed_line_is_a_persons_where_the_date_of_the_commit_is_false(
     assert [row["agent"] for row in rows[::-1] if row["path"] == "n"] == [
         "claude-code",
         None,
-        None,
     ]
+    assert (rows[0]["kind"], rows[0]["files"], rows[0]["agent"]) == ("head", 1, None)
 
 
 @pytest.mark.parametrize("how", FILTERS)

@@ -78,24 +78,10 @@ def test_log_line_marks_what_git_switched_and_what_came_offline() -> None:
     assert next(log_lines([event(row)], View())).endswith("(offline)  (by git)")
 
 
-def switched(seq: int, commit: str = "c1") -> dict[str, object]:
-    return {**ROW, "seq": seq, "switched": True, "commit": commit, "path": f"f{seq}"}
-
-
-def test_log_has_one_line_for_what_git_switched_at_once() -> None:
-    rows = [ROW, switched(9), switched(8), switched(7, "c2"), switched(6, "c2"), ROW]
-    found = list(log_lines(map(event, rows), View()))
-    assert [line.split("  ")[-1].strip() for line in found] == [
-        "src/a.py",
-        "git switched: 2 files",
-        "git switched: 2 files",
-        "src/a.py",
-    ]
-    assert found[1].split()[0] == "9"
-
-
-def test_log_names_the_only_file_that_git_switched() -> None:
-    assert "f9  (by git)" in next(log_lines([event(switched(9))], View()))
+def test_log_has_one_line_for_a_move_of_head_with_the_number_of_files() -> None:
+    row = {**ROW, "kind": "head", "path": None, "note": "HEAD moved", "files": 4000}
+    (line,) = log_lines([event(row)], View())
+    assert line.endswith("HEAD moved  (git switched 4000 files)")
 
 
 def test_local_time_of_something_else_is_shown_as_it_is() -> None:

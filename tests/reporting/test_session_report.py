@@ -111,7 +111,11 @@ def test_what_git_switched_and_undos_of_its_own_are_no_changes(studio: Studio) -
     studio.hook("S1", "PostToolUse", **call, tool_input={}, tool_response={})
     document = studio.run("report", session="S1")
     listed = studio.run("log", session=studio.session("S1"))
-    assert "b" in [path for (path,) in told(rows(listed, "rows"), "path")]
+    moves = [row for row in rows(listed, "rows") if row.get("files")]
+    shown = [studio.run("show", id=str(move["seq"])) for move in moves]
+    assert "b" in [
+        path for one in shown for (path,) in told(rows(one, "events"), "path")
+    ]
     assert "b" not in [path for (path,) in told(rows(document, "files"), "path")]
 
 

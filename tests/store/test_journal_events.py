@@ -25,6 +25,7 @@ from gitshadow.model import (
 )
 from gitshadow.store.journal import events
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.event_rows import RARE
 from gitshadow.store.journal.events import EventFilter
 
 WHO = Attribution(
@@ -256,5 +257,5 @@ def test_the_newest_rows_are_read_off_the_key(db: Db) -> None:
     assert "TEMP B-TREE" not in plan(
         db, "SELECT * FROM events ORDER BY seq DESC LIMIT 5"
     )
-    used = plan(db, f"SELECT 1 FROM events WHERE {events._RARE} AND kind = 'gap'")
+    used = plan(db, f"SELECT 1 FROM events WHERE {RARE} AND kind = 'gap'")
     assert "events_rare" in used

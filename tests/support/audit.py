@@ -4,8 +4,9 @@ import hashlib
 import os
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from tests.support.repo import Repo
@@ -30,7 +31,7 @@ def audit(repo: Repo) -> None:
     Left out: paths on disk that the journal does not know, see `unrecorded`.
     """
     with closing(open_journal(repo)) as db:
-        assert list(contradictions(db)) == []
+        assert list(contradictions(db, partial(_diff, repo))) == []
     audit_states(repo)
 
 
@@ -97,15 +98,26 @@ def stale(db: sqlite3.Connection) -> Iterator[tuple[bytes, State, State | None]]
 
 
 def contradictions(
-    db: sqlite3.Connection,
+    db: sqlite3.Connection, diff: Callable[[str], Iterable[tuple[bytes, str, str]]]
 ) -> Iterator[tuple[bytes, State | None, State | None]]:
-    """Yield each path whose newest event is not what `file_state` holds."""
+    """Yield each path whose newest event is not what `file_state` holds.
+
+    `diff` gives each path that a commit of ours changed, with the mode and blob that it has now.
+    """
     newest: dict[tuple[str, bytes], State | None] = {}
     rows = db.execute(
-        "SELECT worktree, path, old_path, after_oid, after_mode FROM events"
-        " WHERE path IS NOT NULL AND kind NOT IN ('gap', 'baseline') ORDER BY seq"
+        "SELECT worktree, path, old_path, after_oid, after_mode, before_mode, commit_oid,"
+        " switched FROM events WHERE kind NOT IN ('gap', 'baseline') ORDER BY seq"
     )
-    for worktree, path, old_path, oid, mode in rows:
+    for worktree, path, old_path, oid, mode, *plain, commit, switched in rows:
+        if path is None and switched:
+            # Paths with rows of their own come next, and have the last word.
+            modes = {"100644": plain[0], "100755": mode, "120000": 0o120000}
+            for one, now, blob in diff(commit):
+                state = (blob, modes[now] | 0o100000) if now in modes else None
+                newest[worktree, one] = state
+        if path is None:
+            continue
         if old_path is not None:
             newest[worktree, old_path] = None
         newest[worktree, path] = None if oid is None else (oid, mode)
@@ -118,6 +130,15 @@ def contradictions(
     for key, state in newest.items():
         if states.get(key) != state:
             yield key[1], state, states.get(key)
+
+
+def _diff(repo: Repo, commit: str) -> Iterator[tuple[bytes, str, str]]:
+    shown = repo.git("diff-tree", "-r", "-z", "--no-renames", f"{commit}^", commit)
+    words = iter(shown.split("\0"))
+    for word in words:
+        if word.startswith(":"):
+            _, mode, _, oid, _ = word.split(" ")
+            yield os.fsencode(next(words)), mode, oid
 
 
 def _oids(db: sqlite3.Connection) -> set[str]:

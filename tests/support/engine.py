@@ -292,7 +292,7 @@ class Engine:
             if isinstance(claimant, ToldClaimant):
                 claimant.writer = None
         fresh = EventFilter(worktree=self.worktree, after_seq=newest)
-        return events.rows(self.db, fresh)[::-1]
+        return list(events.unfolded(self.db, events.rows(self.db, fresh)[::-1]))
 
     def flush(self) -> None:
         """Record whatever differs; nobody is named as its writer."""
@@ -416,7 +416,8 @@ class Engine:
 
     def log(self) -> list[Event]:
         """Return all events, newest first."""
-        return events.rows(self.db, EventFilter())
+        found = events.rows(self.db, EventFilter())[::-1]
+        return list(events.unfolded(self.db, found))[::-1]
 
     def changes(self) -> list[PathChange]:
         """Return the changes of paths, newest first; no other event is newer."""

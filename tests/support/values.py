@@ -4,7 +4,7 @@ Drafts and plans are the product's own. There is no disk, no journal, no object 
 of a target; those are in `tests.support.engine`, which is some sixty times slower.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gitshadow.capture.drafts import BatchTime, Draft, Seen, draft_changes
@@ -94,8 +94,21 @@ class Values:
         switched: bool = False,
     ) -> list[PathChange]:
         """Give whatever is not as it was before its rows, noticed all at once."""
-        drafts = draft_changes(self.seen(before), self.moment())
-        return [self.row(draft, who, turn, switched=switched) for draft in drafts]
+        seen, moment = self.seen(before), self.moment()
+        if switched:
+            drafts = [one for path in seen for one in draft_changes([path], moment)]
+            return self.switch(drafts, who)
+        return [self.row(draft, who, turn) for draft in draft_changes(seen, moment)]
+
+    def switch(self, drafts: Sequence[Draft], who: str) -> list[PathChange]:
+        """Add what Git switched at once: all of it has one number."""
+        seq = self.next_seq
+        return [self.row(draft, who, switched=True, seq=seq) for draft in drafts]
+
+    @property
+    def next_seq(self) -> int:
+        """Return the number of the next event."""
+        return self.events[-1].seq + 1 if self.events else 1
 
     def moment(self) -> BatchTime:
         """Return the next moment at which somebody looks."""
@@ -119,11 +132,12 @@ class Values:
         *,
         switched: bool = False,
         moved_in: bool = False,
+        seq: int | None = None,
     ) -> PathChange:
         """Add the row of a draft."""
         before, after = draft.versions
         event = PathChange(
-            seq=len(self.events) + 1,
+            seq=self.next_seq if seq is None else seq,
             ts_ns=draft.end_ns,
             worktree="main",
             kind=draft.kind,

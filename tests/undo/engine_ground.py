@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pygit2
+
 from gitshadow.errors import UsageError
 from gitshadow.messages.undo import HunkChoice
 from gitshadow.model import FileVersion, OpKind, PathChange
@@ -94,7 +96,15 @@ class EngineGround:
         assert self.engine.litter() == []
         with closing(open_journal(Repo(self.engine.root))) as db:
             assert list(stale(db)) == []
-            assert list(contradictions(db)) == []
+            assert list(contradictions(db, self._diff)) == []
+
+    def _diff(self, commit: str) -> Iterator[tuple[bytes, str, str]]:
+        repository = pygit2.Repository(os.fsdecode(self.engine.root))
+        made = repository[commit].peel(pygit2.Commit)
+        flags = pygit2.enums.DiffOption.INCLUDE_TYPECHANGE
+        for delta in repository.diff(made.parents[0], made, flags=flags).deltas:
+            new = delta.new_file
+            yield new.raw_path, f"{new.mode:06o}", str(new.id)
 
     def check_with_git(self) -> None:
         """Check V2 and the whole of V5, which takes two git processes."""

@@ -92,7 +92,7 @@ class PlannerGround(Values):
         rows: list[PathChange] = []
         for _, written, gits in stages:
             rows += [self._row(draft, who, turn) for draft in written]
-            rows += [self.row(draft, "git", switched=True) for draft in gits]
+            rows += self.switch(sorted(gits, key=lambda draft: draft.path), "git")
         mine = draft_changes(rest, moment)
         return rows + [self._row(draft, who, turn) for draft in mine]
 

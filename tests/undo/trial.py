@@ -234,7 +234,7 @@ class Trial:
 
     def _note(self, rows: Collection[PathChange]) -> None:
         """Remember who put each token where it had not been, and what is there by now."""
-        newest = {row.seq: row for row in (*self.log, *rows)}
+        newest = {(row.seq, row.path): row for row in (*self.log, *rows)}
         self.log = [newest[seq] for seq in sorted(newest)]
         if rows:
             self.trees[self.log[-1].seq] = self.ground.tree()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from gitshadow.model import Attribution, Oid
 from gitshadow.store.journal import bursts, events
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.event_rows import attribution_values
 
 _HOLDER = "COALESCE((SELECT chain FROM corrections WHERE seq = events.seq), session)"
 _ROWS = (
@@ -51,7 +52,7 @@ def apply(db: Db, one: Correction) -> None:
         "INSERT OR REPLACE INTO corrections VALUES (?, ?)",
         [(seq, one.chain) for seq, _ in found],
     )
-    named = events.attribution_values(one.who)
+    named = attribution_values(one.who)
     db.run_many(_CHANGE, [(*named, one.burst, seq) for seq, _ in found])
     bursts.recount(db, {burst for _, burst in found} | {one.burst})
 
@@ -72,7 +73,7 @@ def forget(db: Db, session: str, worktree: str) -> frozenset[int]:
 def restore(db: Db, seqs: Sequence[int], who: Attribution, burst: str | None) -> None:
     """Set rows to the author that their own commit names; call it inside `db.write()`."""
     left = {row.burst for row in events.by_seqs(db, seqs).values()}
-    named = events.attribution_values(who)
+    named = attribution_values(who)
     db.run_many(_CHANGE, [(*named, burst, seq) for seq in seqs])
     bursts.recount(db, left | {burst})
 

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from gitshadow.errors import JournalError
 from gitshadow.model import FileVersion, Oid, RepoPath, micro
 from gitshadow.store.journal import db_file, schema
 from gitshadow.store.journal.schema import VERSION
+from gitshadow.store.trees import Ends, TreeChange
 
 Value = str | bytes | int | None
 Row = tuple[Any, ...]
@@ -27,13 +28,29 @@ _LOOK_S = 0.1
 _IN_MEMORY = ":memory:"
 
 
+class SwitchReader(Protocol):
+    """Reads the trees of the commits that record moves of HEAD (`switches.SwitchedTrees`)."""
+
+    def ends(self, commit: Oid, path: RepoPath) -> Ends:
+        """Return what was at a path before a move and after it, directories too."""
+        ...
+
+    def changes(self, commit: Oid) -> Sequence[TreeChange]:
+        """Return all that a move changed, by path bytes."""
+        ...
+
+
 class Db:
-    """One open journal. Reads work anywhere, writes inside `write()`."""
+    """One open journal. Reads work anywhere, writes inside `write()`.
+
+    `switched` reads what Git switched by moves of HEAD, which no row has; without it nothing was.
+    """
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection = connection
         self._depth = 0
         self.path = path
+        self.switched: SwitchReader | None = None
         self._file = None if path == _IN_MEMORY else db_file.file_at(path)
         if self._file is not None:
             db_file.OPEN[self._file] += 1

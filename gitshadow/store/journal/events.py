@@ -1,48 +1,34 @@
 """Events: one row per observed change of one path, in the order they were recorded.
 
-Of a row only its author ever changes (`corrections`).
+What Git switched when HEAD moved has no rows: `switches` reads it from trees, and the functions
+here that return changes of paths include it. Of a row only its author ever changes (`corrections`).
 """
 
-import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from itertools import islice, takewhile
+from operator import attrgetter
 
 from gitshadow.model import (
-    Actor,
-    Attribution,
-    Baseline,
     CommitEvent,
-    Confidence,
     Event,
     EventKind,
-    FileVersion,
-    Gap,
     HeadChange,
     Oid,
     PathChange,
     RepoPath,
 )
-from gitshadow.store.journal import meta
-from gitshadow.store.journal.db import Db, Row, Value, version_cells
+from gitshadow.store.journal import switches
+from gitshadow.store.journal.db import Db, Value
+from gitshadow.store.journal.event_rows import INSERT, RARE, SELECT, event_of, values_of
+from gitshadow.store.paths import is_within
 
-_COLUMNS = (
-    "seq, ts_ns, worktree, kind, path, old_path, before_oid, before_mode, after_oid,"
-    " after_mode, actor, session, agent, turn, call, tool, confidence, reason,"
-    " candidates, burst, commit_oid, op, offline, switched, note, moved_in,"
-    " inexact"
-)
-_SELECT = f"SELECT {_COLUMNS} FROM events"
-_INSERT = f"INSERT OR IGNORE INTO events ({_COLUMNS}) VALUES ({', '.join('?' * 27)})"
 _RESERVE = (
     "UPDATE meta SET value = CAST(value AS INTEGER) + ?1 WHERE key = 'next_seq'"
     " RETURNING CAST(value AS INTEGER) - ?1"
 )
 _SEQS_BETWEEN = "SELECT seq FROM events WHERE seq BETWEEN ? AND ?"
 _NEXT = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next_seq'"
-# SQLite uses the partial index `events_rare` only if the query has its condition word for word
-# (https://sqlite.org/partialindex.html). Without it each of these queries reads the whole table.
-_RARE = "kind IN ('gap', 'head', 'baseline', 'coverage')"
 _RARE_KINDS = frozenset(
     {EventKind.GAP, EventKind.HEAD, EventKind.BASELINE, EventKind.COVERAGE}
 )
@@ -60,18 +46,24 @@ _HOLDS_TEXT = (
     " OR (session, turn) IN"
     " (SELECT session, id FROM turns WHERE prompt LIKE ? ESCAPE '\\'))"
 )
+_SWITCHED_KINDS = frozenset(
+    {
+        EventKind.CREATE,
+        EventKind.MODIFY,
+        EventKind.DELETE,
+        EventKind.MODE,
+        EventKind.TYPE,
+    }
+)
 _NEWEST = (
     "SELECT seq FROM events WHERE worktree = ? AND kind <> 'gap'"
     " ORDER BY seq DESC LIMIT 1"
 )
 _SURE = "NOT (actor IS 'agent' AND confidence IS 'low')"  # as `Attribution.is_maybe`
-_GAPS = (
-    f"SELECT seq, ts_ns, note FROM events WHERE {_RARE} AND kind = 'gap' ORDER BY seq"
-)
-_GAPS_SEEN = "gaps_seen"
 # Older builds of SQLite allow 999 variables in one statement (https://sqlite.org/limits.html).
 _CHUNK = 400
 _PAGE = 100
+_MOST_SEQ = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,15 +92,6 @@ class EventFilter:
     text: str | None = None
 
 
-class GapRow(NamedTuple):
-    """One gap: its number, when it was journalled, why, and whether nobody has seen it."""
-
-    seq: int
-    ts_ns: int
-    note: str
-    is_new: bool
-
-
 def files_of_burst(db: Db, burst: str) -> int:
     """Return the number of paths that a burst wrote, without reading its events."""
     query = "SELECT COUNT(DISTINCT path) FROM events WHERE burst = ?"
@@ -124,7 +107,7 @@ def reserve(db: Db, count: int) -> int:
 
 def insert(db: Db, rows: Iterable[Event]) -> None:
     """Store rows; one whose seq exists already is not changed."""
-    db.run_many(_INSERT, [_values(row) for row in rows])
+    db.run_many(INSERT, [values_of(row) for row in rows])
 
 
 def insert_new(db: Db, rows: Sequence[CommitEvent]) -> list[CommitEvent]:
@@ -146,29 +129,66 @@ def raise_next(db: Db, next_seq: int) -> None:
 
 def get(db: Db, seq: int) -> Event | None:
     """Return one event, or None."""
-    row = db.row(f"{_SELECT} WHERE seq = ?", (seq,))
-    return None if row is None else _event(row)
+    row = db.row(f"{SELECT} WHERE seq = ?", (seq,))
+    return None if row is None else event_of(row)
 
 
 def by_seqs(db: Db, seqs: Collection[int]) -> dict[int, PathChange]:
     """Return changes by their numbers; those that are gone, and other events, are missing."""
-    wanted = sorted(seqs)
-    found: dict[int, PathChange] = {}
-    for start in range(0, len(wanted), _CHUNK):
-        part = wanted[start : start + _CHUNK]
-        sql = f"{_SELECT} WHERE seq IN ({', '.join('?' * len(part))})"
-        changed = path_changes(map(_event, db.rows(sql, part)))
-        found.update((row.seq, row) for row in changed)
+    changed = path_changes(_by_seqs(db, seqs).values())
+    return {row.seq: row for row in changed}
+
+
+def by_places(
+    db: Db, places: Collection[tuple[int, RepoPath]]
+) -> dict[tuple[int, RepoPath], PathChange]:
+    """Return changes by their numbers and paths, since a switch has one number for all paths."""
+    rows = _by_seqs(db, {seq for seq, _ in places})
+    found: dict[tuple[int, RepoPath], PathChange] = {}
+    for seq, path in places:
+        row = rows.get(seq)
+        if isinstance(row, PathChange):
+            found[seq, path] = row
+        elif isinstance(row, HeadChange):
+            found.update(
+                ((seq, path), one) for one in switches.changes_at(db, row, (path,))
+            )
     return found
 
 
+def _by_seqs(db: Db, seqs: Collection[int]) -> dict[int, Event]:
+    wanted = sorted(seqs)
+    found: dict[int, Event] = {}
+    for start in range(0, len(wanted), _CHUNK):
+        part = wanted[start : start + _CHUNK]
+        sql = f"{SELECT} WHERE seq IN ({', '.join('?' * len(part))})"
+        found.update((row[0], event_of(row)) for row in db.rows(sql, part))
+    return found
+
+
+def is_named(db: Db, paths: Collection[RepoPath], until_seq: int) -> bool:
+    """Return whether any event up to one names some paths, by new name or old."""
+    if any(_count_rows(db, path, until_seq) for path in paths):
+        return True
+    heads = switches.heads(db, "seq <= ?", (until_seq,)) if paths else ()
+    return any(switches.changes_at(db, head, paths) for head in heads)
+
+
 def count_named(db: Db, paths: Collection[RepoPath], until_seq: int) -> int:
-    """Return how often rows up to one name some paths, by new name or old; by indexes alone."""
+    """Return a number that differs if another row up to one may concern some paths.
+
+    It counts the rows that name them, by new name or old, and all switches; by indexes alone.
+    """
+    count = f"SELECT COUNT(*) FROM events WHERE {switches.SWITCHES} AND seq <= ?"
+    named = sum(_count_rows(db, path, until_seq) for path in paths)
+    return named + db.number(count, (until_seq,))
+
+
+def _count_rows(db: Db, path: RepoPath, until_seq: int) -> int:
     total = 0
-    for path in paths:
-        for column in ("path", "old_path"):
-            sql = f"SELECT COUNT(*) FROM events WHERE {column} = ? AND seq <= ?"
-            total += db.number(sql, (path, until_seq))
+    for column in ("path", "old_path"):
+        sql = f"SELECT COUNT(*) FROM events WHERE {column} = ? AND seq <= ?"
+        total += db.number(sql, (path, until_seq))
     return total
 
 
@@ -181,6 +201,9 @@ def first(db: Db, paths: Collection[RepoPath]) -> PathChange | None:
             row = db.row(sql + " ORDER BY seq LIMIT 1", (path,))
             found += [] if row is None else [row[0]]
     seq = min(found, default=0)
+    for head in switches.heads(db, "seq < ?", (seq or _MOST_SEQ,)):
+        if switched := switches.changes_at(db, head, paths):
+            return switched[0]
     return by_seqs(db, (seq,)).get(seq)
 
 
@@ -191,8 +214,8 @@ def path_changes(found: Iterable[Event | None]) -> list[PathChange]:
 
 def page(db: Db, after: int, limit: int) -> list[Event]:
     """Return the events behind a number, oldest first, at most so many."""
-    sql = f"{_SELECT} WHERE seq > ? ORDER BY seq LIMIT ?"
-    return [_event(row) for row in db.rows(sql, (after, limit))]
+    sql = f"{SELECT} WHERE seq > ? ORDER BY seq LIMIT ?"
+    return [event_of(row) for row in db.rows(sql, (after, limit))]
 
 
 def begins_ns(db: Db, worktree: str) -> int | None:
@@ -214,7 +237,7 @@ def is_written(db: Db, path: RepoPath) -> bool:
 def first_baseline(db: Db) -> Oid | None:
     """Return our commit with which recording began, None where nothing was recorded."""
     row = db.row(
-        f"SELECT commit_oid FROM events WHERE {_RARE} AND kind = 'baseline'"
+        f"SELECT commit_oid FROM events WHERE {RARE} AND kind = 'baseline'"
         " AND commit_oid IS NOT NULL ORDER BY seq LIMIT 1"
     )
     return None if row is None else Oid(row[0])
@@ -248,19 +271,19 @@ def newest_seq(db: Db, worktree: str) -> int:
 
 def count(db: Db) -> int:
     """Return how many changes of paths were recorded."""
-    pathless = f"SELECT COUNT(*) FROM events WHERE {_RARE} AND kind <> 'coverage'"
+    pathless = f"SELECT COUNT(*) FROM events WHERE {RARE} AND kind <> 'coverage'"
     return db.number(f"SELECT COUNT(*) - ({pathless}) FROM events")
 
 
 def count_gaps(db: Db) -> int:
     """Return how many gaps were journalled."""
-    return db.number(f"SELECT COUNT(*) FROM events WHERE {_RARE} AND kind = 'gap'")
+    return db.number(f"SELECT COUNT(*) FROM events WHERE {RARE} AND kind = 'gap'")
 
 
 def last_gap_ns(db: Db, worktree: str) -> int | None:
     """Return when a worktree's newest gap was journalled, None where there is none."""
     row = db.row(
-        f"SELECT MAX(ts_ns) FROM events WHERE {_RARE} AND kind = 'gap' AND worktree = ?",
+        f"SELECT MAX(ts_ns) FROM events WHERE {RARE} AND kind = 'gap' AND worktree = ?",
         (worktree,),
     )
     return None if row is None or row[0] is None else int(row[0])
@@ -302,12 +325,63 @@ def since(db: Db, worktree: str, begin_ns: int) -> list[PathChange]:
 
 
 def changes(db: Db, wanted: EventFilter) -> list[PathChange]:
-    """Return the changes of paths among the events that fit, newest first."""
-    return path_changes(rows(db, wanted))
+    """Return the changes of paths among the events that fit, newest first.
+
+    What Git switched is among them; a limit counts a switch as one event.
+    """
+    kinds = wanted.kinds
+    if kinds is not None and not _SWITCHED_KINDS.isdisjoint(kinds):
+        wanted = replace(wanted, kinds={*kinds, EventKind.HEAD})
+    paths = wanted.paths or (RepoPath(b""),)
+    found: list[PathChange] = []
+    for event in path_changes(unfolded(db, rows(db, wanted)[::-1])):
+        is_there = not event.switched or any(is_within(event.path, p) for p in paths)
+        if is_there and (kinds is None or event.kind in kinds):
+            found.append(event)
+    return found[::-1]
+
+
+def writes(db: Db, wanted: EventFilter) -> list[PathChange]:
+    """Return the changes of paths among the rows that fit, without switches, newest first."""
+    return [row for row in path_changes(rows(db, wanted)) if not row.switched]
+
+
+def unfolded(db: Db, found: Iterable[Event]) -> Iterator[Event]:
+    """Yield events, oldest first, after each move of HEAD what Git switched by it."""
+    for event in found:
+        yield event
+        if isinstance(event, HeadChange):
+            yield from switches.changes_of(db, event)
 
 
 def rows(db: Db, wanted: EventFilter) -> list[Event]:
-    """Return the events that fit, newest first."""
+    """Return the events that fit, newest first; a switch fits the paths that it changed."""
+    found = _stored(db, wanted)
+    paths = wanted.paths or (RepoPath(b""),)
+    if b"" in paths or None is not (wanted.burst or wanted.op or wanted.text):
+        return found
+    if wanted.kinds is not None and EventKind.HEAD not in wanted.kinds:
+        return found
+    upwards = wanted.limit is not None and wanted.after_seq is not None
+    clauses, values = _where(replace(wanted, paths=None, kinds=None))
+    where = (
+        " AND ".join(clauses or ["1"]) + f" ORDER BY seq{'' if upwards else ' DESC'}"
+    )
+    heads = switches.heads(db, where, values)
+    # Beyond the last row that fits the limit no tree is read.
+    if wanted.limit is not None and len(found) == wanted.limit:
+        last = found[0 if upwards else -1].seq if found else 0
+        heads = takewhile(lambda head: (head.seq < last) is upwards, heads)
+    fitting = (head for head in heads if switches.touches(db, head, paths))
+    found = sorted(
+        [*found, *islice(fitting, wanted.limit)], key=attrgetter("seq"), reverse=True
+    )
+    if wanted.limit is None:
+        return found
+    return found[-wanted.limit :] if upwards else found[: wanted.limit]
+
+
+def _stored(db: Db, wanted: EventFilter) -> list[Event]:
     paths = wanted.paths or ()
     # The rows next to `after_seq` are the oldest that fit, so LIMIT needs the other order.
     upwards = wanted.limit is not None and wanted.after_seq is not None
@@ -315,12 +389,12 @@ def rows(db: Db, wanted: EventFilter) -> list[Event]:
     if single and not upwards:
         return _newest_at(db, next(iter(paths)), wanted)
     clauses, values = _where(wanted)
-    sql = _SELECT + (" WHERE " + " AND ".join(clauses) if clauses else "")
+    sql = SELECT + (" WHERE " + " AND ".join(clauses) if clauses else "")
     sql += " ORDER BY seq" + ("" if upwards else " DESC")
     if wanted.limit is not None:
         sql += " LIMIT ?"
         values.append(wanted.limit)
-    found = [_event(row) for row in db.rows(sql, values)]
+    found = [event_of(row) for row in db.rows(sql, values)]
     return found[::-1] if upwards else found
 
 
@@ -340,14 +414,16 @@ def _newest_at(db: Db, path: RepoPath, wanted: EventFilter) -> list[Event]:
         )
         ends = (path,) if condition.count("?") == 1 else (path + b"/", path + b"0")
         asked += (*ends, *values, wanted.limit)
-    sql = f"{_SELECT} WHERE seq IN ({' UNION '.join(seqs)}) ORDER BY seq DESC LIMIT ?"
-    return [_event(row) for row in db.rows(sql, (*asked, wanted.limit))]
+    sql = f"{SELECT} WHERE seq IN ({' UNION '.join(seqs)}) ORDER BY seq DESC LIMIT ?"
+    return [event_of(row) for row in db.rows(sql, (*asked, wanted.limit))]
 
 
 def history(
     db: Db, worktree: str | None, paths: Collection[RepoPath], since_seq: int
 ) -> list[PathChange]:
     """Return, oldest first, every change of these paths and of what they were renamed to or from.
+
+    What Git switched is among them: a switch has one number, and a change for each path.
 
     Args:
         db: The journal.
@@ -366,7 +442,14 @@ def history(
         ends = {end for e in events for end in (e.path, e.old_path) if end is not None}
         # Each name is asked once: renames may lead in a circle.
         todo = ends - asked
-    return [found[seq] for seq in sorted(found)]
+    heads = switches.heads(db, "seq >= ?", (since_seq,))
+    switched = [
+        one
+        for head in heads
+        if worktree in (None, head.worktree)
+        for one in switches.changes_at(db, head, asked)
+    ]
+    return sorted([*found.values(), *switched], key=lambda row: (row.seq, row.path))
 
 
 def commit_before(
@@ -398,11 +481,17 @@ def commit_before(
 def commit_with(db: Db, path: RepoPath, blob: Oid) -> Oid | None:
     """Return the newest commit of ours that left a content at a path, None for none."""
     row = db.row(
-        "SELECT commit_oid FROM events WHERE path = ? AND after_oid = ?"
+        "SELECT seq, commit_oid FROM events WHERE path = ? AND after_oid = ?"
         " AND commit_oid IS NOT NULL ORDER BY seq DESC LIMIT 1",
         (path, blob),
     )
-    return None if row is None else Oid(row[0])
+    newer = switches.heads(
+        db, "seq > ? ORDER BY seq DESC", (0 if row is None else row[0],)
+    )
+    switched = switches.switched_to(db, newer, path, blob)
+    if switched is not None:
+        return switched.commit
+    return None if row is None else Oid(row[1])
 
 
 def seq_until(db: Db, worktree: str, until_ns: int) -> int:
@@ -423,8 +512,8 @@ def of_commit(db: Db, commit: Oid, seqs: tuple[int, int] | None) -> list[Event]:
     """
     if seqs is None:
         return []
-    sql = f"{_SELECT} WHERE seq BETWEEN ? AND ? AND commit_oid = ? ORDER BY seq"
-    return [_event(row) for row in db.rows(sql, (*seqs, commit))]
+    sql = f"{SELECT} WHERE seq BETWEEN ? AND ? AND commit_oid = ? ORDER BY seq"
+    return [event_of(row) for row in db.rows(sql, (*seqs, commit))]
 
 
 def newest_with(
@@ -436,11 +525,15 @@ def newest_with(
         left = "((path = ? AND after_oid IS ?) OR old_path = ?)"
     values = (path, after, path) if after is None else (path, after)
     found = db.rows(
-        f"{_SELECT} WHERE {left} AND worktree = ? AND ts_ns <= ? AND kind <> 'gap'"
+        f"{SELECT} WHERE {left} AND worktree = ? AND ts_ns <= ? AND kind <> 'gap'"
         " ORDER BY seq DESC LIMIT 1",
         (*values, worktree, until_ns),
     )
-    return next(iter(path_changes(map(_event, found))), None)
+    newest = next(iter(path_changes(map(event_of, found))), None)
+    where = "seq > ? AND worktree = ? AND ts_ns <= ? ORDER BY seq DESC"
+    since = 0 if newest is None else newest.seq
+    newer = switches.heads(db, where, (since, worktree, until_ns))
+    return switches.switched_to(db, newer, path, after) or newest
 
 
 def _of_paths(
@@ -451,12 +544,12 @@ def _of_paths(
         part = paths[start : start + _CHUNK]
         marks = ", ".join("?" * len(part))
         for column in ("path", "old_path"):
-            sql = f"{_SELECT} WHERE {column} IN ({marks}) AND seq >= ?"
+            sql = f"{SELECT} WHERE {column} IN ({marks}) AND seq >= ?"
             values: list[Value] = [*part, since_seq]
             if worktree is not None:
                 sql += " AND worktree = ?"
                 values.append(worktree)
-            found += path_changes(map(_event, db.rows(sql, values)))
+            found += path_changes(map(event_of, db.rows(sql, values)))
     return found
 
 
@@ -488,7 +581,7 @@ def _where(wanted: EventFilter) -> tuple[list[str], list[Value]]:
             values.extend(chosen)
     if wanted.kinds is not None and _RARE_KINDS.issuperset(wanted.kinds):
         # Redundant for the result, but only with it SQLite uses the partial index.
-        clauses.append(_RARE)
+        clauses.append(RARE)
     if wanted.paths is not None and b"" not in wanted.paths:
         clauses.append(
             "(" + " OR ".join([_ANY_AT_PATH] * len(wanted.paths) or ["0"]) + ")"
@@ -503,98 +596,3 @@ def _like(text: str) -> str:
     for char in "\\%_":
         text = text.replace(char, "\\" + char)
     return f"%{text}%"
-
-
-def _values(event: Event) -> Row:
-    head = (event.seq, event.ts_ns, event.worktree, event.kind.value)
-    if isinstance(event, PathChange):
-        return (
-            *head,
-            event.path,
-            event.old_path,
-            *version_cells(event.before),
-            *version_cells(event.after),
-            *attribution_values(event.attribution),
-            event.burst,
-            event.commit,
-            event.op,
-            int(event.offline),
-            int(event.switched),
-            None,
-            int(event.moved_in),
-            int(event.inexact),
-        )
-    if isinstance(event, Gap):
-        path, who, commit, note = event.path, (None,) * 9, None, event.note
-    else:
-        path, who, commit = None, attribution_values(event.attribution), event.commit
-        note = event.note if isinstance(event, HeadChange) else None
-    return (*head, path, *(None,) * 5, *who, None, commit, None, 0, 0, note, 0, 0)
-
-
-def attribution_values(who: Attribution) -> Row:
-    """Return the columns from `actor` to `candidates` of a row that has an author."""
-    return (
-        who.actor.value,
-        who.session,
-        who.agent,
-        who.turn,
-        who.call,
-        who.tool,
-        who.confidence.value,
-        who.reason,
-        json.dumps(who.candidates) if who.candidates else None,
-    )
-
-
-def _event(row: Row) -> Event:
-    seq, ts_ns, worktree, kind = row[0], row[1], row[2], EventKind(row[3])
-    if kind is EventKind.GAP:
-        return Gap(seq, ts_ns, worktree, row[24], row[4])
-    who = Attribution(
-        actor=Actor(row[10]),
-        session=row[11],
-        agent=row[12],
-        turn=row[13],
-        call=row[14],
-        tool=row[15],
-        confidence=Confidence(row[16]),
-        reason=row[17],
-        candidates=tuple(json.loads(row[18])) if row[18] else (),
-    )
-    if kind is EventKind.HEAD:
-        return HeadChange(seq, ts_ns, worktree, who, row[20], row[24])
-    if kind is EventKind.BASELINE:
-        return Baseline(seq, ts_ns, worktree, who, row[20])
-    return PathChange(
-        seq,
-        ts_ns,
-        worktree,
-        kind,
-        row[4],
-        who,
-        row[20],
-        row[5],
-        None if row[6] is None else FileVersion(row[6], row[7]),
-        None if row[8] is None else FileVersion(row[8], row[9]),
-        row[19],
-        row[21],
-        row[22] != 0,
-        row[23] != 0,
-        row[25] != 0,
-        row[26] != 0,
-    )
-
-
-def list_gaps(db: Db) -> list[GapRow]:
-    """Return every gap, oldest first."""
-    seen = int(meta.get(db, _GAPS_SEEN) or "0")
-    return [GapRow(seq, ts, note or "", seq > seen) for seq, ts, note in db.rows(_GAPS)]
-
-
-def see_gaps(db: Db) -> list[GapRow]:
-    """Mark every gap as seen; return the new ones. Call it inside `db.write()`."""
-    fresh = [one for one in list_gaps(db) if one.is_new]
-    if fresh:
-        meta.put(db, _GAPS_SEEN, str(fresh[-1].seq))
-    return fresh

@@ -22,7 +22,7 @@ from gitshadow.model import (
     ToolClass,
 )
 
-VERSION = 14
+VERSION = 15
 
 # Paths are BLOB, because a name on Linux can be any bytes, and SQLite's TEXT must be UTF-8. Tables
 # that are looked up by a text key are WITHOUT ROWID: the row is in the key's own tree, so a look
@@ -253,6 +253,39 @@ CREATE TABLE call_changes (
     """
 ALTER TABLE file_state DROP COLUMN digest;
 ALTER TABLE file_state ADD COLUMN digest BLOB;
+""",
+    # What Git switched had a row for each path. Now it is read from the trees of the move's commit:
+    # `switched` of a move is the number of paths, `before_mode` and `after_mode` are what 100644 and
+    # 100755 stand for. Rows stay whose exact modes are not in the trees (others than
+    # 33188 = 0100644, 33261 = 0100755 and 40960 = 0120000, or what the worktree has instead).
+    """
+CREATE TEMP TABLE plain AS
+    SELECT substr(key, 7) AS worktree,
+    substr(value, 1, 1) * 512 + substr(value, 2, 1) * 64 + substr(value, 3, 1) * 8
+        + substr(value, 4, 1) AS regular,
+    substr(value, 6, 1) * 512 + substr(value, 7, 1) * 64 + substr(value, 8, 1) * 8
+        + substr(value, 9, 1) AS executable
+    FROM meta WHERE key GLOB 'modes:*';
+INSERT INTO plain SELECT DISTINCT worktree, 420, 493 FROM events
+    WHERE kind IN ('gap', 'head', 'baseline', 'coverage') AND kind = 'head'
+    AND worktree NOT IN (SELECT worktree FROM plain);
+CREATE TEMP TABLE moves AS
+    SELECT commit_oid, worktree, COUNT(*) AS files FROM events
+    WHERE switched = 1 GROUP BY commit_oid, worktree;
+CREATE INDEX temp.moves_commit ON moves (commit_oid);
+UPDATE events SET (switched, before_mode, after_mode) =
+    (SELECT files, regular, executable FROM moves JOIN plain USING (worktree)
+    WHERE moves.commit_oid = events.commit_oid)
+    WHERE kind IN ('gap', 'head', 'baseline', 'coverage') AND kind = 'head'
+    AND commit_oid IN (SELECT commit_oid FROM moves);
+DELETE FROM events WHERE switched = 1 AND kind <> 'head' AND old_path IS NULL
+    AND commit_oid IN (SELECT commit_oid FROM events AS move
+        WHERE kind IN ('gap', 'head', 'baseline', 'coverage') AND kind = 'head')
+    AND NOT EXISTS (SELECT 1 FROM plain WHERE plain.worktree = events.worktree
+        AND (COALESCE(before_mode, 40960) NOT IN (40960, 32768 + regular, 32768 + executable)
+        OR COALESCE(after_mode, 40960) NOT IN (40960, 32768 + regular, 32768 + executable)));
+DROP TABLE moves;
+DROP TABLE plain;
 """,
 )
 
