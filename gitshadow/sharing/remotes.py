@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid
+from gitshadow.store.loose_refs import REF_PREFIX
 from gitshadow.store.refs import EXPOSED_PREFIX
 from gitshadow.store.remotes import sends
-from gitshadow.store.repo import FORMAT_MARK, REF_PREFIX, Repo
+from gitshadow.store.repo import FORMAT_MARK, Repo
 
 
 class Leak(NamedTuple):

@@ -3,11 +3,13 @@
 Commits are built and read as bytes: an author keeps the bytes of its name, whatever the encoding.
 Loose objects (gitformat-loose(5): zlib of `<kind> <size>`, a NUL byte and the content) are read
 here because a power cut or a full disk can leave a file that is cut short. What is returned has
-the size that its header says, and the hash that is its name.
+the size that its header says, and the hash that is its name. They are written here because libgit2
+looks at all packs again for each new object, which takes longer than to write it.
 """
 
 import os
 import re
+import secrets
 import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -25,12 +27,26 @@ _LONGEST_HEADER = 32
 _PIECE = 1 << 20
 # O_NONBLOCK: a FIFO in the place of an object would make the open wait.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+# `git prune` removes files of such names that a crash left (prune_object in its builtin/prune.c).
+_TEMPORARY = "tmp_obj_"
 
 
 def oid_of(kind: str, content: bytes) -> Oid:
     """Return the oid that Git gives an object of these bytes (SHA-1 repositories)."""
-    header = f"{kind} {len(content)}\0".encode("ascii")
-    return Oid(sha1(header + content, usedforsecurity=False).hexdigest())
+    digest = sha1(_header(kind, content), usedforsecurity=False)
+    digest.update(content)
+    return Oid(digest.hexdigest())
+
+
+def _header(kind: str, content: bytes) -> bytes:
+    return b"%b %d\0" % (kind.encode("ascii"), len(content))
+
+
+def _write_all(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
 
 
 def blob_oid(data: bytes) -> Oid:
@@ -105,6 +121,41 @@ class LooseObjects:
     def with_prefix(self, prefix: str) -> list[Oid]:
         """Return the loose objects whose id begins like that; at least two digits are needed."""
         return [oid for oid in self._in(prefix[:2]) if oid.startswith(prefix)]
+
+    def has(self, oid: Oid) -> bool:
+        """Return whether the file of an object exists, broken or not."""
+        return os.path.exists(self.path(oid))
+
+    def write(self, kind: str, content: bytes, oid: Oid) -> None:
+        """Write the file of an object whose id was computed from these bytes.
+
+        It appears whole or not at all, and nothing is synced to the disk, as by libgit2.
+
+        Raises:
+            OSError: the system refused.
+        """
+        # Level 1 as libgit2 has it: most of these objects are packed within minutes.
+        packed = zlib.compress(_header(kind, content) + content, 1)
+        temporary = os.path.join(self._dir, _TEMPORARY + secrets.token_hex(8))
+        try:
+            file = os.open(temporary, _CREATE, 0o444)
+            try:
+                _write_all(file, packed)
+            finally:
+                os.close(file)
+            self._publish(temporary, self.path(oid))
+        except OSError:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+    def _publish(self, temporary: str, path: str) -> None:
+        try:
+            os.rename(temporary, path)
+        except FileNotFoundError:
+            with suppress(FileExistsError):
+                os.mkdir(os.path.dirname(path))
+            os.rename(temporary, path)
 
     def remove(self, oid: Oid) -> None:
         """Remove the file of an object if it is broken; one that is gone is fine."""

@@ -18,6 +18,7 @@ from gitshadow.model import Oid, RepoPath
 from gitshadow.store import objects
 from gitshadow.store.layout import Layout
 from gitshadow.store.line_diff import Hunk, only_hunk
+from gitshadow.store.loose_refs import REF_PREFIX, LooseRefs
 from gitshadow.store.objects import (
     BrokenObjectError,
     CommitInfo,
@@ -26,7 +27,6 @@ from gitshadow.store.objects import (
 )
 from gitshadow.store.trees import Entry, TreeChange, Trees
 
-REF_PREFIX = "refs/agent-undo/"
 FORMAT_MARK = b"\nAgent-Undo-Format: "
 LIBGIT2_VERSION = pygit2.LIBGIT2_VERSION
 _PACKED_REFS = "packed references file"
@@ -37,8 +37,6 @@ _MAX_LINE = 10_000
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _OID = re.compile(r"[0-9a-f]{40}")
 _EXPOSED = "refs/remotes/agent-undo/"
-_REF_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
-_REF_FILE = re.compile(rb"(ref: .*|[0-9a-f]{40})\s*", re.DOTALL)
 # `git blame` compares files as text even if they look binary, and its hunks follow the indent
 # heuristic. Other hunks would give lines to other commits than blame does.
 _AS_BLAME = DiffOption.FORCE_TEXT | DiffOption.INDENT_HEURISTIC
@@ -97,7 +95,7 @@ class _LooseBackend(pygit2.OdbBackend):
 
     def exists_cb(self, oid: pygit2.Oid | str) -> bool:
         """Whether the object is there."""
-        return os.path.exists(self._objects.path(Oid(str(oid))))
+        return self._objects.has(Oid(str(oid)))
 
     def exists_prefix_cb(self, prefix: str) -> str:
         """Return the id of the one object whose id begins like that."""
@@ -116,7 +114,12 @@ class Repo:
     def __init__(self, repository: pygit2.Repository, common_dir: str) -> None:
         self._repository = repository
         self._common_dir = common_dir
-        self.loose = LooseObjects(os.path.join(common_dir, "objects"))
+        self._objects = os.path.join(common_dir, "objects")
+        self._known_packs: list[pygit2.OdbBackendPack] | None = None
+        # What a person has asked libgit2 to sync to the disk, it writes.
+        self._syncs = (self.config_get("core.fsyncObjectFiles") or "") in _TRUE
+        self.loose = LooseObjects(self._objects)
+        self._loose_refs = LooseRefs(common_dir)
         self.trees = Trees(self)
 
     @classmethod
@@ -150,11 +153,12 @@ class Repo:
     def refresh(self) -> None:
         """Forget all that is cached of the object store, which Git may have pruned."""
         # libgit2 would still find what is in its cache, or in a pack that it has open.
-        self._repository.free()
+        self.let_go()
         self.trees.forget()
 
     def let_go(self) -> None:
         """Close open packs: a removed file takes space on the disk until it is closed."""
+        self._known_packs = None
         self._repository.free()
 
     def has(self, oid: Oid) -> bool:
@@ -165,7 +169,7 @@ class Repo:
 
     def is_loose(self, oid: Oid) -> bool:
         """Return whether an object is a file of its own."""
-        return os.path.exists(self.loose.path(oid))
+        return self.loose.has(oid)
 
     def is_packed(self, oid: Oid) -> bool:
         """Return whether a pack of this repository has an object, loose or not."""
@@ -173,7 +177,7 @@ class Repo:
 
     def _packs(self) -> pygit2.OdbBackendPack:
         """Return a backend that reads packs only."""
-        return pygit2.OdbBackendPack(os.path.join(self._common_dir, "objects"))
+        return pygit2.OdbBackendPack(self._objects)
 
     def _for_names(self) -> pygit2.Repository:
         """Return the repository for functions in which libgit2 itself reads objects."""
@@ -185,8 +189,7 @@ class Repo:
         odb = pygit2.Odb()
         odb.add_backend(_LooseBackend(self.loose), 2)
         odb.add_backend(self._packs(), 1)
-        objects = os.path.join(self._common_dir, "objects")
-        for other in _alternates(objects):
+        for other in _alternates(self._objects):
             odb.add_disk_alternate(other)
         repository.set_odb(odb)
         return repository
@@ -320,16 +323,42 @@ class Repo:
 
     def _write(self, kind: ObjectType, data: bytes) -> Oid:
         """Store an object; if its file is broken, it is written again."""
-        # libgit2 does not write an object that exists, so the content would be lost in silence.
-        self.loose.remove(objects.oid_of(kind.name.lower(), data))
+        name = kind.name.lower()
+        oid = objects.oid_of(name, data)
         try:
-            return Oid(str(self._repository.odb.write(kind, data)))
+            if self._syncs or self._may_have(oid):
+                # libgit2 does not write an object that exists, so a broken one would stay. One that
+                # is whole gets a new mtime, which keeps Git from pruning it.
+                self.loose.remove(oid)
+                return Oid(str(self._repository.odb.write(kind, data)))
+            self.loose.write(name, data, oid)
         except (pygit2.GitError, OSError, ValueError) as error:
             detail = str(error).rpartition(": ")[2]
+            if isinstance(error, OSError) and error.strerror:
+                detail = error.strerror
             raise StoreError(
                 f"could not write to the object store: {detail}",
                 hint="check free space and permissions of the git directory",
             ) from error
+        return oid
+
+    def _may_have(self, oid: Oid) -> bool:
+        """Return whether an object is in the store; a new pack may have it all the same."""
+        if self.loose.has(oid):
+            return True
+        # The packs are listed once, until `refresh` or `let_go`: an object that is stored twice
+        # only takes space until its loose copy is pruned. Whether a pack is still there is looked
+        # up, because Git may have removed it.
+        if self._known_packs is None:
+            self._known_packs = self._all_packs()
+        packs = self._known_packs
+        if not any(pack.exists(oid) for pack in packs):
+            return False
+        return any(pack.exists(oid) for pack in self._all_packs())
+
+    def _all_packs(self) -> list[pygit2.OdbBackendPack]:
+        places = (self._objects, *_alternates(self._objects))
+        return [pygit2.OdbBackendPack(place) for place in places]
 
     def head(self) -> tuple[str | None, Oid | None]:
         """Return the branch that HEAD names (None: detached) and its commit (None: unborn).
@@ -423,6 +452,9 @@ class Repo:
 
     def move_ref(self, name: str, old: Oid, new: Oid) -> None:
         """Move a ref from one commit to another; raise StaleTipError if it had moved."""
+        # libgit2 moves what is not a file of its own, and knows why a ref cannot be moved.
+        if self._loose_refs.move(name, old, new):
+            return
         try:
             reference = self._repository.references.get(name)
             # Compare-and-swap in two steps: this look finds what moved before, and `set_target`
@@ -437,7 +469,7 @@ class Repo:
     def force_ref(self, name: str, oid: Oid) -> None:
         """Set a ref whose present value cannot be read."""
         try:
-            self._discard_unreadable(name)
+            self._loose_refs.discard_unreadable(name)
             self._repository.references.create(name, oid, force=True)
         except (pygit2.GitError, OSError, ValueError) as error:
             raise _ref_error(name, error) from error
@@ -446,7 +478,7 @@ class Repo:
     def delete_ref(self, name: str) -> None:
         """Delete a ref, loose and packed; one that is absent or cannot be read is fine."""
         try:
-            self._discard_unreadable(name)
+            self._loose_refs.discard_unreadable(name)
             with contextlib.suppress(KeyError):
                 self._repository.references.delete(name)
         except (pygit2.GitError, OSError) as error:
@@ -455,31 +487,7 @@ class Repo:
 
     def broken_refs(self) -> list[str]:
         """Return our refs whose files cannot be read, sorted."""
-        # libgit2 leaves them out of its list (`refdb_fs_backend__iterator_next`, 1.9), or lists
-        # what `packed-refs` has for them, and fails on each of them later.
-        found: list[str] = []
-        for directory, _, names in os.walk(os.path.join(self._common_dir, REF_PREFIX)):
-            below = os.path.relpath(directory, self._common_dir)
-            found += [f"{below}/{name}" for name in names if _REF_NAME.fullmatch(name)]
-        return [ref for ref in sorted(found) if self._is_broken(ref)]
-
-    def _is_broken(self, name: str) -> bool:
-        """Whether the file of a ref holds no object id; one that is not there is not broken."""
-        try:
-            with open(os.path.join(self._common_dir, name), "rb") as file:
-                return _REF_FILE.fullmatch(file.read(_MAX_LINE)) is None
-        except FileNotFoundError:
-            return False
-        except OSError:
-            return True
-
-    def _discard_unreadable(self, name: str) -> None:
-        """Remove the file of a ref that libgit2 neither reads nor overwrites."""
-        parts = name.removeprefix(REF_PREFIX).split("/")
-        ours = name.startswith(REF_PREFIX) and all(map(_REF_NAME.fullmatch, parts))
-        if ours and self._is_broken(name):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(os.path.join(self._common_dir, name))
+        return self._loose_refs.broken()
 
     def _drop_reflog(self, name: str) -> None:
         """Delete the reflog that libgit2 writes with `core.logAllRefUpdates=always`."""

@@ -1,5 +1,6 @@
 """Loose objects are read whole or not at all, and never by libgit2."""
 
+import os
 import zlib
 from pathlib import Path
 
@@ -97,3 +98,78 @@ def test_what_is_no_object_id_is_no_path(tmp_path: Path) -> None:
 
 def test_oid_is_that_of_git(repo: Repo) -> None:
     assert oid_of("blob", b"a\n") == repo.git("hash-object", "--stdin", stdin=b"a\n")
+
+
+def test_written_objects_are_what_git_would_have_written(
+    repo: Repo, store: Store
+) -> None:
+    contents = (b"", b"text\n", b"\0" * 70_000, bytes(range(256)) * 300)
+    for content in contents:
+        oid = store.write_blob(content)
+        assert Store.open(layout_of(repo)).read_blob(oid) == content
+        assert file_of(repo, oid).parent.is_dir()
+    repo.git("fsck", "--strict")
+    names = os.listdir(repo.common_dir / "objects")
+    assert not [name for name in names if name.startswith("tmp_")]
+
+
+def test_object_file_is_read_only_and_its_directory_follows_the_umask(
+    repo: Repo, store: Store
+) -> None:
+    before = os.umask(0o027)
+    try:
+        oid = store.write_blob(b"private\n")
+    finally:
+        os.umask(before)
+    path = repo.common_dir / "objects" / oid[:2] / oid[2:]
+    assert path.stat().st_mode & 0o777 == 0o440
+    assert path.parent.stat().st_mode & 0o777 == 0o750
+
+
+def test_existing_object_is_not_written_again_and_gets_a_new_mtime(
+    repo: Repo, store: Store
+) -> None:
+    oid = store.write_blob(b"again\n")
+    path = file_of(repo, oid)
+    inode = path.stat().st_ino
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    assert store.write_blob(b"again\n") == oid
+    assert path.stat().st_ino == inode
+    assert path.stat().st_mtime > 1_000_000_000
+
+
+def packed(repo: Repo, store: Store, content: bytes) -> Oid:
+    """Store a blob in a pack alone."""
+    oid = store.write_blob(content)
+    packs = repo.common_dir / "objects" / "pack"
+    repo.git("pack-objects", "-q", str(packs / "pack"), stdin=f"{oid}\n".encode())
+    file_of(repo, oid).unlink()
+    return oid
+
+
+def test_packed_object_is_not_stored_twice(repo: Repo, store: Store) -> None:
+    oid = packed(repo, store, b"packed\n")
+    with_packs = Store.open(layout_of(repo))
+    assert with_packs.write_blob(b"packed\n") == oid
+    assert not with_packs.is_loose(oid)
+
+
+def test_object_is_written_again_when_its_pack_is_gone(
+    repo: Repo, store: Store
+) -> None:
+    oid = packed(repo, store, b"packed\n")
+    with_packs = Store.open(layout_of(repo))
+    with_packs.write_blob(b"packed\n")
+    for path in (repo.common_dir / "objects" / "pack").iterdir():
+        path.unlink()
+    with_packs.write_blob(b"packed\n")
+    assert repo.git("cat-file", "blob", oid) == "packed"
+
+
+def test_failed_write_leaves_no_temporary(repo: Repo, store: Store) -> None:
+    objects = repo.common_dir / "objects"
+    oid = oid_of("blob", b"in the way\n")
+    (objects / oid[:2]).write_bytes(b"a file where a directory belongs")
+    with pytest.raises(StoreError, match="could not write to the object store"):
+        store.write_blob(b"in the way\n")
+    assert not [name for name in os.listdir(objects) if name.startswith("tmp_")]
