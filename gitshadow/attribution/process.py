@@ -22,6 +22,14 @@ from gitshadow.attribution.markers import (
     read_variables,
     runs_hook_alone,
 )
+from gitshadow.attribution.process_table import ProcessId as ProcessId
+from gitshadow.attribution.process_table import (
+    ProcessStat,
+    ProcessTable,
+    own_processes,
+    read,
+    read_stat,
+)
 from gitshadow.attribution.windows import ProcessHint
 from gitshadow.model import Actor, Call, Session
 
@@ -34,12 +42,10 @@ _USER_MANAGER = "systemd"
 SCAN_INTERVAL_S = 1.0
 _ENVIRON_BYTES = 262_144
 _MAX_ANCESTORS = 64
-_PAGE = 4096
 _Key = tuple[int, int, int]
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 # A start is rounded to a tick, and the time of the boot, to which it is added, is as inexact.
 _COARSE_NS = 2 * _TICK_NS
-_DEAD_STATES = (b"Z", b"X", b"x")
 _SHELLS = frozenset({b"sh", b"bash", b"dash", b"ash", b"zsh", b"ksh", b"fish"})
 # Programs that agents start hooks through. They live only as long as the hook, so a session must
 # not be bound to one of them: it would end with it.
@@ -59,14 +65,6 @@ _WRAPPERS = frozenset(
     }
 )
 _MOST_SCRIPT_BYTES = 64 * 1024
-
-
-# A pid alone is given out again; together with its start it names one process until the next boot.
-class ProcessId(NamedTuple):
-    """One process: its pid and its start, in clock ticks since the boot."""
-
-    pid: int
-    started: int
 
 
 class Living(NamedTuple):
@@ -106,32 +104,13 @@ class Relation(NamedTuple):
     name: str
 
 
-class _Stat(NamedTuple):
-    """The fields of `/proc/PID/stat` that count here.
-
-    `image` is where the environment is: another place after each exec(2), which a forked child
-    has from its parent until then, with its parent's environment and arguments.
-    """
-
-    id: ProcessId
-    parent: int
-    name: str
-    dead: bool
-    image: int
-
-    @property
-    def key(self) -> _Key:
-        """Return what names this program in this process."""
-        return self.id.pid, self.id.started, self.image
-
-
 def process_start(pid: int) -> int | None:
     """Return when a process started, in clock ticks since the boot.
 
     Returns:
         None when no such process lives; one that ended and was not waited for is dead too.
     """
-    stat = _read_stat("/proc", pid)
+    stat = read_stat("/proc", pid)
     return None if stat is None or stat.dead else stat.id.started
 
 
@@ -161,7 +140,7 @@ def ancestors(pid: int, proc: str = "/proc") -> tuple[ProcessId, ...]:
     """Return a process and its ancestors, nearest first, init left out."""
     found: list[ProcessId] = []
     while pid > 1 and len(found) < _MAX_ANCESTORS:
-        stat = _read_stat(proc, pid)
+        stat = read_stat(proc, pid)
         if stat is None:
             break
         found.append(stat.id)
@@ -171,7 +150,7 @@ def ancestors(pid: int, proc: str = "/proc") -> tuple[ProcessId, ...]:
 
 def command_line(pid: int, proc: str = "/proc") -> tuple[bytes, ...]:
     """Return a process's arguments, empty when they cannot be read."""
-    raw = _read(os.path.join(proc, str(pid), "cmdline"), _ENVIRON_BYTES)
+    raw = read(os.path.join(proc, str(pid), "cmdline"), _ENVIRON_BYTES)
     return () if raw is None else tuple(raw.removesuffix(b"\0").split(b"\0"))
 
 
@@ -184,15 +163,15 @@ def program_at(pid: int, proc: str = "/proc") -> ProgramName:
 
 def relations(proc: str = "/proc") -> Iterator[Relation]:
     """Yield the living processes of this user, as they are now."""
-    for stat in _own_processes(proc):
+    for stat in own_processes(proc):
         if not stat.dead:
             yield Relation(stat.id, stat.parent, stat.name)
 
 
 def descendants(top: int, proc: str = "/proc") -> list[ProcessId] | None:
     """Return the processes of this user below one; None where one has ended and is not reaped."""
-    children: dict[int, list[_Stat]] = {}
-    for stat in _own_processes(proc):
+    children: dict[int, list[ProcessStat]] = {}
+    for stat in own_processes(proc):
         children.setdefault(stat.parent, []).append(stat)
     found: list[ProcessId] = []
     todo = children.pop(top, [])
@@ -233,7 +212,8 @@ class ProcessScan:
         self._clock = clock
         self._variables: dict[_Key, Mapping[str, str] | None] = {}
         self._programs: dict[_Key, ProgramName] = {}
-        self._stats: dict[int, _Stat] = {}
+        self._table = ProcessTable(proc)
+        self._stats: dict[int, ProcessStat] = {}
         self._agents: tuple[AgentProcess, ...] | None = None
         self._agents_before: tuple[AgentProcess, ...] = ()
         self._scanned_s: float | None = None
@@ -251,6 +231,7 @@ class ProcessScan:
         """
         if rescan:
             self._scanned_s = None
+            self._table.forget()
         self._scan()
         kept = tuple(sessions)
         known, agents = KnownSessions(kept), _agents_of(kept)
@@ -312,7 +293,7 @@ class ProcessScan:
 
     def _owners(
         self,
-        stat: _Stat,
+        stat: ProcessStat,
         known: KnownSessions,
         agents: Mapping[ProcessId, tuple[str, ...]],
     ) -> tuple[str, ...]:
@@ -324,8 +305,8 @@ class ProcessScan:
         ]
         return owners(links, known)
 
-    def _chain(self, stat: _Stat) -> Iterator[_Stat]:
-        here: _Stat | None = stat
+    def _chain(self, stat: ProcessStat) -> Iterator[ProcessStat]:
+        here: ProcessStat | None = stat
         for _ in range(_MAX_ANCESTORS):
             if here is None:
                 return
@@ -387,9 +368,7 @@ class ProcessScan:
         self._scanned_s = now_s
         # One that has ended since the last scan may have written what is noticed only now.
         self._agents_before, self._agents = self._agents or (), None
-        self._stats = {
-            stat.id.pid: stat for stat in _own_processes(self._proc) if not stat.dead
-        }
+        self._stats = self._table.look()
         # Programs come and go by the thousand in a build, so what is kept of dead ones is dropped
         # now and then.
         if len(self._variables) + len(self._programs) > 4 * len(self._stats):
@@ -397,7 +376,7 @@ class ProcessScan:
             self._variables = {k: v for k, v in self._variables.items() if k in living}
             self._programs = {k: v for k, v in self._programs.items() if k in living}
 
-    def _variables_of(self, stat: _Stat) -> Mapping[str, str] | None:
+    def _variables_of(self, stat: ProcessStat) -> Mapping[str, str] | None:
         """Return the variables of the environment; a program never changes them later.
 
         None where it cannot be read, or where the program has written over it.
@@ -405,36 +384,18 @@ class ProcessScan:
         if stat.key not in self._variables:
             # The kernel shows the environment as it was at exec(2); later changes by the program
             # are not in it, unless it writes over that memory (proc(5)).
-            raw = _read(self._file(stat, "environ"), _ENVIRON_BYTES)
+            raw = read(self._file(stat, "environ"), _ENVIRON_BYTES)
             self._variables[stat.key] = read_variables(raw) if raw else None
         return self._variables[stat.key]
 
-    def _program_of(self, stat: _Stat) -> ProgramName:
+    def _program_of(self, stat: ProcessStat) -> ProgramName:
         found = self._programs.get(stat.key)
         if found is None:
             found = self._programs[stat.key] = program_at(stat.id.pid, self._proc)
         return found
 
-    def _file(self, stat: _Stat, name: str) -> str:
+    def _file(self, stat: ProcessStat, name: str) -> str:
         return f"{self._proc}/{stat.id.pid}/{name}"
-
-
-def _own_processes(proc: str) -> Iterator[_Stat]:
-    """Yield this user's processes, those too that have ended and were not waited for."""
-    user = os.getuid()
-    try:
-        entries = [e for e in os.scandir(proc) if e.name.isdecimal()]
-    except OSError:
-        return
-    for entry in entries:
-        try:
-            if entry.stat(follow_symlinks=False).st_uid != user:
-                continue
-        except OSError:
-            continue
-        stat = _read_stat(proc, int(entry.name))
-        if stat is not None:
-            yield stat
 
 
 def _agents_of(sessions: Iterable[Session]) -> Mapping[ProcessId, tuple[str, ...]]:
@@ -452,46 +413,6 @@ def _agents_of(sessions: Iterable[Session]) -> Mapping[ProcessId, tuple[str, ...
 def started_ns(process: ProcessId) -> int:
     """Return when a process started, as precisely as clock ticks allow."""
     return boot_ns() + process.started * _TICK_NS
-
-
-def _read_stat(proc: str, pid: int) -> _Stat | None:
-    """Read `/proc/PID/stat`."""
-    raw = _read(f"{proc}/{pid}/stat", 4096)
-    if raw is None:
-        return None
-    # From the right: the name is in parentheses, and may itself contain parentheses and blanks.
-    head, _, tail = raw.rpartition(b")")
-    parts = tail.split()
-    if len(parts) < 20:
-        return None
-    name = head.partition(b"(")[2].decode("utf-8", "replace")
-    return _Stat(
-        ProcessId(pid, int(parts[19])),
-        int(parts[1]),
-        name,
-        parts[0] in _DEAD_STATES,
-        int(parts[47]) if len(parts) > 47 else 0,
-    )
-
-
-def _read(path: str, limit: int) -> bytes | None:
-    """Return the content of a file of /proc, up to a limit."""
-    # Unbuffered it takes half the time, for hundreds of files per scan. A file of /proc has no
-    # size, and a read returns at most a page of some, so it is read until a page is not full.
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        parts = [os.read(fd, limit)]
-        while len(parts[-1]) >= _PAGE and limit > len(parts[-1]):
-            limit -= len(parts[-1])
-            parts.append(os.read(fd, limit))
-        return b"".join(parts)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
 
 
 def _link(path: str) -> bytes:
