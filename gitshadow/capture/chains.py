@@ -76,6 +76,7 @@ class ChainWriter:
         self._repo = repo
         self._worktree = worktree
         self._machine = machine
+        self._dates: dict[str, int] = {}
 
     def publish(
         self,
@@ -289,7 +290,12 @@ class ChainWriter:
         and must come upon one that the other side has before it comes upon ours.
         """
         if chain is not None:
-            return self._repo.commit(chain.tip).committer_time
+            # A tip whose object is gone is an error here; one that was written just now is loose.
+            date = self._dates.get(chain.ref)
+            if date is None or not self._repo.is_loose(chain.tip):
+                date = self._repo.commit(chain.tip).committer_time
+                self._dates[chain.ref] = date
+            return date
         if ground.head is None:
             return _OLD_DATE
         return max(1, self._repo.oldest_unshared(ground.head) - 1)

@@ -170,6 +170,7 @@ class Publisher:
         self._states = states
         self._modes = modes
         self._machine = machine
+        self._chains: ChainWriter | None = None
         self.findings: list[LostObject] = []
 
     def chain(self, session: str, batch: Batch) -> Chain | None:
@@ -208,8 +209,13 @@ class Publisher:
 
     def pin(self, name: str, ref: str, batch: Batch, now_ns: int) -> Oid:
         """Publish the present as one commit on a ref of its own."""
-        chains = ChainWriter(self._repo, batch.row.id, self._machine)
-        return chains.publish_pin(name, ref, self._ground(batch), now_ns)
+        ground = self._ground(batch)
+        return self._writer(batch).publish_pin(name, ref, ground, now_ns)
+
+    def _writer(self, batch: Batch) -> ChainWriter:
+        if self._chains is None:
+            self._chains = ChainWriter(self._repo, batch.row.id, self._machine)
+        return self._chains
 
     def _ground(self, batch: Batch, writers: tuple[Session, ...] = ()) -> ChainRoot:
         modes = self._modes
@@ -224,7 +230,7 @@ class Publisher:
     ) -> Published:
         ground = self._ground(batch, self._others(session, known, batch))
         reserve = partial(events.reserve, self._db, 1)
-        chains = ChainWriter(self._repo, batch.row.id, self._machine)
+        chains = self._writer(batch)
         return chains.publish(session, known, ground, links, reserve=reserve)
 
     def _forget_chain(

@@ -99,7 +99,8 @@ class Observer:
                 return
             if hints.lost:
                 self._rewalk(patient=True)
-            else:
+                return
+            with self._ws.files.together():
                 ripe = self._ripe(self._hinted(hints), hints.finished)
                 self._capture(ripe, patient=True)
 
@@ -279,6 +280,8 @@ class Observer:
         """Make everything written before this call visible in the journal."""
         if not self._ws.config.enabled:
             return
+        # A hook that is processed in the middle of a batch must see directories as they are now.
+        self._ws.files.reopen()
         self._hold.wait()
         if self._port is None:
             self._walker.full()
@@ -362,6 +365,7 @@ class Observer:
         """Record these paths now, without waiting for the watcher."""
         if not self._ws.config.enabled:
             return
+        self._ws.files.reopen()
         if self._ws.coverage.stale():
             self._rewalk()
         for path in paths:

@@ -26,15 +26,15 @@ def stamps(ws: Workspace) -> Stamps:
     # Every request of the daemon asks for this. Five calls of stat(2) cost it nothing; to find the
     # files that these include, they would have to be parsed.
     home = ws.environ.get("HOME", "")
-    xdg = ws.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    xdg = ws.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     places = (
-        os.path.join(ws.layout.common_dir, "config"),
-        os.path.join(ws.layout.git_dir, "config.worktree"),
-        os.path.join(home, ".gitconfig"),
-        os.path.join(xdg, "git", "config"),
+        f"{ws.layout.common_dir}/config",
+        f"{ws.layout.git_dir}/config.worktree",
+        f"{home}/.gitconfig",
+        f"{xdg}/git/config",
         _SYSTEM,
     )
-    return tuple(_stamp(place) for place in places)
+    return tuple(map(_stamp, places))
 
 
 def read_again(context: RecorderContext) -> None:

@@ -91,20 +91,25 @@ def _key(stat: os.stat_result) -> StatKey:
 
 
 class _Kept:
-    """The directory that was opened last."""
+    """The directory that was opened last, with those above and below it that were before."""
 
     def __init__(self) -> None:
-        self.directory = b""
-        self.fd: int | None = None
+        self.fds: dict[bytes, int] = {}
 
     def hold(self, directory: bytes, fd: int) -> None:
-        self.close()
-        self.directory, self.fd = directory, fd
+        # Above and below it nothing else is looked at: what was moved away is noticed.
+        for other in list(self.fds):
+            if not _is_in(other, directory) and not _is_in(directory, other):
+                os.close(self.fds.pop(other))
+        self.fds[directory] = fd
 
     def close(self) -> None:
-        if self.fd is not None:
-            os.close(self.fd)
-            self.fd = None
+        while self.fds:
+            os.close(self.fds.popitem()[1])
+
+
+def _is_in(path: bytes, directory: bytes) -> bool:
+    return not directory or path == directory or path.startswith(directory + b"/")
 
 
 class WorkFiles:
@@ -124,7 +129,8 @@ class WorkFiles:
     def together(self) -> Iterator[None]:
         """Open the directory of neighbouring paths once, for many looks and reads in order."""
         # Each path is opened component by component, which is most of the cost of a look. A
-        # directory that is replaced within the block is noticed at the next look outside it.
+        # directory that is replaced within the block is noticed at the next look elsewhere, or
+        # after `reopen`.
         if self._kept is not None:
             yield
             return
@@ -134,6 +140,11 @@ class WorkFiles:
         finally:
             self._kept = None
             kept.close()
+
+    def reopen(self) -> None:
+        """Have the next look open its directories, also within `together`."""
+        if self._kept is not None:
+            self._kept.close()
 
     def look(self, path: RepoPath) -> Look | None:
         """Return what is at a path (`b""`: the top), or None if nothing is.
@@ -483,11 +494,11 @@ class WorkFiles:
         """Open the directory that holds a path; None where there is no such directory."""
         head, _, name = path.rpartition(b"/")
         kept = self._kept
-        if kept is not None and kept.fd is not None and kept.directory == head:
-            yield kept.fd, name
+        if kept is not None and head in kept.fds:
+            yield kept.fds[head], name
             return
         try:
-            fd = self._open_dir(RepoPath(head))
+            fd = self._open_near(head)
         except OSError as error:
             if error.errno not in (*_ABSENT, errno.ENAMETOOLONG):
                 raise
@@ -501,6 +512,13 @@ class WorkFiles:
             yield fd, name
         finally:
             os.close(fd)
+
+    def _open_near(self, directory: bytes) -> int:
+        """Open a directory, from the one above if that is kept open."""
+        above, _, name = directory.rpartition(b"/")
+        if directory and self._kept is not None and above in self._kept.fds:
+            return os.open(name, _DIR_FLAGS, dir_fd=self._kept.fds[above])
+        return self._open_dir(RepoPath(directory))
 
     @contextmanager
     def _parent(self, path: RepoPath) -> Iterator[tuple[int, bytes]]:

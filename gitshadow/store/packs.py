@@ -147,6 +147,18 @@ class Packs:
                 gone += 1
         return gone
 
+    def remove_loose(self, pack: Pack) -> None:
+        """Remove the loose copies of a pack's objects; their directories stay.
+
+        Raises:
+            StoreError: the pack is not whole, or a file cannot be removed.
+        """
+        # `git prune-packed` removes the directories, too. The next objects then need new ones,
+        # which take longer to make than the objects where many files were removed recently.
+        self._check(pack)
+        for oid in self.objects(pack):
+            _unlink(os.path.join(self.objects_dir, oid[:2], oid[2:]))
+
     def release(self, pack: Pack) -> None:
         """Release a pack to Git's own repack, which keeps what is reachable."""
         _unlink(self._path(pack.name, ".keep"))
@@ -373,12 +385,21 @@ class Packer:
             made = self._make(asked, "--revs", "--incremental")
             count += sum(pack.objects for pack in made)
             if not work.precious:
-                self._git.labour("prune-packed", "-q", stopping=self._stopping)
+                self._remove_loose(made)
             # Only now: after a crash before this line the next run packs again, finds nothing new,
             # and deletes the loose copies.
             known |= tips
             self._remember(known)
         return count
+
+    def _remove_loose(self, made: Sequence[Pack]) -> None:
+        """Remove the loose copies of what new packs have, and then of other packed objects."""
+        for pack in made:
+            self.packs.remove_loose(pack)
+        # A run that was killed may have left copies of what it packed. What another pack has would
+        # be counted again and again.
+        if not made or self.packs.sampled():
+            self._git.labour("prune-packed", "-q", stopping=self._stopping)
 
     def _batches(
         self, work: PackingWork, known: Mapping[str, Oid]
