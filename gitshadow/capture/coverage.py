@@ -11,7 +11,7 @@ worktree is never read through a link, as Git does not follow one there.
 
 import os
 import stat as st
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -36,6 +36,8 @@ NOT_RECORDED = "not recorded"
 FOREIGN = frozenset((OTHER_REPOSITORY, SUBMODULE))
 _GIT = b".git"
 _GITIGNORE = b".gitignore"
+RULING = (_GIT, _GITIGNORE)
+"""The entries of a directory that decide about the others."""
 _KINDS = {0o140000: "socket", 0o010000: "fifo", 0o020000: "device", 0o060000: "device"}
 _KIND_MASK = 0o170000
 
@@ -192,6 +194,27 @@ class Coverage:
         if look.is_file and look.stat.size > self._rules.max_file_size:
             return Excluded(path, TOO_LARGE, f"over {self._rules.max_file_size} bytes")
         return None
+
+    def doubtful(
+        self, directory: RepoPath, names: Collection[bytes]
+    ) -> Collection[bytes]:
+        """Return the names in a listed directory about which `verdict` has to be asked.
+
+        Regular files of the other names are covered, unless they are too large.
+        """
+        folder = self._folder(directory)
+        if folder.barred is not None or folder.ignored is not None:
+            return names
+        prefix = directory + b"/" if directory else b""
+        found = set(_odd_names(names))
+        for start, rules in self._scopes(directory):
+            found |= rules.candidates(prefix[start:], names)
+        return found | self._own.candidates(prefix, names) if self._own else found
+
+    @property
+    def max_file_size(self) -> int:
+        """Return the size in bytes over which no file is covered."""
+        return self._rules.max_file_size
 
     def vanished(self, path: RepoPath) -> Excluded | None:
         """Return why what stood at a path that is gone now was not covered; None: it was."""
@@ -379,9 +402,8 @@ class Coverage:
     def _look_inside(self, directory: RepoPath) -> dict[bytes, Look]:
         """Look for the two entries of a directory that decide about the others."""
         prefix = directory + b"/" if directory else b""
-        names = _GIT, _GITIGNORE
-        found = self._files.looks(*(RepoPath(prefix + name) for name in names))
-        looks = zip(names, found, strict=True)
+        found = self._files.looks(*(RepoPath(prefix + name) for name in RULING))
+        looks = zip(RULING, found, strict=True)
         return {name: look for name, look in looks if look is not None}
 
     def _folder(self, directory: RepoPath) -> _Folder:
@@ -478,6 +500,18 @@ class Coverage:
 def is_rules(path: RepoPath) -> bool:
     """Return whether a path is that of a file with coverage rules."""
     return path.rpartition(b"/")[2] == _GITIGNORE or path == IGNORE_FILE
+
+
+def _odd_names(names: Collection[bytes]) -> list[bytes]:
+    """Return the names that may be unsafe, those of rule files and of our temporary files."""
+    joined = b"/".join(names)
+    if joined.isascii() and b"git" not in joined.lower() and TEMP_PREFIX not in joined:
+        return []
+    return [
+        name
+        for name in names
+        if not name.isascii() or b"git" in name.lower() or name.startswith(TEMP_PREFIX)
+    ]
 
 
 def lineage(directory: RepoPath) -> list[RepoPath]:

@@ -8,7 +8,7 @@ Invariant: pure; no pattern, however hostile, takes more than polynomial time.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -134,6 +134,25 @@ class RuleList:
             if rule.pattern.fullmatch(name if rule.floating else path):
                 return rule
         return None
+
+    def candidates(self, directory: bytes, names: Collection[bytes]) -> set[bytes]:
+        """Return the names of one directory that a rule may match; no rule matches the others.
+
+        Args:
+            directory: Below that of the rule file, with a trailing slash unless it is empty.
+            names: Of what is in it.
+        """
+        # One pass for each kind of rule: `decide` takes five times as long for a name.
+        found = set(self._names.intersection(names))
+        if self._endings:
+            found.update(name for name in names if name.endswith(self._endings))
+        if self._odd_name is not None:
+            found.update(filter(self._odd_name.fullmatch, names))
+        if self._paths:
+            found.update(name for name in names if directory + name in self._paths)
+        if (odd := self._odd_path) is not None:
+            found.update(name for name in names if odd.fullmatch(directory + name))
+        return found
 
     def _may_match(self, name: bytes, path: bytes) -> bool:
         """Return, cheaply, whether any rule may match."""

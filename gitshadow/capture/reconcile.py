@@ -6,14 +6,16 @@ the rest.
 """
 
 import errno
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from stat import S_ISREG
 from typing import NamedTuple, Protocol
 
-from gitshadow.capture.coverage import FOREIGN, UNREADABLE, Coverage, lineage
+from gitshadow.capture.coverage import FOREIGN, RULING, UNREADABLE, Coverage, lineage
 from gitshadow.errors import raise_shortage
 from gitshadow.model import Excluded, FileState, Oid, RepoPath, StatKey
-from gitshadow.store.files import Look, Reading, WorkFiles, is_racy
+from gitshadow.store.files import Look, Reading, WorkFiles, is_racy, look_of
 from gitshadow.store.journal.state import Looks, States
 from gitshadow.store.objects import blob_oid
 
@@ -38,12 +40,23 @@ class Walk:
     unreadable: list[tuple[RepoPath, str]] = field(default_factory=list)
 
 
-def walk(files: WorkFiles, coverage: Coverage) -> Walk:
+Entering = Callable[[Mapping[RepoPath, int]], None]
+"""Called with directories and their inodes before these are listed."""
+
+
+def walk(
+    files: WorkFiles, coverage: Coverage, entering: Entering | None = None
+) -> Walk:
     """Walk the whole worktree, by the rules that are found on the way."""
-    return subwalk(files, coverage, RepoPath(b""))
+    return subwalk(files, coverage, RepoPath(b""), entering)
 
 
-def subwalk(files: WorkFiles, coverage: Coverage, directory: RepoPath) -> Walk:
+def subwalk(
+    files: WorkFiles,
+    coverage: Coverage,
+    directory: RepoPath,
+    entering: Entering | None = None,
+) -> Walk:
     """Walk one directory and what is below it; one that is excluded or gone has no files."""
     found = Walk()
     look = files.look(directory)
@@ -54,9 +67,12 @@ def subwalk(files: WorkFiles, coverage: Coverage, directory: RepoPath) -> Walk:
     if barred is not None:
         found.excluded.append((replace(barred, path=directory), look.stat))
         return found
-    stack = [(directory, look)]
+    stack, inner = [(directory, look)], [(directory, look)]
     while stack:
-        stack.extend(_list(files, coverage, *stack.pop(), found))
+        if entering is not None and inner:
+            entering({path: look.stat.inode for path, look in inner})
+        inner = _list(files, coverage, *stack.pop(), found)
+        stack.extend(inner)
     return found
 
 
@@ -65,14 +81,15 @@ def _list(
 ) -> list[tuple[RepoPath, Look]]:
     """Sort the entries of one directory; return the directories to go into."""
     try:
-        entries = dict(files.list(directory))
+        entries = dict(files.scan(directory))
     except OSError as error:
         raise_shortage(error)
         if error.errno not in _GONE:
             found.unreadable.append((directory, error.strerror or str(error)))
             found.excluded.append((Excluded(directory, UNREADABLE), own.stat))
         return []
-    barred = coverage.listed(directory, entries)
+    ruling = {name: look_of(entries[name]) for name in RULING if name in entries}
+    barred = coverage.listed(directory, ruling)
     if barred is not None:
         found.excluded.append((barred, own.stat))
         return []
@@ -85,10 +102,29 @@ def _list(
         _is_utf8(directory) and (_are_ascii(entries) or all(map(_is_utf8, entries)))
     ):
         found.polled.append(directory)
+    return _sort(coverage, directory, entries, found)
+
+
+def _sort(
+    coverage: Coverage,
+    directory: RepoPath,
+    entries: Mapping[bytes, os.stat_result],
+    found: Walk,
+) -> list[tuple[RepoPath, Look]]:
+    """Note the files of one directory; return the directories in it to go into."""
     inner: list[tuple[RepoPath, Look]] = []
     prefix = directory + b"/" if directory else b""
-    for name, look in entries.items():
+    doubtful, most = (
+        coverage.doubtful(directory, entries.keys()),
+        coverage.max_file_size,
+    )
+    for name, stat in entries.items():
         path = RepoPath(prefix + name)
+        # Most entries are such files, and nothing more is asked or made of them.
+        if S_ISREG(stat.st_mode) and name not in doubtful and stat.st_size <= most:
+            found.files.note(path, stat)
+            continue
+        look = look_of(stat)
         if look.is_dir:
             excluded = coverage.enters_listed(path)
             if excluded is None:

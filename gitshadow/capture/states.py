@@ -7,6 +7,7 @@ Invariant: memory and journal agree, and a change reaches both in one journal tr
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache, partial
 
 from gitshadow.model import PLAIN_MODES, FileState, RepoPath, is_odd_mode
 from gitshadow.store.journal import state as rows
@@ -110,7 +111,7 @@ class StateTable:
         """Store the first states of a worktree that has none; call it inside `db.write()`."""
         rows.put_many(self._db, self._worktree, states)
         self._apart = False
-        self._all = States.of(states)
+        self._all = states if isinstance(states, States) else States.of(states)
         self._children = {}
         for path in self._all:
             self._hang(path)
@@ -222,9 +223,8 @@ class Modes:
 
     def _loaded(self) -> dict[RepoPath, int]:
         if self._odd is None:
-            self._odd = {
-                path: mode
-                for path, mode in self._states.all().modes()
-                if is_odd_mode(mode, self.plain)
-            }
+            # There are many files and few modes.
+            is_odd = cache(partial(is_odd_mode, modes=self.plain))
+            modes = self._states.all().modes()
+            self._odd = {path: mode for path, mode in modes if is_odd(mode)}
         return self._odd

@@ -21,7 +21,7 @@ from gitshadow.model import Oid, RepoPath
 from gitshadow.recording import ingest
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
-from gitshadow.store import refs
+from gitshadow.store import git_index, refs
 from gitshadow.store.git import OF_THE_USER, Git
 from gitshadow.store.journal import purge as journal
 from gitshadow.store.journal.db import Db
@@ -90,7 +90,7 @@ def remains(ws: Workspace) -> Remains:
     return Remains(
         len(there),
         tuple(_copies(ws, there)),
-        tuple(ws.git.staged_as(there)),
+        tuple(git_index.staged_as(ws.git, there)),
         tuple(sorted({path for _, path in _held(ws, own, there)})),
         tuple(fetched_with(ws, there)),
         tuple(sorted(forsaken(ws, there))),

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from gitshadow.capture.reconcile import Walk, walk
+from gitshadow.capture.reconcile import Entering, Walk, walk
 from gitshadow.config import DaemonMode
 from gitshadow.errors import UnsupportedError, raise_shortage
 from gitshadow.model import (
+    LINK_MODE,
     PLAIN_MODES,
     Actor,
     FileState,
@@ -33,10 +34,10 @@ from gitshadow.recording.workspace import (
 )
 from gitshadow.sharing import remotes
 from gitshadow.store import machine
-from gitshadow.store.files import Reading, is_racy
+from gitshadow.store.files import Reading
 from gitshadow.store.journal import sessions, state
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.state import Looks, uncollected
+from gitshadow.store.journal.state import Looks, States, uncollected
 from gitshadow.store.layout import Layout
 from gitshadow.store.objects import blob_oid
 from gitshadow.store.repo import Repo
@@ -54,6 +55,7 @@ class Initialised(NamedTuple):
     unreadable: tuple[tuple[RepoPath, str], ...]
     excluded: int = 0
     daemon_allowed: bool = False
+    directories: tuple[RepoPath, ...] = ()
 
 
 class InitWarnings(NamedTuple):
@@ -150,51 +152,62 @@ def mark_daemon(layout: Layout, *, allowed: bool) -> None:
         )
 
 
-def root_worktree(workspace: Workspace) -> Initialised:
-    """Read a worktree that has no recorded tree yet; one that has one is left alone."""
-    if workspace.recorder.row.tree is not None:
-        return Initialised(True, workspace.states.count(), ())
-    began = workspace.clock.now_ns()
+def root_worktree(
+    workspace: Workspace, entering: Entering | None = None
+) -> Initialised:
+    """Read a worktree that has no recorded tree yet; one that has one is left alone.
+
+    Args:
+        workspace: The worktree.
+        entering: What `walk` calls with directories before it lists them.
+    """
+    ws = workspace
+    if ws.recorder.row.tree is not None:
+        return Initialised(True, ws.states.count(), ())
+    began = ws.clock.now_ns()
+    head_ref, head = ws.repo.head()
+    tree = ws.index.head_tree()
     with uncollected():
-        found = walk(workspace.files, workspace.coverage)
-    head_ref, head = workspace.repo.head()
-    with uncollected():
-        committed = _committed(workspace)
-        reader = _Reader(workspace, committed, began)
-        states = reader.read_all(found)
-        _store(workspace, found, states, committed, (head_ref, head), began)
+        found = walk(ws.files, ws.coverage, entering)
+        reader = _Reader(ws, tree, began)
+        reader.read_all(found.files)
+        _store(ws, found, reader, (head_ref, head), began)
     return Initialised(
-        False, len(states), tuple(reader.unreadable), len(found.excluded)
+        False,
+        len(reader.states),
+        tuple(reader.unreadable),
+        len(found.excluded),
+        directories=tuple(found.directories),
     )
 
 
-class _Committed(NamedTuple):
-    """HEAD's tree, None if HEAD is unborn, and its files."""
-
-    tree: Oid | None
-    entries: Mapping[RepoPath, Entry]
-
-
-def _committed(workspace: Workspace) -> _Committed:
-    tree = workspace.index.head_tree()
-    return _Committed(tree, {} if tree is None else workspace.repo.flat(tree))
-
-
 class _Reader:
-    """Read what Git does not know; what HEAD has already is not stored again."""
+    """Take from Git's index what it knows, and read the rest.
 
-    def __init__(
-        self, workspace: Workspace, committed: _Committed, began_ns: int
-    ) -> None:
+    `differing` is what files hold that the tree of HEAD has not. What only that tree has may be at
+    `not_found`; None: anywhere.
+    """
+
+    def __init__(self, workspace: Workspace, tree: Oid | None, began_ns: int) -> None:
         self._ws = workspace
-        self._head = committed.entries
+        self.tree = tree
         self._began_ns = began_ns
+        self.states = States()
+        self.differing: dict[RepoPath, Entry | None] = {}
+        self.not_found: set[RepoPath] | None = None
         self.unreadable: list[tuple[RepoPath, str]] = []
 
-    def read_all(self, found: Walk) -> dict[RepoPath, FileState]:
-        states = self._known(found.files)
+    def read_all(self, looks: Looks) -> None:
+        """Read files; what is left of `looks` could not be read."""
+        clean = self._ws.index.clean(looks, self.tree)
+        self.states.take(looks, clean.oids, self._began_ns)
+        if clean.absent is not None:
+            self.not_found = {*clean.absent, *clean.unlike}
+        other = clean.oids.keys() if self.tree is None else clean.unlike
+        for path in clean.oids.keys() & other:
+            self._differs(path, self.states[path])
         folders: dict[bytes, list[bytes]] = {}
-        for path in found.files.keys() - states.keys():
+        for path in looks:
             directory, _, name = path.rpartition(b"/")
             folders.setdefault(directory, []).append(name)
         for directory, names in folders.items():
@@ -205,70 +218,70 @@ class _Reader:
                     raise_shortage(got)
                     self.unreadable.append((path, got.strerror or str(got)))
                 elif got is not None:
-                    states[path] = self._state(path, got)
-        return states
-
-    def _known(self, looks: Looks) -> dict[RepoPath, FileState]:
-        """Return the states of the files that Git's index knows to be unchanged."""
-        repo, head = self._ws.repo, self._head
-        states: dict[RepoPath, FileState] = {}
-        for path, (look, oid) in self._ws.index.unchanged(looks).items():
-            known = head.get(path)
-            # What is staged can be missing where HEAD is whole.
-            if (known is not None and known[1] == oid) or repo.has(oid):
-                racy = is_racy(look.stat, self._began_ns)
-                version = FileVersion(oid, look.mode)
-                states[path] = FileState(version, look.stat, self._began_ns, racy)
-        return states
+                    del looks[path]
+                    self.states[path] = self._state(path, got)
 
     def _state(self, path: RepoPath, reading: Reading) -> FileState:
         oid = blob_oid(reading.data)
-        known = self._head.get(path)
+        repo, tree = self._ws.repo, self.tree
+        known = repo.entry(tree, path) if tree is not None else None
+        # What HEAD has already is not stored again.
         if known is None or known[1] != oid:
-            oid = self._ws.repo.write_blob(reading.data)
-        return FileState(
+            oid = repo.write_blob(reading.data)
+        state = FileState(
             FileVersion(oid, reading.mode),
             reading.stat,
             self._began_ns,
             reading.racy,
         )
+        if known != (git_mode(reading.mode), oid):
+            self._differs(path, state)
+        return state
+
+    def _differs(self, path: RepoPath, state: FileState) -> None:
+        self.differing[path] = git_mode(state.version.mode), state.version.oid
 
 
 def _store(
     workspace: Workspace,
     found: Walk,
-    states: Mapping[RepoPath, FileState],
-    committed: _Committed,
+    reader: _Reader,
     head: tuple[str | None, Oid | None],
     began_ns: int,
 ) -> None:
-    ws = workspace
+    ws, states = workspace, reader.states
     # Existing chains keep the meaning of plain that their baselines gave it.
     rooted = sessions.chains(ws.db, ws.layout.worktree)
     modes = ws.recorder.modes if rooted else common_modes(states)
     save_modes(ws.db, ws.layout.worktree, modes)
-    entries: dict[RepoPath, Entry | None] = {
-        path: (git_mode(state.version.mode), state.version.oid)
-        for path, state in states.items()
-    }
-    entries |= _carried(ws, states, committed.entries)
     # Most files are as HEAD has them, and so are most trees.
-    old = committed.entries
-    differing = {path: one for path, one in entries.items() if old.get(path) != one}
-    differing |= dict.fromkeys(old.keys() - entries.keys())
+    differing = reader.differing
+    if reader.tree is not None:
+        differing |= dict.fromkeys(_deleted(ws, reader, reader.tree))
     with ws.db.write():
         ws.states.begin(states)
         looks = {item.path: key for item, key in found.excluded if key is not None}
-        unread = found.files.keys() - states.keys()
-        looks |= {path: found.files[path].stat for path in unread}
+        looks |= {path: look.stat for path, look in found.files.items()}
         state.replace_excluded(ws.db, ws.layout.worktree, looks)
     ws.recorder.use_modes(modes)
     ws.recorder.settled(began_ns)
-    tree = ws.repo.trees.splice(committed.tree, differing)
+    tree = ws.repo.trees.splice(reader.tree, differing)
     mark = reflog_mark(ws.layout.git_dir, head[1])
     ws.recorder.set_tree(tree, head[1], head[0], mark)
     claimant = Claimant(ws)
     ws.recorder.ensure_baseline(claimant.personal(Actor.UNKNOWN), synced=True)
+
+
+def _deleted(ws: Workspace, reader: _Reader, tree: Oid) -> list[RepoPath]:
+    """Return what HEAD has and the disk has not; the rest stays in the tree as HEAD has it."""
+    found = reader.not_found
+    entries = (
+        ws.repo.flat(tree)
+        if found is None
+        else {path: one for path in found if (one := ws.repo.entry(tree, path))}
+    )
+    rest = {path: one for path, one in entries.items() if path not in reader.states}
+    return list(rest.keys() - _still_there(ws, rest).keys())
 
 
 def carried(
@@ -279,19 +292,20 @@ def carried(
     Submodules, what a sparse checkout leaves out, tracked files that are too large, unreadable
     or left out by our own rules. What is simply absent from the disk was deleted.
     """
-    return _carried(workspace, states, _committed(workspace).entries)
-
-
-def _carried(
-    workspace: Workspace,
-    states: Mapping[RepoPath, FileState],
-    committed: Mapping[RepoPath, Entry],
-) -> dict[RepoPath, Entry]:
+    tree = workspace.index.head_tree()
+    committed = {} if tree is None else workspace.repo.flat(tree)
     rest = {path: one for path, one in committed.items() if path not in states}
-    skipped = workspace.index.skipped() if rest else ()
+    return _still_there(workspace, rest)
+
+
+def _still_there(
+    workspace: Workspace, entries: Mapping[RepoPath, Entry]
+) -> dict[RepoPath, Entry]:
+    """Return those entries without a state that a sparse checkout left out or the disk has."""
+    skipped = workspace.index.skipped() if entries else ()
     return {
         path: entry
-        for path, entry in rest.items()
+        for path, entry in entries.items()
         if path in skipped or workspace.files.look(path) is not None
     }
 
@@ -310,11 +324,9 @@ def forget_carried(workspace: Workspace) -> None:
         ws.states.update({}, carried_paths)
 
 
-def common_modes(states: Mapping[RepoPath, FileState]) -> tuple[int, int]:
+def common_modes(states: States) -> tuple[int, int]:
     """Return the most common exact permissions of plain and of executable files."""
-    counts = Counter(
-        state.version.mode for state in states.values() if not state.version.is_link
-    )
+    counts = Counter(mode for _, mode in states.modes() if mode != LINK_MODE)
     found = list(PLAIN_MODES)
     for executable in (False, True):
         fitting = [

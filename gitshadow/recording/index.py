@@ -15,11 +15,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
-from gitshadow.model import GITLINK_MODE, LINK_MODE, Excluded, Oid, RepoPath, StatKey
-from gitshadow.store.files import Look
-from gitshadow.store.git import Git, Staged, parse_staged
+from gitshadow.model import GITLINK_MODE, Excluded, Oid, RepoPath, StatKey
+from gitshadow.store import git_index
+from gitshadow.store.git import Git
+from gitshadow.store.git_index import Staged, parse_staged
 from gitshadow.store.journal import state
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.state import Looks
 from gitshadow.store.layout import Layout
 from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry
@@ -35,13 +37,22 @@ _HEAD_GRACE_S = 0.05
 # To read a file takes as long as to list ten entries of the index, of about 100 bytes each.
 _BYTES_PER_READING = 1000
 _SMALL = 100_000
+_SIZES = ("cat-file", "--buffer", "--batch-check=%(objectsize)")
 
 
-class CleanFile(NamedTuple):
-    """A file as it looks, and the blob that Git's index knows it to hold."""
+class CleanFiles(NamedTuple):
+    """The blobs of files that hold what Git's index says.
 
-    look: Look
-    oid: Oid
+    Compared with a tree, `unlike` are the paths at which the index differs from it, `absent` those
+    in the index that are not among the files; None: not known.
+    """
+
+    oids: Mapping[RepoPath, Oid]
+    unlike: Collection[RepoPath] = ()
+    absent: Collection[RepoPath] | None = None
+
+
+_NONE_CLEAN = CleanFiles({})
 
 
 class IndexView:
@@ -124,12 +135,16 @@ class IndexView:
 
     def skipped(self) -> set[RepoPath]:
         """Return the paths that a sparse checkout leaves out."""
-        return self._git.skip_worktree() if self.sparse() else set()
+        return git_index.skip_worktree(self._git) if self.sparse() else set()
 
     def staged(self, paths: Collection[RepoPath]) -> Mapping[RepoPath, Staged]:
         """Return the index entries of some paths, with the stat that Git knows of each."""
         stat = self._stat_index()
-        return self._git.staged_stats(paths, stat[0]) if stat is not None else {}
+        return (
+            git_index.staged_stats(self._git, paths, stat[0])
+            if stat is not None
+            else {}
+        )
 
     def from_head(self, stats: Mapping[RepoPath, StatKey]) -> set[RepoPath]:
         """Return the files, by path and stat, that Git wrote with what HEAD has there."""
@@ -142,35 +157,68 @@ class IndexView:
 
     def converted(self, paths: Collection[RepoPath]) -> Collection[RepoPath]:
         """Return those of some paths that Git converts by more than line ends."""
-        return self._git.converted(paths, line_ends=False)
+        return git_index.converted(self._git, paths)
 
     def is_cheaper(self, files: int) -> bool:
         """Return whether to ask Git about a number of files costs less than to read them."""
         stat = self._stat_index()
         return stat is not None and files * _BYTES_PER_READING > max(stat[1], _SMALL)
 
-    def unchanged(self, looks: Mapping[RepoPath, Look]) -> dict[RepoPath, CleanFile]:
-        """Return the files, of some, that are as Git last saw them.
+    def clean(self, looks: Looks, tree: Oid | None = None) -> CleanFiles:
+        """Return which files hold what Git's index says; nobody has to read these.
 
-        Nobody has to read these. Left out is what Git converts, and what may have changed since
-        without another stat.
+        Left out is what Git converts or converted, what it has not stored, and what may have
+        changed since Git last saw it without another stat.
 
         Args:
             looks: Files as they are now.
+            tree: The tree to compare the index with.
         """
-        if self._repo.config_get("core.autocrlf") not in (None, "false"):
-            return {}
-        found = {
-            path: CleanFile(look, entry.oid)
-            for path, entry in self.staged(looks.keys()).items()
-            if not entry.racy
-            and (look := looks.get(path)) is not None
-            and entry.is_of(look.stat)
-            and look.is_link == (entry.mode == LINK_MODE)
-        }
-        for path in self._git.converted(found, line_ends=True):
-            del found[path]
-        return found
+        before = self._stat_index()
+        if before is None:
+            return _NONE_CLEAN
+        try:
+            unlike = git_index.unlike(self._git, tree) if tree is not None else set()
+            oids, absent = self._clean(looks, before[0], whole=tree is not None)
+        except StoreError:
+            # Reading all of them is always right.
+            return _NONE_CLEAN
+        # The answers above have to be of the same index.
+        is_same = self._stat_index() == before
+        return CleanFiles(oids, unlike, absent) if is_same else _NONE_CLEAN
+
+    def _clean(
+        self, looks: Looks, index_ns: int, *, whole: bool
+    ) -> tuple[dict[RepoPath, Oid], list[RepoPath]]:
+        """Return the blobs of the files that are clean by an index of this mtime, and `absent`."""
+        asked = None if whole else looks.keys()
+        oids: dict[RepoPath, Oid] = {}
+        absent: list[RepoPath] = []
+        sizes: list[bytes] = []
+        with (
+            self._git.feed(*_SIZES) as stored,
+            self._git.feed(*git_index.ATTRIBUTES) as attributes,
+        ):
+            for part in git_index.entries(self._git, asked):
+                same, gone = looks.agreeing(part, index_ns)
+                absent += gone
+                if not same:
+                    continue
+                # Git looks these up while the next part is read.
+                stored.write(b"\n".join(row[1] for row in same) + b"\n")
+                attributes.write(b"\0".join(row[2] for row in same) + b"\0")
+                oids.update((row[2], Oid(row[1].decode())) for row in same)
+                sizes += [row[3] for row in same]
+            answers = zip(list(oids), sizes, stored.answers().splitlines(), strict=True)
+            for path, size, is_stored in answers:
+                # Git only removes bytes from line ends, so a file of the size of its blob was not
+                # converted. Nor do other conversions keep the size, and their settings may be
+                # gone by now. A missing blob has no size.
+                if size != is_stored:
+                    del oids[path]
+            for path in git_index.converted_by(attributes.answers()):
+                oids.pop(path, None)
+        return oids, absent
 
     def _refresh(self) -> None:
         stat = self._stat_index()
@@ -178,7 +226,7 @@ class IndexView:
             return
         # Most worktrees have no submodule, and most commands ask for nothing else: reading
         # 100,000 entries one by one takes 0.2 s.
-        self._listing = self._git.staged() if stat is not None else b""
+        self._listing = git_index.staged(self._git) if stat is not None else b""
         rows = parse_staged(self._listing) if _GITLINK in self._listing else []
         self._gitlinks = frozenset(path for mode, path in rows if mode == GITLINK_MODE)
         self._paths = self._sorted = None

@@ -52,6 +52,7 @@ from gitshadow.recording.workspace import Workspace
 from gitshadow.store.files import Look
 from gitshadow.store.journal import bursts, events, state
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.journal.state import Looks
 from gitshadow.store.objects import blob_oid
 from gitshadow.store.refs import exact_mode
 from gitshadow.store.replay import CatchUp
@@ -315,9 +316,9 @@ class Pipeline:
 
     def _stored(self, looks: Mapping[RepoPath, Look]) -> Mapping[RepoPath, Oid]:
         """Return the blobs of files that are as Git last saw them and that the store has."""
-        ws = self._ws
-        found = ws.index.unchanged(looks)
-        return {path: one.oid for path, one in found.items() if ws.repo.has(one.oid)}
+        packed = Looks()
+        packed.update(looks)
+        return self._ws.index.clean(packed).oids
 
     def _record(
         self,

@@ -23,7 +23,7 @@ from gitshadow.model import (
     git_mode,
 )
 from gitshadow.recording.head import HeadMove, HeadMoveKind, HeadStep, is_gitlink
-from gitshadow.store.git import Staged
+from gitshadow.store.git_index import Staged
 from gitshadow.store.paths import parents
 from gitshadow.store.refs import exact_mode
 from gitshadow.store.trees import Entry

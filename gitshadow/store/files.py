@@ -240,16 +240,20 @@ class WorkFiles:
         Raises:
             OSError: it cannot be listed, is gone, or is not a real directory.
         """
+        return [(name, look_of(found)) for name, found in self.scan(path)]
+
+    def scan(self, path: RepoPath) -> _list[tuple[bytes, os.stat_result]]:
+        """Return what `list` does, each with the result of its lstat."""
         fd = self._open_dir(path)
         try:
-            entries: list[tuple[bytes, Look]] = []
+            entries: _list[tuple[bytes, os.stat_result]] = []
             with os.scandir(fd) as scan:
                 for entry in scan:
                     try:
                         found = entry.stat(follow_symlinks=False)
                     except OSError:
                         continue
-                    entries.append((os.fsencode(entry.name), look_of(found)))
+                    entries.append((os.fsencode(entry.name), found))
             return entries
         finally:
             os.close(fd)

@@ -8,11 +8,12 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import NamedTuple
+from contextlib import contextmanager, suppress
+from tempfile import TemporaryFile
+from typing import IO, NamedTuple
 
 from gitshadow.errors import StoreError, shortage_behind
-from gitshadow.model import Oid, RepoPath, StatKey
+from gitshadow.model import Oid, RepoPath
 from gitshadow.store.layout import Layout
 
 # A repository can be hostile, and the user may be at work in it. `git status` alone would run
@@ -42,15 +43,6 @@ OF_THE_USER = (
 """What the user's own refs and reflogs reach, as arguments of git-rev-list(1)."""
 _NO_OID = "0" * 40
 _OIDS = re.compile(r"\b[0-9a-f]{40}\b")
-_WORD = 0xFFFF_FFFF
-_SECOND_NS = 1_000_000_000
-_MOST_NAMED = 100
-_CONVERTING = frozenset({b"filter", b"ident", b"working-tree-encoding"})
-_ENDING_LINES = frozenset({b"text", b"eol", b"crlf"})
-_STAT = re.compile(
-    rb" *ctime: (\d+):(\d+)\n *mtime: (\d+):(\d+)\n *dev: \d+\tino: (\d+)\n"
-    rb" *uid: \d+\tgid: \d+\n *size: (\d+)\tflags: [0-9a-f]+\n"
-)
 # Git knows this object without having it (object-file.c, cached objects).
 _EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 
@@ -71,55 +63,6 @@ def scrubbed_environment(environ: dict[str, str]) -> dict[str, str]:
         "LC_ALL": "C",
     }
     return kept
-
-
-def parse_staged(listing: bytes) -> list[tuple[int, RepoPath]]:
-    """Return mode and path of every index entry that `Git.staged` listed."""
-    rows = (row.partition(b"\t") for row in listing.split(b"\0") if row)
-    return [(int(head[:6], 8), RepoPath(path)) for head, _, path in rows]
-
-
-class Staged(NamedTuple):
-    """An index entry: what is staged, and the stat that the file had then.
-
-    `racy` means that the file may have changed since without another stat (racy-git.txt).
-    """
-
-    mode: int
-    oid: Oid
-    stat: StatKey
-    racy: bool
-
-    def is_of(self, stat: StatKey) -> bool:
-        """Return whether a file still has this stat."""
-        # The index stores sizes and inodes cut to 32 bits (gitformat-index(5)).
-        cut = stat._replace(size=stat.size & _WORD, inode=stat.inode & _WORD)
-        return self.stat == cut
-
-
-def parse_stats(listing: bytes, index_ns: int) -> dict[RepoPath, Staged]:
-    """Return what `git ls-files -z --stage --debug` listed of entries without a conflict.
-
-    Args:
-        listing: What it printed.
-        index_ns: The mtime of the index.
-    """
-    found: dict[RepoPath, Staged] = {}
-    head, *rest = listing.split(b"\0")
-    for part in rest:
-        match = _STAT.match(part)
-        facts, _, path = head.partition(b"\t")
-        mode, oid, stage = facts.split(b" ")
-        head = part[match.end() :] if match is not None else part
-        if match is None or stage != b"0":
-            continue
-        c_s, c_ns, m_s, m_ns, inode, size = map(int, match.groups())
-        mtime_ns = m_s * _SECOND_NS + m_ns
-        stat = StatKey(size, mtime_ns, c_s * _SECOND_NS + c_ns, inode)
-        found[RepoPath(path)] = Staged(
-            int(mode, 8), Oid(oid.decode("ascii")), stat, mtime_ns >= index_ns
-        )
-    return found
 
 
 class TreeDelta(NamedTuple):
@@ -149,6 +92,49 @@ def _deltas(words: Sequence[bytes]) -> Iterator[TreeDelta]:
 
 def _side(mode: str, oid: str) -> tuple[int, Oid] | None:
     return None if mode == "000000" else (int(mode, 8), Oid(oid))
+
+
+class Feed:
+    """A running git command, its input, and a file with its answers."""
+
+    def __init__(
+        self,
+        child: subprocess.Popen[bytes],
+        answers: IO[bytes],
+        args: Sequence[str],
+    ) -> None:
+        self._child = child
+        self._answers = answers
+        self._args = args
+
+    def write(self, rows: bytes) -> None:
+        """Give it more input; a command that has ended takes none, and `answers` says so."""
+        with suppress(BrokenPipeError):
+            if self._child.stdin is not None:
+                self._child.stdin.write(rows)
+
+    def answers(self) -> bytes:
+        """End the input; return all that it answered.
+
+        Raises:
+            StoreError: it failed.
+        """
+        with suppress(BrokenPipeError):
+            if self._child.stdin is not None:
+                self._child.stdin.close()
+        if self._child.wait() != 0:
+            raise _failure(self._args, self._child.returncode, b"")
+        self._answers.seek(0)
+        return self._answers.read()
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Wait for a child, and end one that nobody listens to any more."""
+    with suppress(BrokenPipeError):
+        for stream in (child.stdin, child.stdout):
+            if stream is not None:
+                stream.close()
+    child.wait()
 
 
 class Git:
@@ -222,6 +208,56 @@ class Git:
             raise _failure(args, child.returncode, said)
         return out
 
+    @contextmanager
+    def feed(self, *args: str) -> Iterator["Feed"]:
+        """Run one git command that answers each line of its input, in parallel to the caller.
+
+        Raises:
+            StoreError: it could not be started, or it failed; at the end of the block.
+        """
+        with TemporaryFile() as answers:
+            child = self._child(args, subprocess.PIPE, answers)
+            try:
+                yield Feed(child, answers, args)
+            finally:
+                _end(child)
+
+    def lines(self, *args: str | bytes, most: int = 1 << 20) -> Iterator[bytes]:
+        """Yield what one git command prints, at most so many bytes at a time.
+
+        Raises:
+            StoreError: it could not be started, or it failed.
+        """
+        with TemporaryFile() as said:
+            child = self._child(args, subprocess.DEVNULL, subprocess.PIPE, said)
+            try:
+                while part := child.stdout.read(most) if child.stdout else b"":
+                    yield part
+            finally:
+                _end(child)
+            if child.returncode != 0:
+                said.seek(0)
+                raise _failure(args, child.returncode, said.read())
+
+    def _child(
+        self,
+        args: Sequence[str | bytes],
+        stdin: int,
+        stdout: int | IO[bytes],
+        stderr: int | IO[bytes] = subprocess.DEVNULL,
+    ) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                ["git", *_SAFE, *self._place(), *args],
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=self._layout.root,
+                env={**self._env, **_OFFLINE},
+            )
+        except OSError as error:
+            raise _unstarted(error) from error
+
     def _place(self) -> tuple[str, str]:
         layout = self._layout
         return f"--git-dir={layout.git_dir}", f"--work-tree={layout.root}"
@@ -243,46 +279,6 @@ class Git:
             raise _unstarted(error) from error
         except subprocess.TimeoutExpired as error:
             raise StoreError(f"cannot run git: {error}") from error
-
-    def staged(self) -> bytes:
-        """Return the index's entries, conflicted ones once per stage, for `parse_staged`."""
-        return self.run("ls-files", "-z", "--stage", "--full-name", ":/")
-
-    def staged_stats(
-        self, paths: Collection[RepoPath], index_ns: int
-    ) -> dict[RepoPath, Staged]:
-        """Return the index entries of some paths with their stat; Git reads any kind of index."""
-        few = [b":(top,literal)" + path for path in sorted(paths)]
-        asked = few if len(few) <= _MOST_NAMED else [b":/"]
-        out = self.run(
-            "ls-files", "-z", "--stage", "--debug", "--full-name", "--", *asked
-        )
-        return parse_stats(out, index_ns)
-
-    def converted(
-        self, paths: Collection[RepoPath], *, line_ends: bool
-    ) -> set[RepoPath]:
-        """Return which of some paths Git converts by their attributes; gitattributes(5).
-
-        Args:
-            paths: The paths.
-            line_ends: Whether other line ends count as a conversion.
-        """
-        counts = _CONVERTING | (_ENDING_LINES if line_ends else frozenset())
-        listed = b"".join(path + b"\0" for path in sorted(paths))
-        out = self.run("check-attr", "-z", "--stdin", "--all", stdin=listed)
-        cells = out.split(b"\0")
-        return {
-            RepoPath(path)
-            for path, name, value in zip(*[iter(cells)] * 3, strict=False)
-            if name in counts and value not in (b"unspecified", b"unset")
-        }
-
-    def skip_worktree(self) -> set[RepoPath]:
-        """Return the paths that a sparse checkout leaves out of the working tree."""
-        out = self.run("ls-files", "-z", "-t", "--full-name", ":/")
-        rows = (row for row in out.split(b"\0") if row)
-        return {RepoPath(row[2:]) for row in rows if row[:1] in (b"S", b"s")}
 
     def ignore_rules(self, paths: Sequence[RepoPath]) -> dict[RepoPath, str]:
         """Return for each ignored path the rule that ignores it, as `file:line:pattern`."""
@@ -423,12 +419,6 @@ class Git:
     ) -> list[tuple[Oid, RepoPath]]:
         """Return which of some contents `which` (git-rev-list(1)) reaches, each with one name."""
         return _held(self.run("rev-list", "--objects", *which), blobs)
-
-    def staged_as(self, blobs: Collection[Oid]) -> list[RepoPath]:
-        """Return the paths of the index that hold one of some contents, sorted."""
-        rows = (row.partition(b"\t") for row in self.staged().split(b"\0") if row)
-        found = ((head.split()[1].decode("ascii"), path) for head, _, path in rows)
-        return sorted({RepoPath(path) for oid, path in found if oid in blobs})
 
     def commits_with(self, blob: Oid, most: int) -> list[Oid]:
         """Return the user's commits that brought or took a content, newest first."""

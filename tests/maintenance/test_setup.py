@@ -3,12 +3,16 @@
 import os
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
+from functools import partialmethod
 
 import pytest
 
-from gitshadow.model import LINK_MODE, RepoPath, git_mode
+from gitshadow.model import LINK_MODE, Oid, RepoPath, git_mode
 from gitshadow.recording.context import RecorderContext
+from gitshadow.store import git_index
 from gitshadow.store.files import RACY_NS, Reading, WorkFiles
+from gitshadow.store.git import Git
+from gitshadow.store.layout import discover
 from gitshadow.store.objects import blob_oid
 from tests.support.context import desk_of
 from tests.support.repo import Repo
@@ -155,6 +159,115 @@ def test_what_git_converts_is_read(
     with desk_of(repo) as context:
         assert b"x.txt" in read
         check_bytes(context, repo)
+
+
+def _attributes_gone(repo: Repo) -> None:
+    repo.git("rm", "-q", "--cached", ".gitattributes")
+    repo.delete(".gitattributes")
+
+
+def _setting_gone(repo: Repo) -> None:
+    repo.git("config", "core.autocrlf", "false")
+
+
+def _info_gone(repo: Repo) -> None:
+    (repo.git_dir / "info" / "attributes").unlink()
+
+
+@pytest.mark.parametrize(
+    ("prepare", "forget"),
+    [
+        (_lines, _attributes_gone),
+        (_auto, _setting_gone),
+        (_info, _info_gone),
+        (_ident, _attributes_gone),
+        (_encoding, _attributes_gone),
+    ],
+)
+def test_what_git_converted_before_its_settings_changed_is_read(
+    repo: Repo,
+    read: set[bytes],
+    prepare: Callable[[Repo], None],
+    forget: Callable[[Repo], None],
+) -> None:
+    """Its stat is that of the index, and no attribute says that its blob has other bytes."""
+    prepare(repo)
+    # Git may compare whole seconds only.
+    os.utime(repo.path("x.txt"), (_OLD_S, _OLD_S))
+    repo.commit("converted")
+    settle(repo)
+    stat = os.lstat(repo.path("x.txt"))
+    forget(repo)
+    settle(repo)
+    assert os.lstat(repo.path("x.txt")) == stat
+    assert repo.git("diff-files", "--name-only", "x.txt") == ""
+    with desk_of(repo) as context:
+        assert b"x.txt" in read
+        check_bytes(context, repo)
+
+
+def test_text_with_the_line_ends_of_its_blob_is_not_read(
+    repo: Repo, read: set[bytes]
+) -> None:
+    repo.git("config", "core.autocrlf", "input")
+    repo.write(".gitattributes", "* text=auto\n")
+    repo.write("x.txt", "one\ntwo\n")
+    repo.commit("text")
+    settle(repo)
+    with desk_of(repo) as context:
+        assert b"x.txt" not in read
+        check_bytes(context, repo)
+
+
+def test_what_is_only_intended_to_be_added_is_read(
+    repo: Repo, read: set[bytes]
+) -> None:
+    repo.write("n", "")
+    repo.git("add", "-N", "n")
+    settle(repo)
+    with desk_of(repo) as context:
+        assert b"n" in read
+        check_bytes(context, repo)
+
+
+def test_nothing_is_known_of_an_index_that_changed_at_that_moment(
+    repo: Repo, read: set[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What HEAD has and what is staged have to be of one index."""
+    repo.write("a", "staged\n")
+    settle(repo)
+    compare = git_index.unlike
+
+    def compare_and_stage(git: Git, tree: Oid) -> set[RepoPath]:
+        found = compare(git, tree)
+        repo.git("add", "a")
+        return found
+
+    monkeypatch.setattr(git_index, "unlike", compare_and_stage)
+    with desk_of(repo) as context:
+        assert read >= {b"a", b"b"}
+        check_bytes(context, repo)
+
+
+def test_a_listing_is_read_in_parts_of_any_size(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where names hold what looks like entries."""
+    oid = "0" * 40
+    odd = f"n\n100644 {oid} 0\tfake\n  size: 3\tflags: 0\n".encode()
+    for path in (odd, b"d/\xff\n", b"x"):
+        repo.write(path, "x\n")
+    repo.commit("odd")
+    layout = discover(str(repo.root))
+    assert layout is not None
+    git = Git(layout, dict(os.environ))
+    lines = Git.lines
+    (whole,) = [part for part in git_index.entries(git, None) if part]
+    assert {row[2] for row in whole} == set(listed(repo))
+    for most in (1, 7, 150, 400):
+        monkeypatch.setattr(Git, "lines", partialmethod(lines, most=most))
+        found = [row for part in git_index.entries(git, None) for row in part]
+        assert found == whole
 
 
 @pytest.mark.parametrize(

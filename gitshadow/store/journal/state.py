@@ -7,6 +7,7 @@ touches.
 """
 
 import gc
+import os
 import struct
 from collections.abc import (
     Collection,
@@ -18,6 +19,7 @@ from collections.abc import (
 )
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, Self, TypeVar
 
 from gitshadow.model import (
@@ -28,10 +30,12 @@ from gitshadow.model import (
     RepoPath,
     StatKey,
     Touch,
+    git_mode,
 )
-from gitshadow.store.files import Look
+from gitshadow.store.files import RACY_NS, Look, look_of
+from gitshadow.store.git_index import IndexRow, cut
 from gitshadow.store.journal import meta
-from gitshadow.store.journal.db import Computed, Db, Table
+from gitshadow.store.journal.db import Computed, Db, Table, Value
 
 Held = TypeVar("Held")
 # What a walk compares comes first, so `startswith` answers without unpacking. A packed look ends
@@ -41,9 +45,11 @@ _LOOK = struct.Struct("<I4q?")
 _REST = struct.Struct("<20sq")
 """Oid, when it was seen."""
 _MODE, _INODE = struct.Struct("<I"), struct.Struct("<q")
-_INODE_AT = 28
+_STAT, _TIME = struct.Struct("<4q"), struct.Struct("<q")
+_CTIME_AT, _INODE_AT = 20, 28
 _OID_CHARS = 40
 _MOST_STALE = 1000
+_MANY = 1000
 
 
 @contextmanager
@@ -106,9 +112,52 @@ class _Rows(MutableMapping[RepoPath, Held]):
 class Looks(_Rows[Look]):
     """The results of lstat of many files, in the form in which states begin."""
 
+    def pop_packed(self, path: RepoPath) -> bytes | Look:
+        """Remove a file and return how it looks, packed if `agreeing` took it."""
+        return self._rows.pop(path)
+
     def packed(self) -> Iterable[tuple[RepoPath, bytes | Look]]:
         """Return paths and looks, as `States.stands` takes them."""
         return self._rows.items()
+
+    def note(self, path: RepoPath, found: os.stat_result) -> None:
+        """Store what lstat said of a regular file, without making a value of it."""
+        stat = found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+        try:
+            self._rows[path] = _LOOK.pack(found.st_mode, *stat, False)
+        except struct.error:  # as below
+            self._rows[path] = look_of(found)
+
+    def agreeing(
+        self, rows: Iterable[IndexRow], index_ns: int
+    ) -> tuple[list[IndexRow], list[RepoPath]]:
+        """Return the entries of Git's index that files look like, and the paths without a file.
+
+        Left out is what may have changed since without another stat (racy-git.txt).
+
+        Args:
+            rows: Entries.
+            index_ns: The mtime of the index.
+        """
+        same: list[IndexRow] = []
+        absent: list[RepoPath] = []
+        look_at, pack, begin = self._rows.get, _STAT.pack, _MODE.size
+        for row in rows:
+            mode, _, path, size, mtime_ns, ctime_ns, inode = row
+            look = look_at(path)
+            if look is None:
+                absent.append(path)
+            elif (
+                isinstance(look, bytes)
+                and mtime_ns < index_ns
+                and _has_mode(look[:begin], mode)
+                and (
+                    look[begin:-1] == pack(int(size), mtime_ns, ctime_ns, inode)
+                    or _is_cut(look, (int(size), mtime_ns, ctime_ns, inode))
+                )
+            ):
+                same.append(row)
+        return same, absent
 
     def __getitem__(self, path: RepoPath) -> Look:
         return _looked(self._rows[path])
@@ -144,6 +193,29 @@ class States(_Rows[FileState]):
         # again.
         self._rows[path] = _packed(flat) or flat.state()
         self._name(flat.inode, path)
+
+    def take(self, looks: Looks, oids: Mapping[RepoPath, Oid], seen_ns: int) -> None:
+        """Move files here from a walk that began at a moment, with what is known of them."""
+        for path, oid in oids.items():
+            row = looks.pop_packed(path)
+            if not isinstance(row, bytes):
+                continue
+            (ctime_ns,) = _TIME.unpack_from(row, _CTIME_AT)
+            if seen_ns - ctime_ns < RACY_NS:
+                row = row[:-1] + b"\1"
+            self._rows[path] = row + _REST.pack(bytes.fromhex(oid), seen_ns)
+            if self._named is not None:
+                self._name(_inode(row), path)
+
+    def cells(self, *first: Value) -> Iterator[tuple[Value, ...]]:
+        """Yield every path and state field by field, as the journal has it, after some cells."""
+        for path, row in self._rows.items():
+            if isinstance(row, bytes):
+                oid, seen_ns = _REST.unpack_from(row, _LOOK.size)
+                mode, *stat, racy = _LOOK.unpack_from(row)
+                yield *first, path, oid.hex(), mode, *stat, seen_ns, racy, None
+            else:
+                yield *first, path, *_flat(row)
 
     def stands(self, path: RepoPath, look: Look | bytes) -> bool:
         """Return whether a path is known, was read safely and still looks the same."""
@@ -194,9 +266,7 @@ class States(_Rows[FileState]):
         return _unpacked(row) if isinstance(row, bytes) else row
 
     def __setitem__(self, path: RepoPath, state: FileState) -> None:
-        version = state.version
-        fields = (*state.stat, state.seen_ns, state.racy, state.digest)
-        flat = Flat(version.oid, version.mode, *fields)
+        flat = _flat(state)
         self._rows[path] = _packed(flat) or state
         self._name(flat.inode, path)
 
@@ -205,6 +275,12 @@ def _paths(held: RepoPath | tuple[RepoPath, ...] | None) -> tuple[RepoPath, ...]
     if held is None:
         return ()
     return held if isinstance(held, tuple) else (held,)
+
+
+def _flat(state: FileState) -> Flat:
+    version = state.version
+    rest = (*state.stat, state.seen_ns, state.racy, state.digest)
+    return Flat(version.oid, version.mode, *rest)
 
 
 def _packed(flat: Flat) -> bytes | None:
@@ -224,6 +300,17 @@ def _looked(row: bytes | Look) -> Look:
         return row
     mode, size, mtime_ns, ctime_ns, inode, _ = _LOOK.unpack(row)
     return Look(mode, StatKey(size, mtime_ns, ctime_ns, inode))
+
+
+def _is_cut(look: bytes, stat: tuple[int, int, int, int]) -> bool:
+    """Return whether a look has a stat whose size and inode were cut to 32 bits."""
+    return cut(StatKey(*_STAT.unpack_from(look, _MODE.size))) == stat
+
+
+@lru_cache
+def _has_mode(packed: bytes, mode: bytes) -> bool:
+    """Return whether a packed mode is this one in Git; there are few different ones."""
+    return git_mode(_MODE.unpack(packed)[0]) == int(mode, 8)
 
 
 def _inode(row: bytes | FileState) -> int:
@@ -249,6 +336,8 @@ _GET = f"{_LOAD} AND path = ?"
 _NAMED = f"SELECT {_COLUMNS} FROM file_state WHERE inode = ? AND +worktree = ?"
 _ODD = "SELECT path, mode FROM file_state WHERE worktree = ? AND mode NOT IN (?, ?, ?)"
 _PUT = "INSERT OR REPLACE INTO file_state VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INODE_INDEX = "CREATE INDEX file_state_inode ON file_state (inode)"
+_ANY = "SELECT 1 FROM file_state LIMIT 1"
 _DROP = "DELETE FROM file_state WHERE worktree = ? AND path = ?"
 _LOAD_EXCLUDED = (
     "SELECT path, size, mtime_ns, ctime_ns, inode FROM excluded WHERE worktree = ?"
@@ -333,23 +422,17 @@ def named(db: Db, worktree: str, inodes: Collection[int]) -> dict[RepoPath, File
 
 def put_many(db: Db, worktree: str, states: Mapping[RepoPath, FileState]) -> None:
     """Store states; call it inside `db.write()`."""
-    rows = (
-        (
-            worktree,
-            path,
-            state.version.oid,
-            state.version.mode,
-            state.stat.size,
-            state.stat.mtime_ns,
-            state.stat.ctime_ns,
-            state.stat.inode,
-            state.seen_ns,
-            int(state.racy),
-            state.digest,
-        )
-        for path, state in states.items()
-    )
-    db.run_many(_PUT, rows)
+    # The index of a table that is empty is made once at the end: that takes half the time.
+    empty = len(states) > _MANY and db.row(_ANY) is None
+    if empty:
+        db.run("DROP INDEX file_state_inode")
+    if isinstance(states, States):
+        db.run_many(_PUT, states.cells(worktree))
+    else:
+        rows = ((worktree, path, *_flat(one)) for path, one in states.items())
+        db.run_many(_PUT, rows)
+    if empty:
+        db.run(_INODE_INDEX)
 
 
 def drop_many(db: Db, worktree: str, paths: Iterable[RepoPath]) -> None:
