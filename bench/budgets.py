@@ -14,6 +14,7 @@ from pathlib import Path
 import pygit2
 
 from bench.growth import growth
+from bench.history import history
 from bench.measure import Journal, Row, cpu_s, memory_mib, ms, timed
 from bench.million import log
 from bench.places import Place, fill, program, repository
@@ -381,6 +382,7 @@ BUDGETS = {
     "view": view,
     "blame": blame,
     "stats": stats,
+    "history": history,
     "calls": calls,
     "engines": engines,
     "rewinds": rewinds,

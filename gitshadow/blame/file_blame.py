@@ -265,7 +265,9 @@ class Blaming:
     def _taken_back(self, history: list[PathChange]) -> dict[str, frozenset[int]]:
         return {
             op: frozenset(row.seq for row in history if unit.holds(row))
-            for op, unit in undoings_of(self._ws.db, history).items()
+            for op, unit in undoings_of(
+                self._ws.db, (row.op for row in history)
+            ).items()
         }
 
     def _replay(self, taken_back: Mapping[str, Collection[int]]) -> Replay:

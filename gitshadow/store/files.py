@@ -127,10 +127,10 @@ class WorkFiles:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Open the directory of neighbouring paths once, for many looks and reads in order."""
+        """Open the directory of neighbouring paths once, for what is done with them in order."""
         # Each path is opened component by component, which is most of the cost of a look. A
         # directory that is replaced within the block is noticed at the next look elsewhere, or
-        # after `reopen`.
+        # after `reopen`: a block that changes files is about one path.
         if self._kept is not None:
             yield
             return
@@ -529,10 +529,22 @@ class WorkFiles:
         """Open the directory that holds a path for a change."""
         check_path(path)
         head, _, name = path.rpartition(b"/")
+        kept = self._kept
+        if kept is not None and head in kept.fds:
+            yield kept.fds[head], name
+            return
         fd = self._open_root()
         try:
             for part in head.split(b"/") if head else ():
                 fd = _descend(fd, part, path)
+        except BaseException:
+            os.close(fd)
+            raise
+        if kept is not None:
+            kept.hold(head, fd)
+            yield fd, name
+            return
+        try:
             yield fd, name
         finally:
             os.close(fd)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gitshadow.model import Actor, OpKind, PathChange, RepoPath
 from gitshadow.store.journal import ops, sessions, turns
 from gitshadow.store.journal.db import Db
-from gitshadow.undo.targets import events_of, root_of, unit_of_ids
+from gitshadow.undo.targets import root_of, stretches_of, unit_of_ids
 
 _PROMPT_CHARS = 200
 # An undo of an undo is about what the first one undid; the journal keeps nothing further back.
@@ -61,10 +61,11 @@ def _written(
     found = [(row, None) for row in rows if row.op is None]
     for op_id in dict.fromkeys(row.op for row in rows if row.op is not None):
         op = ops.get(db, op_id)
-        undone = (
-            events_of(db, worktree, unit_of_ids(db, op.undoes))
+        # The ends of a stretch are the newest and of the same author and path as all of it.
+        undone: Sequence[PathChange] = (
+            stretches_of(db, worktree, unit_of_ids(db, op.undoes)).rows
             if op is not None and depth
-            else []
+            else ()
         )
         if undone:
             found += _written(db, worktree, undone, depth - 1)

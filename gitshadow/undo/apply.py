@@ -108,15 +108,11 @@ def apply(plan: Plan, tools: Tools) -> Result:
 
 def directories_to_make(plan: Plan, files: WorkFiles) -> list[RepoPath]:
     """Return the directories that writing will create, outermost first."""
-    missing: set[RepoPath] = set()
-    for path, step in plan.steps.items():
-        if step.after is None:
-            continue
-        for parent in parents(path):
-            look = files.look(parent)
-            if look is None or not look.is_dir:
-                missing.add(parent)
-    return sorted(missing)
+    written = (path for path, step in plan.steps.items() if step.after is not None)
+    above = sorted({parent for path in written for parent in parents(path)})
+    with files.together():
+        looks = [(parent, files.look(parent)) for parent in above]
+    return [parent for parent, look in looks if look is None or not look.is_dir]
 
 
 @dataclass(slots=True)
@@ -197,7 +193,9 @@ class _Run:
             return
         self.tools.hook(f"{make.__name__.strip('_')} {step.path!r}")
         try:
-            make(step)
+            # Check, change and reading back of one path meet the same directory.
+            with self.tools.files.together():
+                make(step)
         except _MovedError:
             self._fail(step.path, Failure(Reason.CONFLICT, _MEANWHILE))
         except UnsafePathError as error:

@@ -29,6 +29,7 @@ from gitshadow.model import (
 from gitshadow.store.journal import bursts, events, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.journal.stretches import NOTHING, Stretches
 from gitshadow.store.paths import is_within
 from gitshadow.store.refs import display_path
 from gitshadow.undo.effective import BACKWARD, Undone, newest_backward, undoings_of
@@ -38,12 +39,12 @@ from gitshadow.undo.targets import (
     Target,
     Unit,
     check_undoable,
-    events_of,
     family,
     is_agents,
     is_undoable,
     resolve,
     root_of,
+    stretches_of,
     undoes_of,
     unit_of,
 )
@@ -131,21 +132,26 @@ class UnitWindow(NamedTuple):
 class Selection:
     """The unit to undo.
 
-    `taken` are its events, oldest first. `undoes` is how the op will remember it. `maybe` may be
-    the unit's too and is only listed; `ambiguous` is listed as skipped. `windows` say where to
-    look for what undo does not cover. `headline` says something that must be read first.
+    `whole` are its events. `undoes` is how the op will remember it. `maybe` may be the unit's too
+    and is only listed; `ambiguous` is listed as skipped. `windows` say where to look for what undo
+    does not cover. `headline` says something that must be read first.
     """
 
     kind: OpKind
     target: str
     label: str
-    taken: tuple[PathChange, ...] = ()
+    whole: Stretches = NOTHING
     undoes: tuple[str, ...] = ()
     maybe: tuple[PathChange, ...] = ()
     ambiguous: tuple[PathChange, ...] = ()
     windows: tuple[UnitWindow, ...] = ()
     headline: str = ""
     notes: tuple[str, ...] = ()
+
+    @property
+    def taken(self) -> tuple[PathChange, ...]:
+        """Return the events, without those inside stretches."""
+        return self.whole.rows
 
 
 @dataclass(slots=True)
@@ -156,6 +162,7 @@ class Chooser:
     worktree: str
     include_low: bool = False
     _undone: Undone = field(init=False)
+    _read: dict[Unit, Stretches] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._undone = Undone(self.db, self.worktree)
@@ -191,11 +198,17 @@ class Chooser:
         self, burst: Burst, counts: Callable[[PathChange], bool] = lambda _: True
     ) -> bool:
         rows = [
-            one
-            for one in events_of(self.db, self.worktree, unit_of(self.db, burst))
-            if counts(one)
+            one for one in self._stretches(unit_of(self.db, burst)).rows if counts(one)
         ]
         return bool(rows) and self._undone.all(rows) is None
+
+    def _stretches(self, unit: Unit) -> Stretches:
+        # Whether the newest burst is in effect, and what is in it, are two questions.
+        if unit not in self._read:
+            self._read[unit] = stretches_of(
+                self.db, self.worktree, unit, self._undone.singles
+            )
+        return self._read[unit]
 
     def _is_sure(self, event: PathChange) -> bool:
         if is_agents(event):
@@ -234,7 +247,7 @@ class Chooser:
         windows: tuple[UnitWindow, ...] = ()
         maybe: list[PathChange] = []
         if last is not None:
-            rows = events_of(self.db, self.worktree, unit_of(self.db, last))
+            rows = self._stretches(unit_of(self.db, last)).rows
             maybe = [
                 one for one in rows if self._is_low(one) and not self._undone.by(one)
             ]
@@ -320,7 +333,7 @@ class Chooser:
         """Return what the newest burst in effect did to a file, or below a directory."""
         # From the first event on: a rename long ago decides which file is at the path now.
         history = events.history(self.db, self.worktree, self._recorded(path), 0)
-        undoings = undoings_of(self.db, history)
+        undoings = undoings_of(self.db, (row.op for row in history))
         live: list[PathChange] = []
         for lineage in trace(history):
             if not any(is_within(one, path) for one in lineage.paths):
@@ -346,7 +359,7 @@ class Chooser:
             kind=OpKind.UNDO,
             target=words,
             label=shown,
-            taken=taken,
+            whole=Stretches(taken),
             undoes=tuple(str(one.seq) for one in taken),
             windows=(self._window(burst),) if burst else (),
             headline=NOBODY if nobody else "",
@@ -364,15 +377,16 @@ class Chooser:
         unit = Unit()
         for thing in things:
             unit |= unit_of(self.db, thing)
-        rows = events_of(self.db, self.worktree, unit)
+        whole = self._stretches(unit)
+        rows = whole.rows
         picky = any(isinstance(one, Session | Turn | Burst) for one in things)
         low = [one for one in rows if picky and self._is_low(one)]
         mixed = [one for one in rows if picky and is_ambiguous(one)]
         out = {one.seq for one in [*low, *mixed]}
         windows = tuple(self._window(one) for one in things)
-        taken = tuple(one for one in rows if one.seq not in out)
-        begun = begun_as_temporaries(self.db, self.worktree, taken)
-        taken = tuple(sorted({*taken, *begun}, key=lambda one: one.seq))
+        whole = whole.only(lambda one: one.seq not in out) if out else whole
+        begun = begun_as_temporaries(self.db, self.worktree, whole.rows)
+        whole += Stretches(tuple(begun))
         low = lasting([one for one in low if one not in begun])
         mixed += [] if kind is OpKind.REDO else self._ambiguous(windows)
         if kind is OpKind.OOPS:
@@ -381,7 +395,7 @@ class Chooser:
             kind=kind,
             target=words,
             label=", ".join(undoes_of(one) for one in things),
-            taken=taken,
+            whole=whole,
             undoes=(
                 *(undoes_of(one) for one in things),
                 *(str(one.seq) for one in begun),
@@ -389,7 +403,7 @@ class Chooser:
             maybe=tuple(low),
             ambiguous=tuple(mixed),
             windows=windows,
-            headline="" if taken else self._why_empty(kind, words, rows),
+            headline="" if whole.rows else self._why_empty(kind, words, rows),
         )
 
     def _why_empty(self, kind: OpKind, words: str, rows: Sequence[PathChange]) -> str:
@@ -409,6 +423,7 @@ class Chooser:
                 worktree=self.worktree,
                 since_ns=window.begin_ns,
                 until_ns=window.end_ns,
+                ambiguous=True,
             )
             whose = window.sessions or frozenset()
             for row in events.writes(self.db, wanted) if whose else ():
@@ -456,16 +471,16 @@ class Chooser:
 
 
 def _joined(one: Selection, two: Selection) -> Selection:
-    taken = {event.seq: event for event in (*one.taken, *two.taken)}
+    whole = one.whole + two.whole
     return replace(
         one,
         label=f"{one.label}, {two.label}",
-        taken=tuple(taken[seq] for seq in sorted(taken)),
+        whole=whole,
         undoes=tuple(dict.fromkeys((*one.undoes, *two.undoes))),
         maybe=(*one.maybe, *two.maybe),
         ambiguous=(*one.ambiguous, *two.ambiguous),
         windows=(*one.windows, *two.windows),
-        headline="" if taken else one.headline,
+        headline="" if whole.rows else one.headline,
     )
 
 
@@ -479,17 +494,17 @@ def only_by(selection: Selection, whose: frozenset[str]) -> Selection:
 
     Not `medium`: where only a turn was open, a person may as well have written it.
     """
-    taken = tuple(one for one in selection.taken if _is_theirs(one, whose))
+    whole = selection.whole.only(lambda one: _is_theirs(one, whose))
     left = tuple(one for one in selection.taken if not _is_theirs(one, whose))
     if not left:
         return selection
     said = f"nothing to undo: no change of {selection.target} is certain to be by this session"
     return replace(
         selection,
-        taken=taken,
-        undoes=tuple(str(one.seq) for one in taken),
+        whole=whole,
+        undoes=tuple(map(str, sorted(whole.seqs()))),
         maybe=(*selection.maybe, *left),
-        headline=selection.headline if taken else said,
+        headline=selection.headline if whole.rows else said,
     )
 
 

@@ -13,6 +13,7 @@ from gitshadow.model import Confidence, Op, OpKind, PathChange, RepoPath
 from gitshadow.store.journal import events, meta, ops
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.journal.stretches import Singles
 from gitshadow.undo.targets import Undoings, Unit, unit_of_ids
 
 BACKWARD = (OpKind.OOPS, OpKind.UNDO, OpKind.RESTORE)
@@ -53,10 +54,10 @@ def newest_backward(db: Db, worktree: str) -> Op | None:
     return None
 
 
-def undoings_of(db: Db, history: Iterable[PathChange]) -> Undoings:
-    """Return what each op with rows in a history undid."""
+def undoings_of(db: Db, op_ids: Iterable[str | None]) -> Undoings:
+    """Return what each op undid; None is no op."""
     found: dict[str, Unit] = {}
-    for op_id in {event.op for event in history if event.op is not None}:
+    for op_id in {one for one in op_ids if one is not None}:
         op = ops.get(db, op_id)
         if op is not None and op.undoes:
             found[op_id] = unit_of_ids(db, op.undoes)
@@ -80,6 +81,11 @@ class Undone:
         self._backs = [
             _Back(op, unit_of_ids(db, op.undoes)) for op in found if op.undoes
         ]
+
+    @property
+    def singles(self) -> Singles:
+        """Return what ops in effect undid one by one."""
+        return singles_of(back.unit for back in self._backs)
 
     def by(self, event: PathChange) -> Op | None:
         """Return the op that undid an event, None if the event is in effect.
@@ -119,6 +125,15 @@ class Undone:
             ends = {end for row in rows for end in (row.path, row.old_path)}
             back.paths = frozenset(end for end in ends if end is not None)
         return back.paths
+
+
+def singles_of(units: Iterable[Unit]) -> Singles:
+    """Return what some units name one by one."""
+    found = list(units)
+    return Singles(
+        frozenset().union(*(unit.seqs for unit in found)),
+        frozenset().union(*(unit.calls for unit in found)),
+    )
 
 
 def _is_low(event: PathChange) -> bool:

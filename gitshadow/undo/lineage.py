@@ -7,7 +7,7 @@ as if it had never been.
 Invariant: pure; events come in ascending order and every event is in exactly one lineage.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -52,7 +52,6 @@ class EventRun:
 
     before: LineageRecord
     after: LineageRecord
-    seqs: tuple[int, ...]
     switched_to: LineageRecord | None = None
     away: bool = False
     baseless: bool = False
@@ -134,7 +133,9 @@ def course_of(
     away: set[int] = set()
     detours: set[int] = set()
     for event in events:
-        by_op = _is_moment(event, undoings) and event.seq not in {*undone, *seqs}
+        by_op = _is_moment(event, undoings) and not (
+            event.seq in undone or event.seq in seqs
+        )
         start = _began(kept, event) if event.switched or by_op else None
         if start is None:
             kept.append(event)
@@ -199,9 +200,14 @@ def _undone_by(events: Sequence[PathChange], undoings: Undoings) -> dict[int, st
 
 
 def runs_of(
-    lineage: Lineage, course: Course, belongs: Callable[[PathChange], bool]
+    lineage: Lineage,
+    course: Course,
+    belongs: Callable[[PathChange], bool],
+    between: Collection[int] = (),
 ) -> list[EventRun]:
     """Return the unit's runs on a lineage, oldest first, those of Git's detours last.
+
+    What is left out between an event of `between` and the next one continues its run.
 
     A gap in the recording (what an event found is not what the one before it left) ends a run
     too: what happened in it was not the unit's. So does a file that was moved in to a free name: it
@@ -212,23 +218,28 @@ def runs_of(
     switches = [one for one in ahead if one.switched]
     runs = [
         _run(events, _switch_after(switches, events[-1].seq))
-        for events in _stretches(ahead, belongs)
+        for events in _stretches(ahead, belongs, between)
     ]
     # What the fold takes first is last: what is on another branch changes nothing.
     return runs + [
-        replace(_run(events, None), away=True) for events in _stretches(aside, belongs)
+        replace(_run(events, None), away=True)
+        for events in _stretches(aside, belongs, between)
     ]
 
 
 def _stretches(
-    events: Sequence[PathChange], belongs: Callable[[PathChange], bool]
+    events: Sequence[PathChange],
+    belongs: Callable[[PathChange], bool],
+    between: Collection[int],
 ) -> list[list[PathChange]]:
     found: list[list[PathChange]] = []
     last: PathChange | None = None
     for event in events:
         if belongs(event):
             # What an event found is not what the one before it left: a write was missed.
-            follows = last is not None and after_of(last) == before_of(event)
+            follows = last is not None and (
+                last.seq in between or after_of(last) == before_of(event)
+            )
             another = event.moved_in and event.before is None
             if follows and not another:
                 found[-1].append(event)
@@ -250,7 +261,6 @@ def _run(events: Sequence[PathChange], switched_to: LineageRecord | None) -> Eve
     return EventRun(
         before=before,
         after=after,
-        seqs=tuple(event.seq for event in events),
         switched_to=switched_to,
         baseless=first.before is None and first.kind in _NEEDS_BEFORE,
         moved_in=moved_in,

@@ -56,14 +56,16 @@ class Unrecorded(NamedTuple):
 class PlanRequest:
     """What is to be undone, and how.
 
-    `seqs` are the unit's events. `ambiguous` are events that may be the unit's and are named,
-    `unrecorded` are paths that are named because nobody recorded what the unit did to them.
+    `seqs` are the unit's events; those inside stretches are only numbers, `between` an event and
+    the next. `ambiguous` are events that may be the unit's and are named, `unrecorded` are paths
+    that are named because nobody recorded what the unit did to them.
     `is_missing` returns whether an object is not in the repository. `removable` returns whether a
     directory is the unit's, so that it goes when it is empty.
     `offer` asks for the hunks of each item, `choice` takes only some of them.
     """
 
     seqs: frozenset[int] = frozenset()
+    between: Mapping[int, Collection[int]] = field(default_factory=dict)
     manner: ConflictPolicy = field(default_factory=ConflictPolicy)
     paths: PathFilter = field(default_factory=PathFilter)
     undoings: Undoings = field(default_factory=dict)
@@ -143,7 +145,7 @@ def plan_unit(
 
     Args:
         events: Ascending; from the unit's first event on, every event of every path that the
-            unit's files ever had.
+            unit's files ever had, but those of `wish.between`.
         wish: What to undo and how.
         world: The disk now.
         read: Gives recorded content.
@@ -196,6 +198,7 @@ def _case(
         lineage,
         course,
         lambda event: event.seq in wish.seqs and event.seq not in undone,
+        wish.between,
     )
     there = None if lineage.displaced else world.present.get(lineage.path)
     start = LineageRecord(lineage.path, there)
@@ -207,7 +210,7 @@ def _case(
         displaced=lineage.displaced,
         fleeting=there is None and bool(runs) and all(map(_is_fleeting, runs)),
         by_timing=any(map(_is_by_timing, mine)),
-        seqs=frozenset(event.seq for event in mine),
+        seqs=frozenset(_numbers(mine, wish.between)),
     )
     check_alone(case, world)
     if case.turned.reason is not None:
@@ -220,6 +223,14 @@ def _case(
         case.turned.detail = f"already undone by op {undone[mine[-1].seq]}"
     check_alone(case, world)
     return case
+
+
+def _numbers(
+    mine: Iterable[PathChange], between: Mapping[int, Collection[int]]
+) -> Iterator[int]:
+    for event in mine:
+        yield event.seq
+        yield from between.get(event.seq, ())
 
 
 def _is_by_timing(event: PathChange) -> bool:

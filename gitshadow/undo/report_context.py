@@ -121,14 +121,11 @@ def notes_of(
     if not selection.taken:
         return selection.notes
     last = selection.taken[-1]
-    taken = {event.seq for event in selection.taken}
-    wanted = EventFilter(worktree=worktree, since_ns=last.ts_ns)
+    wanted = EventFilter(worktree=worktree, since_ns=last.ts_ns, after_seq=last.seq)
     later = [
         row
         for row in events.writes(db, wanted)
-        if row.seq > last.seq
-        and row.seq not in taken
-        and is_undoable(row)
+        if is_undoable(row)
         and row.op is None
         and row.attribution.actor is not Actor.AGENT
     ]
@@ -228,12 +225,15 @@ def _elsewhere(db: Db, worktree: str, window: UnitWindow) -> Iterable[Uncovered]
     if not window.sessions:
         return
     wanted = EventFilter(
-        sessions=window.sessions, since_ns=window.begin_ns, until_ns=window.end_ns
+        sessions=window.sessions,
+        since_ns=window.begin_ns,
+        until_ns=window.end_ns,
+        outside=worktree,
     )
     found: dict[str, list[PathChange]] = {}
     for row in events.writes(db, wanted):
-        is_other = row.worktree != worktree and row.op is None and is_undoable(row)
-        if is_other and window.call in (None, row.attribution.call):
+        is_write = row.op is None and is_undoable(row)
+        if is_write and window.call in (None, row.attribution.call):
             found.setdefault(row.worktree, []).append(row)
     for other, rows in sorted(found.items()):
         undone = Undone(db, other)

@@ -11,11 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from gitshadow.attribution.ladder import by_time_only
 from gitshadow.errors import RefusedError, ShadowError, StoreError, UsageError
 from gitshadow.messages.codec import encode
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
 from gitshadow.model import Oid, Op, OpKind, OpStatus, PathChange, RepoPath, micro
-from gitshadow.store.journal import events, ops
+from gitshadow.store.journal import ops, stretches
+from gitshadow.store.journal.stretches import NOTHING, Stretches
 from gitshadow.store.purge import is_purged
 from gitshadow.store.refs import display_path
 from gitshadow.undo import oplog, report_context, restore_plan
@@ -29,13 +31,13 @@ from gitshadow.undo.choose import (
     is_ambiguous,
     only_by,
 )
-from gitshadow.undo.effective import add_notes, take_notes, undoings_of
+from gitshadow.undo.effective import add_notes, singles_of, take_notes, undoings_of
 from gitshadow.undo.engine import UndoEngine
 from gitshadow.undo.path_plans import World
 from gitshadow.undo.plan import PathFilter, Plan, PlanRequest, plan_states, plan_unit
 from gitshadow.undo.report import Reason, Report, State, Status
 from gitshadow.undo.reverse import ConflictPolicy, OnConflict
-from gitshadow.undo.targets import Target
+from gitshadow.undo.targets import Target, Undoings
 from gitshadow.undo.worktree_scan import (
     DirectoryOwner,
     PathSources,
@@ -46,6 +48,9 @@ from gitshadow.undo.worktree_scan import (
 from gitshadow.words import counted, shortened
 
 _TRIES = 3
+# A plan reads each content up to five times: to see that it is there, to merge, to count lines, to
+# count bytes, and to write it.
+_KEPT_BYTES = 32 << 20
 _PROMPT_IN_MARKERS = 40
 _VERBS: Mapping[OpKind, str] = {OpKind.REDO: "redo", OpKind.RESTORE: "restore"}
 _PASSED = "later changes left nothing to undo"
@@ -139,6 +144,8 @@ class _Undo:
     request: ResolvedUndo
     hook: StepHook
     notes: list[str] = field(default_factory=list)
+    _kept: dict[Oid, bytes] = field(default_factory=dict)
+    _kept_bytes: int = 0
 
     @property
     def _on_conflict(self) -> OnConflict:
@@ -195,7 +202,7 @@ class _Undo:
             for path, version in needed
             if version is not None
             and path not in world.excluded
-            and not self.engine.repo.has(version.oid)
+            and not self._has(version.oid)
             and self.engine.uncovered(path) is None
         }
 
@@ -244,21 +251,22 @@ class _Undo:
         return _Draft(selection, plan, paths), world
 
     def _draft_unit(self, selection: Selection) -> tuple[_Draft, World]:
-        engine, taken = self.engine, selection.taken
-        history = self._history(taken)
+        engine, taken, seqs = self.engine, selection.taken, selection.whole.seqs()
+        (history, between), undoings = self._history(taken, seqs)
         wish = PlanRequest(
-            seqs=frozenset(event.seq for event in taken),
+            seqs=seqs,
+            between=between,
             manner=ConflictPolicy(
                 on_conflict=self._on_conflict, label=self._label(selection)
             ),
             paths=self.request.paths,
-            undoings=undoings_of(engine.db, history),
+            undoings=undoings,
             is_missing=lambda oid: not engine.repo.has(oid),
             ambiguous=selection.ambiguous,
             unrecorded=report_context.unrecorded(
                 engine.db, engine.worktree, selection, engine.files
             ),
-            removable=self._owner(taken).owns,
+            removable=self._owner(taken, seqs).owns,
             offer=self.request.asked.offer,
             choice=self.request.asked.choice,
         )
@@ -346,18 +354,23 @@ class _Undo:
     def _is_missing(self, path: RepoPath) -> bool:
         return self.engine.files.glance(path) is None
 
-    def _history(self, taken: Collection[PathChange]) -> list[PathChange]:
+    def _history(
+        self, taken: Sequence[PathChange], seqs: frozenset[int]
+    ) -> tuple[Stretches, Undoings]:
         if not taken:
-            return []
+            return NOTHING, {}
+        db, worktree = self.engine.db, self.engine.worktree
         # Later events decide whether the unit's result is still there; earlier ones do not matter.
-        since = min(event.seq for event in taken)
-        return events.history(
-            self.engine.db, self.engine.worktree, _paths_of(taken), since
-        )
+        stored = stretches.history(db, worktree, _paths_of(taken), taken[0].seq)
+        undoings = undoings_of(db, stored.ops())
+        return stored.folded(
+            seqs, singles_of(undoings.values()), by_time_only
+        ), undoings
 
-    def _owner(self, taken: tuple[PathChange, ...]) -> DirectoryOwner:
+    def _owner(
+        self, taken: tuple[PathChange, ...], seqs: frozenset[int]
+    ) -> DirectoryOwner:
         engine = self.engine
-        mine = {event.seq for event in taken}
         tree = tree_before(engine.repo, taken[0]) if taken else None
         return DirectoryOwner(
             engine.repo,
@@ -365,7 +378,7 @@ class _Undo:
             engine.worktree,
             tree,
             taken[0].seq if taken else 0,
-            lambda row: row.seq in mine,
+            lambda row: row.seq in seqs,
         )
 
     def _plan(
@@ -402,10 +415,22 @@ class _Undo:
 
     def _read(self, oid: Oid) -> bytes | None:
         try:
-            data = self.engine.repo.read_blob(oid)
+            data = self._blob(oid)
         except StoreError:
             return None
         return None if is_purged(data) else data
+
+    def _blob(self, oid: Oid) -> bytes:
+        data = self._kept.get(oid)
+        if data is None:
+            data = self.engine.repo.read_blob(oid)
+            if self._kept_bytes + len(data) <= _KEPT_BYTES:
+                self._kept[oid] = data
+                self._kept_bytes += len(data)
+        return data
+
+    def _has(self, oid: Oid) -> bool:
+        return oid in self._kept or self.engine.repo.has(oid)
 
     def _check_token(self, draft: _Draft) -> None:
         """Refuse where what somebody has looked at is not what would be done now."""
@@ -441,7 +466,7 @@ class _Undo:
             status=OpStatus.APPLYING,
             token=plan.token,
         )
-        tools = _tools(engine, self.hook)
+        tools = _tools(engine, self.hook)._replace(read=self._blob)
         oplog.begin(engine.db, op, plan, engine.files)
         self.hook("begun")
         try:

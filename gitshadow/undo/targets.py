@@ -22,15 +22,17 @@ from gitshadow.model import (
     Session,
     Turn,
 )
-from gitshadow.store.journal import bursts, events, ops, sessions, turns
+from gitshadow.store.journal import bursts, events, ops, sessions, stretches, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.prune import tombstones
+from gitshadow.store.journal.stretches import Singles, Stretches
 
 _SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH, Confidence.MEDIUM})
 _SHOWN = 8
 # The shortest abbreviation that Git accepts, too: core.abbrev in git-config(1).
 _LEAST_PREFIX = 4
+_NO_SINGLES = Singles()
 Named = Session | Turn | Call | Burst | Op | Event
 
 
@@ -183,18 +185,40 @@ def unit_of_ids(db: Db, undoes: Sequence[str]) -> Unit:
 
 def events_of(db: Db, worktree: str, unit: Unit) -> list[PathChange]:
     """Return the undoable events of a unit in one worktree, oldest first."""
-    wanted = [EventFilter(worktree=worktree, burst=one) for one in unit.bursts]
-    wanted += [EventFilter(worktree=worktree, op=one) for one in unit.ops]
-    if unit.sessions:
-        wanted.append(EventFilter(worktree=worktree, sessions=unit.sessions))
-    for session, turn in unit.turns:
-        wanted.append(EventFilter(worktree=worktree, sessions=(session,), turn=turn))
-    for session, call in unit.calls:
-        wanted.append(EventFilter(worktree=worktree, sessions=(session,), call=call))
+    wanted = _parts(worktree, unit)
     found = {row.seq: row for each in wanted for row in events.writes(db, each)}
     single = events.by_seqs(db, unit.seqs).values()
     found |= {row.seq: row for row in single if row.worktree == worktree}
     return [found[seq] for seq in sorted(found) if unit.holds(found[seq])]
+
+
+def stretches_of(
+    db: Db, worktree: str, unit: Unit, singles: Singles = _NO_SINGLES
+) -> Stretches:
+    """Return the undoable events of a unit in one worktree, without those inside stretches.
+
+    Args:
+        db: The journal.
+        worktree: The worktree.
+        unit: The unit.
+        singles: What is asked for one by one later; it is never inside a stretch.
+    """
+    # What was named one by one was read one by one before, too: it is not much.
+    if unit.seqs:
+        return Stretches(tuple(events_of(db, worktree, unit)))
+    return stretches.of_unit(db, _parts(worktree, unit), singles)
+
+
+def _parts(worktree: str, unit: Unit) -> list[EventFilter]:
+    parts = [EventFilter(worktree=worktree, burst=one) for one in unit.bursts]
+    parts += [EventFilter(worktree=worktree, op=one) for one in unit.ops]
+    if unit.sessions:
+        parts.append(EventFilter(worktree=worktree, sessions=unit.sessions))
+    for session, turn in unit.turns:
+        parts.append(EventFilter(worktree=worktree, sessions=(session,), turn=turn))
+    for session, call in unit.calls:
+        parts.append(EventFilter(worktree=worktree, sessions=(session,), call=call))
+    return parts
 
 
 def family(db: Db, session: str) -> list[str]:

@@ -47,9 +47,10 @@ class PathSources(NamedTuple):
 def survey(paths: Iterable[RepoPath], files: WorkFiles, known: PathSources) -> World:
     """Look at every path, and at what is in the way above and below it."""
     surveyor = _Surveyor(files, known)
-    for path in sorted(set(paths)):
-        if safe_path(path):
-            surveyor.visit(path)
+    with files.together():
+        for path in sorted(set(paths)):
+            if safe_path(path):
+                surveyor.visit(path)
     return World(
         present=surveyor.present,
         directories=surveyor.directories,
@@ -167,8 +168,10 @@ class DirectoryOwner(NamedTuple):
 
     def owns(self, directory: RepoPath) -> bool:
         """Return whether a directory came with the unit and only the unit wrote in it."""
-        inside = EventFilter(worktree=self.worktree, paths=(directory,))
-        found = [row for row in events.rows(self.db, inside) if row.seq >= self.since]
+        inside = EventFilter(
+            worktree=self.worktree, paths=(directory,), after_seq=self.since - 1
+        )
+        found = events.rows(self.db, inside)
         rows = events.path_changes(found)
         # A gap there hides writes of anybody, so the directory may have somebody else's files.
         if len(rows) < len(found):

@@ -19,7 +19,7 @@ from gitshadow.model import (
     RepoPath,
 )
 from gitshadow.store.journal import switches
-from gitshadow.store.journal.db import Db, Value
+from gitshadow.store.journal.db import Db, Row, Value
 from gitshadow.store.journal.event_rows import INSERT, RARE, SELECT, event_of, values_of
 from gitshadow.store.paths import is_within
 
@@ -72,7 +72,8 @@ class EventFilter:
 
     `paths` are exact paths or directories above; `turn` and `call` go with `sessions`; `text` is
     looked for in paths and prompts, whatever the case of its ASCII letters. With `after_seq` and
-    a limit those next to it are meant, not the newest.
+    a limit those next to it are meant, not the newest. `outside` means other worktrees than this,
+    `ambiguous` events with candidates.
     """
 
     limit: int | None = None
@@ -90,6 +91,8 @@ class EventFilter:
     before_seq: int | None = None
     after_seq: int | None = None
     text: str | None = None
+    outside: str | None = None
+    ambiguous: bool = False
 
 
 def files_of_burst(db: Db, burst: str) -> int:
@@ -442,14 +445,20 @@ def history(
         ends = {end for e in events for end in (e.path, e.old_path) if end is not None}
         # Each name is asked once: renames may lead in a circle.
         todo = ends - asked
-    heads = switches.heads(db, "seq >= ?", (since_seq,))
-    switched = [
-        one
-        for head in heads
-        if worktree in (None, head.worktree)
-        for one in switches.changes_at(db, head, asked)
-    ]
+    switched = switched_at(db, worktree, asked, since_seq)
     return sorted([*found.values(), *switched], key=lambda row: (row.seq, row.path))
+
+
+def switched_at(
+    db: Db, worktree: str | None, paths: Collection[RepoPath], since_seq: int
+) -> list[PathChange]:
+    """Return what Git switched at exactly these paths (worktree None: of all), oldest first."""
+    return [
+        one
+        for head in switches.heads(db, "seq >= ?", (since_seq,))
+        if worktree in (None, head.worktree)
+        for one in switches.changes_at(db, head, paths)
+    ]
 
 
 def commit_before(
@@ -539,7 +548,19 @@ def newest_with(
 def _of_paths(
     db: Db, worktree: str | None, paths: Sequence[RepoPath], since_seq: int
 ) -> list[PathChange]:
-    found: list[PathChange] = []
+    return changes_of(stored_of_paths(db, worktree, paths, since_seq))
+
+
+def stored(db: Db, wanted: EventFilter) -> Iterator[Row]:
+    """Yield the rows of the events that fit, oldest first, as they are stored."""
+    clauses, values = _where(wanted)
+    yield from db.each(f"{SELECT} WHERE {' AND '.join(clauses)} ORDER BY seq", values)
+
+
+def stored_of_paths(
+    db: Db, worktree: str | None, paths: Sequence[RepoPath], since_seq: int
+) -> Iterator[Row]:
+    """Yield the rows that name these paths, some twice, as they are stored."""
     for start in range(0, len(paths), _CHUNK):
         part = paths[start : start + _CHUNK]
         marks = ", ".join("?" * len(part))
@@ -549,8 +570,19 @@ def _of_paths(
             if worktree is not None:
                 sql += " AND worktree = ?"
                 values.append(worktree)
-            found += path_changes(map(event_of, db.rows(sql, values)))
-    return found
+            yield from db.each(sql, values)
+
+
+def head_seqs(db: Db, worktree: str, since_seq: int) -> list[int]:
+    """Return the numbers of a worktree's moves of HEAD from one on, ascending."""
+    sql = f"SELECT seq FROM events WHERE {RARE} AND kind = 'head' AND worktree = ?"
+    found = db.rows(f"{sql} AND seq >= ? ORDER BY seq", (worktree, since_seq))
+    return [seq for (seq,) in found]
+
+
+def changes_of(found: Iterable[Row]) -> list[PathChange]:
+    """Return the changes of paths among stored rows, in the order given."""
+    return path_changes(map(event_of, found))
 
 
 def _where(wanted: EventFilter) -> tuple[list[str], list[Value]]:
@@ -567,11 +599,14 @@ def _where(wanted: EventFilter) -> tuple[list[str], list[Value]]:
         ("op = ?", wanted.op),
         ("seq < ?", wanted.before_seq),
         ("seq > ?", wanted.after_seq),
+        ("worktree <> ?", wanted.outside),
     )
     for clause, value in plain:
         if value is not None:
             clauses.append(clause)
             values.append(value)
+    if wanted.ambiguous:
+        clauses.append("candidates IS NOT NULL")
     if wanted.text is not None:
         clauses.append(_HOLDS_TEXT)
         values += [_like(wanted.text)] * 3
