@@ -22,7 +22,7 @@ from gitshadow.store.purge import is_purged
 from gitshadow.store.refs import display_path
 from gitshadow.undo import oplog, report_context, restore_plan
 from gitshadow.undo.about import about
-from gitshadow.undo.apply import StepHook, Tools, apply, no_hook
+from gitshadow.undo.apply import Result, StepHook, Tools, apply, no_hook
 from gitshadow.undo.choose import (
     NOBODY,
     Chooser,
@@ -128,6 +128,60 @@ def _tools(engine: UndoEngine, hook: StepHook) -> Tools:
         hook,
         engine.directory_mode,
     )
+
+
+def fresh_id(engine: UndoEngine) -> str:
+    """Return an id that no op has."""
+    while True:
+        op = f"op-{secrets.token_hex(4)}"
+        if ops.get(engine.db, op) is None:
+            return op
+
+
+def perform(
+    engine: UndoEngine,
+    op: Op,
+    plan: Plan,
+    hook: StepHook = no_hook,
+    read: Callable[[Oid], bytes] | None = None,
+) -> tuple[Result, Oid | None]:
+    """Apply a plan as an op; return what was done and the commit that has it.
+
+    The caller has recorded the present before, and ends the op with `oplog.finish`; an op that
+    changed nothing is gone already. `read` reads blobs, by default from the object store.
+
+    Raises:
+        StoreError: it could not be recorded; what was written is rolled back.
+    """
+    # The restore commit needs these objects, and a failure here leaves nothing to roll back.
+    for data in plan.made.values():
+        engine.repo.write_blob(data)
+    tools = _tools(engine, hook)
+    if read is not None:
+        tools = tools._replace(read=read)
+    oplog.begin(engine.db, op, plan, engine.files)
+    hook("begun")
+    try:
+        result = apply(plan, tools)
+        hook("applied")
+        commit = engine.record_restore(op, result.applied) if result.applied else None
+    # KeyboardInterrupt too: a person who stops an undo wants the files as they were.
+    except BaseException:
+        _give_up(engine, op, tools)
+        raise
+    hook("recorded")
+    if not result.applied:
+        oplog.roll_back(engine.db, op.id, tools)
+    return result, commit
+
+
+def _give_up(engine: UndoEngine, op: Op, tools: Tools) -> None:
+    """Roll an op back, unless its commit exists; what cannot be done waits for `recover`."""
+    with suppress(ShadowError):
+        engine.catch_up()
+        found = oplog.settle(engine.db, op.id, tools)
+        if found.finished:
+            add_notes(engine.db, engine.worktree, [found.sentence()])
 
 
 class _Draft(NamedTuple):
@@ -452,11 +506,8 @@ class _Undo:
     def _apply(self, draft: _Draft, planned: Report) -> Report:
         engine, plan = self.engine, draft.plan
         engine.record_present(plan.steps.keys())
-        # The restore commit needs these objects, and a failure here leaves nothing to roll back.
-        for data in plan.made.values():
-            engine.repo.write_blob(data)
         op = Op(
-            id=self.request.asked.op or self._fresh_id(),
+            id=self.request.asked.op or fresh_id(engine),
             kind=self.request.kind,
             ts_ns=micro(engine.clock.now_ns()),
             worktree=engine.worktree,
@@ -466,23 +517,9 @@ class _Undo:
             status=OpStatus.APPLYING,
             token=plan.token,
         )
-        tools = _tools(engine, self.hook)._replace(read=self._blob)
-        oplog.begin(engine.db, op, plan, engine.files)
-        self.hook("begun")
-        try:
-            result = apply(plan, tools)
-            self.hook("applied")
-            commit = (
-                engine.record_restore(op, result.applied) if result.applied else None
-            )
-        # KeyboardInterrupt too: a person who stops an undo wants the files as they were.
-        except BaseException:
-            self._give_up(op, tools)
-            raise
-        self.hook("recorded")
+        result, commit = perform(engine, op, plan, self.hook, self._blob)
         # Nothing changed, so there is nothing that a redo could reverse: no op, no commit.
         if not result.applied:
-            oplog.roll_back(engine.db, op.id, tools)
             return self._ended(draft, replace(planned, items=result.items))
         report = replace(planned, items=result.items, op_id=op.id, commit=commit)
         lost = report_context.not_carried(result)
@@ -491,15 +528,6 @@ class _Undo:
         # Stored with the end of the op, so that a repeated request gets the same report.
         oplog.finish(engine.db, op.id, commit, json.dumps(encode(report.answer())))
         return report
-
-    def _give_up(self, op: Op, tools: Tools) -> None:
-        """Roll an op back, unless its commit exists; what cannot be done waits for `recover`."""
-        engine = self.engine
-        with suppress(ShadowError):
-            engine.catch_up()
-            found = oplog.settle(engine.db, op.id, tools)
-            if found.finished:
-                add_notes(engine.db, engine.worktree, [found.sentence()])
 
     def _ended(self, draft: _Draft, report: Report) -> Report:
         return replace(report, headline=self._headline(draft.selection, report))
@@ -516,12 +544,6 @@ class _Undo:
         if request.paths != PathFilter() or request.asked.choice is not None:
             return tuple(str(seq) for seq in sorted(draft.plan.taken))
         return draft.selection.undoes
-
-    def _fresh_id(self) -> str:
-        while True:
-            op = f"op-{secrets.token_hex(4)}"
-            if ops.get(self.engine.db, op) is None:
-                return op
 
     def _report(self, draft: _Draft) -> Report:
         engine, selection = self.engine, draft.selection
