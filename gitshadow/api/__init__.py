@@ -49,6 +49,12 @@ _MODULES: Mapping[str, str] = {
     "export_notes": "export",
     "export_remove": "export",
     "undo": "undo",
+    "stage": "staging",
+    "commit": "staging",
+    "adopt": "staging",
+    "split": "staging",
+    "carried": "staging",
+    "carry": "staging",
     "own_session": "own_session",
     "own_above": "own_session",
     "own_changes": "own_session",
@@ -82,8 +88,11 @@ _NAMED_BY: Mapping[str, str] = {
 _ON_THE_PRESENT = frozenset(
     {
         "blame",
+        "carried",
+        "carry",
         "cat",
         "check",
+        "commit",
         "diff",
         "exec_begin",
         "pin",
@@ -91,6 +100,8 @@ _ON_THE_PRESENT = frozenset(
         "report",
         "review",
         "session_start",
+        "split",
+        "stage",
         "stats",
         "undo",
     }

@@ -50,6 +50,17 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "unpin": Verb("lists", "Delete a pin; files are not changed.", "unpin_command"),
         "ops": Verb("lists", "List undos, redos and restores.", "ops_command"),
     },
+    "by turn into Git": {
+        "stage": Verb("staging", "Stage what a turn changed.", "stage_command"),
+        "commit": Verb("staging", "Commit what turns changed.", "commit_command"),
+        "split": Verb(
+            "staging", "Make one commit per turn of a messy tree.", "split_command"
+        ),
+        "apply": Verb(
+            "carry", "Apply a turn to a branch or worktree.", "apply_command"
+        ),
+        "move": Verb("carry", "Move a turn to another worktree.", "move_command"),
+    },
     "inspect": {
         "ui": Verb("ui", "Browse and undo in a terminal UI."),
         "log": Verb("lists", "List recorded changes, newest first.", "log_command"),

@@ -1,0 +1,145 @@
+"""stage, commit, split, apply and move: what one turn changed, in Git."""
+
+from collections.abc import Sequence
+
+from gitshadow.config import CONFIRM
+from gitshadow.errors import UsageError
+from gitshadow.messages.staging import (
+    AdoptRequest,
+    CarriedRequest,
+    CarryRequest,
+    CommitRequest,
+    SplitRequest,
+    StageRequest,
+    StagingAnswer,
+    UnitRequest,
+)
+from gitshadow.model import Oid
+from gitshadow.query.params import typed_path, typed_paths
+from gitshadow.recording.context import RecorderContext
+from gitshadow.recording.workspace import read_config
+from gitshadow.staging.carry import Carrier
+from gitshadow.staging.carry import carried as files_of
+from gitshadow.staging.run import (
+    CommitWish,
+    Go,
+    Staging,
+    UnitWish,
+    dirty_paths,
+)
+from gitshadow.staging.turns import turns_on
+from gitshadow.staging.unit import UnitReader
+from gitshadow.undo.engine import UndoEngine
+from gitshadow.undo.plan import PathFilter
+from gitshadow.undo.targets import Target
+
+
+def stage(context: RecorderContext, request: StageRequest) -> StagingAnswer:
+    """Plan to stage a unit, or to restore what the last staging replaced; apply it if asked.
+
+    Raises:
+        UsageError: a target names nothing, or several things.
+        RefusedError: the index cannot be changed now, or the token is that of another plan.
+    """
+    staging, go = _staging(context), Go(request.yes, request.token)
+    if request.undo:
+        answer = staging.unstage(go)
+    else:
+        answer = staging.stage(_wish(context, request.unit, request.cwd), go)
+    return _with_confirm(context, answer, request.confirm)
+
+
+def commit(context: RecorderContext, request: CommitRequest) -> StagingAnswer:
+    """Plan a commit of units, and prepare it if asked.
+
+    Raises:
+        UsageError: a target or the branch names nothing, or several things.
+        RefusedError: Git is in the middle of something, or the token is that of another plan.
+    """
+
+    def trailers(index: str) -> Sequence[tuple[str, str]]:
+        # Imported only here, because it imports all of blame.
+        from gitshadow.interchange import commit_trailers
+
+        return commit_trailers.trailers_of(context, index)
+
+    how = CommitWish(
+        request.message, request.onto, trailers if request.trailers else None
+    )
+    wish = _wish(context, request.unit, request.cwd)
+    answer = _staging(context).commit(wish, how, Go(request.yes, request.token))
+    return _with_confirm(context, answer, request.confirm)
+
+
+def adopt(context: RecorderContext, request: AdoptRequest) -> StagingAnswer:
+    """Let the index have what a commit brought.
+
+    Raises:
+        RefusedError: another process keeps the index locked.
+    """
+    before = Oid(request.before) if request.before is not None else None
+    return _staging(context).adopt(before, Oid(request.commit))
+
+
+def split(context: RecorderContext, request: SplitRequest) -> StagingAnswer:
+    """Plan one commit for each turn that has uncommitted changes."""
+    staging = _staging(context)
+    layout = context.workspace.layout
+    paths = PathFilter(
+        typed_paths(layout, request.cwd, request.only),
+        typed_paths(layout, request.cwd, request.except_),
+    )
+    staging.reader.settle()
+    dirty = dirty_paths(context.workspace)
+    units = [
+        one._replace(include_low=request.include_low)
+        for one in turns_on(staging.reader, dirty, paths)
+    ]
+    return _with_confirm(context, staging.commits(units), request.confirm)
+
+
+def carried(context: RecorderContext, request: CarriedRequest) -> StagingAnswer:
+    """Return what a unit changed, for another worktree."""
+    reader = UnitReader(UndoEngine(context, None), context.workspace)
+    return files_of(reader, _wish(context, request.unit, request.cwd))
+
+
+def carry(context: RecorderContext, request: CarryRequest) -> StagingAnswer:
+    """Plan to apply changes of another worktree here, and do it if asked.
+
+    Raises:
+        RefusedError: the token is that of another plan; nothing was changed.
+    """
+    engine = UndoEngine(context, request.runner)
+    carrier = Carrier(UnitReader(engine, context.workspace))
+    answer = carrier.carry(
+        request.files, request.name, yes=request.yes, token=request.token
+    )
+    return _with_confirm(context, answer, request.confirm)
+
+
+def _staging(context: RecorderContext) -> Staging:
+    return Staging.of(UndoEngine(context, None), context.workspace)
+
+
+def _wish(context: RecorderContext, unit: UnitRequest, cwd: str | None) -> UnitWish:
+    layout = context.workspace.layout
+    targets: list[Target] = []
+    for text, path_only in unit.targets:
+        try:
+            path = typed_path(layout, cwd, text)
+        except UsageError:
+            path = None
+        targets.append(Target(text, path, path_only))
+    paths = PathFilter(
+        typed_paths(layout, cwd, unit.only), typed_paths(layout, cwd, unit.except_)
+    )
+    return UnitWish(tuple(targets), paths, unit.include_low)
+
+
+def _with_confirm(
+    context: RecorderContext, answer: StagingAnswer, confirm: str | None
+) -> StagingAnswer:
+    # Read again, because a daemon may be older than the setting and has another environment.
+    environ = {CONFIRM.env_name: confirm} if confirm else {}
+    return answer._replace(confirm=read_config(context.workspace.repo, environ).confirm)

@@ -1,0 +1,209 @@
+"""What stage, commit, split, apply and move have in common: options, plan, question, report.
+
+Invariant: nothing changes before a plan was shown, unless `--yes` or a token is given or
+`agent-undo.confirm` is false; a plan that a person agreed to is applied by its token.
+"""
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import click
+
+from gitshadow.commands.client import spelled
+from gitshadow.commands.options import (
+    ask_yes,
+    colour_option,
+    is_interactive,
+    json_option,
+    spelled_paths,
+    yes_option,
+)
+from gitshadow.commands.terminal import screen
+from gitshadow.errors import ExitCode, RefusedError, UsageError
+from gitshadow.messages.codec import encode
+from gitshadow.messages.staging import STAGING_EXITS, StagingAnswer, UnitRequest
+from gitshadow.messages.undo import UndoTarget
+from gitshadow.render import output
+from gitshadow.render.style import View
+
+Lines = Callable[[StagingAnswer, View], Iterator[str]]
+Ask = Callable[[bool, str | None], StagingAnswer]
+
+
+class PlanFlags(NamedTuple):
+    """The options that all of these verbs take."""
+
+    yes: bool
+    dry_run: bool
+    token: str | None
+    as_json: bool
+
+
+def plan_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that make up a `PlanFlags`; hand it over as `flags`."""
+
+    @functools.wraps(function)
+    def gathered(
+        *args: object,
+        yes: bool,
+        dry_run: bool,
+        token: str | None,
+        as_json: bool,
+        **options: object,
+    ) -> int:
+        return function(*args, flags=PlanFlags(yes, dry_run, token, as_json), **options)
+
+    for option in (
+        click.option(
+            "--token", help="Apply exactly the plan with this token, or nothing."
+        ),
+        click.option("--dry-run", is_flag=True, help="Print the plan, change nothing."),
+    ):
+        gathered = option(gathered)
+    return yes_option(colour_option(json_option(gathered)))
+
+
+def unit_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that limit a unit; hand them over as `part`, a request without targets."""
+
+    @functools.wraps(function)
+    def gathered(
+        *args: object,
+        only: tuple[str, ...],
+        leave: tuple[str, ...],
+        include_low: bool,
+        **options: object,
+    ) -> int:
+        chosen = tuple(spelled_paths(only)), tuple(spelled_paths(leave))
+        part = UnitRequest((), *chosen, include_low)
+        return function(*args, part=part, **options)
+
+    for option in (
+        click.option(
+            "--include-low", is_flag=True, help="Also include uncertain changes."
+        ),
+        click.option(
+            "--except", "leave", multiple=True, metavar="PATH", help="Skip this path."
+        ),
+        click.option("--only", multiple=True, metavar="PATH", help="Only this path."),
+    ):
+        gathered = option(gathered)
+    return gathered
+
+
+class CommitFlags(NamedTuple):
+    """The options for commits: the arguments of `git commit`, and whether to add trailers."""
+
+    git: tuple[str, ...] = ()
+    trailers: bool = False
+
+
+def commit_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that make up a `CommitFlags`; hand it over as `how`."""
+
+    @functools.wraps(function)
+    def gathered(
+        *args: object, no_verify: bool, trailers: bool, **options: object
+    ) -> int:
+        words = ["--edit"] if options.pop("edit", False) else []
+        words += ["--no-verify"] if no_verify else []
+        return function(*args, how=CommitFlags(tuple(words), trailers), **options)
+
+    for option in (
+        click.option("--no-verify", is_flag=True, help="Skip Git's commit hooks."),
+        click.option(
+            "--trailers",
+            is_flag=True,
+            help="Name agents and sessions in trailers of the message.",
+        ),
+    ):
+        gathered = option(gathered)
+    return gathered
+
+
+def unit_of(targets: Sequence[str], part: UnitRequest) -> UnitRequest:
+    """Return a unit of what was typed, limited as `part` is.
+
+    Raises:
+        UsageError: nothing was typed.
+    """
+    if not targets:
+        raise UsageError("no turn or session given", hint="git agent-undo turns")
+    return part._replace(targets=tuple(UndoTarget(spelled(word)) for word in targets))
+
+
+def joined_message(given: Sequence[str]) -> str | None:
+    """Return a message of several paragraphs, None if none is given."""
+    return "\n\n".join(given) + "\n" if given else None
+
+
+def confirm() -> str | None:
+    """Return what the environment says about questions."""
+    return os.environ.get("GITSHADOW_CONFIRM")
+
+
+def carry_out(ask: Ask, flags: PlanFlags, lines: Lines) -> int:
+    """Plan, ask where a person has to be asked, apply, print, and return the exit code."""
+    shown = screen()
+    if flags.dry_run or flags.yes or flags.token:
+        return _finish(ask(not flags.dry_run, flags.token), flags, lines, shown.view)
+    plan = ask(False, None)
+    if plan.status != "planned":
+        return _finish(plan, flags, lines, shown.view)
+    token: str | None = None
+    if plan.confirm is not False:
+        if not _agreed(plan, flags, lines, shown.view):
+            return int(ExitCode.REFUSED)
+        token = plan.token or None
+    return _finish(ask(True, token), flags, lines, shown.view)
+
+
+def _agreed(plan: StagingAnswer, flags: PlanFlags, lines: Lines, view: View) -> bool:
+    """Show the plan and ask; without a terminal, print how to continue."""
+    if flags.as_json:
+        refused = _public(plan)._replace(status="refused")
+        output.show_json({**encode(refused), "hint": "--yes"})
+        return False
+    if not is_interactive():
+        output.show(lines(plan, view))
+        click.echo("hint: nothing was changed; to apply this plan: --yes", err=True)
+        return False
+    output.show(lines(plan._replace(token=""), view))
+    if ask_yes("apply this?", default=True):
+        return True
+    click.echo("nothing was changed")
+    return False
+
+
+def _finish(answer: StagingAnswer, flags: PlanFlags, lines: Lines, view: View) -> int:
+    if flags.as_json:
+        output.show_json(encode(_public(answer)))
+    else:
+        output.show(lines(answer, view))
+    return int(STAGING_EXITS.get(answer.status, ExitCode.ERROR))
+
+
+def _public(answer: StagingAnswer) -> StagingAnswer:
+    """Return an answer without what only this process needs."""
+    return answer._replace(confirm=None, prepared=None, files=())
+
+
+def done(answer: StagingAnswer) -> StagingAnswer:
+    """Return the report of a plan that was carried out."""
+    skipped = any(item.state == "skipped" for item in answer.items)
+    return answer._replace(status="partial" if skipped else "done")
+
+
+def check_token(token: str | None, plan: StagingAnswer) -> None:
+    """Refuse where what somebody has looked at is not what would be done now.
+
+    Raises:
+        RefusedError: the token is that of another plan; nothing was changed.
+    """
+    if token is not None and token != plan.token:
+        raise RefusedError(
+            f"cannot apply plan {token}: the plan is different now",
+            hint="nothing was changed; to see the new plan: --dry-run",
+        )

@@ -1,0 +1,1 @@
+"""Put what one turn, call or session changed into the index, a commit or another worktree."""
