@@ -7,10 +7,8 @@ was shown. HEAD and branches are not moved here: `git commit` does that, in the 
 import hashlib
 import json
 import os
-import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,6 +31,7 @@ from gitshadow.staging.index import (
     TreeBase,
     check_settled,
 )
+from gitshadow.staging.prepared import abandoned, drop, prepare
 from gitshadow.staging.survivors import ChangeStep, Survivor
 from gitshadow.staging.unit import Unit, UnitReader
 from gitshadow.store.journal import meta
@@ -111,7 +110,7 @@ class Staging:
             UsageError: a target names nothing, or several things.
             RefusedError: the index cannot be changed now, or the token is that of another plan.
         """
-        check_settled(self.ws)
+        self._begin()
         self.reader.settle()
         unit = self._unit(wish)
         base = IndexBase(self.ws, _paths(unit))
@@ -134,7 +133,7 @@ class Staging:
 
     def unstage(self, go: Go) -> StagingAnswer:
         """Plan to restore the index entries from before the last staging, and do it if asked."""
-        check_settled(self.ws)
+        self._begin()
         known = self._known()
         if not known or known[-1].head != self._head():
             why = "HEAD has moved since" if known else "nothing was staged by turn here"
@@ -209,7 +208,7 @@ class Staging:
             RefusedError: Git is in the middle of something, or the token is that of another plan.
         """
         if how.onto is None:
-            check_settled(self.ws)
+            self._begin()
         self.reader.settle()
         unit = self._unit(wish)
         parent, base = self._parent(how.onto, _paths(unit))
@@ -224,7 +223,7 @@ class Staging:
             try:
                 found = how.trailers(index)
             finally:
-                _drop(index)
+                drop(index)
             message = self.ws.git.with_trailers(message.encode(), found, "#").decode()
         plan = CommitPlan(wish.name, message, items, about)
         answer = answer._replace(commits=(plan,), token=_mixed(answer.token, parent))
@@ -237,7 +236,7 @@ class Staging:
         try:
             tree = IndexFile(self.ws, index).write_tree()
         finally:
-            _drop(index)
+            drop(index)
         return answer._replace(prepared=PreparedCommit(parent, tree=tree))
 
     def commits(self, units: Sequence[UnitWish]) -> StagingAnswer:
@@ -245,7 +244,7 @@ class Staging:
 
         Units that have nothing uncommitted are left out.
         """
-        check_settled(self.ws)
+        self._begin()
         parent = self._head()
         plans: list[CommitPlan] = []
         over: Overlay | None = None
@@ -307,19 +306,17 @@ class Staging:
         return tip, TreeBase(repo, tree, f"on {onto}", own=False)
 
     def _index(self, parent: Oid | None, writes: Writes) -> str:
-        """Make an index file with a commit's tree and some changes; return its path."""
         self._keep(writes)
-        path = f"{self.ws.layout.wt_dir}/commit-{secrets.token_hex(4)}.index"
-        index = IndexFile(self.ws, path)
-        try:
-            index.read_tree(self.ws.repo.commit(parent).tree if parent else None)
-            index.write(writes)
-        except BaseException:
-            _drop(path)
-            raise
-        return path
+        return prepare(self.ws, parent, writes)
 
     # What they share
+
+    def _begin(self) -> None:
+        """Refuse during a merge; let the index follow a commit whose maker died."""
+        check_settled(self.ws)
+        for one in abandoned(self.ws):
+            self.adopt(one.parent, one.commit)
+            drop(one.path)
 
     def _unit(self, wish: UnitWish) -> Unit:
         return self.reader.unit(wish.targets, wish.paths, include_low=wish.include_low)
@@ -544,12 +541,6 @@ def _check_token(token: str | None, answer: StagingAnswer) -> None:
             f"cannot apply plan {token}: the plan is different now",
             hint="nothing was changed; to see the new plan: --dry-run",
         )
-
-
-def _drop(path: str) -> None:
-    for name in (path, f"{path}.lock"):
-        with suppress(FileNotFoundError):
-            os.unlink(name)
 
 
 def _former_row(one: _Former) -> Mapping[str, object]:

@@ -1,5 +1,8 @@
 """A commit has exactly the changes of its units; index and files keep everything else."""
 
+import os
+from dataclasses import replace
+
 import pytest
 
 from gitshadow.api import staging as verbs
@@ -17,8 +20,6 @@ def prompt(ground: Ground, who: str, turn: str, text: str) -> None:
     ground.engine.by(who, turn)
     known = turns.get_turn(db, who, turn)
     assert known is not None
-    from dataclasses import replace
-
     with db.write():
         turns.put_turn(db, replace(known, prompt=text))
     assert sessions.get(db, who) is not None
@@ -258,3 +259,34 @@ def test_a_split_of_bursts_works_without_turns(ground: Ground) -> None:
 def states_of(items: object) -> dict[str, str]:
     assert isinstance(items, tuple)
     return {item.path: item.action for item in items}
+
+
+def test_a_commit_whose_maker_died_is_adopted_later(ground: Ground) -> None:
+    """LAW-09: HEAD has moved, and nobody told the index."""
+    ground.by("human").write("b", "staged\n")
+    ground.git("add", "b")
+    ground.by("s1").write("a", lines(l5="AGENT"))
+    ground.by("s2").write("c", "x\n")
+    asked = CommitRequest(unit("s1:t1"), yes=True)
+    prepared = verbs.commit(ground.engine.context, asked).prepared
+    assert prepared is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GIT_INDEX_FILE", str(prepared.index_))
+        ground.git("commit", "-qm", "made")
+    assert ground.changed() == ["MM a", "M  b", " M c"]
+    ground.stage("s2:t1")
+    assert ground.changed() == ["M  b", "M  c"]
+    assert not os.path.exists(str(prepared.index_))
+
+
+def test_a_commit_that_is_being_made_is_left_alone(ground: Ground) -> None:
+    ground.by("s1").write("a", lines(l5="AGENT"))
+    asked = CommitRequest(unit("s1:t1"), yes=True)
+    prepared = verbs.commit(ground.engine.context, asked).prepared
+    assert prepared is not None
+    path = str(prepared.index_)
+    ground.plan("s1:t1")
+    assert os.path.exists(path)
+    os.utime(path, (1, 1))
+    ground.plan("s1:t1")
+    assert not os.path.exists(path)
