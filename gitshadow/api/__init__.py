@@ -30,6 +30,7 @@ _MODULES: Mapping[str, str] = {
     "git_hook": "record",
     "journal_gap": "record",
     "log": "lists",
+    "history": "history",
     "sessions": "lists",
     "turns": "lists",
     "ops": "lists",

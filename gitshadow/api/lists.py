@@ -25,12 +25,12 @@ from gitshadow.messages.lists import (
     UnpinRequest,
 )
 from gitshadow.messages.rows import EventRow, SessionRow, TurnRow
-from gitshadow.model import Chain, Event, EventKind, Gap, micro
+from gitshadow.model import Chain, Event, EventKind, Gap, Turn, micro
 from gitshadow.query.params import typed_paths
-from gitshadow.query.resolve import session_of
+from gitshadow.query.resolve import find, session_of
 from gitshadow.query.rows import (
     about_row,
-    event_row,
+    event_rows,
     local_ref,
     op_row,
     program_turn_row,
@@ -39,8 +39,9 @@ from gitshadow.query.rows import (
     turn_row,
 )
 from gitshadow.recording.context import RecorderContext
+from gitshadow.recording.workspace import Workspace
 from gitshadow.store import refs
-from gitshadow.store.journal import events, saga
+from gitshadow.store.journal import events, saga, short_ids
 from gitshadow.store.journal import ops as ops_journal
 from gitshadow.store.journal import pins as pin_journal
 from gitshadow.store.journal import sessions as session_journal
@@ -64,9 +65,12 @@ def log(context: RecorderContext, request: LogRequest) -> LogAnswer:
     context.observer.settle()
     ws = context.workspace
     wanted = request.session
+    whose = (session_of(ws.db, wanted).id,) if wanted else None
+    turn = None if request.turn is None else _turn_named(ws, request.turn)
     chosen = EventFilter(
         limit=request.limit,
-        sessions=(session_of(ws.db, wanted).id,) if wanted else None,
+        sessions=whose if turn is None else (turn.session,),
+        turn=None if turn is None else turn.id,
         agent=request.agent,
         since_ns=request.since,
         until_ns=request.until,
@@ -78,8 +82,17 @@ def log(context: RecorderContext, request: LogRequest) -> LogAnswer:
         text=request.text,
     )
     found = events.rows(ws.db, chosen)
-    rows = tuple(event_row(event) for event in found)
+    rows = event_rows(ws.db, found)
     return LogAnswer(_with_prompts(ws.db, found, rows) if request.prompts else rows)
+
+
+def _turn_named(ws: Workspace, typed: str) -> Turn:
+    thing = find(ws, typed).thing
+    if not isinstance(thing, Turn):
+        raise UsageError(
+            f"cannot use {typed} as a turn", hint="to list turns: git agent-undo turns"
+        )
+    return thing
 
 
 def _with_prompts(
@@ -149,9 +162,13 @@ def turns(context: RecorderContext, request: TurnsRequest) -> TurnsAnswer:
     context.observer.settle()
     db = context.workspace.db
     session = session_of(db, request.session).id if request.session else None
+    names = short_ids.all_of(db, short_ids.TURN)
+    agents = {one.id: one.agent for one in session_journal.all_sessions(db)}
     rows = {
         (turn.session, turn.id): turn_row(
             turn, *events.counts_of_turn(db, turn.session, turn.id)
+        )._replace(
+            short=names.get((turn.session, turn.id), ""), agent=agents.get(turn.session)
         )
         for turn in reversed(turn_journal.list_turns(db, session))
     }
@@ -176,7 +193,9 @@ def ops(context: RecorderContext, request: OpsRequest) -> OpsAnswer:
     for op in ops_journal.list_ops(db)[: request.limit]:
         undone = events_of(db, op.worktree, unit_of_ids(db, op.undoes))
         abouts = tuple(about_row(one) for one in about(db, op.worktree, undone))
-        rows.append(op_row(op, undone_by.get(op.id))._replace(about=abouts))
+        short = short_ids.of(db, short_ids.OP, op.id)
+        row = op_row(op, undone_by.get(op.id))
+        rows.append(row._replace(about=abouts, short=short))
     return OpsAnswer(tuple(rows))
 
 

@@ -113,7 +113,7 @@ def own_undo(context: RecorderContext, request: OwnUndoRequest) -> FileUndoAnswe
     own = _own(context, request.ancestors)
     context.observer.settle()
     ws, token = context.workspace, request.token
-    thing = own_thing(ws.db, own, request.target)
+    thing = own_thing(ws, own, request.target)
     resolved = ResolvedUndo(
         FileUndoRequest(yes=token is not None, token=token),
         targets=(Target(undoes_of(thing)),),

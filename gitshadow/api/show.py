@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gitshadow.messages.rows import EventRow
 from gitshadow.messages.states import CommitRow, ShowAnswer, ShowRequest, Thing
 from gitshadow.model import Burst, Call, Event, Gap, HeadChange, Op, Session, Turn
 from gitshadow.query.params import typed_paths
@@ -19,6 +18,7 @@ from gitshadow.query.rows import (
     burst_row,
     call_row,
     event_row,
+    event_rows,
     op_row,
     rfc3339,
     session_row,
@@ -42,7 +42,7 @@ def show(context: RecorderContext, request: ShowRequest) -> ShowAnswer:
     commit = recorded_commit(ws, request.id)
     if commit is not None:
         return _show_commit(context, commit)
-    found = find(ws.db, request.id)
+    found = find(ws, request.id)
     kind, row, wanted = _describe(context, found)
     paths = typed_paths(ws.layout, request.cwd, request.paths) or None
     rows, limit = [], request.limit or _EVENTS_SHOWN
@@ -56,9 +56,8 @@ def show(context: RecorderContext, request: ShowRequest) -> ShowAnswer:
     if isinstance(found.thing, Event):
         rows = [found.thing]
     rows.reverse()
-    answer = ShowAnswer(
-        kind, row, events=None if wanted is None else _event_rows(rows), cut=is_cut
-    )
+    shown = None if wanted is None else event_rows(ws.db, rows)
+    answer = ShowAnswer(kind, row, events=shown, cut=is_cut)
     if isinstance(found.thing, Op) and found.thing.report is not None:
         answer = answer._replace(report=json.loads(found.thing.report))
     return _with_patch(context, rows, answer, request) if request.patch else answer
@@ -77,15 +76,11 @@ def _show_switch(
         ]
     limit = request.limit or _EVENTS_SHOWN
     shown, is_cut = switched[:limit], len(switched) > limit
-    answer = ShowAnswer("event", row, _event_rows(shown), is_cut)
+    answer = ShowAnswer("event", row, event_rows(ws.db, shown), is_cut)
     # Of all files it would be as long as the branches are different.
     if not (request.patch and paths):
         return answer
     return _with_patch(context, shown, answer, request)
-
-
-def _event_rows(found: Sequence[Event]) -> tuple[EventRow, ...]:
-    return tuple(event_row(event) for event in found)
 
 
 def _show_commit(context: RecorderContext, commit: Recorded) -> ShowAnswer:
@@ -105,7 +100,7 @@ def _show_commit(context: RecorderContext, commit: Recorded) -> ShowAnswer:
         op=said.op,
         prompt=prompts.pop() if len(prompts) == 1 else None,
     )
-    answer = ShowAnswer("commit", row, _event_rows(rows))
+    answer = ShowAnswer("commit", row, event_rows(ws.db, rows))
     if said.kind == "baseline":
         return answer
     parents = commit.info.parents

@@ -98,9 +98,9 @@ def _unit_named(context: RecorderContext, words: object) -> Thing | None:
     """
     if not isinstance(words, str) or pins.get(context.workspace.db, words) is not None:
         return None
-    if not things(context.workspace.db, words):
+    if not things(context.workspace, words):
         return None
-    thing = find(context.workspace.db, words).thing
+    thing = find(context.workspace, words).thing
     return None if isinstance(thing, Event) else thing
 
 

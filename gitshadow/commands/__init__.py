@@ -63,7 +63,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
     },
     "inspect": {
         "ui": Verb("ui", "Browse and undo in a terminal UI."),
-        "log": Verb("lists", "List recorded changes, newest first.", "log_command"),
+        "log": Verb("log", "List turns, your changes and undos.", "log_command"),
         "sessions": Verb(
             "lists", "List agent sessions and your own work.", "sessions_command"
         ),

@@ -1,23 +1,17 @@
-"""log, sessions, turns, ops, show, pins: what was recorded, and its named states."""
-
-import time
+"""sessions, turns, ops, show, pins: what was recorded, and its named states."""
 
 import click
 
 from gitshadow.commands.client import send
 from gitshadow.commands.options import colour_option, json_option, spelled_paths
 from gitshadow.commands.terminal import print_answer, print_list
-from gitshadow.commands.times import parse_moment
-from gitshadow.messages.codec import parse
 from gitshadow.messages.lists import (
-    LOG,
     OPS,
     PIN,
     PINS,
     SESSIONS,
     TURNS,
     UNPIN,
-    LogRequest,
     OpsRequest,
     PinRequest,
     PinsRequest,
@@ -26,9 +20,7 @@ from gitshadow.messages.lists import (
     UnpinRequest,
 )
 from gitshadow.messages.states import SHOW, ShowRequest
-from gitshadow.model import EventKind
 from gitshadow.render.text import (
-    log_lines,
     op_lines,
     pin_lines,
     pinned_lines,
@@ -37,76 +29,6 @@ from gitshadow.render.text import (
     turn_lines,
     unpinned_lines,
 )
-from gitshadow.words import did_you_mean
-
-_MORE = 8
-_NO_CHANGES = "no matching changes; to list all: git agent-undo log"
-
-
-@click.command("log")
-@click.option("-n", "limit", type=click.IntRange(min=0), help="Show at most this many.")
-@click.option("--session", help="Only this session (an id or a unique prefix).")
-@click.option("--agent", help="Only this agent.")
-@click.option(
-    "--since", metavar="WHEN", help="Since this time: 5m, '2 days ago', RFC 3339."
-)
-@click.option("--until", metavar="WHEN", help="Until this time.")
-@click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    type=click.Choice([kind.value for kind in EventKind]),
-    help="Only this kind; may be repeated.",
-)
-@click.option("--grep", "text", metavar="TEXT", help="Path or prompt contains TEXT.")
-@click.option("--below", type=int, metavar="SEQ", help="Before event SEQ.")
-@click.option(
-    "--above", type=int, metavar="SEQ", help="After event SEQ; with -n the next ones."
-)
-@click.option("--all", is_flag=True, help="From all worktrees.")
-@click.option("--prompts", is_flag=True, help="Show the start of the prompt.")
-@colour_option
-@json_option
-@click.argument("paths", nargs=-1)
-def log_command(
-    since: str | None,
-    kinds: tuple[str, ...],
-    paths: tuple[str, ...],
-    until: str | None,
-    as_json: bool,
-    **filters: object,
-) -> None:
-    """List recorded changes, newest first; with PATHS, only those below them.
-
-    What Git switched when HEAD moved is one line; `show` lists its files.
-    """
-    now_ns = time.time_ns()
-    request = parse(LogRequest, filters)._replace(
-        since=None if since is None else parse_moment(since, now_ns),
-        until=None if until is None else parse_moment(until, now_ns),
-        kinds=kinds,
-        paths=tuple(spelled_paths(paths)),
-    )
-    reply = send(LOG, request)
-    print_list(
-        reply,
-        lambda answer: answer.rows,
-        log_lines,
-        as_json=as_json,
-        empty=_no_changes(request.agent),
-    )
-
-
-def _no_changes(agent: str | None) -> str:
-    """Return what is said of an empty list; an agent may be known by a longer name."""
-    from gitshadow.adapters.registry import KNOWN_AGENTS
-
-    if agent is None or agent in KNOWN_AGENTS:
-        return _NO_CHANGES
-    longer = [name for name in KNOWN_AGENTS if name.startswith(agent)]
-    near = f"did you mean {' or '.join(longer)}?" if longer else None
-    near = near or did_you_mean(agent, KNOWN_AGENTS)
-    return f"no matching changes; {near}" if near else _NO_CHANGES
 
 
 @click.command("sessions")

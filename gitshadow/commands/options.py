@@ -29,6 +29,16 @@ def json_option(function: _F) -> _F:
     )(function)
 
 
+def date_option(function: _F) -> _F:
+    """Add `--date`."""
+    return click.option(
+        "--date",
+        type=click.Choice(["relative", "iso"]),
+        default="relative",
+        help="Show ages, or dates and times.",
+    )(function)
+
+
 def colour_option(function: _F) -> _F:
     """Add `--color`, as Git spells it; `viewing.screen` looks for it in the context."""
     return click.option(

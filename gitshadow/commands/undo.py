@@ -31,6 +31,11 @@ def oops_command(include_low: bool, tools: str | None, manner: UndoFlags) -> int
     Later edits by people or other agents are kept. `redo` reverses the undo. A turn of an
     agent program is undone as a whole, including its effects if `--tools` defines how.
     """
+    return _newest(include_low, tools, manner)
+
+
+def _newest(include_low: bool, tools: str | None, manner: UndoFlags) -> int:
+    """Undo the latest changes of an agent, or the whole turn of an agent program."""
     request = manner.request._replace(
         verb="oops", include_low=include_low, hand_over=not manner.interactive
     )
@@ -50,7 +55,7 @@ def oops_command(include_low: bool, tools: str | None, manner: UndoFlags) -> int
 @click.option("--include-low", is_flag=True, help="Also include uncertain changes.")
 @undo_effects.program_options
 @manner_options
-@click.argument("targets", nargs=-1, metavar="TARGET...")
+@click.argument("targets", nargs=-1, metavar="[TARGET...]")
 def undo_command(
     only: tuple[str, ...],
     leave: tuple[str, ...],
@@ -59,16 +64,24 @@ def undo_command(
     manner: UndoFlags,
     program: ProgramOptions,
 ) -> int:
-    """Undo a tool call, turn, session, burst, event, op or file.
+    """Undo a tool call, turn, session, burst, event, op or file; without TARGET, as `oops`.
 
-    TARGET is any id that another command prints, or a unique prefix, or a path; after `--` it
-    is always a path. Later edits by others are kept. The turn of an agent program (`t-3`) is
-    undone as a whole: its effects by their inverses, which run here (`--tools` defines them),
-    its state and its files; for it, `--only` names calls.
+    TARGET is any id that another command prints, or a unique prefix; `last`, `last~1`,
+    `last:FILE` or `@claude-code` for a newest turn; or a path; after `--` it is always a path.
+    Later edits by others are kept. The turn of an agent program (`t-3`) is undone as a whole:
+    its effects by their inverses, which run here (`--tools` defines them), its state and its
+    files; for it, `--only` names calls.
     """
     if program.resume is not None:
         return undo_effects.resume(program.resume, program, manner)
     paths = separated(click.get_current_context())
+    if not targets and not paths:
+        if only or leave:
+            raise UsageError(
+                "undo what? no target given",
+                hint="git agent-undo undo last --only PATH",
+            )
+        return _newest(include_low, program.tools, manner)
     # What is after `--` is a path, so it cannot be the turn of a program.
     session = None if paths else undo_effects.session_of(targets, program)
     if session is not None:
@@ -80,11 +93,6 @@ def undo_command(
         return undo_effects.undo(session, targets[0], program, manner, only)
     wanted = [UndoTarget(spelled(words)) for words in targets]
     wanted += [UndoTarget(path, path_only=True) for path in paths]
-    if not wanted:
-        raise UsageError(
-            "undo what? no target given",
-            hint="for the latest changes of an agent: git agent-undo oops",
-        )
     request = manner.request._replace(
         targets=tuple(wanted),
         only=tuple(spelled_paths(only)),

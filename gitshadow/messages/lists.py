@@ -20,6 +20,7 @@ class LogRequest(NamedTuple):
     above: int | None = None
     all: bool = False
     prompts: bool = False
+    turn: str | None = None
     paths: tuple[str, ...] = ()
     cwd: str | None = None
 

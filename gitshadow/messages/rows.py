@@ -17,7 +17,8 @@ class EventRow(NamedTuple):
 
     `prompt` is the start of the turn's prompt; it is None if the turn has none, and missing if
     nobody asked for it. `machine` is set if another machine recorded the event. `files` is the
-    number of files that Git switched by a move of HEAD; other events have none.
+    number of files that Git switched by a move of HEAD; other events have none. `turn_short` is the
+    short id of its turn.
     """
 
     seq: int
@@ -49,6 +50,7 @@ class EventRow(NamedTuple):
     prompt: str | Unset | None = UNSET
     machine: str = ""
     files: int | Unset = UNSET
+    turn_short: str = ""
 
 
 class SessionRow(NamedTuple):
@@ -72,7 +74,10 @@ class SessionRow(NamedTuple):
 
 
 class TurnRow(NamedTuple):
-    """One turn; `status` is set for a turn of an agent program."""
+    """One turn; `status` is set for a turn of an agent program.
+
+    `added` and `removed` are lines, None where they were not counted.
+    """
 
     id: str
     turn: str
@@ -85,6 +90,11 @@ class TurnRow(NamedTuple):
     files: int
     status: str = ""
     machine: str = ""
+    short: str = ""
+    agent: str | None = None
+    added: int | None = None
+    removed: int | None = None
+    undone: int = 0
 
 
 class CallRow(NamedTuple):
@@ -130,6 +140,7 @@ class AboutRow(NamedTuple):
     ts: str | None
     files: int
     kind: str = ""
+    turn_short: str = ""
 
 
 class OpRow(NamedTuple):
@@ -150,3 +161,4 @@ class OpRow(NamedTuple):
     undone_by: str | None
     commit: str | None
     about: tuple[AboutRow, ...] | None = None
+    short: str = ""

@@ -4,6 +4,7 @@ Each commit's tree is the true state of the working tree, so a moment is the tre
 commit up to it.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gitshadow.errors import UsageError
@@ -36,7 +37,8 @@ def moment_of(context: RecorderContext, at: object) -> Moment:
     Args:
         context: The worktree, settled.
         at: None or `now`: the present. A number: nanoseconds since the epoch. A text: a pin's
-            name, a commit of ours, or any id that is printed: the moment after its last event.
+            name, a commit of ours, or any id that is printed: the moment after its last event;
+            with `^` behind it, the moment before its first.
 
     Raises:
         UsageError: it names none, or lies before the history.
@@ -53,10 +55,14 @@ def moment_of(context: RecorderContext, at: object) -> Moment:
     pin = None if text.isdigit() else pins.get(ws.db, text)
     if pin is not None:
         return Moment(ws.repo.commit(pin.commit).tree, None)
+    if text.endswith("^") and len(text) > 1:
+        first = _events_named(context, text[:-1])[0]
+        before = EventFilter(limit=1, before_seq=first.seq, worktree=first.worktree)
+        return _of_events(context, before, f"the time before {text[:-1]}")
     commit = recorded_commit(ws, text)
     if commit is not None:
         return _of_commit(context, commit)
-    event = _event_named(context, text)
+    event = _events_named(context, text)[-1]
     limit = EventFilter(limit=1, before_seq=event.seq + 1, worktree=event.worktree)
     return _of_events(context, limit, f"event {event.seq}")
 
@@ -70,7 +76,10 @@ def time_of(context: RecorderContext, at: object) -> int | None:
     if at is None:
         return None
     if not isinstance(at, int):
-        return _event_named(context, str(at)).ts_ns
+        named = str(at)
+        if named.endswith("^") and len(named) > 1:
+            return _events_named(context, named[:-1])[0].ts_ns - 1
+        return _events_named(context, named)[-1].ts_ns
     check_begun(context, at)
     return at
 
@@ -92,8 +101,8 @@ def check_begun(context: RecorderContext, at_ns: int) -> None:
         )
 
 
-def _event_named(context: RecorderContext, text: str) -> Event:
-    """Return the event that an id names, of what has several the last one.
+def _events_named(context: RecorderContext, text: str) -> Sequence[Event]:
+    """Return the events of what an id names, at least one, oldest first.
 
     Raises:
         UsageError: it names nothing, several things, or what wrote nothing here.
@@ -102,17 +111,17 @@ def _event_named(context: RecorderContext, text: str) -> Event:
     commit = recorded_commit(ws, text)
     rows = [] if commit is None else events_of_commit(ws, commit)
     if rows:
-        return rows[-1]
-    thing = find(ws.db, text).thing
+        return rows
+    thing = find(ws, text).thing
     if isinstance(thing, Event):
-        return thing
+        return (thing,)
     mine = events_of(ws.db, ws.layout.worktree, unit_of(ws.db, thing))
     if not mine:
         raise UsageError(
             f"cannot use {text} as a time: it changed nothing here",
             hint="a time, a pin, or an id (git agent-undo log)",
         )
-    return mine[-1]
+    return mine
 
 
 def _of_commit(context: RecorderContext, commit: Recorded) -> Moment:

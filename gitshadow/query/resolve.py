@@ -10,6 +10,7 @@ None. If two sessions fit the caller, none does.
 """
 
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -30,13 +31,15 @@ from gitshadow.model import (
 )
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
-from gitshadow.store.journal import bursts, events, ops, sessions, turns
+from gitshadow.store.journal import bursts, events, ops, sessions, short_ids, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.objects import CommitInfo
 from gitshadow.store.refs import ShadowCommit, parse_message
-from gitshadow.undo.targets import family
+from gitshadow.undo.targets import family, find_address
+from gitshadow.words import ago, shortened
 
 _SHOWN = 6
+_PROMPT_SHOWN = 40
 _T = TypeVar("_T")
 Thing = Session | Turn | Call | Burst | Op | Event
 # A commit message has whole microseconds, the journal nanoseconds: a row of the same moment may be
@@ -65,18 +68,31 @@ def session_of(db: Db, typed: str) -> Session:
     return _only(typed, found, [session.id for session in found], "session")
 
 
-def find(db: Db, typed: str) -> ResolvedId:
-    """Return what an id names, of any kind: seq, call, turn, burst, session or op.
+def find(ws: Workspace, typed: str) -> ResolvedId:
+    """Return what an id or an address names: an event, call, turn, burst, session or op.
 
     Raises:
         UsageError: nothing fits, or several things do.
     """
-    chosen = things(db, typed)
-    return _only(typed, chosen, [item.id for item in chosen], "id")
+    chosen = things(ws, typed)
+    return _only(typed, chosen, [_described(ws.db, one) for one in chosen], "id")
 
 
-def things(db: Db, typed: str) -> list[ResolvedId]:
-    """Return all that an id may name: what it names exactly, else what begins so."""
+def things(ws: Workspace, typed: str) -> list[ResolvedId]:
+    """Return all that an id may name: what it names exactly, else what begins so.
+
+    Raises:
+        UsageError: it is an address, such as `last~9`, of a turn that does not exist.
+    """
+    found = _things(ws.db, typed)
+    addressed = find_address(ws.db, ws.layout.worktree, typed)
+    if addressed is None:
+        return found
+    exact = [one for one in found if one.id == typed and one.thing != addressed]
+    return [*exact, ResolvedId(addressed.id, addressed)]
+
+
+def _things(db: Db, typed: str) -> list[ResolvedId]:
     if typed.isdigit() and typed.isascii():
         event = events.get(db, int(typed))
         if event is not None:
@@ -88,6 +104,23 @@ def things(db: Db, typed: str) -> list[ResolvedId]:
     found += [ResolvedId(item.id, item) for item in ops.by_prefix(db, typed)]
     # A whole id wins: it may be the beginning of a longer one, which nobody could name otherwise.
     return [item for item in found if item.id == typed] or found
+
+
+def _described(db: Db, found: ResolvedId) -> str:
+    """Return a candidate as people tell it apart: id, agent, age and prompt."""
+    thing = found.thing
+    if not isinstance(thing, Session | Turn):
+        return found.id
+    name, session = found.id, sessions.get(db, found.id)
+    if isinstance(thing, Turn):
+        name = short_ids.of(db, short_ids.TURN, thing.id, thing.session) or name
+        session = sessions.get(db, thing.session)
+    agent = session.agent if session is not None else None
+    age = ago((time.time_ns() - thing.started_ns) / 1e9)
+    said = ", ".join(word for word in (agent, age) if word)
+    prompt = " ".join((thing.prompt or "").split()) if isinstance(thing, Turn) else ""
+    quoted = f': "{shortened(prompt, _PROMPT_SHOWN)}"' if prompt else ""
+    return f"{name} ({said}{quoted})"
 
 
 def _only(typed: str, found: Sequence[_T], ids: Sequence[str], what: str) -> _T:
@@ -220,7 +253,7 @@ def sessions_above(db: Db, ancestors: Sequence[ProcessId]) -> list[Session]:
     return []
 
 
-def own_thing(db: Db, own: Own, typed: str) -> Thing:
+def own_thing(ws: Workspace, own: Own, typed: str) -> Thing:
     """Return what an id names among a session's own work.
 
     Raises:
@@ -229,7 +262,7 @@ def own_thing(db: Db, own: Own, typed: str) -> Thing:
     """
     if typed == WHOLE:
         return own.session
-    found = things(db, typed) if typed else []
+    found = things(ws, typed) if typed else []
     mine = [one for one in found if _is_own(one, own)]
     if len(mine) == 1:
         return mine[0].thing
@@ -321,4 +354,4 @@ def _knows(context: RecorderContext, typed: str) -> bool:
     commit = recorded_commit(context.workspace, typed)
     if commit is not None:
         return bool(events_of_commit(context.workspace, commit))
-    return bool(things(context.workspace.db, typed))
+    return bool(things(context.workspace, typed))

@@ -1,6 +1,6 @@
 """Journal values as the rows that verbs answer with."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -36,6 +36,8 @@ from gitshadow.model import (
     format_mode,
 )
 from gitshadow.store import refs
+from gitshadow.store.journal import short_ids
+from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import SagaCall, SagaTurn
 from gitshadow.store.refs import display_path
 from gitshadow.undo.about import About
@@ -99,6 +101,23 @@ def event_row(event: Event) -> EventRow:
         moved_in=event.moved_in,
         inexact=event.inexact,
     )
+
+
+def event_rows(db: Db, found: Iterable[Event]) -> tuple[EventRow, ...]:
+    """Return the rows of events, each with the short id of its turn."""
+    # Many events belong to one turn, so its id is looked up once.
+    known: dict[tuple[str, str], str] = {}
+
+    def row_of(event: Event) -> EventRow:
+        row = event_row(event)
+        if row.session is None or row.turn is None:
+            return row
+        key = (row.session, row.turn)
+        if key not in known:
+            known[key] = short_ids.of(db, short_ids.TURN, row.turn, row.session)
+        return row._replace(turn_short=known[key])
+
+    return tuple(map(row_of, found))
 
 
 def credited(who: Attribution) -> Attribution:
@@ -220,6 +239,7 @@ def about_row(about: About) -> AboutRow:
         ts=rfc3339(about.newest_ns),
         files=about.files,
         kind=about.kind.value if about.kind is not None else "",
+        turn_short=about.turn_short,
     )
 
 

@@ -121,9 +121,9 @@ def about_line(row: AboutRow) -> str:
     head = ", ".join(word for word in where if word) + (
         f': "{prompt}"' if prompt else ""
     )
-    if not row.ordinal:
+    if not row.turn_short:
         return f"{head}  ({files})"
-    return f"{head}  (turn {row.ordinal} of {row.turns}, {files})"
+    return f"{head}  (turn {row.turn_short}, {files})"
 
 
 def _age(stamp: str) -> str:

@@ -11,6 +11,7 @@ from gitshadow.messages.lists import PinAnswer, PinRow, UnpinAnswer
 from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
 from gitshadow.messages.states import ShowAnswer
 from gitshadow.messages.undo import FileUndoAnswer
+from gitshadow.render.history import age_of
 from gitshadow.render.report import about_line, report_lines
 from gitshadow.render.style import View, patch_style, printable, printable_line
 from gitshadow.words import counted
@@ -21,6 +22,7 @@ _WIDE = 80
 _INDENT = 4
 _DAY_AND_MINUTE = slice(5, 16)
 # These need no word of doubt; for `unknown`, the name of the author says it.
+_ACTORS: Mapping[str, str] = {"human": "you", "unknown": "you?"}
 _SURE = frozenset({"certain", "high", "unknown"})
 _KIND_STYLES: Mapping[str, str] = {
     "create": "good",
@@ -83,7 +85,7 @@ def _certainty(row: EventRow, *, narrow: bool) -> Sequence[str]:
         return ()
     return (
         f"{printable(row.confidence or '') or '-':<9}",
-        f"{short(row.burst or '') or '-':<{_ID_WIDTH}}",
+        f"{row.turn_short or short(row.burst or '') or '-':<{_ID_WIDTH}}",
     )
 
 
@@ -110,46 +112,61 @@ def _subject(row: EventRow, view: View) -> str:
 
 def session_lines(found: Sequence[SessionRow], view: View) -> Iterator[str]:
     """Yield one line per session."""
+    cells = []
     for row in found:
-        state = "ended" if row.ended else view.paint("open", "good")
+        state = "ended" if row.ended else "open"
         place = "" if row.worktree in ("", "main") else f"  [{printable(row.worktree)}]"
         below = f"  (of {printable(row.parent)})" if row.parent else ""
         if row.machine:
             below += f"  (fetched, machine {printable(row.machine[:6])})"
-        yield from view.fold(
-            f"{printable(row.id):<34}  {local_time(row.started or '')}  "
-            f"{state}  {counted(row.turns, 'turn')},"
-            f" {counted(row.events, 'event')},"
-            f" {counted(row.files, 'file')}{place}{below}",
-            _INDENT,
+        name = printable(row.agent or "") or _ACTORS.get(row.actor, row.actor)
+        counts = f"{counted(row.turns, 'turn')}, {counted(row.files, 'file')}"
+        number = printable(row.id)
+        cells.append(
+            (number, age_of(row.started), name, state, f"{counts}{place}{below}")
         )
+    yield from _aligned(cells, view)
 
 
 def turn_lines(found: Sequence[TurnRow], view: View) -> Iterator[str]:
-    """Yield one line per turn: id, start, session, prompt."""
+    """Yield one line per turn: id, age, agent, files, prompt."""
+    cells = []
     for row in found:
         first, _, rest = (row.prompt or "").partition("\n")
         said = printable(first[:100]) + ("…" if rest or len(first) > 100 else "")
-        line = (
-            f"{printable(row.id)}  {local_time(row.started or '')}  "
-            f"{printable(row.session)}  {counted(row.events, 'event')}  "
-            f"{view.paint(said, 'bold')}"
+        name = printable(row.agent or "") or printable(row.session)
+        number = row.short or printable(row.id)
+        cells.append(
+            (number, age_of(row.started), name, counted(row.files, "file"), said)
         )
-        yield from view.fold(line.rstrip(), _INDENT)
+    yield from _aligned(cells, view)
 
 
 def op_lines(found: Sequence[OpRow], view: View) -> Iterator[str]:
-    """Yield one line per op: id, time, verb, status, target, and what undid it."""
+    """Yield one line per op: id, age, verb, status, target, and what undid it."""
+    names = {row.id: printable(row.short or row.id) for row in found}
     for row in found:
-        undoer = f"  (undone by {printable(row.undone_by)})" if row.undone_by else ""
+        by = row.undone_by or ""
+        undoer = f"  (undone by {names.get(by, printable(by))})" if by else ""
         line = (
-            f"{printable(row.id)}  {local_time(row.ts or '')}  "
+            f"{names[row.id]:<5}  {age_of(row.ts):<11}  "
             f"{printable(row.kind):<8}  {printable(row.status):<12}  "
             f"{printable(row.target)}{undoer}"
         )
         yield from view.fold(line.rstrip(), _INDENT)
         for about in row.about or ():
             yield from view.fold(f"    {about_line(about)}", _INDENT)
+
+
+def _aligned(rows: Sequence[Sequence[str]], view: View) -> Iterator[str]:
+    """Yield rows with their cells below each other; the last one may be of any length."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        *cells, last = row
+        padded = (
+            f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=False)
+        )
+        yield from view.fold("  ".join([*padded, last]).rstrip(), _INDENT)
 
 
 def pin_lines(found: Sequence[PinRow], view: View) -> Iterator[str]:

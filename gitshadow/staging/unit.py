@@ -11,6 +11,7 @@ from gitshadow.model import Oid, PathChange, RepoPath
 from gitshadow.recording.workspace import Workspace
 from gitshadow.staging.survivors import Survivor, UnitQuery, survivors
 from gitshadow.store.journal import events, turns
+from gitshadow.store.journal.stretches import Stretches
 from gitshadow.store.purge import is_purged
 from gitshadow.store.refs import display_path
 from gitshadow.undo.about import About, about
@@ -73,7 +74,7 @@ class UnitReader:
             raise UsageError("no turn or session given", hint="git agent-undo turns")
         chosen = Chooser(db, worktree, include_low).undo(targets)
         for _ in range(_TRIES):
-            left, world = self._survivors(chosen.taken, paths)
+            left, world = self._survivors(chosen.whole, paths)
             if not self._is_missing(world):
                 break
             self.engine.flush()
@@ -97,18 +98,18 @@ class UnitReader:
         return survey(paths, engine.files, sources)
 
     def _survivors(
-        self, taken: Sequence[PathChange], paths: PathFilter
+        self, whole: Stretches, paths: PathFilter
     ) -> tuple[list[Survivor], World]:
         db, worktree = self.engine.db, self.engine.worktree
-        if not taken:
+        if not whole.rows:
             return [], World(present={})
-        since = min(event.seq for event in taken)
-        history = events.history(db, worktree, _paths_of(taken), since)
+        since = min(event.seq for event in whole.rows)
+        history = events.history(db, worktree, _paths_of(whole.rows), since)
         world = self.world(_paths_of(history))
         query = UnitQuery(
-            seqs=frozenset(event.seq for event in taken),
+            seqs=whole.seqs(),
             paths=paths,
-            undoings=undoings_of(db, history),
+            undoings=undoings_of(db, (row.op for row in history)),
         )
         return survivors(history, query, world, self.blobs), world
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gitshadow.model import Actor, OpKind, PathChange, RepoPath
-from gitshadow.store.journal import ops, sessions, turns
+from gitshadow.store.journal import ops, sessions, short_ids, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.undo.targets import root_of, stretches_of, unit_of_ids
 
@@ -20,7 +20,8 @@ class About(NamedTuple):
     """The work of one agent, or one person, in one turn.
 
     `ordinal` is the turn's number of `turns` in its session, `prompt` the beginning of its prompt
-    on one line. `kind` is set for a restore, which has no turn.
+    on one line. `kind` is set for a restore, which has no turn. `turn_short` is the turn's short
+    id.
     """
 
     actor: Actor
@@ -33,6 +34,7 @@ class About(NamedTuple):
     newest_ns: int
     files: int
     kind: OpKind | None = None
+    turn_short: str = ""
 
 
 def about(db: Db, worktree: str, rows: Iterable[PathChange]) -> tuple[About, ...]:
@@ -98,4 +100,5 @@ def _about(
         newest_ns=max(row.ts_ns for row in rows),
         files=len(paths),
         kind=kind,
+        turn_short=short_ids.of(db, short_ids.TURN, turn, session) if turn else "",
     )

@@ -1,9 +1,16 @@
 """Resolve what people type to a target, and a target to its unit of events.
 
-Invariant: an id that names nothing, or several things, is a UsageError with a remedy. What is typed
-after `--` is always a path. What Git switched and changes of coverage belong to no unit.
+Besides ids there are addresses: `t12` and `u3`, which lists print, and `last`, `last~1`,
+`last:FILE`, `@claude-code`. `last` is the newest turn in which an agent changed something here, or
+its newest group of changes where its hooks report no turns; `~N` goes N further back. A file is
+named from the top of the worktree, as in Git's `HEAD:FILE`.
+Invariant: an address never means a person's work. What names nothing, or several things, is a
+UsageError with a remedy. What is typed after `--` is always a path. What Git switched and changes
+of coverage belong to no unit.
 """
 
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeGuard
@@ -22,11 +29,21 @@ from gitshadow.model import (
     Session,
     Turn,
 )
-from gitshadow.store.journal import bursts, events, ops, sessions, stretches, turns
+from gitshadow.store.journal import (
+    bursts,
+    events,
+    ops,
+    sessions,
+    short_ids,
+    stretches,
+    turns,
+)
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.prune import tombstones
 from gitshadow.store.journal.stretches import Singles, Stretches
+from gitshadow.store.paths import is_within
+from gitshadow.store.refs import parse_path
 
 _SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH, Confidence.MEDIUM})
 _SHOWN = 8
@@ -34,6 +51,11 @@ _SHOWN = 8
 _LEAST_PREFIX = 4
 _NO_SINGLES = Singles()
 Named = Session | Turn | Call | Burst | Op | Event
+Addressed = Turn | Burst | Op
+_ADDRESS = re.compile(
+    r"(?:last|@(?P<agent>[a-z0-9][a-z0-9._-]*))(?:~(?P<back>[0-9]{1,6}))?(?::(?P<path>.+))?",
+    re.DOTALL,
+)
 
 
 def is_undoable(event: Event) -> TypeGuard[PathChange]:
@@ -116,7 +138,7 @@ def resolve(db: Db, worktree: str, target: Target) -> Named | RepoPath:
     if path is not None and not _is_recorded(db, worktree, path):
         path = None
     # A whole id comes before a prefix: `1` is event 1, not the beginning of another id.
-    found: list[Named] = list(_exact(db, target.text))
+    found = _named_in_full(db, worktree, target, is_path=path is not None)
     if not found and (path is None or len(target.text) >= _LEAST_PREFIX):
         found = list(_beginning(db, target.text))
     if path is not None and found:
@@ -149,6 +171,111 @@ def resolve(db: Db, worktree: str, target: Target) -> Named | RepoPath:
         typed=target.text,
         hint="to list ids: git agent-undo log, sessions, turns or ops",
     )
+
+
+def _named_in_full(
+    db: Db, worktree: str, target: Target, *, is_path: bool
+) -> list[Named]:
+    """Return what has exactly this id, or this address."""
+    found: list[Named] = list(_exact(db, target.text))
+    try:
+        addressed = find_address(db, worktree, target.text)
+    except UsageError:
+        if is_path:  # a file that is called `last`
+            return found
+        raise
+    if addressed is not None and addressed not in found:
+        found.append(addressed)
+    return found
+
+
+def find_address(db: Db, worktree: str, typed: str) -> Addressed | None:
+    """Return what an address names; None for a text that is no address.
+
+    Raises:
+        UsageError: it is one, and there is no such turn.
+    """
+    form = _ADDRESS.fullmatch(typed)
+    if form is None:
+        return _numbered(db, typed)
+    back = int(form["back"] or 0)
+    path = (
+        RepoPath(os.path.normpath(parse_path(form["path"]))) if form["path"] else None
+    )
+    seen: list[Turn | Burst] = []
+    for one in newest_turns(db, worktree, form["agent"], path):
+        if len(seen) == back:
+            return one
+        seen.append(one)
+    what = f"turn of {form['agent']}" if form["agent"] else "turn of an agent"
+    where = f" changed {form['path']}" if form["path"] else " is recorded here"
+    raise UsageError(
+        f"cannot find {typed}: no {what}{where}"
+        if not seen
+        else f"cannot find {typed}: only {len(seen)} such turns",
+        hint="to list turns: git agent-undo turns",
+    )
+
+
+def _numbered(db: Db, typed: str) -> Addressed | None:
+    found = short_ids.find(db, typed)
+    if found is None:
+        return None
+    if found.kind == short_ids.TURN:
+        return turns.get_turn(db, found.session, found.id)
+    return ops.get(db, found.id)
+
+
+def newest_turns(
+    db: Db, worktree: str, agent: str | None = None, path: RepoPath | None = None
+) -> Iterator[Turn | Burst]:
+    """Yield the turns in which agents changed something, newest first.
+
+    A group of changes without a turn counts as one; a subagent's turn is its parent's.
+
+    Args:
+        db: The journal.
+        worktree: Where the changes are.
+        agent: Only turns of this agent.
+        path: Only turns that changed this file, or something below this directory.
+    """
+    seen: set[tuple[str, str]] = set()
+    for burst in bursts.list_bursts(db, worktree):
+        session = sessions.get(db, burst.session)
+        if session is None or session.actor is not Actor.AGENT:
+            continue
+        one = turn_of_burst(db, burst)
+        key = (one.session, one.id)
+        if key in seen:
+            continue
+        whose = sessions.get(db, one.session)
+        if agent is not None and (whose is None or whose.agent != agent):
+            continue
+        if not _changed(db, worktree, one, path):
+            continue
+        seen.add(key)
+        yield one
+
+
+def turn_of_burst(db: Db, burst: Burst) -> Turn | Burst:
+    """Return the turn of a burst, a subagent's parent's; the burst itself without a turn."""
+    if burst.turn is None:
+        return burst
+    root = root_of(db, burst.session)
+    # A subagent's turn is `<turn>/<child>`.
+    whole = burst.turn.split("/", 1)[0] if root != burst.session else burst.turn
+    found = turns.get_turn(db, root, whole)
+    return found or turns.get_turn(db, burst.session, burst.turn) or burst
+
+
+def _changed(db: Db, worktree: str, one: Turn | Burst, path: RepoPath | None) -> bool:
+    """Return whether a turn surely changed something, below a path if there is one."""
+    for row in events_of(db, worktree, unit_of(db, one)):
+        ends = [end for end in (row.path, row.old_path) if end is not None]
+        fits = path is None or any(is_within(end, path) for end in ends)
+        if fits and is_agents(row):
+            return True
+    return False
 
 
 def undoes_of(thing: Named) -> str:

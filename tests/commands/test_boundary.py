@@ -216,7 +216,7 @@ def test_bad_time_is_a_usage_error_before_anything_is_asked(
 @pytest.mark.parametrize(
     "words",
     [
-        ["undo"],
+        ["undo", "--only", "a"],
         ["restore"],
         ["restore", "--at", "5m", "--pin", "good"],
         ["restore", "--at", "some time ago"],

@@ -122,7 +122,7 @@ def test_color_is_spelled_as_git_does(
     words: tuple[str, ...], env: dict[str, str], coloured: bool, shadow_n: Shadow
 ) -> None:
     shadow_n.repo.write("new", "x\n")
-    out = shown(shadow_n.repo.root, "log", *words, **env)
+    out = shown(shadow_n.repo.root, "log", "--events", *words, **env)
     assert (b"\x1b[32mcreate" in out) is coloured
 
 
@@ -139,5 +139,5 @@ def test_terminal_of_the_c_locale_gets_no_sign_beyond_ascii(shadow_n: Shadow) ->
     repo.write("old", "some text to know it again by\n")
     shadow_n.ok("flush")
     (repo.root / "old").rename(repo.root / "new")
-    assert b"old -> new" in shown(repo.root, "log", LC_ALL="C")
-    assert "old → new".encode() in shown(repo.root, "log", LC_ALL="C.UTF-8")
+    assert b"old -> new" in shown(repo.root, "log", "--events", LC_ALL="C")
+    assert "old → new".encode() in shown(repo.root, "log", "--events", LC_ALL="C.UTF-8")

@@ -168,6 +168,7 @@ def test_plan_says_first_whose_work_it_is_about() -> None:
         "agent": "claude-code",
         "ordinal": 3,
         "turns": 3,
+        "turn_short": "t12",
         "files": 4,
         "prompt": "Clean up: delete the old extras folder and whatever refers to it",
         "ts": ago.isoformat(),
@@ -176,7 +177,7 @@ def test_plan_says_first_whose_work_it_is_about() -> None:
     first, second, *_ = report_lines(plan, View())
     assert first == (
         'claude-code, 2 min ago: "Clean up: delete the old extras folder and whatever refers…"'
-        "  (turn 3 of 3, 4 files)"
+        "  (turn t12, 4 files)"
     )
     assert second == "will restore 1 file"
     done = plan | {"status": "reversed"}

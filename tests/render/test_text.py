@@ -1,6 +1,7 @@
 """History as text, from literal rows."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -89,10 +90,15 @@ def test_local_time_of_something_else_is_shown_as_it_is() -> None:
     assert local_time("") == "-"
 
 
+def minutes_ago(minutes: int) -> str:
+    return (datetime.now(UTC) - timedelta(minutes=minutes, seconds=5)).isoformat()
+
+
 def test_session_line_says_whether_it_is_open() -> None:
     row = {
         "id": "claude-code-20261121-7f3a9c",
-        "started": ROW["ts"],
+        "agent": "claude-code",
+        "started": minutes_ago(2),
         "ended": None,
         "events": 12,
         "files": 3,
@@ -101,27 +107,46 @@ def test_session_line_says_whether_it_is_open() -> None:
         "parent": "p",
     }
     assert list(session_lines([decode(SessionRow, row)], View())) == [
-        "claude-code-20261121-7f3a9c         2026-11-21 08:00:01  open  "
-        "2 turns, 12 events, 3 files  [w2]  (of p)"
+        "claude-code-20261121-7f3a9c  2 min ago  claude-code  open  "
+        "2 turns, 3 files  [w2]  (of p)"
     ]
 
 
 def test_turn_line_shows_the_first_line_of_the_prompt() -> None:
-    row = {"id": "t1", "session": "s1", "started": ROW["ts"], "prompt": "fix it\nnow"}
-    assert list(turn_lines([decode(TurnRow, row)], View())) == [
-        "t1  2026-11-21 08:00:01  s1  0 events  fix it…"
+    row = {
+        "id": "turn-1",
+        "short": "t1",
+        "agent": "codex",
+        "started": minutes_ago(2),
+        "prompt": "fix it\nnow",
+        "files": 2,
+    }
+    other = {"id": "turn-2", "session": "s1", "started": minutes_ago(60)}
+    rows = [decode(TurnRow, one) for one in (row, other)]
+    assert list(turn_lines(rows, View())) == [
+        "t1      2 min ago  codex  2 files  fix it…",
+        "turn-2  1 h ago    s1     0 files",
     ]
 
 
 def test_op_and_pin_lines() -> None:
-    op = {"id": "o1", "ts": ROW["ts"], "kind": "oops", "status": "done", "target": "b1"}
+    op = {
+        "id": "o1",
+        "short": "u1",
+        "ts": minutes_ago(3),
+        "kind": "oops",
+        "status": "done",
+        "target": "b1",
+    }
     pin = {"name": "good", "ts": ROW["ts"], "commit": "0123456789abcdef"}
     assert list(op_lines([decode(OpRow, op)], View())) == [
-        "o1  2026-11-21 08:00:01  oops      done          b1"
+        "u1     3 min ago    oops      done          b1"
     ]
-    assert list(op_lines([decode(OpRow, op | {"undone_by": "o2"})], View())) == [
-        "o1  2026-11-21 08:00:01  oops      done          b1  (undone by o2)"
-    ]
+    redo = op | {"id": "o2", "short": "u2", "kind": "redo"}
+    rows = [decode(OpRow, one) for one in (redo, op | {"undone_by": "o2"})]
+    assert list(op_lines(rows, View()))[1] == (
+        "u1     3 min ago    oops      done          b1  (undone by u2)"
+    )
     assert list(pin_lines([decode(PinRow, pin)], View())) == [
         "good                  2026-11-21 08:00:01  0123456789ab"
     ]
@@ -229,12 +254,13 @@ def test_log_of_a_narrow_terminal_keeps_to_what_fits() -> None:
 def test_long_lines_of_a_narrow_terminal_break_between_words() -> None:
     row = {
         "id": "claude-code-20261121-7f3a9c",
-        "started": "2026-11-21T08:00:01.000000Z",
+        "agent": "claude-code",
+        "started": minutes_ago(2),
         "turns": 1,
     }
     assert list(
         session_lines([decode(SessionRow, row)], View(terminal=True, width=60))
     ) == [
-        "claude-code-20261121-7f3a9c         2026-11-21 08:00:01",
-        "    open  1 turn, 0 events, 0 files",
+        "claude-code-20261121-7f3a9c  2 min ago  claude-code  open  1",
+        "    turn, 0 files",
     ]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gitshadow.errors import JournalError
-from gitshadow.store.journal import schema
+from gitshadow.store.journal import schema, short_ids
 from gitshadow.store.journal.db import Db, Row
 from gitshadow.store.journal.db_file import connect, refuse_newer
 from gitshadow.store.journal.schema import VERSION
@@ -78,6 +78,7 @@ _DETAILS = (
         "UPDATE OR IGNORE ops SET status = ?, report = ? WHERE id = ?",
     ),
 )
+_SHORT_IDS = "SELECT kind, number, session, id FROM short_ids"
 _NEXT_SEQ = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next_seq'"
 
 
@@ -123,6 +124,8 @@ def salvage(new: Db, old_path: str) -> Salvaged:
                 new.run(sql, row)
         for row in _rows(old, _NEXT_SEQ, "meta", done):
             done.next_seq = row[0] or 0
+        if not _is_younger(old, "short_ids"):
+            short_ids.keep(new, _rows(old, _SHORT_IDS, "short_ids", done))
     finally:
         old.close()
     # Its op may have been in a part of the table that could not be read.

@@ -22,7 +22,7 @@ from gitshadow.model import (
     ToolClass,
 )
 
-VERSION = 15
+VERSION = 16
 
 # Paths are BLOB, because a name on Linux can be any bytes, and SQLite's TEXT must be UTF-8. Tables
 # that are looked up by a text key are WITHOUT ROWID: the row is in the key's own tree, so a look
@@ -286,6 +286,23 @@ DELETE FROM events WHERE switched = 1 AND kind <> 'head' AND old_path IS NULL
         OR COALESCE(after_mode, 40960) NOT IN (40960, 32768 + regular, 32768 + executable)));
 DROP TABLE moves;
 DROP TABLE plain;
+""",
+    # In a trigger, OR IGNORE would be overruled by the OR REPLACE of the statement that fires it
+    # (https://sqlite.org/lang_createtrigger.html), and a changed row would get a second number.
+    """
+CREATE TABLE short_ids (
+    kind TEXT NOT NULL, number INTEGER NOT NULL, session TEXT NOT NULL, id TEXT NOT NULL,
+    PRIMARY KEY (kind, number)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX short_ids_named ON short_ids (kind, session, id);
+INSERT INTO short_ids SELECT 't', row_number() OVER (ORDER BY started_ns, ordinal, session, id), session, id FROM turns;
+INSERT INTO short_ids SELECT 'u', row_number() OVER (ORDER BY ts_ns, id), '', id FROM ops;
+CREATE TRIGGER turns_numbered AFTER INSERT ON turns
+    WHEN NOT EXISTS (SELECT 1 FROM short_ids WHERE kind = 't' AND session = NEW.session AND id = NEW.id)
+    BEGIN INSERT INTO short_ids SELECT 't', COALESCE(MAX(number), 0) + 1, NEW.session, NEW.id FROM short_ids WHERE kind = 't'; END;
+CREATE TRIGGER ops_numbered AFTER INSERT ON ops
+    WHEN NOT EXISTS (SELECT 1 FROM short_ids WHERE kind = 'u' AND session = '' AND id = NEW.id)
+    BEGIN INSERT INTO short_ids SELECT 'u', COALESCE(MAX(number), 0) + 1, '', NEW.id FROM short_ids WHERE kind = 'u'; END;
 """,
 )
 

@@ -1,0 +1,281 @@
+"""history: what happened, newest first, a row for each turn, undo, switch and group of changes.
+
+A turn is where its newest change is, with the changes of its subagents. What people and unknown
+programs wrote between turns is one row until a pause. Rows come from bursts, ops and the rare
+events, so that a page costs what it shows, however many changes there were.
+"""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gitshadow.messages.history import HistoryAnswer, HistoryRequest, HistoryRow
+from gitshadow.model import (
+    Actor,
+    Burst,
+    Confidence,
+    Event,
+    EventKind,
+    Gap,
+    HeadChange,
+    Op,
+    PathChange,
+    RepoPath,
+    Session,
+    Turn,
+)
+from gitshadow.query.params import typed_paths
+from gitshadow.query.resolve import session_of
+from gitshadow.query.rows import rfc3339
+from gitshadow.recording.context import RecorderContext
+from gitshadow.reporting.patches import line_counts, net_deltas
+from gitshadow.store.journal import bursts, events, ops, sessions, short_ids
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.paths import is_within
+from gitshadow.store.refs import display_path
+from gitshadow.undo.effective import Undone
+from gitshadow.undo.targets import (
+    Unit,
+    events_of,
+    turn_of_burst,
+    unit_of,
+)
+
+_PAGE = 50
+_RARE = (EventKind.HEAD, EventKind.GAP, EventKind.COVERAGE)
+# Lines of a turn with more files than this are not counted: a row costs a diff of each.
+_COUNTED_FILES = 100
+_NAMED_FILES = 3
+_PROMPT_CHARS = 400
+_UNSURE = frozenset({Confidence.LOW, Confidence.AMBIGUOUS})
+
+
+class _Found(NamedTuple):
+    """Something to show, and the number of its newest event, by which rows are ordered."""
+
+    seq: int
+    order: int
+    thing: Turn | Burst | Op | Event
+
+
+def history(context: RecorderContext, request: HistoryRequest) -> HistoryAnswer:
+    """Return the newest rows that fit."""
+    context.observer.settle()
+    reader = _Reader(context, request)
+    rows: list[HistoryRow] = []
+    more = False
+    for found in reader.found():
+        row = reader.row(found)
+        if row is None:
+            continue
+        if request.limit is not None and len(rows) >= request.limit:
+            more = True
+            break
+        rows.append(row)
+    return HistoryAnswer(tuple(rows), more)
+
+
+@dataclass(slots=True)
+class _Reader:
+    context: RecorderContext
+    request: HistoryRequest
+    _undone: Undone = field(init=False)
+    _sessions: dict[str, Session | None] = field(default_factory=dict)
+    _paths: tuple[RepoPath, ...] = ()
+    _session: str | None = None
+
+    def __post_init__(self) -> None:
+        ws, asked = self.context.workspace, self.request
+        self._undone = Undone(ws.db, ws.layout.worktree)
+        self._paths = typed_paths(ws.layout, asked.cwd, asked.paths)
+        if asked.session is not None:
+            self._session = session_of(ws.db, asked.session).id
+
+    def found(self) -> Iterator[_Found]:
+        """Yield all that may be shown, newest first."""
+        parts = [self._turns()]
+        if self.request.agent is None and self._session is None:
+            parts += [self._ops(), self._rare()]
+        return heapq.merge(*parts, key=lambda one: (-one.seq, one.order))
+
+    def _turns(self) -> Iterator[_Found]:
+        ws = self.context.workspace
+        seen: set[tuple[str, str]] = set()
+        for burst in bursts.list_bursts(ws.db, ws.layout.worktree):
+            one = turn_of_burst(ws.db, burst)
+            if (one.session, one.id) not in seen:
+                seen.add((one.session, one.id))
+                yield _Found(burst.last_seq, 0, one)
+
+    def _ops(self) -> Iterator[_Found]:
+        ws = self.context.workspace
+        for op in ops.done_in_order(ws.db, ws.layout.worktree):
+            wanted = EventFilter(op=op.id, limit=1)
+            newest = events.changes(ws.db, wanted)
+            yield _Found(newest[0].seq if newest else 0, 1, op)
+
+    def _rare(self) -> Iterator[_Found]:
+        """Yield moves of HEAD, gaps and changes of coverage; those of one commit are one."""
+        ws, before = self.context.workspace, None
+        while True:
+            part = events.rows(
+                ws.db,
+                EventFilter(
+                    kinds=_RARE,
+                    worktree=ws.layout.worktree,
+                    before_seq=before,
+                    limit=_PAGE,
+                ),
+            )
+            for event in part:
+                yield _Found(event.seq, 2, event)
+            if len(part) < _PAGE:
+                return
+            before = part[-1].seq
+
+    def row(self, found: _Found) -> HistoryRow | None:
+        """Return the row of something, None if it does not fit or nothing of it is left."""
+        thing = found.thing
+        if isinstance(thing, Turn | Burst):
+            return self._row_of_turn(thing)
+        if isinstance(thing, Op):
+            return self._row_of_op(thing)
+        return self._row_of_event(thing)
+
+    def _row_of_turn(self, thing: Turn | Burst) -> HistoryRow | None:
+        session = self._session_of(thing.session)
+        if self._session is not None and thing.session != self._session:
+            return None
+        agent = session.agent if session is not None else None
+        if self.request.agent is not None and agent != self.request.agent:
+            return None
+        rows = self._changes(unit_of(self.context.workspace.db, thing))
+        if not rows:
+            return None
+        ws = self.context.workspace
+        is_turn = isinstance(thing, Turn)
+        asked = thing.prompt if isinstance(thing, Turn) else None
+        prompt = " ".join((asked or "").split())
+        row = self._with_files(
+            HistoryRow(
+                kind="turn" if is_turn else "changes",
+                id=short_ids.of(ws.db, short_ids.TURN, thing.id, thing.session)
+                or thing.id,
+                ts=rfc3339(max(one.ts_ns for one in rows)),
+                actor=(session.actor if session is not None else Actor.UNKNOWN).value,
+                agent=agent,
+                session=thing.session,
+                prompt=prompt[:_PROMPT_CHARS],
+            ),
+            rows,
+        )
+        return row if self._has_text(row, rows) else None
+
+    def _row_of_op(self, op: Op) -> HistoryRow | None:
+        ws = self.context.workspace
+        rows = self._changes(Unit(ops=frozenset({op.id})))
+        if not rows:
+            return None
+        session = self._session_of(op.session)
+        names = [self._short_target(one) for one in op.undoes]
+        row = self._with_files(
+            HistoryRow(
+                kind=op.kind.value,
+                id=short_ids.of(ws.db, short_ids.OP, op.id) or op.id,
+                ts=rfc3339(op.ts_ns),
+                actor=(session.actor if session is not None else Actor.HUMAN).value,
+                agent=session.agent if session is not None else None,
+                session=op.session,
+                note=" ".join(dict.fromkeys(names)) or op.target,
+            ),
+            rows,
+        )
+        return row if self._has_text(row, rows) else None
+
+    def _row_of_event(self, event: Event) -> HistoryRow | None:
+        path = None if isinstance(event, HeadChange) else getattr(event, "path", None)
+        is_within_time = self._is_within_time(event.ts_ns)
+        fits = not self._paths or (path is not None and self._is_chosen(path))
+        note = event.note if isinstance(event, HeadChange | Gap) else ""
+        shown = display_path(path) if path is not None else ""
+        if not is_within_time or not fits:
+            return None
+        if self.request.text and self.request.text not in f"{note} {shown}":
+            return None
+        return HistoryRow(
+            kind=event.kind.value,
+            id=str(event.seq),
+            ts=rfc3339(event.ts_ns),
+            files=1 if shown else 0,
+            paths=(shown,) if shown else (),
+            note=note or "",
+        )
+
+    def _changes(self, unit: Unit) -> list[PathChange]:
+        """Return the changes of a unit that were asked for, oldest first."""
+        ws = self.context.workspace
+        rows = events_of(ws.db, ws.layout.worktree, unit)
+        if not any(self._is_within_time(row.ts_ns) for row in rows):
+            return []
+        # With paths only these are counted, as in `git log --stat PATH`.
+        return [row for row in rows if not self._paths or self._touches(row)]
+
+    def _with_files(self, row: HistoryRow, rows: Sequence[PathChange]) -> HistoryRow:
+        paths = {one.path for one in rows}
+        standing = {one.path for one in rows if self._undone.by(one) is None}
+        unsure = {one.path for one in rows if one.attribution.confidence in _UNSURE}
+        added, removed = self._line_counts(rows, len(paths))
+        return row._replace(
+            files=len(paths),
+            paths=tuple(display_path(one) for one in sorted(paths)[:_NAMED_FILES]),
+            added=added,
+            removed=removed,
+            undone=len(paths - standing),
+            unsure=len(unsure) if row.actor == Actor.AGENT.value else 0,
+        )
+
+    def _line_counts(
+        self, rows: Sequence[PathChange], files: int
+    ) -> tuple[int | None, int | None]:
+        if not self.request.lines or files > _COUNTED_FILES:
+            return None, None
+        repo = self.context.workspace.repo
+        counts = [line_counts(repo, delta) for delta in net_deltas(rows)]
+        known = [count for count in counts if count is not None]
+        return sum(one[0] for one in known), sum(one[1] for one in known)
+
+    def _short_target(self, undone: str) -> str:
+        """Return what an op undid, as lists name it."""
+        db = self.context.workspace.db
+        session, _, turn = undone.partition(":")
+        if turn:
+            return short_ids.of(db, short_ids.TURN, turn, session) or undone
+        burst = bursts.get(db, undone)
+        if burst is not None:
+            one = turn_of_burst(db, burst)
+            return short_ids.of(db, short_ids.TURN, one.id, one.session) or undone
+        return short_ids.of(db, short_ids.OP, undone) or undone
+
+    def _session_of(self, name: str) -> Session | None:
+        if name not in self._sessions:
+            self._sessions[name] = sessions.get(self.context.workspace.db, name)
+        return self._sessions[name]
+
+    def _is_within_time(self, ts_ns: int) -> bool:
+        since, until = self.request.since, self.request.until
+        return (since or 0) <= ts_ns and (until is None or ts_ns <= until)
+
+    def _touches(self, row: PathChange) -> bool:
+        ends = (row.path, row.old_path)
+        return any(end is not None and self._is_chosen(end) for end in ends)
+
+    def _is_chosen(self, path: RepoPath) -> bool:
+        return any(is_within(path, one) for one in self._paths)
+
+    def _has_text(self, row: HistoryRow, rows: Sequence[PathChange]) -> bool:
+        wanted = self.request.text
+        if not wanted:
+            return True
+        shown = (display_path(one.path) for one in rows)
+        return wanted in row.prompt or any(wanted in one for one in shown)

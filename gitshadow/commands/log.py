@@ -1,0 +1,164 @@
+"""log: what happened, a line for each turn, undo and group of changes, or for each change."""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import click
+
+from gitshadow.commands.client import send
+from gitshadow.commands.options import (
+    colour_option,
+    date_option,
+    json_option,
+    spelled_paths,
+)
+from gitshadow.commands.terminal import print_list, screen
+from gitshadow.commands.times import parse_moment
+from gitshadow.messages.codec import parse
+from gitshadow.messages.history import HISTORY, HistoryRequest, HistoryRow
+from gitshadow.messages.lists import LOG, LogRequest
+from gitshadow.messages.states import DIFF, DiffRequest
+from gitshadow.model import EventKind
+from gitshadow.render import output
+from gitshadow.render.diffstat import stat_lines
+from gitshadow.render.history import age_of, columns_of, history_line, oneline_of
+from gitshadow.render.style import View
+from gitshadow.render.text import local_time, log_lines, patch_lines
+from gitshadow.words import did_you_mean
+
+_MORE = 8
+_MOST_ROWS = 200
+_NO_CHANGES = "no matching changes; to list all: git agent-undo log"
+# Only events have what these ask for.
+_OF_EVENTS = ("events", "turn", "kinds", "below", "above", "all", "prompts")
+
+
+@click.command("log")
+@click.option("-n", "limit", type=click.IntRange(min=0), help="Show at most this many.")
+@click.option("--session", help="Only this session (an id or a unique prefix).")
+@click.option("--agent", help="Only this agent.")
+@click.option(
+    "--since", metavar="WHEN", help="Since this time: 5m, '2 days ago', RFC 3339."
+)
+@click.option("--until", metavar="WHEN", help="Until this time.")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice([kind.value for kind in EventKind]),
+    help="Only this kind; may be repeated.",
+)
+@click.option("--grep", "text", metavar="TEXT", help="Path or prompt contains TEXT.")
+@click.option("--below", type=int, metavar="SEQ", help="Before event SEQ.")
+@click.option(
+    "--above", type=int, metavar="SEQ", help="After event SEQ; with -n the next ones."
+)
+@click.option("--all", is_flag=True, help="From all worktrees.")
+@click.option("--prompts", is_flag=True, help="Show the start of the prompt.")
+@click.option("--turn", metavar="ID", help="Only changes of this turn.")
+@click.option("--events", is_flag=True, help="List every change of a file.")
+@click.option("--oneline", is_flag=True, help="Only the id and the prompt or files.")
+@click.option("--stat", is_flag=True, help="Also list the files, with counts of lines.")
+@click.option("-p", "--patch", is_flag=True, help="Also show the diff.")
+@date_option
+@colour_option
+@json_option
+@click.argument("paths", nargs=-1)
+def log_command(
+    since: str | None,
+    until: str | None,
+    paths: tuple[str, ...],
+    as_json: bool,
+    **filters: object,
+) -> None:
+    """List what happened, newest first: turns, your changes between them, and undos.
+
+    With PATHS, only what changed files below them. --events lists every change of a file
+    instead; so do --json, --turn, --kind, --below, --above, --all and --prompts.
+    """
+    now_ns = time.time_ns()
+    asked = {
+        **filters,
+        "since": None if since is None else parse_moment(since, now_ns),
+        "until": None if until is None else parse_moment(until, now_ns),
+        "paths": list(spelled_paths(paths)),
+    }
+    if not as_json and all(filters[name] in (None, False, ()) for name in _OF_EVENTS):
+        _print_history(parse(HistoryRequest, asked), parse(_Shown, filters))
+        return
+    request = parse(LogRequest, {**asked, "kinds": _list(filters["kinds"])})
+    reply = send(LOG, request)
+    print_list(
+        reply,
+        lambda answer: answer.rows,
+        log_lines,
+        as_json=as_json,
+        empty=_no_changes(request.agent),
+    )
+
+
+def _list(values: object) -> list[object]:
+    return list(values) if isinstance(values, tuple) else []
+
+
+class _Shown(NamedTuple):
+    """How much of each row to print; `date` is `relative` or `iso`."""
+
+    oneline: bool = False
+    stat: bool = False
+    patch: bool = False
+    date: str = "relative"
+
+
+def _print_history(request: HistoryRequest, shown: _Shown) -> None:
+    """Print what happened, through the pager on a terminal."""
+    limit = _MOST_ROWS if request.limit is None else request.limit
+    answer = send(
+        HISTORY, request._replace(limit=limit, lines=not shown.oneline)
+    ).answer
+    if not answer.rows:
+        click.echo(_no_changes(request.agent), err=True)
+        return
+    found = screen()
+    lines = _history_lines(answer.rows, request, shown, found.view)
+    output.show(lines, pager=found.pager)
+    if answer.more and request.limit is None:
+        click.echo(f"only the newest {limit} are listed; for more: -n", err=True)
+
+
+def _history_lines(
+    rows: Sequence[HistoryRow], request: HistoryRequest, shown: _Shown, view: View
+) -> Iterator[str]:
+    is_iso = shown.date == "iso"
+    whens = [local_time(row.ts or "") if is_iso else age_of(row.ts) for row in rows]
+    widths = columns_of(rows, whens)
+    for row, when in zip(rows, whens, strict=True):
+        if shown.oneline:
+            yield oneline_of(row, view)
+        else:
+            yield history_line(row, when, widths, view)
+        if not row.files or not (shown.stat or shown.patch):
+            continue
+        asked = DiffRequest(
+            of=row.id, paths=request.paths, patch=shown.patch, cwd=request.cwd
+        )
+        answer = send(DIFF, asked).answer
+        if shown.stat:
+            yield from stat_lines(answer.stat, view)
+        if shown.patch and answer.patch:
+            yield ""
+            yield from patch_lines(answer.patch, view)
+        yield ""
+
+
+def _no_changes(agent: str | None) -> str:
+    """Return what is said of an empty list; an agent may be known by a longer name."""
+    from gitshadow.adapters.registry import KNOWN_AGENTS
+
+    if agent is None or agent in KNOWN_AGENTS:
+        return _NO_CHANGES
+    longer = [name for name in KNOWN_AGENTS if name.startswith(agent)]
+    near = f"did you mean {' or '.join(longer)}?" if longer else None
+    near = near or did_you_mean(agent, KNOWN_AGENTS)
+    return f"no matching changes; {near}" if near else _NO_CHANGES
