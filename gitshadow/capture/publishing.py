@@ -8,7 +8,7 @@ Invariant: no tree is published before all of its objects are proven to exist. T
 written, except for chains whose ref is gone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -56,7 +56,7 @@ def prove(
     files: WorkFiles,
     tree: Oid,
     live: Oid | None,
-    states: Mapping[RepoPath, FileState],
+    states: Callable[[], Mapping[RepoPath, FileState]],
 ) -> Proven:
     """Return a tree with the same files, every object of which is in the store.
 
@@ -65,7 +65,7 @@ def prove(
         files: The worktree, to store again what is missing.
         tree: The tree to publish.
         live: A tree that a live ref or HEAD reaches; None where there is none.
-        states: The states of the covered paths, to rebuild the tree if parts of it are gone.
+        states: Gives the states of the covered paths, to rebuild the tree if parts of it are gone.
     """
     try:
         # What a live tip reaches is safe from gc, so only the difference to it is looked up.
@@ -73,7 +73,7 @@ def prove(
     except StoreError:
         # The cache may name trees that are gone, and would splice new ones onto them.
         repo.trees.forget()
-        return _rebuild(repo, files, live, states)
+        return _rebuild(repo, files, live, states())
     entries = {c.path: c.new for c in changes if c.new is not None}
     lost = _restore_missing(repo, files, entries)
     if lost:
@@ -282,7 +282,7 @@ class Publisher:
         live = next((chain.tree for chain in chains if self._stands(chain)), None)
         if live is None and batch.row.head is not None:
             live = self._repo.commit(batch.row.head).tree
-        proven = prove(self._repo, self._files, batch.tree, live, self._states.all())
+        proven = prove(self._repo, self._files, batch.tree, live, self._states.all)
         batch.tree = proven.tree
         batch.drop.update(proven.lost)
         self.findings += [

@@ -1,18 +1,21 @@
 """Keep the last recorded state of every covered path of one worktree, with its exact mode.
 
 The table is loaded whole where a walk compares everything, and row by row where a hook names two
-paths. Exact permissions are kept here too, because modes in a Git tree do not contain them.
+paths. A daemon keeps only the states in use: those of half a million files would take 150 MiB.
+Exact permissions are kept here too, because modes in a Git tree do not contain them.
 Invariant: memory and journal agree, and a change reaches both in one journal transaction.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, partial
 
 from gitshadow.model import PLAIN_MODES, FileState, RepoPath, is_odd_mode
 from gitshadow.store.journal import state as rows
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import States
+
+# So many states of single paths stay in memory, of which each takes about half a KiB.
+_MOST_NEAR = 2_000
 
 
 class StateTable:
@@ -22,6 +25,7 @@ class StateTable:
         self._db = db
         self._worktree = worktree
         self._all: States | None = None
+        self._near: dict[RepoPath, FileState | None] | None = None
         self._children: dict[RepoPath, set[RepoPath]] = {}
         self._linked: dict[int, set[RepoPath]] = {}
         self._apart = False
@@ -46,7 +50,22 @@ class StateTable:
         """Return what a path held, or None where it was absent."""
         if self._all is not None:
             return self._all.get(path)
-        return rows.get(self._db, self._worktree, path)
+        if self._near is None:
+            return rows.get(self._db, self._worktree, path)
+        if path not in self._near:
+            self._near[path] = rows.get(self._db, self._worktree, path)
+        return self._near[path]
+
+    def fetch(self, paths: Collection[RepoPath]) -> None:
+        """Read the states of many paths at once, if they are to be asked for one by one."""
+        if self._near is None or self._all is not None:
+            return
+        if len(self._near) > _MOST_NEAR:
+            self._near.clear()
+        new = [path for path in paths if path not in self._near]
+        if len(new) > 1:
+            self._near.update(dict.fromkeys(new))
+            self._near.update(rows.get_many(self._db, self._worktree, new))
 
     def all(self) -> States:
         """Return all states; loads them once."""
@@ -67,6 +86,8 @@ class StateTable:
         """Return the known paths below a directory, sorted."""
         if self._all is None:
             return rows.below(self._db, self._worktree, directory)
+        if not directory:
+            return sorted(self._all)
         found: list[RepoPath] = []
         stack = [directory]
         while stack:
@@ -79,24 +100,22 @@ class StateTable:
 
     def within(self, directory: RepoPath) -> set[RepoPath]:
         """Return the known files directly in a directory, and the directories that hold others."""
-        self.all()
+        if self._all is None:
+            return rows.children(self._db, self._worktree, directory)
         return set(self._children.get(directory, ()))
 
     def twins(self, path: RepoPath, inode: int, links: int) -> set[RepoPath]:
         """Return the other known names of a file: a write through one changes them all.
 
-        No watcher reports a write by the other names. They are found while states are in memory;
-        elsewhere a walk follows.
+        No watcher reports a write by the other names.
         """
-        if self._all is None:
-            return set()
-        # Walking all states for one inode is slow, so it is done once per file with several links.
+        # To look for an inode takes a query, so it is done once per file with several links.
         if links > 1 and inode not in self._linked:
-            self._linked[inode] = self._all.named({inode})
+            self._linked[inode] = set(self.named({inode}))
         if inode not in self._linked:
             return set()
         self._linked[inode].add(path)
-        named = {one: self._all.get(one) for one in self._linked[inode] - {path}}
+        named = {one: self.get(one) for one in self._linked[inode] - {path}}
         return {one for one, held in named.items() if held and held.stat.inode == inode}
 
     def named(self, inodes: Collection[int]) -> dict[RepoPath, FileState]:
@@ -129,9 +148,11 @@ class StateTable:
         self.remember(put, drop)
 
     def remember(
-        self, put: Mapping[RepoPath, FileState], drop: Iterable[RepoPath]
+        self, put: Mapping[RepoPath, FileState], drop: Collection[RepoPath]
     ) -> None:
         """Change states in memory alone."""
+        if self._near is not None:
+            self._near |= dict.fromkeys(drop) | dict(put)
         if self._all is None:
             return
         for path, state in put.items():
@@ -148,6 +169,30 @@ class StateTable:
         self._all = None
         self._children = {}
         self._linked = {}
+        if self._near is not None:
+            self._near = {}
+
+    def shed(self) -> bool:
+        """Drop the copy of all states; from now on those of single paths are kept instead.
+
+        Returns:
+            Whether there was a copy to drop.
+        """
+        if self._apart:
+            return False
+        was_whole = self._all is not None
+        self._all = None
+        self._children = {}
+        if self._near is None:
+            self._near = {}
+        return was_whole
+
+    def odd_modes(self, plain: tuple[int, int]) -> dict[RepoPath, int]:
+        """Return the exact mode of each file whose Git mode does not say it."""
+        if self._all is None:
+            return rows.odd_modes(self._db, self._worktree, plain)
+        modes = self._all.modes()
+        return {path: mode for path, mode in modes if is_odd_mode(mode, plain)}
 
     def _hang(self, path: RepoPath) -> None:
         """Enter a path, and its directories as far as they are new, below their parents."""
@@ -223,8 +268,5 @@ class Modes:
 
     def _loaded(self) -> dict[RepoPath, int]:
         if self._odd is None:
-            # There are many files and few modes.
-            is_odd = cache(partial(is_odd_mode, modes=self.plain))
-            modes = self._states.all().modes()
-            self._odd = {path: mode for path, mode in modes if is_odd(mode)}
+            self._odd = self._states.odd_modes(self.plain)
         return self._odd

@@ -108,6 +108,7 @@ class Pipeline:
         if ws.recorder.behind:
             self.catch_up()
         noticed = ws.clock.now_ns()
+        ws.states.fetch(paths)
         wanted = self._lost_below(paths).union(paths)
         for path in wanted:
             self.missed.pop(path, None)
@@ -513,7 +514,8 @@ class Pipeline:
         """Return the known paths below paths that are no directories any more."""
         states, lost = self._ws.states, set[RepoPath]()
         # Most paths are files, with nothing below them: they need no look at the disk.
-        known = [(one, below) for one in sorted(paths) if (below := states.below(one))]
+        tops = (one for one in sorted(paths) if states.get(one) is None)
+        known = [(one, below) for one in tops if (below := states.below(one))]
         if known:
             with self._ws.files.together():
                 for path, below in known:

@@ -221,7 +221,7 @@ class Story:
         """Return how a path differs from what the session left there; None if that is not known."""
         if not own or self.worktree != self._ws.layout.worktree:
             return None
-        state = self._ws.states.all().get(path)
+        state = self._ws.states.get(path)
         present = state.version if state else None
         if self.undone(own) == "whole":
             return "taken back"

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -487,8 +488,10 @@ def parse_rows(runs: Iterable[str]) -> tuple[tuple[int, int], ...]:
 def format_time(time_ns: int) -> str:
     """Format a time to the microsecond, RFC 3339, UTC."""
     seconds, rest = divmod(time_ns, 1_000_000_000)
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest // 1000:06d}Z"
+    # `strftime` would look for the file of the local time zone each time.
+    year, month, day, hour, minute, second, *_ = time.gmtime(seconds)
+    clock = f"{hour:02}:{minute:02}:{second:02}.{rest // 1000:06}"
+    return f"{year:04}-{month:02}-{day:02}T{clock}Z"
 
 
 def parse_time(text: str) -> int:

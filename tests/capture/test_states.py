@@ -1,7 +1,7 @@
 """The states in memory: what is known below a directory, whatever came and went."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,6 +63,65 @@ def test_below_is_every_known_path_with_that_prefix(
         expected = [one for one in known if one.startswith(prefix)]
         assert table.below(path(directory)) == expected
         assert StateTable(db, "law").below(path(directory)) == expected or not directory
+
+
+@given(_UPDATES)
+def test_states_in_use_answer_as_all_states_do(
+    db: Db, updates: list[dict[str, bool]]
+) -> None:
+    whole, few = StateTable(db, "law"), StateTable(db, "law")
+    few.shed()
+    with db.write():
+        few.update({}, list(whole.all()))
+    for changes in updates:
+        few.fetch([path(name) for name in changes])
+        update(db, few, changes)
+        whole.forget()
+        known = whole.all()
+        for name in ("a", "b", "a/a", "a/b", "a/b/a"):
+            assert few.get(path(name)) == known.get(path(name))
+        for directory in ("", "a", "a/b"):
+            assert few.below(path(directory)) == whole.below(path(directory))
+            assert few.within(path(directory)) == whole.within(path(directory))
+
+
+def test_names_within_a_directory_are_not_those_of_its_neighbours(db: Db) -> None:
+    table = StateTable(db, "near")
+    names = ("d", "d-/x", "d.txt", "d/a", "d/b/c", "d/b0", "d/b.txt", "d0", "e")
+    update(db, table, dict.fromkeys(names, True))
+    expected = {b"d/a", b"d/b", b"d/b0", b"d/b.txt"}
+    assert table.within(path("d")) == expected
+    table.all()
+    assert table.within(path("d")) == expected
+
+
+def test_failed_transaction_leaves_no_state_in_memory(db: Db) -> None:
+    table = StateTable(db, "failed")
+    table.shed()
+    assert table.get(path("a")) is None
+    with suppress(ZeroDivisionError), table.consistent(), db.write():
+        table.update({path("a"): STATE}, ())
+        raise ZeroDivisionError
+    assert table.get(path("a")) is None
+
+
+def test_states_that_the_journal_does_not_have_are_not_dropped(db: Db) -> None:
+    table = StateTable(db, "apart")
+    update(db, table, {"a": True})
+    with db.write():
+        table.take_out()
+    assert not table.shed()
+    assert table.get(path("a")) == STATE
+
+
+def test_odd_modes_are_found_without_loading_all_states(db: Db) -> None:
+    table = StateTable(db, "modes")
+    private = replace(STATE, version=FileVersion(STATE.version.oid, 0o100600))
+    with db.write():
+        table.update({path("a"): STATE, path("b"): private}, ())
+    assert table.odd_modes((0o644, 0o755)) == {path("b"): 0o100600}
+    table.all()
+    assert table.odd_modes((0o644, 0o755)) == {path("b"): 0o100600}
 
 
 @pytest.mark.parametrize("in_memory", [False, True])

@@ -16,6 +16,7 @@ from collections.abc import (
     KeysView,
     Mapping,
     MutableMapping,
+    Sequence,
 )
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -332,6 +333,12 @@ _COLUMNS = "path, oid, mode, size, mtime_ns, ctime_ns, inode, seen_ns, racy, dig
 _LOAD = f"SELECT {_COLUMNS} FROM file_state WHERE worktree = ?"
 _COUNT = "SELECT count(*) FROM file_state WHERE worktree = ?"
 _GET = f"{_LOAD} AND path = ?"
+_GET_MANY = f"{_LOAD} AND path IN (%s)"
+_NEXT = (
+    "SELECT path FROM file_state WHERE worktree = ? AND path >= ? ORDER BY path LIMIT 1"
+)
+# SQLite takes so many values of a statement in every version (SQLITE_MAX_VARIABLE_NUMBER).
+_AT_ONCE = 900
 # The sign keeps SQLite from taking the primary key, which begins with the worktree.
 _NAMED = f"SELECT {_COLUMNS} FROM file_state WHERE inode = ? AND +worktree = ?"
 _ODD = "SELECT path, mode FROM file_state WHERE worktree = ? AND mode NOT IN (?, ?, ?)"
@@ -400,8 +407,38 @@ def get(db: Db, worktree: str, path: RepoPath) -> FileState | None:
     return None if row is None else Flat(*row[1:]).state()
 
 
+def get_many(
+    db: Db, worktree: str, paths: Sequence[RepoPath]
+) -> dict[RepoPath, FileState]:
+    """Return the states of those of some paths that have one."""
+    found: dict[RepoPath, FileState] = {}
+    for start in range(0, len(paths), _AT_ONCE):
+        part = paths[start : start + _AT_ONCE]
+        query = _GET_MANY % ", ".join("?" * len(part))
+        for path, *row in db.rows(query, (worktree, *part)):
+            found[RepoPath(path)] = Flat(*row).state()
+    return found
+
+
+def children(db: Db, worktree: str, directory: RepoPath) -> set[RepoPath]:
+    """Return the known files directly in a directory, and the directories that hold others."""
+    found: set[RepoPath] = set()
+    prefix = at = directory + b"/" if directory else b""
+    # Each query skips what is below the child before.
+    while (row := db.row(_NEXT, (worktree, at))) and row[0].startswith(prefix):
+        name, slash, _ = row[0][len(prefix) :].partition(b"/")
+        child = RepoPath(prefix + name)
+        found.add(child)
+        # `0` is the byte after `/`.
+        at = child + (b"0" if slash else b"\0")
+    return found
+
+
 def below(db: Db, worktree: str, directory: RepoPath) -> list[RepoPath]:
-    """Return the known paths below a directory, sorted."""
+    """Return the known paths below a directory (`b""`: all), sorted."""
+    if not directory:
+        query = "SELECT path FROM file_state WHERE worktree = ? ORDER BY path"
+        return [RepoPath(row[0]) for row in db.rows(query, (worktree,))]
     rows = db.rows(
         "SELECT path FROM file_state WHERE worktree = ? AND path > ? AND path < ?"
         " ORDER BY path",
