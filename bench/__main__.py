@@ -11,7 +11,17 @@ import sys
 from datetime import date
 from pathlib import Path
 
-from bench import accuracy, damage, growth, limited, prototype, real, scale, spread
+from bench import (
+    accuracy,
+    damage,
+    growth,
+    limited,
+    prototype,
+    real,
+    scale,
+    spread,
+    versions,
+)
 from bench.budgets import BUDGETS
 from bench.measure import Row, table
 
@@ -165,6 +175,7 @@ _LONG = {
     "sessions": scale.sessions,
     "prototype": prototype.prototype,
     "real": real.real,
+    "versions": versions.versions,
     "limited": limited.limited,
 }
 """Rows that take minutes each: run by name alone."""

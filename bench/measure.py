@@ -115,6 +115,16 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
+def wakeups(pid: int) -> int:
+    """Return how often the threads of a process were waited for and ran again; proc(5)."""
+    found = 0
+    for status in Path(f"/proc/{pid}/task").glob("*/status"):
+        for line in status.read_text(encoding="ascii").splitlines():
+            if line.startswith("voluntary_ctxt_switches:"):
+                found += int(line.split()[1])
+    return found
+
+
 def memory_mib(pid: int) -> float:
     """Return the resident memory of a process, MiB."""
     for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
