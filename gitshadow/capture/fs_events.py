@@ -7,7 +7,7 @@ Invariant: a hint may be wrong or missing, and only a barrier is a promise.
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from gitshadow.model import RepoPath
@@ -86,6 +86,13 @@ class WatchPort(Protocol):
         self, directories: Iterable[RepoPath], polled: Iterable[RepoPath]
     ) -> None:
         """Watch exactly these directories, the new watch in place before the old one ends."""
+        ...
+
+    def enter(self, directories: Mapping[RepoPath, int]) -> bool:
+        """Watch directories, each with its inode, that are listed next.
+
+        Return False where only `replace` can; a write between then comes without a hint.
+        """
         ...
 
     def barrier(self, timeout_s: float) -> Hints | None:

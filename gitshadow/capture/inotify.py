@@ -17,7 +17,7 @@ import struct
 import termios
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from gitshadow.capture.fs_events import Hints
 from gitshadow.capture.watcher import GIT_NAMES, LIMIT_HINT, Walks, directory_inode
@@ -233,6 +233,14 @@ class InotifyWatcher:
             self._walks.reason = None
         self._add(wanted)
         self._walks.pace()
+
+    def enter(self, directories: Mapping[RepoPath, int]) -> bool:
+        """Watch directories, each with its inode, that are listed next."""
+        with self._lock:
+            inode = self._watches.inode
+            new = [path for path in directories if inode(path) != directories[path]]
+        self._add(new)
+        return self._walks.reason is None
 
     def barrier(self, timeout_s: float = 1.0) -> Hints | None:
         """Return every hint for what was written before the call, at once."""

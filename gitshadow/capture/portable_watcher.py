@@ -16,7 +16,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -159,6 +159,10 @@ class PortableWatcher:
                 self._walks.reason = None
         self._tidy_at = None
         self._walks.pace()
+
+    def enter(self, directories: Mapping[RepoPath, int]) -> bool:
+        """Return False: an instance for each directory would cost too much."""
+        return False
 
     def barrier(self, timeout_s: float = 1.0) -> Hints | None:
         """Return every hint for what was written before the call; None: it cannot promise."""

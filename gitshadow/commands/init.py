@@ -13,6 +13,8 @@ from gitshadow.commands.terminal import screen
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.hookfiles import advice, detect, health, install
 from gitshadow.hookfiles.install import FileAction
+from gitshadow.ipc import client, launch
+from gitshadow.ipc.hook import daemon_allowed
 from gitshadow.messages.codec import JsonObject, encode
 from gitshadow.messages.status import (
     INIT,
@@ -56,12 +58,14 @@ def command(force: bool, hooks: bool | None, yes: bool, as_json: bool) -> int:
     if hooks and not yes and not _can_ask(as_json):
         hint = "add --yes to write them, or omit --hooks"
         raise UsageError("cannot ask about hooks: no terminal", hint=hint)
+    layout = find_layout()
+    if daemon_allowed(layout) and client.ping(layout) is None:
+        # It watches from the first moment on, and nothing has to be looked at twice.
+        launch.first(layout, force=force)
     reply = send(INIT, InitRequest(force))
     answer = reply.answer
-    if answer.daemon_allowed:
-        from gitshadow.ipc import launch
-
-        launch.start(find_layout())
+    if answer.daemon_allowed and not answer.daemon:
+        launch.start(layout)
         answer = answer._replace(daemon=True)
     if not as_json:
         output.show(init_lines(answer, screen().view))

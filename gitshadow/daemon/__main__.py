@@ -1,5 +1,8 @@
 """`python -m gitshadow.daemon ROOT`: go into the background and serve one worktree.
 
+With `--init` (and `--force`, if `init` had it) the repository may be one of which nothing is
+recorded yet.
+
 Invariant: nothing heavy is imported before it is known that no other daemon is there.
 """
 
@@ -18,13 +21,19 @@ _PAUSE_S = 0.05
 
 def main() -> int:
     """Fork, so that the process that started this one need not wait, and serve."""
-    layout = discover(sys.argv[1])
-    if layout is None or not layout.initialised:
+    layout, *options = discover(sys.argv[1]), *sys.argv[2:]
+    if layout is None or not (layout.initialised or options):
         return 1
     if os.fork() > 0:
         os._exit(0)
     if not _is_wanted(layout):
         return 0
+    if options:
+        from gitshadow.maintenance import setup
+
+        # The command that waits for us does it itself where we end, and says why it cannot.
+        if not setup.prepare(layout, os.environ, force="--force" in options):
+            return 0
     from gitshadow.daemon import server
 
     return server.run(layout, foreground=False)

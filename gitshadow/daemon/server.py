@@ -20,8 +20,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gitshadow.api import run as run_verb
+from gitshadow.api.status import init_answer
 from gitshadow.capture.fs_events import Hints, Watcher, WatchPort
 from gitshadow.capture.inotify import InotifyWatcher
+from gitshadow.capture.reconcile import Entering
 from gitshadow.config import WatchBackend
 from gitshadow.daemon.listener import Jobs, SocketListener, SocketRequest
 from gitshadow.errors import (
@@ -33,11 +35,13 @@ from gitshadow.errors import (
     shortage_behind,
 )
 from gitshadow.ipc import client, wire
-from gitshadow.maintenance import startup_repair
+from gitshadow.maintenance import setup, startup_repair
+from gitshadow.maintenance.setup import Initialised
 from gitshadow.maintenance.startup_repair import finish_undo, mend
 from gitshadow.maintenance.upkeep import Upkeep
-from gitshadow.messages.codec import JsonObject, Params
+from gitshadow.messages.codec import JsonObject, Params, encode
 from gitshadow.recording.context import RecorderContext, open_context
+from gitshadow.recording.walker import Watched
 from gitshadow.reporting.prompt_line import Prompting
 from gitshadow.service import hook_intake, settings
 from gitshadow.sharing.mirror import Mirroring
@@ -106,6 +110,7 @@ class Service:
         self._upkeep = Upkeep(context)
         self._mirroring = Mirroring(context.workspace)
         self._prompting = Prompting(context)
+        self._rooted: Initialised | None = None
 
     @classmethod
     def open(
@@ -115,7 +120,8 @@ class Service:
         context = open_context(layout, environ, lock_timeout_s=lock_timeout_s)
         hook_intake.listen(context)
         try:
-            mend(context)
+            # A watcher comes first where everything is to be read.
+            mend(context, rooting=not context.workspace.config.enabled)
         except BaseException:
             context.close()
             raise
@@ -141,9 +147,17 @@ class Service:
         startup_repair.mark_running(self._context)
         # The walk needs the windows to find authors, so the payloads are processed before it. Their
         # files stay until after it: hooks wait until all is recorded that was written before them.
-        hook_intake.process_spool(self._context)
-        self._context.observer.start(port)
+        if startup_repair.is_fresh(self._context.workspace):
+            self._context.observer.start(port, self._root)
+        else:
+            hook_intake.process_spool(self._context)
+            self._context.observer.start(port)
         hook_intake.drain_spool(self._context)
+
+    def _root(self, entering: Entering) -> Watched:
+        """Read a worktree of which nothing is recorded."""
+        self._rooted = done = setup.root_worktree(self._context.workspace, entering)
+        return Watched(done.directories, done.polled)
 
     def hints(self, hints: Hints) -> None:
         """Record what was hinted, with the payloads that came before it."""
@@ -193,6 +207,10 @@ class Service:
         with contextlib.suppress(StoreError, JournalError):
             finish_undo(self._context)
         hook_intake.drain_spool(self._context)
+        if verb == "init" and self._rooted is not None:
+            done, self._rooted = self._rooted, None
+            layout = self._context.workspace.layout
+            return encode(init_answer(layout, done)._replace(daemon=True))
         return run_verb(self._context, verb, params)
 
     def hook(self, body: bytes) -> bytes:

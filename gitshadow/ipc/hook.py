@@ -156,7 +156,7 @@ def _call(sock: "socket", verb: bytes, body: bytes) -> tuple[bytes, bytes]:
 
 def _without_daemon(layout: Layout, body: bytes, in_process: "Capture") -> bytes:
     """Spool and start the daemon, or capture in this process if none may run."""
-    if _daemon_allowed(layout):
+    if daemon_allowed(layout):
         path = _spool(layout, body)
         from gitshadow.ipc import launch
 
@@ -193,7 +193,8 @@ def _told(layout: Layout, body: bytes) -> bytes:
     return answer if status == wire.OK else b""
 
 
-def _daemon_allowed(layout: Layout) -> bool:
+def daemon_allowed(layout: Layout) -> bool:
+    """Return whether the environment and the settings allow a daemon, as far as files say it."""
     wanted = os.environ.get("GITSHADOW_DAEMON", "").lower()
     if wanted:
         return wanted != "off"

@@ -5,10 +5,11 @@ Invariant: the flock decides who is the daemon; no signal is ever sent to a pid 
 
 import contextlib
 import os
+import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gitshadow.errors import LockedError, ShadowError, UnreachableError
 from gitshadow.ipc import client
@@ -51,28 +52,51 @@ def start(layout: Layout, timeout_s: float = START_S) -> int:
     return pid
 
 
+def first(layout: Layout, *, force: bool) -> None:
+    """Have a daemon read a worktree of which nothing is recorded; returns when it answers.
+
+    It also returns where the daemon ends, because it may not run, or cannot.
+    """
+    options = ["--init", *(["--force"] if force else [])]
+    child = _child(layout, options, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    child.wait()
+    # The daemon keeps the other end open as long as it lives.
+    living = child.stdout
+    while living is not None and client.ping(layout) is None:
+        if select.select([living], [], [], _POLL_S)[0]:
+            break
+    if living is not None:
+        living.close()
+
+
 def spawn(layout: Layout) -> None:
     """Start a daemon process and do not wait for it; a second one ends by itself."""
-    # A hook of Git has GIT_DIR and GIT_INDEX_FILE of its command. The daemon outlives that, and its
-    # own processes of git would use them.
-    environ = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
-    environ.pop("GITSHADOW_SESSION", None)
     log = _open_log(layout)
     try:
-        child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "gitshadow.daemon", layout.root],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=log,
-            cwd="/",
-            env=environ,
-            start_new_session=True,
-            close_fds=True,
-        )
+        child = _child(layout, stdout=subprocess.DEVNULL, stderr=log)
     finally:
         os.close(log)
     # The daemon forks at once, and only its first process is waited for: no zombie remains.
     child.wait()
+
+
+def _child(
+    layout: Layout, options: Sequence[str] = (), *, stdout: int, stderr: int
+) -> subprocess.Popen[bytes]:
+    # A hook of Git has GIT_DIR and GIT_INDEX_FILE of its command. The daemon outlives that, and its
+    # own processes of git would use them.
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    environ.pop("GITSHADOW_SESSION", None)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "gitshadow.daemon", layout.root, *options],
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        cwd="/",
+        env=environ,
+        start_new_session=True,
+        close_fds=True,
+    )
 
 
 def _open_log(layout: Layout) -> int:

@@ -56,6 +56,7 @@ class Initialised(NamedTuple):
     excluded: int = 0
     daemon_allowed: bool = False
     directories: tuple[RepoPath, ...] = ()
+    polled: tuple[RepoPath, ...] = ()
 
 
 class InitWarnings(NamedTuple):
@@ -92,21 +93,33 @@ def initialise(
         UnsupportedError: the place is refused, or libgit2 cannot read the repository.
         StoreError, JournalError: objects or the journal could not be written.
     """
+    allowed = prepare(layout, environ, force=force)
+    workspace = open_workspace(layout, environ, lock_timeout_s=LOCK_S)
+    try:
+        return root_worktree(workspace)._replace(daemon_allowed=allowed)
+    finally:
+        workspace.close()
+
+
+def prepare(layout: Layout, environ: Mapping[str, str], *, force: bool) -> bool:
+    """Make the journal of a repository; return whether a daemon may read the worktree.
+
+    Raises:
+        UnsupportedError: the place is refused, or libgit2 cannot read the repository.
+        StoreError, JournalError: objects or the journal could not be written.
+    """
     if not force:
         refuse_personal(layout.root, environ.get("HOME"))
     make_journal(layout)
-    workspace = open_workspace(layout, environ, lock_timeout_s=LOCK_S)
+    repo = Repo.open(layout)
     try:
-        done = root_worktree(workspace)
-        allowed = (
-            workspace.config.enabled and workspace.config.daemon is DaemonMode.AUTO
-        )
+        config = read_config(repo, environ)
         # Without the environment: a variable of this one command must not decide for later hooks.
-        lasting = read_config(workspace.repo, {})
-        mark_daemon(layout, allowed=lasting.daemon is DaemonMode.AUTO)
-        return done._replace(daemon_allowed=allowed)
+        lasting = read_config(repo, {})
     finally:
-        workspace.close()
+        repo.close()
+    mark_daemon(layout, allowed=lasting.daemon is DaemonMode.AUTO)
+    return config.enabled and config.daemon is DaemonMode.AUTO
 
 
 def make_journal(layout: Layout) -> None:
@@ -178,6 +191,7 @@ def root_worktree(
         tuple(reader.unreadable),
         len(found.excluded),
         directories=tuple(found.directories),
+        polled=tuple(found.polled),
     )
 
 

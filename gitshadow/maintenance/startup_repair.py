@@ -199,8 +199,11 @@ def _pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
-def mend(context: RecorderContext) -> None:
-    """Bring journal and refs into agreement; root a worktree that has no tree yet."""
+def mend(context: RecorderContext, *, rooting: bool = True) -> None:
+    """Bring journal and refs into agreement; root a worktree that has no tree yet.
+
+    Without `rooting`, one of which nothing was ever recorded is left to the caller.
+    """
     ws, marker = context.workspace, _marker_key(context)
     # One statement, because every command without a daemon asks for these.
     keys = (_BOOT, purge.UNDER_WAY, prune.UNDER_WAY, marker)
@@ -212,9 +215,19 @@ def mend(context: RecorderContext) -> None:
     told = _after_power_loss(context) if rebooted else make_whole(context)
     _finish_forgetting(context, stored)
     _catch_up(context, told)
-    _root(context, told)
+    if rooting or not is_fresh(ws):
+        _root(context, told)
     _note_death(context, stored.get(marker))
     finish_undo(context)
+
+
+def is_fresh(ws: Workspace) -> bool:
+    """Return whether nothing of this worktree was ever recorded."""
+    return (
+        ws.recorder.row.tree is None
+        and not sessions.chains(ws.db, ws.layout.worktree)
+        and not ops.applying(ws.db, ws.layout.worktree)
+    )
 
 
 def _finish_forgetting(context: RecorderContext, stored: Collection[str]) -> None:

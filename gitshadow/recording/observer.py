@@ -7,7 +7,7 @@ Invariant: every barrier ends with the disk and the journal in agreement.
 
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from gitshadow.capture.commit_plan import STORM_PATHS
@@ -21,6 +21,7 @@ from gitshadow.capture.fs_events import (
     is_being_written,
     is_temporary,
 )
+from gitshadow.capture.reconcile import Entering
 from gitshadow.model import RepoPath
 from gitshadow.recording.index import HOLD_POLL_S, GitHold, lock_exists
 from gitshadow.recording.pipeline import Pipeline
@@ -66,11 +67,24 @@ class Observer:
         self._count_at = 0.0
         self._captured_at = 0.0
         self._started_ns: int | None = None
+        self._is_entered = False
 
-    def start(self, port: WatchPort) -> None:
-        """Begin to watch; what changed since the last process is recorded as offline."""
+    def start(
+        self, port: WatchPort, first: Callable[[Entering], Watched] | None = None
+    ) -> None:
+        """Begin to watch; what changed since the last process is recorded as offline.
+
+        Args:
+            port: What watches.
+            first: Walks in place of the walker, in a worktree of which nothing is recorded.
+        """
         self._port = port
-        self._watch_anew(self._walker.full(offline=True))
+        self._is_entered = True
+        if first is not None:
+            found = first(self._watch_first)
+        else:
+            found = self._walker.full(offline=True, entering=self._watch_first)
+        self._watch_anew(found)
         self._started_ns = self._ws.clock.now_ns()
 
     @property
@@ -382,19 +396,29 @@ class Observer:
         self._hold.end()
         self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
         with self._noticing():
-            found = self._walker.full(ripe=self._ripe_with_ends if patient else None)
+            ripe = self._ripe_with_ends if patient else None
+            self._is_entered = True
+            found = self._walker.full(ripe=ripe, entering=self._watch_first)
             self._watch_anew(found, patient=patient)
         self._in_doubt = False
 
     def _watch_anew(self, found: Watched, *, patient: bool = False) -> None:
         """Watch what a walk found, and record what changed in new directories before that."""
+        is_entered, self._is_entered = self._is_entered, False
         if self._port is None:
             return
         self._watch(found)
+        if is_entered:
+            return
         # A write between the first walk and the watches came without a hint.
         again = self._walker.full(ripe=self._ripe_with_ends if patient else None)
         if young := set(again.directories).difference(found.directories):
             self._capture(young, patient=patient)
+
+    def _watch_first(self, directories: Mapping[RepoPath, int]) -> None:
+        """Watch directories that a walk is about to list."""
+        if self._port is not None:
+            self._is_entered = self._port.enter(directories) and self._is_entered
 
     def _watch(self, found: Watched) -> None:
         if self._port is not None:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gitshadow.capture.coverage import UNREADABLE, lineage
-from gitshadow.capture.reconcile import Walk, subwalk, suspects, walk
+from gitshadow.capture.reconcile import Entering, Walk, subwalk, suspects, walk
 from gitshadow.errors import raise_shortage
 from gitshadow.model import Excluded, RepoPath, StatKey
 from gitshadow.recording.pipeline import Pipeline
@@ -101,23 +101,30 @@ class Walker:
         self._pipeline = pipeline
         self.modes = DirectoryModes(workspace.db, workspace.layout.worktree)
 
-    def full(self, *, offline: bool = False, ripe: Ripe | None = None) -> Watched:
+    def full(
+        self,
+        *,
+        offline: bool = False,
+        ripe: Ripe | None = None,
+        entering: Entering | None = None,
+    ) -> Watched:
         """Compare everything with the disk and record what differs.
 
         Args:
             offline: Nothing watched when it was written.
             ripe: Leaves out paths that are being written; its owner looks at them again. None:
                 everything is recorded as it is.
+            entering: What `walk` calls with directories before it lists them.
         """
         if self._ws.coverage.stale():
             self._ws.coverage.reload()
         began = self._ws.clock.now_ns()
-        found = walk(self._ws.files, self._ws.coverage)
+        found = walk(self._ws.files, self._ws.coverage, entering)
         done = self._record(found, offline=offline, ripe=ripe)
         # An ignore file among the changes decides which other files are recorded.
         if done.rules_changed:
             self._ws.coverage.reload()
-            found = walk(self._ws.files, self._ws.coverage)
+            found = walk(self._ws.files, self._ws.coverage, entering)
             done = self._record(found, offline=offline)
         # What was left out is recorded later, with the time at which it was written.
         if not done.left_out and self._pipeline.settled(began):

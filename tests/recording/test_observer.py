@@ -3,7 +3,7 @@
 import os
 import shutil
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -226,6 +226,9 @@ class Inodes:
         self, directories: Iterable[RepoPath], polled: Iterable[RepoPath]
     ) -> None:
         self.add(directories)
+
+    def enter(self, directories: Mapping[RepoPath, int]) -> bool:
+        return False
 
     def barrier(self, timeout_s: float) -> Hints:
         return Hints()

@@ -3,7 +3,7 @@
 import errno
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import pytest
 
@@ -34,6 +34,10 @@ class LatePort:
         self, directories: Iterable[RepoPath], polled: Iterable[RepoPath]
     ) -> None:
         """Watch nothing."""
+
+    def enter(self, directories: Mapping[RepoPath, int]) -> bool:
+        """Watch nothing."""
+        return False
 
     def barrier(self, timeout_s: float) -> Hints | None:
         """Tell what is late."""

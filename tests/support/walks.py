@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -155,6 +155,9 @@ class _Silent:
     def replace(
         self, directories: Iterable[RepoPath], polled: Iterable[RepoPath]
     ) -> None: ...
+
+    def enter(self, directories: Mapping[RepoPath, int]) -> bool:
+        return False
 
     def barrier(self, timeout_s: float) -> Hints:
         return Hints()
