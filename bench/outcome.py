@@ -18,17 +18,20 @@ from bench.shells import QUIET, WORK
 _MISSES = """\
 What the ledger cannot show:
 
-- **Small saves in place, again and again.** To change one character takes one byte, and a shell
-  that prints has written as much. The kernel also counts pages that become dirty, which printing
-  does not; but a page that was saved within about 70 seconds can be dirty already. The write stays
-  the only open call's, by timing.
-- **Shells that write files.** A build writes more bytes, and makes more pages dirty, than most
-  saves need.
-- **Which of several agents wrote**, if all of them wrote enough bytes.
-- **Deletions, renames and modes**, which need no bytes.
+- **Small saves in place beside a shell that works.** To change one character takes one byte. A
+  shell that ran and wrote as much to anywhere in the same few milliseconds may have done it: Linux
+  counts what a process wrote, but without privilege it does not say to which file. The kernel also
+  counts pages that become dirty, which printing does not; but a page that was saved within about 70
+  seconds can be dirty already. As the shell's call is the only one open, the write stays the
+  call's, `high` and by timing: plans mark such items.
+- **Shells that work all the time.** A build always runs, so it is never excluded because it slept,
+  and within milliseconds it writes more bytes, and makes more pages dirty, than small saves need.
+- **Which of several agents wrote**, if all of them ran and wrote enough bytes in the milliseconds
+  from the look before the write to the look after it. On a busy machine these are more.
+- **Deletions, renames and modes** beside a shell that ran at that moment: they need no bytes.
 
 The ledger costs time at each write during a shell call, because the daemon then reads some files of
-`/proc` for each process below each agent.
+`/proc` for each process below each agent that ran since the last look.
 """
 
 _COST = """\

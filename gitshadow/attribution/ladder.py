@@ -36,9 +36,12 @@ _WEAK_REASON = (
     "a turn was open, but no tool call, which this agent reports for every write"
 )
 _WAITING_REASON = "a tool call was open, but no process of its agent ran at that time"
-_EXCLUDED_REASON = "an agent was at work, but its processes wrote fewer bytes"
+_EXCLUDED_REASON = (
+    "an agent was at work, but its processes did not run or wrote fewer bytes"
+)
 _OTHERS_EXCLUDED_REASON = (
-    "written during this tool call; processes of the other agents wrote fewer bytes"
+    "written during this tool call; processes of the other agents did not run or wrote"
+    " fewer bytes"
 )
 _UNLISTED_REASON = (
     "a tool call was open, but its agent lists the changed files without this one"

@@ -1,11 +1,13 @@
 """Count the bytes that agents' processes wrote, to find files that they cannot have written.
 
 Linux counts for each process what it wrote, and a parent inherits the counts of the children that
-it waits for (proc(5), /proc/PID/io). Only exclusion may be drawn from that: processes that wrote
-fewer bytes than a file needs did not write the file.
+it waits for (proc(5), /proc/PID/io). It also counts how often each was given a processor. Only
+exclusion may be drawn from that: processes that wrote fewer bytes than a file needs, or that did
+not run at all, did not write the file.
 """
 
 import os
+import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -14,7 +16,10 @@ from gitshadow.attribution.process import ProcessId
 from gitshadow.store.clock import EpochClock
 
 _PAGE = 4096
-_READINGS = 64
+_LONG = 65536
+_BARRIERS = 64
+# Looks come with the kernel's events, so these are those of the last second of a busy machine.
+_LOOKS = 256
 # A process that ends while its siblings are listed can hide one of them (proc(5), children).
 _TRIES = 3
 # To count more processes than this takes longer than the name of an author is worth.
@@ -24,6 +29,8 @@ _MOST_BYTES = 4 * 1024 * 1024
 _WITHOUT_SHARING = frozenset({b"ext2", b"ext3", b"ext4", b"tmpfs"})
 _WITHOUT_PAGES = frozenset({b"tmpfs"})
 """File systems that do not count which pages became dirty."""
+# A file of /proc is opened once for many looks; four for each process.
+_MOST_OPEN = 256
 # With these options (ext4(5)) content is written past the page cache, or by the journal's thread.
 _UNCOUNTED_OPTIONS = (b"dax", b"data=journal")
 _CENTISECOND_NS = 10_000_000
@@ -50,10 +57,28 @@ class Counts(NamedTuple):
 
 
 class TreeCounts(NamedTuple):
-    """What the processes of an agent did: `whole` with its own threads, `below` without them."""
+    """What the processes of an agent did: `whole` with its own threads, `below` without them.
+
+    `slept`: no process below it ran.
+    """
 
     whole: Counts
     below: Counts
+    slept: bool = False
+
+
+class Span(NamedTuple):
+    """Which looks at processes a change came between, by their numbers.
+
+    It was made after the look `before` was over, and before the look `after` began. `ctime_ns` is
+    its stamp, None where it left none. `by_call`: its content can only come by write(2) and its
+    kin, which hint at it first and count the bytes then.
+    """
+
+    before: int
+    after: int
+    ctime_ns: int | None = None
+    by_call: bool = False
 
 
 class Needs(NamedTuple):
@@ -162,6 +187,8 @@ class ProcFiles:
 
     def __init__(self, top: str = "/proc") -> None:
         self.top = top
+        self._open: dict[int, dict[str, int]] = {}
+        self._count = 0
 
     def read(self, name: str) -> bytes | None:
         """Return what a file holds, None where it is gone or not for us to read."""
@@ -172,6 +199,42 @@ class ProcFiles:
         except OSError:
             return None
 
+    def reread(self, pid: int, name: str) -> bytes | None:
+        """Return what a file of a process holds; None if that is gone, not for us, or very long.
+
+        An open file belongs to its process, not to the pid: it is never another one's.
+        """
+        own = self._open.get(pid, {})
+        try:
+            if name not in own:
+                if self._count >= _MOST_OPEN:
+                    return self.read(f"{pid}/{name}")
+                flags = os.O_RDONLY | os.O_CLOEXEC
+                own[name] = os.open(f"{self.top}/{pid}/{name}", flags)
+                self._open[pid] = own
+                self._count += 1
+            found = os.pread(own[name], _LONG, 0)
+        except OSError:
+            self.close((pid,))
+            return None
+        # A kernel may return less than there is, but not less than a page.
+        return found if len(found) < _PAGE // 2 else self.read(f"{pid}/{name}")
+
+    def is_open(self, pid: int, name: str) -> bool:
+        """Return whether a file is open of the process that had a pid at the last look."""
+        return name in self._open.get(pid, {})
+
+    def keep(self, pids: Iterable[int]) -> None:
+        """Close the files of all other processes."""
+        self.close(self._open.keys() - set(pids))
+
+    def close(self, pids: Iterable[int]) -> None:
+        """Close the files of processes."""
+        for pid in list(pids):
+            for descriptor in self._open.pop(pid, {}).values():
+                os.close(descriptor)
+                self._count -= 1
+
     def threads(self, pid: int) -> Sequence[str]:
         """Return the threads of a process; none where it is gone."""
         try:
@@ -181,18 +244,38 @@ class ProcFiles:
 
     def io(self, name: str) -> Counts | None:
         """Return what an `io` file says of a process or thread; proc(5)."""
-        words = (self.read(name) or b"").split()
-        if len(words) < 12:
-            return None
-        return Counts(written=int(words[3]), dirtied=int(words[11]))
+        return counts_of(self.read(name))
 
 
-class _Process(NamedTuple):
-    """One process as it was counted; `own_faults` are without those of its children."""
+def counts_of(io: bytes | None) -> Counts | None:
+    """Return what the content of an `io` file says of a process or thread; proc(5)."""
+    words = (io or b"").split()
+    if len(words) < 12:
+        return None
+    return Counts(written=int(words[3]), dirtied=int(words[11]))
+
+
+class _Stat(NamedTuple):
+    """What `/proc/PID/stat` says of a process; `faults` are its own, `reaped` its children's."""
 
     id: ProcessId
-    counts: Counts
-    own_faults: int
+    threads: int
+    sleeps: bool
+    faults: int
+    reaped: int
+
+
+class _Activity(NamedTuple):
+    """What shows whether processes run: how often each was given a processor, by process.
+
+    `all_sleep`: none of them has run since it was looked at. `top` are the children of the agent
+    itself, and `reaped` are the faults of those that it has waited for.
+    """
+
+    ran: Mapping[ProcessId, bytes]
+    all_sleep: bool
+    top: Sequence[int]
+    reaped: int = 0
 
 
 class _Reading(NamedTuple):
@@ -201,28 +284,38 @@ class _Reading(NamedTuple):
     These are counted before the agent itself is and after that, because they go on in between.
     """
 
+    number: int
+    began_ns: int
     at_ns: int
     counts: Mapping[ProcessId, Counts]
     own_before: Counts
     own_after: Counts
+    activity: _Activity
+
+
+_NOTHING = Counts()
+_FROM_START = _Reading(0, 0, 0, {}, _NOTHING, _NOTHING, _Activity({}, False, ()))
+"""The look before a process did anything."""
 
 
 class _Tree:
     """The processes of one agent: it, what is below it, and what was below it once.
 
     A process whose parent ends is given to another one. `known` are all that were there at the last
-    look, each after its parent; those that were elsewhere are `abandoned`. Writes are measured up
-    to `now`: those to a new file from one of the last `looks`, others from the look before a
-    barrier, kept with the moment when it began; where there is none, from `first`.
+    look, each after its parent; those that were elsewhere are `abandoned`. `is_complete`: nothing
+    was added to them since that look. Writes are measured up to `now`: those to a new file from one
+    of the last `looks`, others from the look before a barrier, kept with the moment when it began;
+    where there is none, from `first`.
     """
 
     def __init__(self, root: ProcessId, first: _Reading | None = None) -> None:
         self.root = root
         self.first = first
-        self.barriers: deque[tuple[int, _Reading]] = deque(maxlen=_READINGS)
-        self.looks: deque[_Reading] = deque(maxlen=_READINGS)
+        self.barriers: deque[tuple[int, _Reading]] = deque(maxlen=_BARRIERS)
+        self.looks: deque[_Reading] = deque(maxlen=_LOOKS)
         self.before: _Reading | None = None
         self.now: _Reading | None = None
+        self.is_complete = False
         self.known: Sequence[ProcessId] = ()
         self.abandoned: frozenset[ProcessId] = frozenset()
 
@@ -234,13 +327,20 @@ class _Tree:
 
 
 class ByteLedger:
-    """The most that the processes of agents can have done between two moments."""
+    """The most that the processes of agents can have done between two moments.
+
+    Looks are numbered: `begun` is the last one that has begun, `done` the last one that is over.
+    Any thread may look.
+    """
 
     def __init__(self, clock: EpochClock, proc: ProcFiles | None = None) -> None:
         self._clock = clock
         self._proc = proc or ProcFiles()
         self._own = os.getpid()
         self._trees: dict[ProcessId, _Tree] = {}
+        self._lock = threading.RLock()
+        self.begun = 0
+        self.done = 0
 
     @property
     def watched(self) -> tuple[ProcessId, ...]:
@@ -255,157 +355,338 @@ class ByteLedger:
             adopts: Whether it has adopted every orphan below it since its start. Then all that
                 they ever did is in its counts, whenever they are first read.
         """
-        if root in self._trees:
-            return False
-        first = _Reading(0, {}, Counts(), Counts()) if adopts else None
-        self._trees[root] = _Tree(root, first)
-        return True
+        with self._lock:
+            if root in self._trees:
+                return False
+            self._trees[root] = _Tree(root, _FROM_START if adopts else None)
+            return True
 
     def begin_barrier(self) -> None:
         """Count what all agents did before a barrier."""
-        self.look()
-        for tree in self._trees.values():
-            tree.before = tree.now
+        with self._lock:
+            self.look()
+            for tree in self._trees.values():
+                tree.before = tree.now
 
     def adopt(self, root: ProcessId, processes: Iterable[ProcessId]) -> None:
         """Count more processes as an agent's, wherever they are."""
-        tree = self._trees.get(root)
-        if tree is not None:
+        with self._lock:
+            tree = self._trees.get(root)
+            if tree is None:
+                return
             new = [one for one in processes if one != root and one not in tree.known]
-            tree.known = (*tree.known, *new)
+            if new:
+                tree.known = (*tree.known, *new)
+                tree.is_complete = False
 
     def settled(self, began_ns: int) -> None:
         """Note that all is recorded that was written before a barrier began."""
-        for tree in self._trees.values():
-            if tree.before is not None:
-                tree.barriers.append((began_ns, tree.before))
+        with self._lock:
+            for tree in self._trees.values():
+                if tree.before is not None:
+                    tree.barriers.append((began_ns, tree.before))
 
     def look(self) -> None:
         """Count what all agents did so far; those that are gone are forgotten."""
-        for tree in list(self._trees.values()):
-            root = self._process(tree.root.pid)
-            if root is None or root.id != tree.root:
-                del self._trees[tree.root]
-                continue
-            tree.now = self._look(tree)
-            if tree.now is not None:
-                tree.looks.append(tree.now)
+        with self._lock:
+            if not self._trees:
+                return
+            self.begun += 1
+            began_ns = self._clock.now_ns()
+            found = {tree: self._look(tree) for tree in self._trees.values()}
+            at_ns = self._clock.now_ns()
+            for tree, reading in found.items():
+                if reading is not None:
+                    reading = reading._replace(
+                        number=self.begun, began_ns=began_ns, at_ns=at_ns
+                    )
+                    tree.looks.append(reading)
+                elif not self._is_there(tree.root):
+                    del self._trees[tree.root]
+                tree.now = reading
+            known = (one for tree in self._trees.values() for one in tree.known)
+            roots = (root.pid for root in self._trees)
+            self._proc.keep((*(one.pid for one in known), *roots))
+            self.done = self.begun
 
-    def most(self, root: ProcessId, wanted: Needs) -> TreeCounts | None:
-        """Return the most that an agent's processes can have done since a write began.
+    def covers(self, span: Span) -> bool:
+        """Return whether a look was made after a change, and began after it for certain."""
+        with self._lock:
+            return all(self._last(tree, span) for tree in self._trees.values())
+
+    def most(
+        self, root: ProcessId, wanted: Needs | None, span: Span | None = None
+    ) -> TreeCounts | None:
+        """Return the most that an agent's processes can have done while a change was made.
 
         Args:
             root: The agent.
-            wanted: What the write needs.
+            wanted: What the change needs; None if that is nothing that is counted.
+            span: Between which looks it was made; None: up to the last one.
 
         Returns:
-            What they did up to the last look. None if it is not known: nothing was counted before
-            the write; or processes came and went too fast, or one belongs to another user.
+            None if it is not known: nothing was counted before the change; or processes came and
+            went too fast, or one belongs to another user.
         """
-        tree = self._trees.get(root)
-        if tree is None or tree.now is None:
-            return None
-        # If the clock went back since the write, a look after it can have an earlier time.
-        if wanted.since_ns > tree.now.at_ns + self._clock.tolerance_ns:
-            return None
-        first = self._first(tree, wanted)
-        if first is None:
-            return None
-        last = tree.now
-        # A process that is gone is in the counts of its parent, with all that it ever did. So what
-        # it had done before is subtracted only where it still lives.
-        zero = Counts()
-        whole = zero
-        for process, counts in last.counts.items():
-            done = counts.minus(first.counts.get(process, zero))
-            if min(done) < 0:  # a counter that goes back says nothing
+        with self._lock:
+            tree = self._trees.get(root)
+            last = None if tree is None else self._last(tree, span)
+            if tree is None or last is None:
                 return None
-            whole = whole.plus(done)
-        return TreeCounts(whole, whole.minus(last.own_before.minus(first.own_after)))
+            old = None if wanted is None else self._since(tree, wanted, last)
+            near = None if span is None else _numbered(tree, span.before)
+            if wanted is not None and wanted.is_new:
+                near = old  # its file was made before it got its path
+            slept = near is not None and _slept(near, last)
+            if span is not None and span.by_call and near is not None:
+                done = _done_by_call(root, near, old, last)
+            else:
+                done = None if old is None else _done(old, last)
+            if done is None:
+                return TreeCounts(_UNKNOWN, _UNKNOWN, slept=True) if slept else None
+            return done._replace(slept=slept)
 
-    def _first(self, tree: _Tree, wanted: Needs) -> _Reading | None:
+    def _since(self, tree: _Tree, wanted: Needs, last: _Reading) -> _Reading | None:
         """Return the last look before a write began."""
+        # If the clock went back since the write, a look after it can have an earlier time.
+        if wanted.since_ns > last.at_ns + self._clock.tolerance_ns:
+            return None
         if wanted.is_new:
             # The stamp of a look can be older than the look, by one tick of the clock.
             latest_ns = wanted.since_ns - self._clock.tolerance_ns
-            known = [one for one in tree.looks if one.at_ns <= latest_ns]
+            known = (one for one in reversed(tree.looks) if one.at_ns <= latest_ns)
         else:
-            known = [one for began, one in tree.barriers if began <= wanted.since_ns]
-        return known[-1] if known else tree.first
+            since_ns, barriers = wanted.since_ns, reversed(tree.barriers)
+            known = (one for began, one in barriers if began <= since_ns)
+        return next(known, tree.first)
+
+    def _last(self, tree: _Tree, span: Span | None) -> _Reading | None:
+        """Return the first look that began when a change was made, None if there is none."""
+        if span is None:
+            return tree.now
+        # Where stamps are coarse, that of the change may be older than it.
+        if span.ctime_ns is not None and self._clock.tolerance_ns:
+            return None
+        found = None
+        for one in reversed(tree.looks):
+            if one.number < span.after or one.began_ns <= (span.ctime_ns or 0):
+                break
+            found = one
+        return found
 
     def _look(self, tree: _Tree) -> _Reading | None:
+        """Return a reading without its times."""
         for _ in range(_TRIES):
-            reading = self._read(tree)
+            reading = self._read_agent(tree) or self._read(tree)
             if reading is not None:
                 return reading
         return None
 
+    # Only a process that runs can write, start another one, or wait for one that ended: then what
+    # was read of it after it slept is what would be read now. A process below the agent gets a new
+    # child without running only where it adopts one whose parent has ended; that parent was below
+    # it, and ran to start the child and to end, or one above it did to start that parent.
+    def _read_agent(self, tree: _Tree) -> _Reading | None:
+        """Count what an agent itself did, if nothing below it ran since the last look."""
+        last, reread = tree.now, self._proc.reread
+        if last is None or not last.activity.all_sleep or not tree.is_complete:
+            return None
+        for one, ran in last.activity.ran.items():
+            is_open = self._proc.is_open(one.pid, "schedstat")
+            if not is_open or reread(one.pid, "schedstat") != ran:
+                return None
+        threads = self._proc.threads(tree.root.pid)
+        if self._children(tree.root.pid, threads) != last.activity.top:
+            return None
+        return self._with_agent(tree, threads, dict(last.counts), last.activity)
+
     def _read(self, tree: _Tree) -> _Reading | None:
         """Count what an agent's processes did; None if one of them ended during the count."""
-        below = self._below([tree.root.pid])
+        threads = self._proc.threads(tree.root.pid)
+        top = self._children(tree.root.pid, threads)
+        ran: dict[int, bytes | None] = {}
+        below = [*top, *self._below(top, ran)]
         left = {one.pid: one for one in tree.known if one.pid not in below}
-        pids = list(dict.fromkeys([*below, *left, *self._below(left)]))
+        pids = list(dict.fromkeys([*below, *left, *self._below(left, ran)]))
         if len(pids) > _MOST_PROCESSES:
             return None
         # Each is read before its parent: what ends in between is counted twice, never left out.
         found: dict[ProcessId, Counts] = {}
+        slept: dict[ProcessId, bytes] = {}
         for pid in reversed(pids):
             process = self._process(pid)
             if process is None and pid not in left:
                 return None
-            if process is not None and left.get(pid, process.id) == process.id:
-                found[process.id] = process.counts
-        before, root = self._threads(tree.root.pid), self._process(tree.root.pid)
-        after = self._threads(tree.root.pid)
-        if root is None or root.id != tree.root:
-            return None
+            if process is not None and left.get(pid, process[0].id) == process[0].id:
+                found[process[0].id] = process[1]
+                if (counted := ran.get(pid)) is not None:
+                    slept[process[0].id] = counted
         # Nobody in the tree waited for an abandoned process: what it did at last is in no count.
         if not tree.abandoned <= found.keys():
             tree.forget_readings()
-        tree.known = tuple(reversed(found))
-        tree.abandoned = frozenset(one for one in found if one.pid not in below)
-        found[root.id] = root.counts
-        before = before._replace(faults=root.own_faults)
-        after = after._replace(faults=root.own_faults)
-        return _Reading(self._clock.now_ns(), found, before, after)
+        activity = _Activity(slept, len(slept) == len(found), top)
+        known = tuple(reversed(found))
+        reading = self._with_agent(tree, threads, found, activity)
+        if reading is not None:
+            tree.known, tree.is_complete = known, True
+            tree.abandoned = frozenset(one for one in known if one.pid not in below)
+        return reading
 
-    def _below(self, tops: Iterable[int]) -> list[int]:
-        """Return the descendants of processes, each after its parent."""
+    def _with_agent(
+        self,
+        tree: _Tree,
+        threads: Sequence[str],
+        counts: dict[ProcessId, Counts],
+        activity: _Activity,
+    ) -> _Reading | None:
+        """Return a reading with what the agent did; None if it is gone."""
+        pid = tree.root.pid
+        before, root = self._threads(pid, threads), self._process(pid)
+        after = self._threads(pid, threads)
+        if root is None or root[0].id != tree.root:
+            return None
+        stat, counts[tree.root] = root
+        before = Counts(before.written, before.dirtied, stat.faults)
+        after = Counts(after.written, after.dirtied, stat.faults)
+        if activity.reaped != stat.reaped:
+            activity = activity._replace(reaped=stat.reaped)
+        return _Reading(0, 0, 0, counts, before, after, activity)
+
+    def _below(self, tops: Iterable[int], ran: dict[int, bytes | None]) -> list[int]:
+        """Return the descendants of processes, each after its parent.
+
+        Args:
+            tops: The processes.
+            ran: Is given how often each has run that sleeps, None for the others.
+        """
         found, todo = list[int](), list(tops)
         for pid in todo:  # which grows
-            children = self._children(pid)
+            counted = self._proc.reread(pid, "schedstat")
+            stat = self._stat(pid)
+            is_single = stat is not None and stat.threads == 1
+            # In this order: if it is found to have run no more often later, it has slept since its
+            # state was read. Only the first thread of a process is counted here.
+            is_still = is_single and stat is not None and stat.sleeps
+            ran[pid] = counted if is_still and _is_counted(counted) else None
+            children = self._children(pid, (str(pid),) if is_single else None)
             found += children
             todo += children
             if len(found) > _MOST_PROCESSES:
                 break
         return found
 
-    def _children(self, pid: int) -> list[int]:
+    def _children(self, pid: int, threads: Sequence[str] | None) -> list[int]:
         """Return the children of a process, those of each of its threads."""
         found: list[int] = []
-        for thread in self._proc.threads(pid):
-            raw = self._proc.read(f"{pid}/task/{thread}/children") or b""
+        for thread in self._proc.threads(pid) if threads is None else threads:
+            raw = self._proc.reread(pid, f"task/{thread}/children") or b""
             found += map(int, raw.split())
         # This process records what the others wrote: it may have been started by an agent's hook.
         return [child for child in found if child != self._own]
 
-    def _threads(self, pid: int) -> Counts:
+    def _threads(self, pid: int, threads: Sequence[str]) -> Counts:
         """Return what the living threads of a process wrote themselves."""
-        own = Counts()
-        for thread in self._proc.threads(pid):
-            own = own.plus(self._proc.io(f"{pid}/task/{thread}/io") or Counts())
+        own = _NOTHING
+        for thread in threads:
+            raw = self._proc.reread(pid, f"task/{thread}/io")
+            own = own.plus(counts_of(raw) or _NOTHING)
         return own
 
-    def _process(self, pid: int) -> _Process | None:
+    def _process(self, pid: int) -> tuple[_Stat, Counts] | None:
         """Return what a process did, and its children that it waited for."""
-        raw, counts = self._proc.read(f"{pid}/stat"), self._proc.io(f"{pid}/io")
+        stat, counts = self._stat(pid), counts_of(self._proc.reread(pid, "io"))
+        if stat is None or counts is None:
+            return None
+        return stat, counts._replace(faults=stat.faults + stat.reaped)
+
+    def _is_there(self, process: ProcessId) -> bool:
+        stat = self._stat(process.pid)
+        return stat is not None and stat.id == process
+
+    def _stat(self, pid: int) -> _Stat | None:
+        raw = self._proc.reread(pid, "stat")
         # The name, which is in parentheses, can have blanks and parentheses too.
         fields = [] if raw is None else raw.rpartition(b")")[2].split()
-        if counts is None or len(fields) < 20:
+        if len(fields) < 20:
             return None
-        faults, children_faults, more, children_more = map(int, fields[7:11])
-        own = faults + more
-        every = own + children_faults + children_more
-        return _Process(
-            ProcessId(pid, int(fields[19])), counts._replace(faults=every), own
+        faults, reaped, more, more_reaped = map(int, fields[7:11])
+        return _Stat(
+            ProcessId(pid, int(fields[19])),
+            int(fields[17]),
+            fields[0] == b"S",
+            faults + more,
+            reaped + more_reaped,
         )
+
+
+def _is_counted(schedstat: bytes | None) -> bool:
+    """Return whether the kernel counts how often a process is given a processor; proc(5)."""
+    fields = (schedstat or b"").split()
+    return len(fields) > 2 and fields[2] != b"0"
+
+
+_UNKNOWN = Counts(*[1 << 62] * 3)
+"""More than any file needs."""
+
+
+def _numbered(tree: _Tree, number: int) -> _Reading | None:
+    """Return the look with a number, or the last one before it that found anything out."""
+    return next((one for one in reversed(tree.looks) if one.number <= number), None)
+
+
+def _slept(first: _Reading, last: _Reading) -> bool:
+    """Return whether nothing below an agent ran between two looks.
+
+    What it started and waited for in between has made page faults, as every process does.
+    """
+    then, now = first.activity, last.activity
+    # A new process that runs at the last look is only in its counts.
+    if first.counts.keys() != last.counts.keys():
+        return False
+    return then.all_sleep and then.ran == now.ran and then.reaped == now.reaped
+
+
+def _done(first: _Reading, last: _Reading) -> TreeCounts | None:
+    """Return what an agent's processes did between two looks."""
+    whole = _sum(last, first.counts)
+    if whole is None:
+        return None
+    return TreeCounts(whole, whole.minus(last.own_before.minus(first.own_after)))
+
+
+# A system call hints at its write and counts its bytes then, or both at once and the hint last
+# (sendfile(2)); it has dirtied the pages before. So what a process had done at a look before the
+# hint does not include the write, unless it was in the midst of that call. Then it ran, or waited
+# for a disk, and did not sleep.
+def _done_by_call(
+    root: ProcessId, near: _Reading, old: _Reading | None, last: _Reading
+) -> TreeCounts | None:
+    """Return what an agent's processes did since the look before a hint.
+
+    Args:
+        root: The agent.
+        near: That look.
+        old: A look before the write began, to compare those with that did not sleep at `near`.
+        last: The look after the write.
+    """
+    base = dict(old.counts) if old is not None else {}
+    base |= {one: near.counts[one] for one in near.activity.ran}
+    whole = _sum(last, base)
+    # What its own threads did is subtracted. For a child that it waited for, all was counted.
+    below = _sum(last, base | {root: near.counts[root]})
+    if whole is None or below is None:
+        return None
+    return TreeCounts(whole, below.minus(last.own_before.minus(near.own_after)))
+
+
+def _sum(last: _Reading, before: Mapping[ProcessId, Counts]) -> Counts | None:
+    """Return what processes did since they were counted; None if a counter went back."""
+    # A process that is gone is in the counts of its parent, with all that it ever did. So what it
+    # had done before is subtracted only where it still lives.
+    total = _NOTHING
+    for process, counts in last.counts.items():
+        done = counts.minus(before.get(process, _NOTHING))
+        if min(done) < 0:
+            return None
+        total = total.plus(done)
+    return total

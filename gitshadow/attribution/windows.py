@@ -62,8 +62,8 @@ class Evidence:
             that too.
         holder: A living process that holds the path open.
         waiting: Calls, by session and id, whose agent ran nothing at the time.
-        excluded: Calls and turns, by session and id, whose processes wrote fewer bytes than this
-            write needs.
+        excluded: Calls and turns, by session and id, whose processes did not run at the time, or
+            wrote fewer bytes than this write needs.
         unlisted: Calls, by session and id, whose agents listed all files that were different
             afterwards, without this one.
         ending: Sessions whose agents' processes ended at about that time: nobody knows whether

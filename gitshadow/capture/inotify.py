@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from gitshadow.capture.fs_events import Hints
+from gitshadow.capture.fs_events import EventOrder, Hints
 from gitshadow.capture.watcher import GIT_NAMES, LIMIT_HINT, Walks, directory_inode
 from gitshadow.model import RepoPath
 
@@ -213,6 +213,7 @@ class InotifyWatcher:
         self._has_top_git = os.path.join(root, ".git") == git_dir
         self._interrupt = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._thread: threading.Thread | None = None
+        self._order: EventOrder | None = None
         self._closed = False
 
     def add(
@@ -254,6 +255,12 @@ class InotifyWatcher:
     def degraded(self) -> str | None:
         """Return what cannot be watched, and the remedy; None where all is."""
         return self._walks.reason
+
+    def follow(self, order: EventOrder) -> None:
+        """Report the order of events from now on, and let it look when it is time."""
+        with self._lock:
+            self._order = order
+        order.on_start = self._poke
 
     def watching(self, paths: Collection[RepoPath]) -> set[RepoPath]:
         """Return those paths under which a directory is watched."""
@@ -305,6 +312,9 @@ class InotifyWatcher:
                 return
             self._closed = True
             os.eventfd_write(self._interrupt, 1)
+            order = self._order
+        if order is not None:
+            order.stop()
         if self._thread is None:
             self._end()
 
@@ -377,20 +387,36 @@ class InotifyWatcher:
         inode = directory_inode(self._absolute(path))
         return inode is None or self._watches.inode(path) == inode
 
+    def _poke(self) -> None:
+        """Let the thread see what is due."""
+        with self._lock:
+            if not self._closed:
+                os.eventfd_write(self._interrupt, 1)
+
     def _run(self, instance: int) -> None:
         waiting = select.poll()
         waiting.register(instance, select.POLLIN)
         waiting.register(self._interrupt, select.POLLIN)
-        due: float | None = None
+        dues: list[float | None] = []
         while True:
-            pause = None if due is None else max(0.0, due - time.monotonic())
-            waiting.poll(None if pause is None else pause * 1000)
+            times = [due for due in dues if due is not None]
+            pause = max(0.0, min(times) - time.monotonic()) if times else None
+            found = waiting.poll(None if pause is None else pause * 1000)
+            order = self._order
             with self._lock:
                 if self._closed:
                     break
-                self._read(instance)
+                if (self._interrupt, select.POLLIN) in found:
+                    os.eventfd_read(self._interrupt)
+                self._drain()
+            # First, because it is worth the more the earlier it is.
+            if order is not None and order.look():
+                with self._lock:
+                    self._drain()
+            with self._lock:
                 due = self._inbox.ripen(time.monotonic())
                 is_ready = self._inbox.is_ready
+            dues = [due, order.due() if order is not None else None]
             if is_ready:
                 self._wake()
         self._end()
@@ -406,11 +432,15 @@ class InotifyWatcher:
         """Read what is in the queue now; with the lock held."""
         if self._instance is None:
             return
+        order = self._order
+        mark = order.begin() if order is not None else 0
         length = bytearray(4)
         fcntl.ioctl(self._instance, termios.FIONREAD, length)
         left = int.from_bytes(length, "little")
         while left > 0 and (size := self._read(self._instance)):
             left -= size
+        if order is not None:
+            order.end(mark)
 
     def _read(self, instance: int) -> int:
         """Read one buffer of events; return its size, 0 where there is none."""
@@ -432,6 +462,8 @@ class InotifyWatcher:
         if mask & (_OVERFLOW | _UNMOUNT):
             self._inbox.lost = True
             self._inbox.overflow = True
+            if self._order is not None:
+                self._order.lost()
         elif mask & _IGNORED:
             self._watches.ended(watch)
         elif mask & _MOVE_SELF:
@@ -441,6 +473,10 @@ class InotifyWatcher:
                 path = RepoPath(directory + b"/" + name if directory else name)
                 if path != _GIT_DIR or not self._has_top_git:
                     self._inbox.see(path, mask)
+                    if self._order is not None:
+                        # What is written in a new directory before it is watched has no event.
+                        is_begun = mask & _BEGUN and not mask & _IS_DIRECTORY
+                        self._order.see(path, is_finished=not is_begun)
 
     def _take(self) -> Hints:
         box = self._inbox

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from gitshadow.capture.fs_events import Hints
+from gitshadow.capture.fs_events import EventOrder, Hints
 from gitshadow.capture.portable_instance import (
     Instance,
     Poller,
@@ -195,6 +195,9 @@ class PortableWatcher:
     def degraded(self) -> str | None:
         """Return what cannot be watched, and the remedy; None where all is."""
         return self._walks.reason
+
+    def follow(self, order: EventOrder) -> None:
+        """Do nothing: a batch of events has no order."""
 
     def watching(self, paths: Collection[RepoPath]) -> set[RepoPath]:
         """Return those paths under which a directory is watched."""

@@ -158,6 +158,8 @@ class AgentProcesses:
         """Look what agents and their leftovers run; to be called now and then."""
         if self.witness.is_open:
             self.witness.tend(self.live)
+        if self.bytes.order.is_on and not self.wants_barrier():
+            self.bytes.order.stop()
         # What a shell has detached is not below its agent any more. It has to be known before it
         # writes and ends.
         if self._note_soon or (now_s >= self._note_at_s and self.wants_barrier()):

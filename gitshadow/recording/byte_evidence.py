@@ -1,18 +1,20 @@
-"""Find the calls and turns whose processes wrote fewer bytes than a recorded write needs."""
+"""Find the calls and turns whose processes did not run, or wrote less than a change needs."""
 
 import contextlib
 import fcntl
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from gitshadow.attribution.ledger import (
     ByteLedger,
     FileSystem,
     Needs,
     ProcFiles,
-    TreeCounts,
+    Span,
     excludes,
     file_systems,
     needs,
@@ -22,6 +24,7 @@ from gitshadow.attribution.native_ids import is_command
 from gitshadow.attribution.process import Living, ProcessId, process_of
 from gitshadow.attribution.windows import Scene
 from gitshadow.capture.drafts import Draft
+from gitshadow.capture.fs_events import EventOrder, Moment
 from gitshadow.errors import StoreError
 from gitshadow.model import (
     Call,
@@ -42,6 +45,13 @@ _MOST_MADE = 1000
 _GET_FLAGS, _IS_INLINE = 0x8008_6601, 0x1000_0000
 
 
+class _RuledOut(NamedTuple):
+    """Whether an agent's processes, and those below it, cannot have made a change."""
+
+    whole: bool = False
+    below: bool = False
+
+
 class ByteEvidence:
     """Compare what agents' processes wrote with what the files of one worktree need."""
 
@@ -51,6 +61,7 @@ class ByteEvidence:
         clock: EpochClock | None = None,
         proc: ProcFiles | None = None,
         marks: ProcessMarks | None = None,
+        seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ws = workspace
         self._marks = marks or ProcessMarks()
@@ -60,7 +71,9 @@ class ByteEvidence:
         self._file_systems: dict[int, FileSystem] = {}
         self._to_disk_ns: int | None = None
         self._is_current = False
-        self._moved: dict[int, frozenset[tuple[str, str]]] = {}
+        self.order = EventOrder(self._ledger, seconds)
+        self._moments: dict[RepoPath, Moment] = {}
+        self._moved: dict[int, tuple[RepoPath, frozenset[tuple[str, str]]]] = {}
         self._made: dict[int, None] = {}
 
     def watch(self, session: Session) -> bool:
@@ -83,6 +96,7 @@ class ByteEvidence:
         for agent in agents:
             self._ledger.watch(agent)
         if self._ledger.watched:
+            self.order.start()
             self._ledger.begin_barrier()
 
     @property
@@ -102,7 +116,12 @@ class ByteEvidence:
     def settled(self, began_ns: int) -> None:
         """Note that all is recorded that was written before a barrier began."""
         self._ledger.settled(began_ns)
+        self.order.settled()
         self._moved.clear()
+
+    def begin_capture(self, paths: Iterable[RepoPath]) -> None:
+        """Note which paths are going to be read and recorded."""
+        self._moments = self.order.take(paths)
 
     def begin(self) -> None:
         """Begin a batch of writes: what was counted before it does not include them."""
@@ -110,10 +129,13 @@ class ByteEvidence:
 
     def excluded(self, draft: Draft, scene: Scene) -> frozenset[tuple[str, str]]:
         """Return the calls and turns, by session and id, that cannot have made a write."""
-        if draft.kind is EventKind.DELETE and draft.before is not None:
-            return self._moved.get(draft.before.stat.inode, frozenset())
         if not self._ws.config.ledger:
             return frozenset()
+        if draft.kind is EventKind.DELETE and draft.before is not None:
+            # A save by rename: its temporary file, which is deleted next, is the same file.
+            target, moved = self._moved.get(draft.before.stat.inode, (None, None))
+            if moved is not None and target != draft.path:
+                return moved
         commands = {
             (call.session, call.id): wrapper
             for call in scene.windows
@@ -123,25 +145,64 @@ class ByteEvidence:
         for wrapper in commands.values():
             self.watch_command(wrapper)
         wanted = self._needs(draft) if self._ledger.watched else None
-        if wanted is None:
+        where = self._file_system(draft.path)
+        span = self._span(draft, wanted, where)
+        if wanted is None and (span is None or span.before < 0):
             return frozenset()
-        if not self._is_current:
-            self._ledger.look()
-            self._is_current = True
-        found = self._ruled_out(scene, commands, wanted, self._file_system(draft.path))
-        # A save by rename: its temporary file, which is deleted next, is the same file.
-        if draft.before is not None and draft.after is not None and wanted.is_new:
-            self._moved[draft.after.stat.inode] = found
+        if span is None or not self._ledger.covers(span):
+            if not self._is_current:
+                self._ledger.look()
+                self._is_current = True
+            # All that is recorded now was read before that look.
+            if span is not None:
+                span = span._replace(after=self._ledger.done, ctime_ns=None)
+        found = self._ruled_out(
+            scene, commands, lambda root: self._most(root, wanted, span, where)
+        )
+        if draft.before and draft.after and wanted is not None and wanted.is_new:
+            self._moved[draft.after.stat.inode] = draft.path, found
         return found
+
+    def _span(
+        self, draft: Draft, wanted: Needs | None, where: FileSystem
+    ) -> Span | None:
+        """Return between which looks a change was made, None where nobody knows."""
+        paths = {draft.path, draft.old_path or draft.path}
+        moments = [self._moments[path] for path in paths if path in self._moments]
+        if len(moments) < len(paths):
+            return None
+        # What was written by another name hinted at that name.
+        is_single = draft.after is None or self._has_one_name(draft)
+        known = [one.before for one in moments if one.before is not None]
+        before = min(known) if is_single and len(known) == len(paths) else -1
+        ends = [one.after for one in moments if one.after is not None]
+        is_over = len(ends) == len(paths) and not any(map(self.order.is_changed, paths))
+        return Span(
+            before=before,
+            # Else the next look, which is made because none covers this.
+            after=max(ends) if is_over else self._ledger.begun + 1,
+            ctime_ns=None if draft.after is None else draft.after.stat.ctime_ns,
+            by_call=wanted is not None
+            and wanted.is_text
+            and not wanted.is_new
+            and where.counts_copies,
+        )
+
+    def _has_one_name(self, draft: Draft) -> bool:
+        """Return whether the file of a change has no other name, by which it may be written."""
+        try:
+            found = os.lstat(os.path.join(self._top, draft.path))
+        except OSError:
+            return False
+        return found.st_nlink == 1 and not draft.twins
 
     def _ruled_out(
         self,
         scene: Scene,
         commands: Mapping[tuple[str, str], ProcessId],
-        wanted: Needs,
-        where: FileSystem,
+        did_not: Callable[[ProcessId | None], "_RuledOut"],
     ) -> frozenset[tuple[str, str]]:
-        """Return the calls and turns, by session and id, whose processes wrote too little."""
+        """Return the calls and turns, by session and id, that cannot have made a change."""
         found: set[tuple[str, str]] = set()
         for call in scene.windows:
             session = scene.session(call.session)
@@ -150,17 +211,15 @@ class ByteEvidence:
             if call.paths or not (is_program or call.tool_class is ToolClass.SHELL):
                 continue
             wrapper = commands.get((call.session, call.id))
-            most = self._most(wrapper or self._agent(session), wanted)
+            ruled_out = did_not(wrapper or self._agent(session))
             # A program runs tools in its own threads, an agent runs shells below it.
-            if most is not None and excludes(
-                most.whole if is_program else most.below, wanted, where
-            ):
+            if ruled_out.whole if is_program else ruled_out.below:
                 found.add((call.session, call.id))
                 if wrapper is not None and call.turn is not None:
                     found.add((call.session, call.turn))
         for turn in scene.turns:
-            most = self._most(self._agent(scene.session(turn.session)), wanted)
-            if turn.turn and most is not None and excludes(most.whole, wanted, where):
+            agent = self._agent(scene.session(turn.session))
+            if turn.turn and did_not(agent).whole:
                 found.add((turn.session, turn.turn))
         return frozenset(found)
 
@@ -170,8 +229,23 @@ class ByteEvidence:
             return None
         return process_of(session)
 
-    def _most(self, root: ProcessId | None, wanted: Needs) -> TreeCounts | None:
-        return None if root is None else self._ledger.most(root, wanted)
+    def _most(
+        self,
+        root: ProcessId | None,
+        wanted: Needs | None,
+        span: Span | None,
+        where: FileSystem,
+    ) -> "_RuledOut":
+        """Return whether an agent's processes cannot have made a change."""
+        most = None if root is None else self._ledger.most(root, wanted, span)
+        if most is None:
+            return _RuledOut()
+        if wanted is None:
+            return _RuledOut(below=most.slept)
+        return _RuledOut(
+            whole=excludes(most.whole, wanted, where),
+            below=most.slept or excludes(most.below, wanted, where),
+        )
 
     def _needs(self, draft: Draft) -> Needs | None:
         """Return what it takes to make a write; None where bytes say nothing of it."""
@@ -187,7 +261,9 @@ class ByteEvidence:
         try:
             new = self._ws.repo.read_blob(after.version.oid)
             if is_new or before is None:
-                return needs(None, new, since_ns)
+                wanted = needs(None, new, since_ns)
+                # It may have been made elsewhere, and its pages be dirty since then.
+                return wanted._replace(dirties=draft.begin_ns <= since_ns)
             old = self._ws.repo.read_blob(before.version.oid)
         except StoreError:
             return None

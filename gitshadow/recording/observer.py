@@ -79,6 +79,7 @@ class Observer:
             first: Walks in place of the walker, in a worktree of which nothing is recorded.
         """
         self._port = port
+        port.follow(self._pipeline.event_order)
         self._is_entered = True
         if first is not None:
             found = first(self._watch_first)
@@ -128,6 +129,7 @@ class Observer:
             yield
         except BaseException:
             self._in_doubt = True
+            self._pipeline.event_order.lost()
             raise
 
     def _barrier(self, port: WatchPort) -> Hints | None:

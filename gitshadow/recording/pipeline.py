@@ -87,6 +87,7 @@ class Pipeline:
         self._claimant = claimant
         self._processes = claimant.processes
         self._commits = commits
+        self.event_order = claimant.processes.bytes.order
         self._gaps: dict[tuple[RepoPath | None, str], Look | None] = {}
         self.uncovered = ExcludedIndex(workspace.db, workspace.layout.worktree)
         self._kin = Kin(workspace)
@@ -110,6 +111,7 @@ class Pipeline:
         noticed = ws.clock.now_ns()
         ws.states.fetch(paths)
         wanted = self._lost_below(paths).union(paths)
+        self._processes.bytes.begin_capture(wanted)
         for path in wanted:
             self.missed.pop(path, None)
         self._note_vanished(wanted, noticed)
@@ -128,6 +130,8 @@ class Pipeline:
         done.events += self._record(new, noticed, moves, offline=offline)
         done.events += self.record_coverage("coverage grew", old)
         self.leave(observed.left)
+        unread = {path for path, _ in observed.unreadable}
+        self.event_order.spoil(unread | self.missed.keys())
         self._journal_missed(wanted)
         self._journal_lost()
         return done
@@ -180,6 +184,7 @@ class Pipeline:
             begin_ns=call.opened_ns,
             end_ns=at_ns,
         )
+        self._processes.bytes.begin_capture(())
         (who,) = self._claimant.claim([draft], self._processes.live(), before=call)
         ws.recorder.record([AttributedDraft(draft, who)])
 

@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 
 import pytest
 from hypothesis import given, settings
@@ -83,6 +84,7 @@ class File:
     recorded: FileState | None = None
     writer: Process | None = None
     """The only process that wrote it since it was recorded; a person's has no agent."""
+    is_deleted: bool = False
 
 
 @dataclass
@@ -102,6 +104,7 @@ class World:
     """Some agents, a person, and the recorder that looks at them.
 
     `numbers` say what happens next, `between` what happens between two answers of the kernel.
+    `queue` are the kernel's events that nobody has read yet: a path, and whether all is finished.
     """
 
     def __init__(
@@ -113,7 +116,13 @@ class World:
         device = os.stat(ws.layout.root).st_dev
         number = b"%d:%d" % (os.major(device), os.minor(device))
         self.kernel.mounts = b"1 0 %b / / rw - ext4 /dev/vda rw\n" % number
-        self.bytes = ByteEvidence(ws, self.clock, self.kernel)
+        self.seconds = 0.0
+        self.bytes = ByteEvidence(
+            ws, self.clock, self.kernel, seconds=lambda: self.seconds
+        )
+        awake = cycle(between or (1,))
+        self.kernel.stays_awake = lambda: next(awake) % 3 == 0
+        self.queue: list[tuple[RepoPath, bool]] = []
         self.files = [File(RepoPath(b"f%d" % at)) for at in range(FILES)]
         self.person = self.kernel.start()
         self.owners: dict[Process, Agent] = {}
@@ -155,7 +164,9 @@ class World:
     def go_on(self) -> None:
         """Let processes do something, or nothing."""
         number = next(self._between, 0)
-        if number % 3:
+        if number % 13 == 1:
+            self.read_queue()
+        elif number % 3:
             self.act(number)
 
     def act(self, number: int) -> None:
@@ -164,6 +175,8 @@ class World:
         living = [one for one in self.owners if not one.ended and one in self._known()]
         process = living[rest % len(living)]
         is_root = process is self.owners[process].root
+        if rest % 5 == 0:
+            self.kernel.sleep(process)
         if kind == 0 and len(living) < MOST:
             child = self.kernel.start(process.pid)
             self.owners[child] = self.owners[process]
@@ -176,11 +189,15 @@ class World:
             self.kernel.wait(process)
         elif kind == 4:
             self.kernel.write(process, rest % 700)  # to a pipe
+        elif self._is_wrapper(process):
+            pass
+        elif kind == 9:
+            self._delete(process, rest)
         elif rest % 7 == 0 and self.outside_ns < self.settled_ns:
             self._move(process, rest)
-        elif kind == 5 and not self._is_wrapper(process):
+        elif kind == 5:
             self._map(process, rest)
-        elif not self._is_wrapper(process):
+        else:
             self._write(process, rest)
 
     def _known(self) -> list[Process]:
@@ -211,7 +228,24 @@ class World:
             file.content += data
             self._fill(process, file, len(data))
         file.modified_ns = file.written_ns = self.clock.now_ns()
+        self._changed(file, process, is_finished=number % 11 > 0)
+
+    def _changed(
+        self, file: File, process: Process, *, is_finished: bool = True
+    ) -> None:
+        """Note who changed a file; the kernel queues an event of it."""
         file.writer = process
+        file.is_deleted = False
+        self.queue.append((file.path, is_finished))
+
+    def _delete(self, process: Process, number: int) -> None:
+        """Let somebody delete a file."""
+        file = self._file(process, number)
+        if file is None or file.inode == 0:
+            return
+        self.kernel.act(process)
+        self._changed(file, process)
+        file.inode, file.content, file.is_deleted = 0, b"", True
 
     def _fill(self, process: Process, file: File, count: int) -> None:
         """Let a process write bytes into the page of a file."""
@@ -237,7 +271,7 @@ class World:
         file.content = b"\0%d" % number * (1 + number % 60)
         self.kernel.map(process, len(file.content) * self._becomes_dirty(file))
         file.modified_ns = file.written_ns = self.clock.now_ns()
-        file.writer = process
+        file.writer, file.is_deleted = process, False  # without any event
 
     def _move(self, process: Process, number: int) -> None:
         """Let a process move a file here that was made elsewhere, a moment or an hour ago."""
@@ -248,7 +282,9 @@ class World:
         file.inode, file.born_ns = self.inodes, self.outside_ns
         file.content = b"%d moved " % number * (1 + number % 97)
         file.dirty_ns = file.modified_ns = self.outside_ns
-        file.written_ns, file.writer = self.clock.now_ns(), process
+        self.kernel.act(process)
+        file.written_ns = self.clock.now_ns()
+        self._changed(file, process)
 
     def _file(self, process: Process, number: int) -> File | None:
         """Return a file that nobody else has written since it was recorded."""
@@ -256,8 +292,26 @@ class World:
         return file if file.writer in (None, process) else None
 
     def save(self, number: int) -> None:
-        """Let the person save a file."""
-        self._write(self.person, number)
+        """Let the person save a file, or delete it."""
+        if number % 8:
+            self._write(self.person, number)
+        else:
+            self._delete(self.person, number // 8)
+
+    def read_queue(self) -> None:
+        """Read the kernel's events to the end."""
+        mark = self.bytes.order.begin()
+        events, self.queue = self.queue, []
+        for path, is_finished in events:
+            self.bytes.order.see(path, is_finished=is_finished)
+        self.bytes.order.end(mark)
+
+    def watch(self) -> None:
+        """Do what the watcher's thread does when it wakes up."""
+        self.read_queue()
+        self.seconds += 1  # so that a look is due
+        if self.bytes.order.look():
+            self.read_queue()
 
     def open_call(self, agent: Agent) -> None:
         """Deliver the hook before a shell call."""
@@ -285,6 +339,7 @@ class World:
         """Record all that was written before."""
         self.bytes.begin_barrier(())
         began_ns = self.clock.now_ns()
+        self.read_queue()
         self.capture()
         self.settled_ns = began_ns
         self.bytes.settled(began_ns)
@@ -302,6 +357,7 @@ class World:
         """Record and judge what was written."""
         noticed_ns = self.clock.now_ns()
         written = [(one, one.writer) for one in self.files if one.writer is not None]
+        self.bytes.begin_capture([one.path for one, _ in written])
         found = [(self._draft(file, noticed_ns), who) for file, who in written]
         self.bytes.begin()
         for draft, writer in found:
@@ -310,6 +366,16 @@ class World:
 
     def _draft(self, file: File, noticed_ns: int) -> Draft:
         before = file.recorded
+        if file.is_deleted:
+            file.recorded = file.writer = None
+            return Draft(
+                kind=EventKind.DELETE,
+                path=file.path,
+                before=before,
+                after=None,
+                begin_ns=max(self.settled_ns, before.seen_ns if before else 0),
+                end_ns=noticed_ns,
+            )
         oid = self.ws.repo.write_blob(file.content)
         stat = StatKey(len(file.content), file.modified_ns, file.written_ns, file.inode)
         after = FileState(FileVersion(oid, MODE), stat, noticed_ns)
@@ -327,7 +393,10 @@ class World:
     def _judge(self, draft: Draft, writer: Process) -> None:
         scene = self._scene(draft)
         evidence = Evidence(
-            path=draft.path, begin_ns=draft.begin_ns, end_ns=draft.end_ns
+            path=draft.path,
+            begin_ns=draft.begin_ns,
+            end_ns=draft.end_ns,
+            exact=draft.kind is not EventKind.DELETE,
         )
         claim = attribute(evidence, scene)
         excluded: frozenset[tuple[str, str]] = frozenset()
@@ -335,7 +404,7 @@ class World:
             excluded = self.bytes.excluded(draft, scene)
             claim = attribute(replace(evidence, excluded=excluded), scene)
         self._check_claim(claim, scene, draft, writer)
-        self._check_excluded(excluded, writer)
+        self._check_excluded(excluded, draft, writer)
 
     def _scene(self, draft: Draft) -> Scene:
         begin_ns, end_ns, tolerance = (
@@ -380,7 +449,7 @@ class World:
             call.session for call in scene.windows if call.contains(end_ns, tolerance)
         }
         assert open_calls == {claim.session}, (claim, name)
-        if self.rests:
+        if self.rests and draft.kind is not EventKind.DELETE:
             self._check_enough(claim, draft)
 
     def _check_enough(self, claim: Claim, draft: Draft) -> None:
@@ -404,9 +473,12 @@ class World:
         return needs(self.ws.repo.read_blob(before.version.oid), new, 0)
 
     def _check_excluded(
-        self, excluded: frozenset[tuple[str, str]], writer: Process
+        self, excluded: frozenset[tuple[str, str]], draft: Draft, writer: Process
     ) -> None:
         author = self.owners.get(writer)
+        # Nothing but that they slept shows who did not delete a file.
+        slept = draft.kind is EventKind.DELETE and bool(excluded)
+        self.claims[f"slept while {'an agent' if author else 'a person'}"] += slept
         if author is None:
             self.claims["excluded"] += bool(excluded)
             return
@@ -427,6 +499,10 @@ MOVES = ("act",) * 8 + (
     "barrier",
     "capture",
     "rest",
+    "watch",
+    "watch",
+    "watch",
+    "watch",
 )
 
 
@@ -448,6 +524,8 @@ def play(world: World, numbers: Sequence[int]) -> None:
             world.barrier()
         elif move == "capture":
             world.capture()
+        elif move == "watch":
+            world.watch()
         elif move == "rest":
             world.clock.rest()
             world.outside_ns = world.clock.now_ns()
@@ -489,3 +567,5 @@ def test_the_world_has_what_the_law_is_about(workspace: Workspace) -> None:
     assert seen["person: nobody unknown"] > 20
     assert seen["person: wrong high"] > 0  # by timing only
     assert seen["agent: right high"] > 50
+    assert seen["slept while a person"] > 5
+    assert seen["slept while an agent"] > 5

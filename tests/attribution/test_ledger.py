@@ -17,6 +17,7 @@ from gitshadow.attribution.ledger import (
     FileSystem,
     Needs,
     ProcFiles,
+    Span,
     TreeCounts,
     excludes,
     file_systems,
@@ -515,6 +516,172 @@ def test_a_counter_that_goes_back_leaves_the_bound_unknown() -> None:
     command.own = Counts(100, 0, 1)
     kernel.write(shell, 100)
     assert below(ledger, root) is None
+
+
+# Who slept
+
+
+def slept(ledger: ByteLedger, agent: ProcessId, before: int) -> bool:
+    after = ledger.done + 1
+    ledger.look()
+    found = ledger.most(agent, None, Span(before, after))
+    return found is not None and found.slept
+
+
+def test_a_shell_that_waits_slept_and_one_that_runs_did_not(
+    agent: Agent, ledger: ByteLedger, tmp_path: Path
+) -> None:
+    go, end, gone = tmp_path / "go", tmp_path / "end", tmp_path / "gone"
+    agent.say(f"mkfifo {go} {end}")
+    gone.touch()
+    line = f"read x < {go}; rm {gone}; read x < {end}"
+    assert agent.child.stdin is not None
+    agent.child.stdin.write(f"{line}\n")
+    agent.child.stdin.flush()
+    until(lambda: slept(ledger, agent.id, ledger.done))
+    before = ledger.done
+    assert slept(ledger, agent.id, before)
+    go.write_text("1\n")
+    until(lambda: not gone.exists())
+    assert not slept(ledger, agent.id, before)
+    end.write_text("2\n")
+    assert agent.child.stdout is not None
+    agent.child.stdout.readline()
+    assert not slept(ledger, agent.id, before)
+
+
+def test_who_starts_runs_or_ends_between_two_looks_did_not_sleep() -> None:
+    acts: dict[str, Callable[[Kernel, Process, Process, Process], object]] = {
+        "nothing": lambda *_: None,
+        "the agent itself": lambda kernel, root, *_: kernel.write(root, 9),
+        "runs": lambda kernel, _, shell, __: kernel.act(shell),
+        "runs on": lambda kernel, _, __, command: kernel.write(command, 1),
+        "starts": lambda kernel, root, *_: kernel.start(root.pid),
+        "ends": lambda kernel, _, __, command: kernel.end(command),
+        "came and went": came_and_went,
+    }
+    for name, act in acts.items():
+        kernel = Kernel()
+        members = family(kernel)
+        ledger = counted(kernel, members[0])
+        if name == "runs on":  # it has a processor all the time
+            kernel.stays_awake = lambda: True
+            kernel.act(members[2])
+            ledger.look()
+        before = ledger.done
+        act(kernel, *members)
+        is_idle = name in ("nothing", "the agent itself")
+        assert slept(ledger, members[0].id, before) is is_idle, name
+
+
+def came_and_went(kernel: Kernel, root: Process, *_: Process) -> None:
+    child = kernel.start(root.pid)
+    kernel.end(child)
+    kernel.wait(root)
+
+
+def test_a_process_with_threads_may_run_though_its_first_one_sleeps(
+    agent: Agent, ledger: ByteLedger
+) -> None:
+    program = "import threading, time; "
+    program += "threading.Thread(target=lambda: time.sleep(9)).start(); print(); "
+    program += "time.sleep(9)"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        started = process_start(child.pid)
+        assert started is not None
+        ledger.adopt(agent.id, [ProcessId(child.pid, started)])
+        ledger.look()
+        assert not slept(ledger, agent.id, ledger.done)
+        child.kill()
+
+
+def test_what_slept_is_not_read_again() -> None:
+    kernel = Kernel()
+    root, _, command = family(kernel)
+    ledger = counted(kernel, root)
+    kernel.reads = 0
+    ledger.look()
+    unchanged = kernel.reads
+    kernel.act(command)
+    kernel.reads = 0
+    ledger.look()
+    assert unchanged < kernel.reads
+    kernel.write(command, 100)
+    assert below(ledger, root) == 100
+
+
+def test_orphan_that_a_sleeping_process_adopts_is_counted() -> None:
+    kernel = Kernel()
+    root, shell, command = family(kernel)
+    shell.adopts = True
+    ledger = counted(kernel, root)
+    orphan = kernel.start(command.pid)
+    kernel.end(command)
+    ledger.look()
+    kernel.write(orphan, 100)
+    assert below(ledger, root) == 100
+
+
+# Between which looks something was written
+
+
+def test_only_what_was_written_after_the_look_before_a_hint_counts() -> None:
+    kernel = Kernel()
+    root, _, command = family(kernel)
+    ledger = counted(kernel, root)
+    kernel.write(command, 500)
+    ledger.look()
+    before = ledger.done
+    kernel.write(command, 20)
+    ledger.look()
+    kernel.write(command, 700)
+    ledger.look()
+    wanted = needs(b"", b"x" * 100, 1)
+    span = Span(before, before + 1, by_call=True)
+    found = ledger.most(root.id, wanted, span)
+    assert found is not None
+    assert found.below.written == 20
+    assert excludes(found.below, wanted, EXT4)
+    unhinted = ledger.most(root.id, wanted, span._replace(by_call=False))
+    assert unhinted is not None
+    assert unhinted.below.written == 520
+
+
+def test_what_ran_at_the_look_before_a_hint_may_be_in_the_midst_of_its_write() -> None:
+    kernel = Kernel()
+    root, _, command = family(kernel)
+    ledger = counted(kernel, root)
+    kernel.stays_awake = lambda: True
+    kernel.write(command, 500)  # counted, but the hint is still to come
+    ledger.look()
+    before = ledger.done
+    ledger.look()
+    found = ledger.most(
+        root.id, needs(b"", b"x" * 100, 1), Span(before, before + 1, by_call=True)
+    )
+    assert found is not None
+    assert found.below.written == found.whole.written == 500
+
+
+def test_a_look_that_began_before_a_stamp_does_not_cover_it() -> None:
+    kernel = Kernel()
+    root, *_ = family(kernel)
+    clock = Ticks()
+    ledger = ByteLedger(clock, kernel)
+    ledger.watch(root.id)
+    ledger.look()
+    began_ns = clock.now_ns()
+    ledger.look()
+    assert ledger.covers(Span(1, 2, ctime_ns=began_ns))
+    assert not ledger.covers(Span(1, 3, ctime_ns=began_ns))
+    assert not ledger.covers(Span(1, 2, ctime_ns=began_ns + 1))
+    clock.tolerance_ns = 1  # a stamp may be older than what it stamps
+    assert not ledger.covers(Span(1, 2, ctime_ns=began_ns))
+    assert ledger.covers(Span(1, 2))
 
 
 # What the kernel itself hides

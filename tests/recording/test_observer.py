@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gitshadow.capture import inotify, portable_watcher
-from gitshadow.capture.fs_events import Hints, Watcher
+from gitshadow.capture.fs_events import EventOrder, Hints, Watcher
 from gitshadow.capture.portable_watcher import PortableWatcher
 from gitshadow.capture.watcher import directory_inode
 from gitshadow.config import WatchBackend
@@ -244,6 +244,9 @@ class Inodes:
 
     def degraded(self) -> None:
         return None
+
+    def follow(self, order: EventOrder) -> None:
+        return
 
 
 class Ground:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import pytest
 
-from gitshadow.capture.fs_events import Hints
+from gitshadow.capture.fs_events import EventOrder, Hints
 from gitshadow.maintenance import setup
 from gitshadow.model import EventKind, Gap, RepoPath
 from gitshadow.recording.context import RecorderContext, open_context
@@ -59,6 +59,9 @@ class LatePort:
     def degraded(self) -> str | None:
         """Have no complaints."""
         return None
+
+    def follow(self, order: EventOrder) -> None:
+        """Know no order."""
 
 
 def hints(*paths: bytes) -> Hints:

@@ -29,7 +29,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import gitshadow
-from gitshadow.capture.fs_events import Hints
+from gitshadow.capture.fs_events import EventOrder, Hints
 from gitshadow.model import RepoPath
 from gitshadow.store.files import RACY_NS
 from gitshadow.store.layout import Layout, discover
@@ -173,6 +173,9 @@ class _Silent:
 
     def degraded(self) -> str | None:
         return None
+
+    def follow(self, order: EventOrder) -> None:
+        return
 
 
 def _hook(root: Path) -> Walk:
