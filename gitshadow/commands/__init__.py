@@ -1,14 +1,17 @@
-"""The verbs: click commands in a module per feature, and the table that finds them.
+"""The verbs: commands in a module per feature, and the table that finds them.
 
 Invariant: importing this package imports no verb; `-h` prints the table alone.
 """
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import NamedTuple
+
+PROGRAM = "git agent-undo"
 
 
 class Verb(NamedTuple):
-    """A verb: its module, one line of help, and the name of its click command there."""
+    """A verb: its module, one line of help, and the name of its command there."""
 
     module: str
     help: str
@@ -157,6 +160,11 @@ def find(name: str) -> Verb | None:
         if name in verbs:
             return verbs[name]
     return None
+
+
+def load(verb: Verb) -> object:
+    """Import a verb; return its command, a `DeclaredVerb` or one of click's."""
+    return getattr(import_module(f"gitshadow.commands.{verb.module}"), verb.command)
 
 
 def names() -> list[str]:

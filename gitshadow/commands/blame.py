@@ -2,16 +2,14 @@
 
 import time
 
-import click
-
 from gitshadow.commands.client import Reply, send
 from gitshadow.commands.options import (
-    SeparatingCommand,
     colour_option,
     json_option,
     separated,
     spelled_paths,
 )
+from gitshadow.commands.parameters import argument, option, verb
 from gitshadow.commands.terminal import print_answer, screen
 from gitshadow.commands.times import state_named
 from gitshadow.errors import UsageError
@@ -27,30 +25,25 @@ from gitshadow.render import blame, output
 from gitshadow.render.blame import stats_lines
 
 
-@click.command("blame", cls=SeparatingCommand)
-@click.option(
-    "-L", "ranges", multiple=True, metavar="FROM,TO", help="Only these lines."
-)
-@click.option("-w", "ignore_space", is_flag=True, help="Ignore changes of white space.")
-@click.option("-C", "copies", is_flag=True, help="Follow lines moved or copied.")
-@click.option("--at", metavar="WHEN", help="A time, a pin, or any printed id.")
-@click.option("--commit", metavar="REV", help="The file in this commit.")
-@click.option("--prompt", is_flag=True, help="Show the prompts behind the lines.")
-@click.option("--why", is_flag=True, help="Explain the evidence for each author below.")
-@click.option(
+@verb("blame", separates=True)
+@option("-L", "ranges", multiple=True, metavar="FROM,TO", help="Only these lines.")
+@option("-w", "ignore_space", is_flag=True, help="Ignore changes of white space.")
+@option("-C", "copies", is_flag=True, help="Follow lines moved or copied.")
+@option("--at", metavar="WHEN", help="A time, a pin, or any printed id.")
+@option("--commit", metavar="REV", help="The file in this commit.")
+@option("--prompt", is_flag=True, help="Show the prompts behind the lines.")
+@option("--why", is_flag=True, help="Explain the evidence for each author below.")
+@option(
     "--removed", is_flag=True, help="List lines that one author removed from another."
 )
-@click.option("--porcelain", is_flag=True, help="Print Git's own blame format.")
-@click.option(
+@option("--porcelain", is_flag=True, help="Print Git's own blame format.")
+@option(
     "--line-porcelain", is_flag=True, help="The same, with all fields on each line."
 )
 @colour_option
 @json_option
-@click.argument("words", nargs=-1, metavar="FILE")
-@click.pass_context
+@argument("words", many=True, metavar="FILE")
 def blame_command(
-    ctx: click.Context,
-    /,
     at: str | None,
     words: tuple[str, ...],
     **options: object,
@@ -60,7 +53,7 @@ def blame_command(
     Lines from before recording come from git blame. FROM and TO are numbers, +N, -N or
     /REGEX/; -L :REGEX selects a function, as in git blame.
     """
-    paths = spelled_paths(words) + separated(ctx)
+    paths = spelled_paths(words) + separated()
     if len(paths) != 1:
         raise UsageError(
             "expected exactly one FILE",
@@ -89,15 +82,12 @@ def _show(reply: Reply[BlameAnswer], options: Params) -> None:
     output.show(lines, pager=shown.pager)
 
 
-@click.command("stats", cls=SeparatingCommand)
-@click.option("--commit", metavar="REV", help="All lines in a commit.")
+@verb("stats", separates=True)
+@option("--commit", metavar="REV", help="All lines in a commit.")
 @colour_option
 @json_option
-@click.argument("words", nargs=-1, metavar="[REV|A..B] [PATH]...")
-@click.pass_context
+@argument("words", many=True, metavar="[REV|A..B] [PATH]...")
 def stats_command(
-    ctx: click.Context,
-    /,
     commit: str | None,
     as_json: bool,
     words: tuple[str, ...],
@@ -107,5 +97,5 @@ def stats_command(
     Without REV, the lines of the working tree; with REV, the lines that the commit added;
     with A..B, the lines in B that are not in A. With PATH, only lines below it.
     """
-    request = StatsRequest(tuple(spelled_paths(words)), tuple(separated(ctx)), commit)
+    request = StatsRequest(tuple(spelled_paths(words)), tuple(separated()), commit)
     print_answer(send(STATS, request), stats_lines, as_json=as_json, paged=True)

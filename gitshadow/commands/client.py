@@ -4,10 +4,9 @@ Invariant: the engine (and pygit2, sqlite3 with it) is imported only when no dae
 """
 
 import os
+import sys
 from functools import cached_property
 from typing import Generic, NamedTuple
-
-import click
 
 from gitshadow.errors import (
     ExitCode,
@@ -62,7 +61,7 @@ def send(verb: Verb[Q, A], request: Q, *, root_hint: str | None = None) -> Reply
     document = answer(layout, verb.name, {**encode(request), "cwd": spelled(here)})
     raise_if_error(document)
     for note in recovered_notes(document):
-        click.echo(f"note: {printable(note)}", err=True)
+        print(f"note: {printable(note)}", file=sys.stderr)
     return Reply(verb.answer, document)
 
 

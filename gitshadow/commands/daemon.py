@@ -54,7 +54,7 @@ def start_command(at_login: bool, yes: bool, as_json: bool) -> int:
 
 def _at_login(yes: bool, as_json: bool) -> tuple[int, InstallReport]:
     from gitshadow.commands import hooks_install, hooks_plan
-    from gitshadow.commands.hooks_plan import find_surroundings
+    from gitshadow.commands.surroundings import find_surroundings
     from gitshadow.hookfiles import login
 
     hooks_plan.refuse_without_systemd()
@@ -113,7 +113,7 @@ def stop_command(at_login: bool, yes: bool, as_json: bool) -> int:
 
 def _not_at_login(yes: bool, as_json: bool) -> tuple[int, InstallReport]:
     from gitshadow.commands import hooks_install, hooks_plan
-    from gitshadow.commands.hooks_plan import find_surroundings
+    from gitshadow.commands.surroundings import find_surroundings
     from gitshadow.hookfiles import login
 
     around, _ = find_surroundings()

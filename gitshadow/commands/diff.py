@@ -4,16 +4,14 @@ import base64
 import binascii
 import os
 
-import click
-
 from gitshadow.commands.client import send, spelled
 from gitshadow.commands.options import (
-    SeparatingCommand,
     colour_option,
     json_option,
     separated,
     spelled_paths,
 )
+from gitshadow.commands.parameters import argument, option, verb
 from gitshadow.commands.terminal import screen
 from gitshadow.commands.times import state_named
 from gitshadow.errors import StoreError
@@ -29,15 +27,13 @@ from gitshadow.render.diffstat import stat_lines
 from gitshadow.render.text import patch_lines
 
 
-@click.command("diff", cls=SeparatingCommand)
-@click.option("--session", help="Only changes of this session.")
-@click.option("--stat", is_flag=True, help="Count lines instead of showing them.")
+@verb("diff", separates=True)
+@option("--session", help="Only changes of this session.")
+@option("--stat", is_flag=True, help="Count lines instead of showing them.")
 @colour_option
 @json_option
-@click.argument("words", nargs=-1, metavar="[A [B]] [-- PATHS...]")
-@click.pass_context
+@argument("words", many=True, metavar="[A [B]] [-- PATHS...]")
 def diff_command(
-    ctx: click.Context,
     session: str | None,
     stat: bool,
     as_json: bool,
@@ -55,7 +51,7 @@ def diff_command(
         b=second,
         of=first if second is None else None,
         session=session,
-        paths=(*spelled_paths([path for path in paths if path]), *separated(ctx)),
+        paths=(*spelled_paths([path for path in paths if path]), *separated()),
     )
     reply = send(DIFF, request)
     if as_json:
@@ -79,10 +75,10 @@ def _print(answer: DiffAnswer, *, stat: bool) -> None:
         output.show_bytes(os.fsencode(patch))
 
 
-@click.command("cat")
-@click.option("--at", metavar="WHEN", help="A time, a pin, or any printed id.")
+@verb("cat")
+@option("--at", metavar="WHEN", help="A time, a pin, or any printed id.")
 @json_option
-@click.argument("path")
+@argument("path")
 def cat_command(path: str, at: str | None, as_json: bool) -> None:
     """Print the content of PATH at an earlier time; the newest recorded one by default."""
     reply = send(CAT, CatRequest(spelled(path), state_named(at)))

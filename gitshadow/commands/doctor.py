@@ -8,8 +8,8 @@ import click
 
 from gitshadow.commands.client import Reply, find_layout, made_here, send
 from gitshadow.commands.daemon import standstill
-from gitshadow.commands.hooks_plan import find_surroundings
 from gitshadow.commands.options import colour_option, json_option
+from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.commands.terminal import print_answer
 from gitshadow.errors import ExitCode, ShadowError
 from gitshadow.hookfiles import health, install

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-import click
-
 from gitshadow.commands.client import find_layout
 from gitshadow.commands.options import TOOLS_VARIABLE, ask_yes
 from gitshadow.commands.terminal import print_rows, screen
@@ -37,17 +35,7 @@ if TYPE_CHECKING:
     from gitshadow.store.journal.db import Db
 
 _T = TypeVar("_T")
-_F = TypeVar("_F", bound=Callable[..., object])
 _FILE = ".toml"
-
-
-def session_option(function: _F) -> _F:
-    """Add `--session`."""
-    return click.option(
-        "--session",
-        metavar="ID",
-        help="The agent program's session, if there are several.",
-    )(function)
 
 
 @contextmanager

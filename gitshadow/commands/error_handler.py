@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-import click
-
 from gitshadow.errors import ShadowError, shortage_behind
 from gitshadow.messages.codec import JsonObject
 from gitshadow.render.style import printable
@@ -18,20 +16,19 @@ if TYPE_CHECKING:
     from gitshadow.store.layout import Layout
 
 _T = TypeVar("_T")
-_CLICKS_OWN = (click.ClickException, click.Abort, click.exceptions.Exit)
 
 
 def contain(action: Callable[[], _T]) -> _T:
     """Run something; make an unexpected exception a ShadowError with a report file.
 
-    Click's own exceptions and a broken pipe pass, as those that end the program do.
+    A broken pipe passes, as do the exceptions that end the program.
 
     Raises:
         ShadowError: the action's own, or `internal: …` for anything unexpected.
     """
     try:
         return action()
-    except (ShadowError, BrokenPipeError, *_CLICKS_OWN):
+    except (ShadowError, BrokenPipeError):
         raise
     # The only `except Exception` of the command line: a traceback on a terminal helps nobody, and
     # would print names from the repository raw.

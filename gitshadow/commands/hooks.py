@@ -16,10 +16,10 @@ from gitshadow.commands.hooks_plan import (
     InstallWork,
     agent_work,
     config_work,
-    find_surroundings,
     git_work,
 )
 from gitshadow.commands.options import colour_option, json_option
+from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.commands.usage_errors import VerbGroup
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.hookfiles import (

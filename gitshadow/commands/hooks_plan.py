@@ -4,45 +4,16 @@ Invariant: a plan in agents' files is done file by file, one in Git's own hooks 
 """
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gitshadow.errors import ShadowError, UnsupportedError
-from gitshadow.hookfiles import detect, gitconfig, githooks, install, login
+from gitshadow.hookfiles import gitconfig, githooks, install, login
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.githooks import Act
 from gitshadow.hookfiles.install import FileAction, FileStep
 from gitshadow.messages.hooks import InstallItem
 from gitshadow.store.git import Git
-from gitshadow.store.layout import Layout, discover
-
-_PROGRAM = "git-agent-undo"
-
-
-def find_surroundings() -> tuple[InstallEnvironment, Layout | None]:
-    """Return what an installation depends on, and the worktree of the current directory."""
-    try:
-        layout = discover(os.getcwd())
-    except OSError:
-        layout = None
-    around = detect.surroundings(
-        os.environ,
-        os.path.expanduser("~"),
-        executable=_executable(),
-        worktree=None if layout is None else layout.root,
-        common_state=None if layout is None else layout.state_dir,
-    )
-    return around, layout
-
-
-def _executable() -> str:
-    """Return the path by which this program was called; links to it stay links."""
-    called = os.path.abspath(sys.argv[0])
-    if os.path.basename(called) == _PROGRAM and os.access(called, os.X_OK):
-        return called
-    return os.path.join(os.path.dirname(sys.executable), _PROGRAM)
-
 
 NOTE = "systemd starts it at your next login; to start it without a login: loginctl enable-linger"
 _ACTIONS = {

@@ -7,8 +7,9 @@ import click
 
 from gitshadow.commands.client import find_layout, send
 from gitshadow.commands.hooks_install import InstallOptions, attempt, report
-from gitshadow.commands.hooks_plan import InstallWork, agent_work, find_surroundings
+from gitshadow.commands.hooks_plan import InstallWork, agent_work
 from gitshadow.commands.options import is_interactive, json_option, yes_option
+from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.commands.terminal import screen
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.hookfiles import advice, detect, health, install

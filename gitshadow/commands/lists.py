@@ -1,9 +1,8 @@
 """sessions, turns, ops, show, pins: what was recorded, and its named states."""
 
-import click
-
 from gitshadow.commands.client import send
 from gitshadow.commands.options import colour_option, json_option, spelled_paths
+from gitshadow.commands.parameters import argument, option, verb
 from gitshadow.commands.terminal import print_answer, print_list
 from gitshadow.messages.lists import (
     OPS,
@@ -31,8 +30,8 @@ from gitshadow.render.text import (
 )
 
 
-@click.command("sessions")
-@click.option("--all", "everything", is_flag=True, help="From all worktrees.")
+@verb("sessions")
+@option("--all", "everything", is_flag=True, help="From all worktrees.")
 @colour_option
 @json_option
 def sessions_command(everything: bool, as_json: bool) -> None:
@@ -50,10 +49,10 @@ def sessions_command(everything: bool, as_json: bool) -> None:
 _NO_TURNS = "no turns yet: agents report them through hooks (git agent-undo status)"
 
 
-@click.command("turns")
+@verb("turns")
 @colour_option
 @json_option
-@click.argument("session", required=False)
+@argument("session", required=False)
 def turns_command(session: str | None, as_json: bool) -> None:
     """List turns and their prompts; with SESSION, only its turns."""
     reply = send(TURNS, TurnsRequest(session))
@@ -69,8 +68,8 @@ def turns_command(session: str | None, as_json: bool) -> None:
 _NO_OPS = "nothing has been undone here yet"
 
 
-@click.command("ops")
-@click.option("-n", "limit", type=click.IntRange(min=0), help="Show at most this many.")
+@verb("ops")
+@option("-n", "limit", least=0, help="Show at most this many.")
 @json_option
 def ops_command(limit: int | None, as_json: bool) -> None:
     """List undos, redos and restores, newest first."""
@@ -84,12 +83,12 @@ def ops_command(limit: int | None, as_json: bool) -> None:
     )
 
 
-@click.command("show")
-@click.option("-s", "--no-patch", is_flag=True, help="Without the diff.")
+@verb("show")
+@option("-s", "--no-patch", is_flag=True, help="Without the diff.")
 @colour_option
 @json_option
-@click.argument("id")
-@click.argument("paths", nargs=-1)
+@argument("id")
+@argument("paths", many=True)
 def show_command(
     id: str, paths: tuple[str, ...], no_patch: bool, as_json: bool
 ) -> None:
@@ -102,9 +101,9 @@ def show_command(
     print_answer(send(SHOW, request), show_lines, as_json=as_json, paged=True)
 
 
-@click.command("pin")
+@verb("pin")
 @json_option
-@click.argument("name")
+@argument("name")
 def pin_command(name: str, as_json: bool) -> None:
     """Save the current state under NAME; `restore --pin NAME` restores it."""
     print_answer(send(PIN, PinRequest(name)), pinned_lines, as_json=as_json)
@@ -113,7 +112,7 @@ def pin_command(name: str, as_json: bool) -> None:
 _EMPTY = "no pins; to save the current state: git agent-undo pin NAME"
 
 
-@click.command("pins")
+@verb("pins")
 @colour_option
 @json_option
 def pins_command(as_json: bool) -> None:
@@ -127,9 +126,9 @@ def pins_command(as_json: bool) -> None:
     )
 
 
-@click.command("unpin")
+@verb("unpin")
 @json_option
-@click.argument("name")
+@argument("name")
 def unpin_command(name: str, as_json: bool) -> None:
     """Delete a pin; files are not changed."""
     print_answer(send(UNPIN, UnpinRequest(name)), unpinned_lines, as_json=as_json)

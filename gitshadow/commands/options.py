@@ -5,77 +5,74 @@ Invariant: nothing here asks the engine.
 
 import sys
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import TypeVar
 
-import click
-
 from gitshadow.commands.client import spelled
+from gitshadow.commands.parameters import SEPARATED, option
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
 # The variable that names an agent program's tools if `--tools` does not.
 TOOLS_VARIABLE = "GITSHADOW_TOOLS"
 
-# Keys in the `meta` of click's context: the value of `--color`, and the words after `--`. So they
-# reach the screen and the paths without being parameters of every verb.
-COLOUR = "gitshadow.colour"
-SEPARATED = "gitshadow.separated"
+# So the value of `--color` reaches the screen without being a parameter of every verb.
+_COLOUR: ContextVar[str | None] = ContextVar("colour", default=None)
 
 
 def json_option(function: _F) -> _F:
     """Add `--json`."""
-    return click.option(
+    return option(
         "--json", "as_json", is_flag=True, help="Print JSON instead of text."
     )(function)
 
 
 def date_option(function: _F) -> _F:
     """Add `--date`."""
-    return click.option(
+    return option(
         "--date",
-        type=click.Choice(["relative", "iso"]),
+        choices=("relative", "iso"),
         default="relative",
         help="Show ages, or dates and times.",
     )(function)
 
 
 def colour_option(function: _F) -> _F:
-    """Add `--color`, as Git spells it; `viewing.screen` looks for it in the context."""
-    return click.option(
+    """Add `--color`, as Git spells it; `terminal.screen` asks `chosen_colour` for it."""
+    return option(
         "--color",
-        type=click.Choice(["auto", "always", "never"]),
-        expose_value=False,
-        callback=_note_colour,
+        choices=("auto", "always", "never"),
+        kept_in=_COLOUR,
         help="When to use colour; color.ui by default.",
     )(function)
 
 
-def _note_colour(
-    ctx: click.Context, _: click.Parameter, value: str | None
-) -> str | None:
-    ctx.meta[COLOUR] = value
-    return value
-
-
 def chosen_colour() -> str | None:
     """Return what `--color` says in the command at work, None where it is not given."""
-    context = click.get_current_context(silent=True)
-    value = None if context is None else context.meta.get(COLOUR)
-    return value if isinstance(value, str) else None
+    return _COLOUR.get()
 
 
 def tools_option(function: _F) -> _F:
     """Add `--tools`."""
-    return click.option(
+    return option(
         "--tools",
         metavar="MODULE:NAME|FILE.toml",
         help=f"A ToolRegistry or Program, or your MCP servers; {TOOLS_VARIABLE} by default.",
     )(function)
 
 
+def session_option(function: _F) -> _F:
+    """Add `--session`."""
+    return option(
+        "--session",
+        metavar="ID",
+        help="The agent program's session, if there are several.",
+    )(function)
+
+
 def yes_option(function: _F) -> _F:
     """Add `--yes`."""
-    return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
+    return option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
 
 
 def spelled_paths(arguments: Sequence[str]) -> list[str]:
@@ -83,23 +80,9 @@ def spelled_paths(arguments: Sequence[str]) -> list[str]:
     return [spelled(argument) for argument in arguments]
 
 
-class SeparatingCommand(click.Command):
-    """Keep the words after `--` apart: each of them is a path."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Remove the words after `--` before click reads the rest."""
-        # click drops the `--` itself, and then a path would look like a revision.
-        if "--" in args:
-            at = args.index("--")
-            ctx.meta[SEPARATED] = tuple(args[at + 1 :])
-            args = args[:at]
-        return super().parse_args(ctx, args)
-
-
-def separated(ctx: click.Context) -> list[str]:
-    """Return the paths that stood behind `--`, as documents spell them."""
-    words = ctx.meta.get(SEPARATED, ())
-    return spelled_paths([str(word) for word in words])
+def separated() -> list[str]:
+    """Return the paths after `--`, as documents spell them."""
+    return spelled_paths(SEPARATED.get())
 
 
 def is_interactive() -> bool:

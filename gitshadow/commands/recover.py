@@ -10,18 +10,18 @@ from gitshadow.commands.effects import (
     journal,
     load_toolbox,
     send_held,
-    session_option,
 )
 from gitshadow.commands.options import (
     ask_yes,
     is_interactive,
     json_option,
+    session_option,
     tools_option,
     yes_option,
 )
 from gitshadow.commands.terminal import print_rows
-from gitshadow.commands.undo_effects import carry_out, scope_option
-from gitshadow.commands.undo_flow import UndoFlags
+from gitshadow.commands.undo_effects import carry_out
+from gitshadow.commands.undo_flow import UndoFlags, scope_option
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.messages.codec import parse
 from gitshadow.messages.programs import Attention, AttentionRow, ClosingWindow

@@ -3,11 +3,10 @@
 import os
 from collections.abc import Sequence
 
-import click
-
 from gitshadow.commands.client import send
 from gitshadow.commands.daemon import standstill
-from gitshadow.commands.options import SeparatingCommand, separated, spelled_paths
+from gitshadow.commands.options import separated, spelled_paths
+from gitshadow.commands.parameters import argument, option, verb
 from gitshadow.commands.terminal import screen
 from gitshadow.commands.times import state_named
 from gitshadow.commands.undo_flow import (
@@ -27,22 +26,19 @@ from gitshadow.render import output
 from gitshadow.render.sharing import returned_lines
 
 
-@click.command("restore", cls=SeparatingCommand)
-@click.option("--at", metavar="WHEN", help="A time, a pin, or any printed id.")
-@click.option("--pin", metavar="NAME", help="A pinned state.")
-@click.option(
+@verb("restore", separates=True)
+@option("--at", metavar="WHEN", help="A time, a pin, or any printed id.")
+@option("--pin", metavar="NAME", help="A pinned state.")
+@option(
     "--from-mirror",
     "mirror",
-    is_flag=False,
     flag_value="",
     metavar="[PATH]",
     help="The newest state in the mirror; restores the history first.",
 )
 @manner_options
-@click.argument("paths", nargs=-1)
-@click.pass_context
+@argument("paths", many=True)
 def command(
-    ctx: click.Context,
     at: str | None,
     pin: str | None,
     mirror: str | None,
@@ -54,7 +50,7 @@ def command(
     The current state is recorded first. A newer file is deleted only if an agent provably
     created it. PATHS alone are restored to their state before an agent's latest change.
     """
-    wanted = spelled_paths(paths) + separated(ctx)
+    wanted = spelled_paths(paths) + separated()
     if sum(one is not None for one in (at, pin, mirror)) > 1:
         raise UsageError(
             "cannot restore several states at once",

@@ -6,8 +6,13 @@ import time
 import click
 
 from gitshadow.commands.client import find_layout, made_here
-from gitshadow.commands.effects import journal, load_toolbox, session_option
-from gitshadow.commands.options import colour_option, json_option, tools_option
+from gitshadow.commands.effects import journal, load_toolbox
+from gitshadow.commands.options import (
+    colour_option,
+    json_option,
+    session_option,
+    tools_option,
+)
 from gitshadow.commands.terminal import print_answer, print_rows
 from gitshadow.commands.usage_errors import VerbGroup
 from gitshadow.errors import ExitCode, UsageError

@@ -11,7 +11,8 @@ from contextlib import suppress
 import click
 
 from gitshadow.commands.client import find_layout, send, spelled
-from gitshadow.commands.options import SeparatingCommand, separated, spelled_paths
+from gitshadow.commands.options import separated, spelled_paths
+from gitshadow.commands.parameters import separating_command
 from gitshadow.commands.staging_flow import (
     CommitFlags,
     PlanFlags,
@@ -47,7 +48,7 @@ from gitshadow.store.user_git import UserGit
 _OID_DIGITS = 12
 
 
-@click.command("stage", cls=SeparatingCommand)
+@click.command("stage", cls=separating_command())
 @click.option(
     "--undo", is_flag=True, help="Restore the index from before the last one."
 )
@@ -73,7 +74,7 @@ def stage_command(
             "stage what? no target given" if not undo else "--undo takes no target",
             hint="git agent-undo stage TURN, or stage --undo",
         )
-    chosen = [*spelled_paths(paths), *separated(click.get_current_context())]
+    chosen = [*spelled_paths(paths), *separated()]
     targets = (UndoTarget(spelled(target)),) if target is not None else ()
     unit = UnitRequest(targets, tuple(chosen), (), include_low)
     request = StageRequest(unit, undo, confirm=confirm())

@@ -7,12 +7,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import click
-
 from gitshadow.commands.client import find_layout, send
 from gitshadow.commands.error_handler import error_document
-from gitshadow.commands.hooks_plan import find_surroundings
 from gitshadow.commands.options import colour_option, json_option
+from gitshadow.commands.parameters import option, verb
+from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.commands.terminal import screen
 from gitshadow.errors import ExitCode, NotInitialisedError, ShadowError, StoreError
 from gitshadow.hookfiles import detect
@@ -37,10 +36,8 @@ _START = "git agent-undo start"
 _INSTALL = "git agent-undo hooks install"
 
 
-@click.command("status")
-@click.option(
-    "--all", "whole", is_flag=True, help="List every path that is not recorded."
-)
+@verb("status")
+@option("--all", "whole", is_flag=True, help="List every path that is not recorded.")
 @colour_option
 @json_option
 def status_command(whole: bool, as_json: bool) -> int:
@@ -109,8 +106,8 @@ def _hooks(around: InstallEnvironment) -> list[HookRow]:
     return rows
 
 
-@click.command("prompt")
-@click.option("--ascii", "plain", is_flag=True, help="Use only ASCII characters.")
+@verb("prompt")
+@option("--ascii", "plain", is_flag=True, help="Use only ASCII characters.")
 @json_option
 def prompt_command(plain: bool, as_json: bool) -> int:
     """Print one short line for a shell's prompt, such as `<- claude-code 3`.

@@ -9,17 +9,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import NamedTuple, TypeVar
 
-import click
-
 from gitshadow.commands.client import Reply, current_directory, find_layout
 from gitshadow.commands.options import chosen_colour
-from gitshadow.errors import ShadowError
 from gitshadow.messages.codec import A, JsonObject, M, decode, encode
 from gitshadow.render import output
 from gitshadow.render.style import View
+from gitshadow.store.git_settings import read_settings
 from gitshadow.store.layout import Layout
 
 R = TypeVar("R")
+_SETTINGS = r"^(color\.ui|core\.pager)$"
 _DEFAULT_PAGER = "less"
 _NO = frozenset({"never", "false", "no", "off", "0"})
 
@@ -40,7 +39,7 @@ def screen() -> Screen:
     layout = find_layout()
     prefix = _prefix(layout)
     # A child process, which costs some milliseconds: git is asked once, and only if it matters.
-    settings = cache(partial(_git_settings, layout))
+    settings = cache(partial(read_settings, layout, os.environ, _SETTINGS))
     terminal = sys.stdout.isatty()
     colour = _colour(settings, terminal=terminal)
     if not terminal:
@@ -94,25 +93,6 @@ def _pager(settings: Callable[[], Mapping[str, str]]) -> str | None:
 
         chosen = _DEFAULT_PAGER if shutil.which(_DEFAULT_PAGER) else ""
     return None if chosen.strip() in ("", "cat") else chosen
-
-
-def _git_settings(layout: Layout) -> Mapping[str, str]:
-    """Return the two settings; without an answer from git, none."""
-    from gitshadow.store.git import Git
-
-    wanted = r"^(color\.ui|core\.pager)$"
-    try:
-        out = Git(layout, dict(os.environ)).run(
-            "config", "-z", "--get-regexp", wanted, ok=(0, 1)
-        )
-    except ShadowError:
-        return {}
-    found: dict[str, str] = {}
-    for entry in out.split(b"\0"):
-        name, _, value = entry.partition(b"\n")
-        if name:
-            found[name.decode("utf-8", "replace").lower()] = os.fsdecode(value)
-    return found
 
 
 def print_answer(
@@ -190,4 +170,4 @@ def _print_lines(
     if found:
         output.show(text_of(found, shown.view), pager=shown.pager)
     else:
-        click.echo(empty, err=True)
+        print(empty, file=sys.stderr)

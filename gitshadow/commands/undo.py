@@ -1,28 +1,26 @@
 """oops, undo, redo."""
 
-import click
-
-from gitshadow.commands import undo_effects
 from gitshadow.commands.client import spelled
 from gitshadow.commands.options import (
-    SeparatingCommand,
     separated,
     spelled_paths,
     tools_option,
 )
-from gitshadow.commands.undo_effects import ProgramOptions
+from gitshadow.commands.parameters import argument, option, verb
 from gitshadow.commands.undo_flow import (
     HandOverError,
+    ProgramOptions,
     UndoFlags,
     carry_out,
     manner_options,
+    program_options,
 )
 from gitshadow.errors import UsageError
 from gitshadow.messages.undo import UndoTarget
 
 
-@click.command("oops")
-@click.option("--include-low", is_flag=True, help="Also include uncertain changes.")
+@verb("oops")
+@option("--include-low", is_flag=True, help="Also include uncertain changes.")
 @tools_option
 @manner_options
 def oops_command(include_low: bool, tools: str | None, manner: UndoFlags) -> int:
@@ -42,20 +40,20 @@ def _newest(include_low: bool, tools: str | None, manner: UndoFlags) -> int:
     try:
         return carry_out(request, manner)
     except HandOverError as found:
+        from gitshadow.commands import undo_effects
+
         whose = found.whose
         program = ProgramOptions(whose.session, tools, "skip")
         return undo_effects.undo(whose.session, whose.turn or "", program, manner)
 
 
-@click.command("undo", cls=SeparatingCommand)
-@click.option("--only", multiple=True, metavar="PATH", help="Undo only this path.")
-@click.option(
-    "--except", "leave", multiple=True, metavar="PATH", help="Skip this path."
-)
-@click.option("--include-low", is_flag=True, help="Also include uncertain changes.")
-@undo_effects.program_options
+@verb("undo", separates=True)
+@option("--only", multiple=True, metavar="PATH", help="Undo only this path.")
+@option("--except", "leave", multiple=True, metavar="PATH", help="Skip this path.")
+@option("--include-low", is_flag=True, help="Also include uncertain changes.")
+@program_options
 @manner_options
-@click.argument("targets", nargs=-1, metavar="[TARGET...]")
+@argument("targets", many=True, metavar="[TARGET...]")
 def undo_command(
     only: tuple[str, ...],
     leave: tuple[str, ...],
@@ -72,9 +70,11 @@ def undo_command(
     its effects by their inverses, which run here (`--tools` defines them), its state and its
     files; for it, `--only` names calls.
     """
+    from gitshadow.commands import undo_effects
+
     if program.resume is not None:
         return undo_effects.resume(program.resume, program, manner)
-    paths = separated(click.get_current_context())
+    paths = separated()
     if not targets and not paths:
         if only or leave:
             raise UsageError(
@@ -102,9 +102,9 @@ def undo_command(
     return carry_out(request, manner)
 
 
-@click.command("redo")
+@verb("redo")
 @manner_options
-@click.argument("op", required=False)
+@argument("op", required=False)
 def redo_command(op: str | None, manner: UndoFlags) -> int:
     """Reverse the last undo, or the one that OP names.
 
@@ -117,5 +117,7 @@ def redo_command(op: str | None, manner: UndoFlags) -> int:
     try:
         return carry_out(request, manner)
     except HandOverError as found:
+        from gitshadow.commands import undo_effects
+
         whose = found.whose
         return undo_effects.redo(whose.session, whose.op or "", manner)

@@ -4,13 +4,11 @@ Invariant: as with files, nothing is done before a plan was shown, except with `
 token.
 """
 
-import functools
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from typing import TYPE_CHECKING, NamedTuple
-
-import click
+from typing import TYPE_CHECKING
 
 from gitshadow.commands.client import find_layout
 from gitshadow.commands.effects import (
@@ -19,11 +17,10 @@ from gitshadow.commands.effects import (
     journal,
     load_toolbox,
     run_to_end,
-    session_option,
 )
-from gitshadow.commands.options import ask_yes, is_interactive, tools_option
+from gitshadow.commands.options import ask_yes, is_interactive
 from gitshadow.commands.terminal import screen
-from gitshadow.commands.undo_flow import UndoFlags
+from gitshadow.commands.undo_flow import ProgramOptions, UndoFlags
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.render import output
 from gitshadow.render.effects import report_text
@@ -35,57 +32,6 @@ if TYPE_CHECKING:
 _TURN = re.compile(r"t-[0-9]+")
 # A turn names its calls so if the program gives them no id.
 _CALL = re.compile(r"t-[0-9]+\.[0-9]+")
-
-
-class ProgramOptions(NamedTuple):
-    """The options of `undo` for an agent program."""
-
-    session: str | None
-    tools: str | None
-    on_drift: str
-    scope: tuple[str, ...] = ()
-    resume: str | None = None
-
-
-def program_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that make up a `ProgramOptions`; hand it over as `program`."""
-
-    @functools.wraps(function)
-    def gathered(
-        *args: object,
-        session: str | None,
-        tools: str | None,
-        on_drift: str,
-        scope: tuple[str, ...],
-        resume: str | None,
-        **others: object,
-    ) -> int:
-        program = ProgramOptions(session, tools, on_drift, scope, resume)
-        return function(*args, program=program, **others)
-
-    on_drift = click.option(
-        "--on-drift",
-        type=click.Choice(["skip", "overwrite"]),
-        default="skip",
-        show_default=True,
-        help="For a program's turn: what to do if things have changed since.",
-    )
-    resume = click.option(
-        "--resume",
-        metavar="OP",
-        help="Continue an undo of a program's turn that was left incomplete.",
-    )
-    return resume(on_drift(scope_option(session_option(tools_option(gathered)))))
-
-
-def scope_option(function: Callable[..., int]) -> Callable[..., int]:
-    """Add `--scope`."""
-    return click.option(
-        "--scope",
-        type=click.Choice(["files", "effects", "state", "artifacts", "events"]),
-        multiple=True,
-        help="For a program's turn: only this part of it; may be repeated.",
-    )(function)
 
 
 def session_of(targets: Sequence[str], program: ProgramOptions) -> str | None:
@@ -221,7 +167,7 @@ def carry_out(
             return _refused(planned, manner)
         output.show(report_text(planned, screen().view))
         if not ask_yes("apply this?", default=True):
-            click.echo("nothing was changed")
+            print("nothing was changed", flush=True)
             return int(ExitCode.REFUSED)
         token = planned.token
     return _show(run_to_end(run(token)), manner)
@@ -232,7 +178,7 @@ def _refused(plan: "UndoReport", manner: UndoFlags) -> int:
         output.show_json({**plan.to_json(), "status": "refused", "hint": "--yes"})
     else:
         output.show(report_text(plan, screen().view))
-        click.echo("hint: nothing was changed; to apply this plan: --yes", err=True)
+        print("hint: nothing was changed; to apply this plan: --yes", file=sys.stderr)
     return int(ExitCode.REFUSED)
 
 
@@ -242,8 +188,8 @@ def _show(report: "UndoReport", manner: UndoFlags) -> int:
     else:
         output.show(report_text(report, screen().view))
         if any(item.reason == "handler_missing" for item in report.items):
-            click.echo(
+            print(
                 "hint: to undo the effects, name the tools: --tools MODULE:NAME",
-                err=True,
+                file=sys.stderr,
             )
     return int(report.exit_code)

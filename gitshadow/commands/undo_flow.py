@@ -10,16 +10,17 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-import click
-
 from gitshadow.commands.client import find_layout, send
 from gitshadow.commands.options import (
     ask_yes,
     colour_option,
     is_interactive,
     json_option,
+    session_option,
+    tools_option,
     yes_option,
 )
+from gitshadow.commands.parameters import option
 from gitshadow.commands.terminal import Screen, screen
 from gitshadow.commands.user_hooks import told
 from gitshadow.errors import ExitCode, UsageError
@@ -117,27 +118,74 @@ def manner_options(function: Callable[..., int]) -> Callable[..., int]:
         manner = UndoFlags(request, as_json, interactive)
         return function(*args, manner=manner, **options)
 
-    for option in (
-        click.option(
+    for added in (
+        option(
             "--on-conflict",
-            type=click.Choice(["skip", "overwrite", "markers"]),
+            choices=("skip", "overwrite", "markers"),
             default="skip",
-            show_default=True,
             help="What to do if later edits conflict.",
         ),
-        click.option(
-            "--token", help="Apply exactly the plan with this token, or nothing."
-        ),
-        click.option(
+        option("--token", help="Apply exactly the plan with this token, or nothing."),
+        option(
             "-i",
             "--interactive",
             is_flag=True,
             help="Choose hunk by hunk, as git add -p does.",
         ),
-        click.option("--dry-run", is_flag=True, help="Print the plan, change nothing."),
+        option("--dry-run", is_flag=True, help="Print the plan, change nothing."),
     ):
-        gathered = option(gathered)
+        gathered = added(gathered)
     return yes_option(colour_option(json_option(gathered)))
+
+
+class ProgramOptions(NamedTuple):
+    """The options of `undo` for an agent program."""
+
+    session: str | None
+    tools: str | None
+    on_drift: str
+    scope: tuple[str, ...] = ()
+    resume: str | None = None
+
+
+def program_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that make up a `ProgramOptions`; hand it over as `program`."""
+
+    @functools.wraps(function)
+    def gathered(
+        *args: object,
+        session: str | None,
+        tools: str | None,
+        on_drift: str,
+        scope: tuple[str, ...],
+        resume: str | None,
+        **others: object,
+    ) -> int:
+        program = ProgramOptions(session, tools, on_drift, scope, resume)
+        return function(*args, program=program, **others)
+
+    on_drift = option(
+        "--on-drift",
+        choices=("skip", "overwrite"),
+        default="skip",
+        help="For a program's turn: what to do if things have changed since.",
+    )
+    resume = option(
+        "--resume",
+        metavar="OP",
+        help="Continue an undo of a program's turn that was left incomplete.",
+    )
+    return resume(on_drift(scope_option(session_option(tools_option(gathered)))))
+
+
+def scope_option(function: Callable[..., int]) -> Callable[..., int]:
+    """Add `--scope`."""
+    return option(
+        "--scope",
+        choices=("files", "effects", "state", "artifacts", "events"),
+        multiple=True,
+        help="For a program's turn: only this part of it; may be repeated.",
+    )(function)
 
 
 def carry_out(request: FileUndoRequest, manner: UndoFlags) -> int:
@@ -191,7 +239,7 @@ def _carry_out_chosen(request: FileUndoRequest, manner: UndoFlags) -> int:
         return _finish(plan, manner, shown)
     choice = choose(plan, shown)
     if choice is None:
-        click.echo("nothing was changed")
+        print("nothing was changed", flush=True)
         return int(ExitCode.REFUSED)
     report = _ask(request._replace(choice=choice, yes=not request.dry_run))
     return _finish(report, manner, shown)
@@ -235,12 +283,14 @@ def _agreed(plan: FileUndoAnswer, manner: UndoFlags, shown: Screen) -> bool:
             output.show_json({**encode(plan), "status": "refused", "hint": "--yes"})
         else:
             output.show(report_lines(plan, shown.view))
-            click.echo("hint: nothing was changed; to apply this plan: --yes", err=True)
+            print(
+                "hint: nothing was changed; to apply this plan: --yes", file=sys.stderr
+            )
         return False
     output.show(report_lines(plan._replace(token=""), shown.view))
     if ask_yes("apply this?", default=not would_overwrite(plan)):
         return True
-    click.echo("nothing was changed")
+    print("nothing was changed", flush=True)
     return False
 
 

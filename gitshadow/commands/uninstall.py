@@ -12,11 +12,11 @@ from gitshadow.commands.hooks_plan import (
     InstallWork,
     agent_work,
     config_work,
-    find_surroundings,
     git_work,
     login_work,
 )
 from gitshadow.commands.options import json_option, yes_option
+from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import gitconfig, githooks, install, login
 from gitshadow.hookfiles.catalog import AGENTS

@@ -7,7 +7,6 @@ synchronous and, if the unit is known, has a timeout.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from gitshadow.hookfiles.placement import (
     Agent,
@@ -142,7 +141,7 @@ DROID = EntryShape(
     base=(),
     former=(("hooks",),),
 )
-DROID_SETTINGS = replace(DROID, base=("hooks",), former=())
+DROID_SETTINGS = DROID._replace(base=("hooks",), former=())
 CRUSH = EntryShape(events=_flat("PreToolUse", timeout=5, matcher=".*"), typed=False)
 ANTIGRAVITY = EntryShape(
     events=(

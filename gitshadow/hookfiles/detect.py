@@ -5,7 +5,7 @@ Invariant: the environment is passed in as values; nothing here reads it.
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.placement import (
@@ -21,8 +21,7 @@ _NAMES = (b"git-agent-undo", b"gitshadow")
 _MOST_BYTES = 4 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstallEnvironment:
+class InstallEnvironment(NamedTuple):
     """The paths of an installation.
 
     Attributes:

@@ -347,6 +347,6 @@ def _is_wholly_ours(document: ParsedText, want: Want) -> bool:
     found = entries(document.text, want)
     if not found:
         return False
-    shape = replace(want.shape, base=found[0].base)
+    shape = want.shape._replace(base=found[0].base)
     former = want._replace(command=found[0].command, shape=shape)
     return document.text == fresh(former)

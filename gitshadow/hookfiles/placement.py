@@ -1,13 +1,17 @@
 """The description of an agent's hook files: paths, owner, and the form of entries.
 
-Invariant: values only; `catalog.py` has the facts.
+Invariant: values only; `catalog.py` has the facts. NamedTuples, because `status` imports them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
-from gitshadow.model import JsonObject
+if TYPE_CHECKING:
+    from gitshadow.model import JsonObject, JsonValue
+
+_NOTHING: Mapping[str, "JsonValue"] = MappingProxyType({})
 
 
 class InstallScope(StrEnum):
@@ -30,16 +34,14 @@ class Root(StrEnum):
     WORKTREE = "worktree"
 
 
-@dataclass(frozen=True, slots=True)
-class FileLocation:
+class FileLocation(NamedTuple):
     """A file: its root directory and its path below that."""
 
     root: Root
     path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventRegistration:
+class EventRegistration(NamedTuple):
     """How one event is registered.
 
     Attributes:
@@ -54,8 +56,7 @@ class EventRegistration:
     flat: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntryShape:
+class EntryShape(NamedTuple):
     """The form of gitshadow's entries in a shared file.
 
     Attributes:
@@ -81,13 +82,12 @@ class EntryShape:
     typed: bool = True
     named: bool = False
     join: bool = False
-    extra: JsonObject = field(default_factory=dict)
-    top: JsonObject = field(default_factory=dict)
+    extra: "JsonObject" = _NOTHING
+    top: "JsonObject" = _NOTHING
     milliseconds: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(NamedTuple):
     """The user's file that takes gitshadow's entries: the first that exists, else the first one.
 
     Attributes:
@@ -103,8 +103,7 @@ class Shared:
     toml: FileLocation | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PackagedPiece:
+class PackagedPiece(NamedTuple):
     """One packaged file below `hooks/`, where it goes, and whether it is run."""
 
     source: str
@@ -112,8 +111,7 @@ class PackagedPiece:
     executable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Owned:
+class Owned(NamedTuple):
     """The files that are wholly gitshadow's."""
 
     pieces: tuple[PackagedPiece, ...]
@@ -122,8 +120,7 @@ class Owned:
 Placement = Shared | Owned
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agent:
+class Agent(NamedTuple):
     """What is known about one agent's installation.
 
     Attributes:

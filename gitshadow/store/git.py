@@ -14,6 +14,7 @@ from typing import IO, NamedTuple
 
 from gitshadow.errors import StoreError, shortage_behind
 from gitshadow.model import Oid, RepoPath
+from gitshadow.store.git_settings import scrubbed_environment
 from gitshadow.store.layout import Layout
 
 # A repository can be hostile, and the user may be at work in it. `git status` alone would run
@@ -49,20 +50,6 @@ _EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 
 class StoppedError(StoreError):
     """Work was stopped on request before it was done."""
-
-
-def scrubbed_environment(environ: dict[str, str]) -> dict[str, str]:
-    """Return an environment in which a git child sees only the repository that we name."""
-    # Hooks of Git run with GIT_DIR and GIT_INDEX_FILE of their own repository, which may be another
-    # one. GITSHADOW_INTERNAL shows our hooks that the command is ours.
-    kept = {key: value for key, value in environ.items() if not key.startswith("GIT_")}
-    kept |= {
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GITSHADOW_INTERNAL": "1",
-        "LC_ALL": "C",
-    }
-    return kept
 
 
 class TreeDelta(NamedTuple):

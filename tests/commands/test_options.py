@@ -4,12 +4,10 @@ import io
 import os
 import sys
 
-import click
 import pytest
-from click.testing import CliRunner
 
 from gitshadow.commands.client import spelled
-from gitshadow.commands.options import SeparatingCommand, ask_yes, separated
+from gitshadow.commands.options import ask_yes
 
 
 @pytest.mark.parametrize(
@@ -46,14 +44,3 @@ def test_spelled_takes_back_what_our_own_output_prints(
 ) -> None:
     """FID-05: a name from the JSON is a valid argument, any other name too."""
     assert spelled(typed) == expected
-
-
-def test_what_stands_behind_two_dashes_is_kept_apart() -> None:
-    @click.command("test", cls=SeparatingCommand)
-    @click.argument("words", nargs=-1)
-    @click.pass_context
-    def command(ctx: click.Context, words: tuple[str, ...]) -> None:
-        click.echo(repr((words, separated(ctx))))
-
-    result = CliRunner().invoke(command, ["a", "--", "--yes", "b"])
-    assert result.output == "(('a',), ['--yes', 'b'])\n"

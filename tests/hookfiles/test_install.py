@@ -8,7 +8,6 @@ import signal
 import stat
 import tomllib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -417,7 +416,7 @@ def test_droid_events_are_at_the_top_level_of_its_hooks_file(
 
 def droid_before(around: InstallEnvironment, text: str = "") -> str:
     """Return a hooks file as earlier versions wrote it, which Droid does not read."""
-    shape = replace(DROID, base=("hooks",), former=())
+    shape = DROID._replace(base=("hooks",), former=())
     wanted = entries.want(AGENTS["droid"], InstallScope.USER, around, shape)
     return merge.put_in(text, wanted)
 

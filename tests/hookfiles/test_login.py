@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,7 +104,7 @@ def test_path_that_no_unit_can_be_named_after_is_refused(
 
 
 def test_program_that_systemd_cannot_run_is_refused(around: InstallEnvironment) -> None:
-    odd = replace(around, executable='/opt/"x"/git-agent-undo')
+    odd = around._replace(executable='/opt/"x"/git-agent-undo')
     with pytest.raises(UnsupportedError, match="systemd cannot run"):
         login.plan(ROOTS[0], odd)
 
@@ -133,6 +132,6 @@ def test_systemd_accepts_the_unit(around: InstallEnvironment, tmp_path: Path) ->
 def test_a_program_whose_path_breaks_the_line_of_a_unit_is_refused(
     around: InstallEnvironment,
 ) -> None:
-    odd = replace(around, executable="/opt/a\nExecStartPre=b/git-agent-undo")
+    odd = around._replace(executable="/opt/a\nExecStartPre=b/git-agent-undo")
     with pytest.raises(UnsupportedError, match="systemd cannot run"):
         login.plan("/home/u/tea", odd)

@@ -7,8 +7,8 @@ What is visible follows from the place of a literal in the source, not from a li
 
 1. An argument of a call whose name ends in `Error`, of `click` calls that show text, and every
    `help`, `hint`, `epilog`, `footer`, `label`, `title` or `description` argument.
-2. The docstring of a function that a decorator makes a command (`command`, `group`) or a tool of
-   an MCP server (`tool`): a program shows it to people, or to a model.
+2. The docstring of a function that a decorator makes a command (`command`, `group`, `verb`) or a
+   tool of an MCP server (`tool`): a program shows it to people, or to a model.
 3. In the packages whose purpose is text (`render`, `ui`): the values of mappings, and each
    f-string that holds a word.
 4. Anywhere: a literal that reads as prose, that is two words with a blank between them.
@@ -28,7 +28,7 @@ STORED = ROOT / "tests" / "fixtures" / "strings.txt"
 
 _TEXT_PACKAGES = ("render", "ui")
 _CLICK = ("echo", "secho", "prompt", "confirm", "version_option")
-_OFFERS = ("command", "group", "tool")
+_OFFERS = ("command", "group", "tool", "verb")
 _KEYWORDS = frozenset(
     ("help", "hint", "epilog", "footer", "label", "title", "description")
 )
