@@ -252,14 +252,14 @@ class _Mover(NamedTuple):
             for item in plan.items
         )
         skipped = any(item.state == "skipped" for item in items)
-        back = self.carrier.way_back(there.op_id)
+        backs = [self.carrier.way_back(there.op_id)]
         if here is not None and here.op_id is not None:
-            back = f"git agent-undo redo {here.op_id} && {back}"
+            backs.insert(0, f"git agent-undo redo {here.op_id}")
         return plan._replace(
             status="partial" if skipped else "done",
             items=items,
             op_id=here.op_id if here is not None else None,
-            way_back=back,
+            way_back=" && ".join(filter(None, backs)) or None,
         )
 
     def _undo(

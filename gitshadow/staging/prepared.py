@@ -7,6 +7,7 @@ Invariant: a file is deleted by its maker, when its commit is adopted, or after 
 
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -40,6 +41,9 @@ def prepare(ws: Workspace, parent: Oid | None, writes: Writes) -> str:
     name = f"{_PREFIX}{parent or _UNBORN}-{secrets.token_hex(4)}{_SUFFIX}"
     path = f"{ws.layout.wt_dir}/{name}"
     index = IndexFile(ws, path)
+    # With the stat of unchanged files, git commit need not read them all again.
+    with suppress(FileNotFoundError):
+        shutil.copyfile(f"{ws.layout.git_dir}/index", path)
     try:
         index.read_tree(ws.repo.commit(parent).tree if parent else None)
         index.write(writes)

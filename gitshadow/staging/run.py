@@ -358,7 +358,8 @@ class Staging:
         writes: Writes,
     ) -> StagingAnswer:
         answer = self._finished(kind, unit.selection.target, items, writes)
-        notes = [] if items else [unit.selection.headline or "nothing of it is left"]
+        why = unit.selection.headline.removeprefix("nothing to undo: ")
+        notes = [] if items else [why or "nothing of it is left"]
         about = tuple(map(about_row, self.reader.about(unit)))
         return answer._replace(notes=tuple(notes), maybe=unit.maybe, about=about)
 

@@ -166,9 +166,13 @@ def _with_prompt(prompt: str) -> str:
 
 
 def _without_prompt(found: Sequence[About]) -> str:
-    agents = dict.fromkeys(one.agent or "own" for one in found)
+    agents = dict.fromkeys(one.agent for one in found if one.agent)
     files = counted(sum(one.files for one in found), "file")
-    return f"Changes by {' and '.join(agents) or 'nobody'}: {files}\n"
+    return (
+        f"Changes by {' and '.join(agents)}: {files}\n"
+        if agents
+        else f"Change {files}\n"
+    )
 
 
 def _paths_of(found: Collection[PathChange]) -> frozenset[RepoPath]:

@@ -426,3 +426,15 @@ def test_another_repository_is_no_worktree(
     refused = shadow("move", session, os.fspath(other.root), "--yes")
     assert refused.code == 2
     assert "not another worktree of this repository" in refused.err
+
+
+def test_what_is_there_already_is_only_undone_here(
+    mixed: tuple[Shadow, str], there: Shadow
+) -> None:
+    shadow, session = mixed
+    there.repo.write("a", ONLY_THEIRS)
+    there.repo.write("new", "x\n")
+    done = shadow.ok("move", session, str(there.repo.root), "--yes", "--json").json()
+    assert shadow.repo.read("a").decode() == with_lines("a", l9="MINE")
+    assert str(done["way_back"]).startswith("git agent-undo redo op-")
+    assert "&&" not in str(done["way_back"])

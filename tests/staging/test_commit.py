@@ -290,3 +290,48 @@ def test_a_commit_that_is_being_made_is_left_alone(ground: Ground) -> None:
     os.utime(path, (1, 1))
     ground.plan("s1:t1")
     assert not os.path.exists(path)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("core.splitIndex=true",),
+        ("index.version=4", "core.untrackedCache=true"),
+        ("core.sparseCheckoutCone=true", "index.sparse=true"),
+    ],
+)
+def test_any_kind_of_index_can_be_used(
+    ground: Ground, settings: tuple[str, ...]
+) -> None:
+    ground.by("human").write("in/f", "x\n")
+    ground.by("human").write("out/f", "x\n")
+    ground.git("add", ".")
+    ground.git("commit", "-qm", "directories")
+    for setting in settings:
+        ground.git("config", *setting.split("="))
+    if "index.sparse=true" in settings:
+        ground.git("sparse-checkout", "set", "--cone", "--sparse-index", "in")
+    ground.git("update-index", "--force-write-index")
+    ground.engine.record()
+    engine = ground.by("s1")
+    engine.write("in/f", "agent\n")
+    engine.write("in/new", "x\n")
+    ground.by("human").write("in/mine", "x\n")
+    ground.git("add", "in/mine")
+    ground.stage("s1:t1")
+    assert ground.changed() == ["M  in/f", "A  in/mine", "A  in/new"]
+    ground.unstage()
+    assert ground.changed() == [" M in/f", "A  in/mine", "?? in/new"]
+    ground.commit("s1:t1")
+    assert ground.changed() == ["A  in/mine"]
+    assert ground.committed("out/f") == b"x\n"
+    listed = ground.git("ls-files", "-t", "out/f")
+    assert listed == (b"S out/f\n" if "index.sparse=true" in settings else b"H out/f\n")
+
+
+def test_own_changes_can_be_committed_too(ground: Ground) -> None:
+    ground.by("human").write("a", lines(l1="MINE"))
+    ground.by("s1").write("a", lines(l1="MINE", l5="AGENT"))
+    ground.commit("human")
+    assert ground.committed("a") == lines(l1="MINE").encode()
+    assert ground.git("log", "-1", "--format=%s") == b"Change 1 file\n"
