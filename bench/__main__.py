@@ -170,6 +170,8 @@ _ALONE = {"accuracy": _accuracy, "damage": _damage, "plot": _plot, "spread": _sp
 _LONG = {
     "sizes": scale.sizes,
     "huge": scale.huge,
+    "linux": scale.linux,
+    "loose": growth.loose,
     "session": scale.session,
     "wide": scale.wide,
     "sessions": scale.sessions,

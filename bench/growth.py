@@ -6,18 +6,21 @@ made from the samples alone.
 
 import os
 import random
+import time
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.drawing import Plot
 from bench.measure import Journal, Row
-from bench.places import Place, empty
+from bench.places import Place, empty, repository
 
 _LINES = 400
 _SAMPLES = 100
 _STEPS = 5
+_RATE = 750
 
 
 class Sample(NamedTuple):
@@ -41,6 +44,40 @@ def growth(scale: float) -> Iterator[Row]:
     yield Row("peak during the run", "–", [peak], "MiB", "loose objects")
     whole = last.whole / last.edits / 1024
     yield Row("every version stored whole, compressed", "yardstick", [whole], "KiB")
+
+
+def loose(scale: float) -> Iterator[Row]:
+    """The most loose objects that are there at once while 750 files a second are written."""
+    seconds = max(2.0, 20.0 * min(scale, 1.0))
+    with repository(max(100, int(20_000 * min(scale, 1.0)))) as place:
+        place.git("gc", "-q")
+        place.shadow("init")
+        place.shadow("start")
+        journal, before = Journal(place.journal), _loose(place)
+        files = sorted(place.root.rglob("*.txt"))[:2_000]
+        counts, written, began = [0], 0, time.perf_counter()
+        while (now := time.perf_counter() - began) < seconds:
+            for _ in range(int(now * _RATE) - written):
+                files[written % len(files)].write_text(f"{written}\n" * 40)
+                written += 1
+            if now > len(counts) * 0.5:
+                counts.append(_loose(place) - before)
+            time.sleep(0.001)
+        place.shadow("flush")
+        counts.append(_loose(place) - before)
+        said = f"{journal.count():,} rows of {written:,} writes"
+    what = f"loose objects, {_RATE} writes a second for {seconds:.0f} s, at most"
+    yield Row(what, "≤ 6,700", [max(counts)], "", said)
+
+
+def _loose(place: Place) -> int:
+    """Return how many loose objects there are; files may go while they are counted."""
+    top, found = place.root / ".git" / "objects", 0
+    for name in os.listdir(top):
+        if len(name) == 2:
+            with suppress(FileNotFoundError):
+                found += len(os.listdir(top / name))
+    return found
 
 
 def measure(scale: float) -> tuple[list[Sample], int]:

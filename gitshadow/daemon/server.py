@@ -24,7 +24,7 @@ from gitshadow.api.status import init_answer
 from gitshadow.capture.fs_events import Hints, Watcher, WatchPort
 from gitshadow.capture.inotify import InotifyWatcher
 from gitshadow.capture.reconcile import Entering
-from gitshadow.config import WatchBackend
+from gitshadow.config import DaemonMode, WatchBackend
 from gitshadow.daemon.listener import Jobs, SocketListener, SocketRequest
 from gitshadow.errors import (
     JournalError,
@@ -156,7 +156,10 @@ class Service:
 
     def _root(self, entering: Entering) -> Watched:
         """Read a worktree of which nothing is recorded."""
-        self._rooted = done = setup.root_worktree(self._context.workspace, entering)
+        ws = self._context.workspace
+        done = setup.root_worktree(ws, entering)
+        allowed = ws.config.enabled and ws.config.daemon is DaemonMode.AUTO
+        self._rooted = done._replace(daemon_allowed=allowed)
         return Watched(done.directories, done.polled)
 
     def hints(self, hints: Hints) -> None:

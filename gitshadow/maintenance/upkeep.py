@@ -45,6 +45,7 @@ _KINDS = (
     ("artifacts", lambda ref: ref.startswith(refs.REF_PREFIX + refs.ARTIFACT_PREFIX)),
 )
 QUIET_S = 2.0
+_STORM_OBJECTS = 1_000
 _LOCKED_S = 5.0
 _FAILED_S = 60.0
 _LIMIT_S = 60.0
@@ -278,7 +279,9 @@ class Upkeep:
 
     def _finish(self, run: "_Run", now: float) -> None:
         self._run = None
-        self._again_at = now + QUIET_S
+        # In a storm, too many new objects would come in a pause.
+        is_storm = run.done is not None and run.done.objects >= _STORM_OBJECTS
+        self._again_at = now if is_storm else now + QUIET_S
         if run.done is not None:
             self._packed = run.seq
             if run.done.merged:

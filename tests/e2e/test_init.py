@@ -172,3 +172,18 @@ def test_root_in_a_repository_of_somebody_else(
     Claude(shadow).write("a", "by the agent\n")
     assert shadow.oops()["status"] == "reversed"
     assert (repo.root / "a").stat().st_uid == 1234
+
+
+@pytest.mark.parametrize(("setting", "is_served"), [("auto", True), ("off", False)])
+def test_init_says_what_it_read_whether_a_daemon_read_it_or_not(
+    repo: Repo, make_shadow: Callable[..., Shadow], setting: str, is_served: bool
+) -> None:
+    repo.git("config", "agent-undo.daemon", setting)
+    repo.write("n", "not tracked\n")
+    shadow = make_shadow(repo, daemon=True)
+    first, again = (shadow.ok("init", "--json").json() for _ in range(2))
+    told = ("already", "files", "daemon", "daemon_allowed")
+    assert [first[name] for name in told] == [False, 4, is_served, is_served]
+    assert [again[name] for name in told] == [True, 4, is_served, is_served]
+    assert bool(shadow.daemons()) == is_served
+    assert [row["path"] for row in shadow.log("-n", "9")] == []

@@ -7,11 +7,16 @@ from functools import partialmethod
 
 import pytest
 
+from gitshadow.config import WatchBackend
+from gitshadow.daemon.server import Service, open_watcher
+from gitshadow.maintenance import setup
 from gitshadow.model import LINK_MODE, Oid, RepoPath, git_mode
-from gitshadow.recording.context import RecorderContext
+from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.store import git_index
 from gitshadow.store.files import RACY_NS, Reading, WorkFiles
 from gitshadow.store.git import Git
+from gitshadow.store.journal import events
+from gitshadow.store.journal.events import EventFilter, path_changes
 from gitshadow.store.layout import discover
 from gitshadow.store.objects import blob_oid
 from tests.support.context import desk_of
@@ -414,3 +419,58 @@ def test_files_written_while_nobody_watched_are_read_when_git_does_not_know_them
         context.observer.settle()
         assert read >= {name.encode() for name in _NAMES[1:]}
         check_bytes(context, repo)
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_what_is_written_behind_a_daemons_only_walk_is_recorded(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    """Each directory is watched before it is listed, so nothing has to be listed again."""
+    repo.write("d/clean", "clean\n")
+    repo.commit("more")
+    settle(repo)
+    layout = discover(str(repo.root))
+    assert layout is not None
+    if is_known:
+        setup.initialise(layout, os.environ, force=True)
+    else:
+        setup.prepare(layout, os.environ, force=True)
+    walked: list[bytes] = []
+    plain = WorkFiles.scan
+
+    def scan(self: WorkFiles, path: RepoPath) -> list[tuple[bytes, os.stat_result]]:
+        found = plain(self, path)
+        walked.append(path)
+        if walked.count(path) == 1 and path == b"d":
+            repo.write("d/clean", "written behind it\n")
+            repo.write("d/new/late", "created behind it\n")
+        return found
+
+    context = open_context(layout, os.environ, lock_timeout_s=1.0)
+    watcher = open_watcher(WatchBackend.INOTIFY, layout, lambda: None)
+    try:
+        monkeypatch.setattr(WorkFiles, "scan", scan)
+        service = Service(context)
+        service.start(watcher)
+        assert walked.count(b"d") == 1
+        context.observer.settle()
+        check_bytes(context, repo)
+        rows = events.rows(context.workspace.db, EventFilter())
+        assert {row.path for row in path_changes(rows)} == {b"d/clean", b"d/new/late"}
+    finally:
+        watcher.close()
+        context.close()
+
+
+def test_init_of_many_files_leaves_the_journal_as_its_schema_says(repo: Repo) -> None:
+    """The index of an empty table is made after its rows."""
+    for number in range(1_200):
+        repo.write(f"many/f{number}", f"{number}\n")
+    repo.commit("many")
+    with desk_of(repo) as context:
+        db = context.workspace.db
+        assert db.damage() is None
+        assert (
+            db.number("SELECT count(*) FROM file_state INDEXED BY file_state_inode")
+            == 1_203
+        )

@@ -85,6 +85,23 @@ def test_packs_while_others_write_where_git_would_soon(
         keeper.close()
 
 
+@pytest.mark.parametrize(("most", "at_once"), [(1, True), (1_000, False)])
+def test_packing_goes_on_at_once_only_after_very_many_objects(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, most: int, at_once: bool
+) -> None:
+    with studio_of(repo) as studio:
+        ws = studio.context.workspace
+        monkeypatch.setattr(upkeep, "busy_limit", lambda ws: 1)
+        monkeypatch.setattr(upkeep, "_STORM_OBJECTS", most)
+        keeper = Upkeep(studio.context, Hands())
+        write_till_sampled(studio)
+        until(finished(keeper, ws.layout))
+        write_till_sampled(studio)
+        keeper.tick()
+        assert (keeper._run is not None) == at_once
+        keeper.close()
+
+
 def test_what_was_packed_is_not_looked_at_again(repo: Repo) -> None:
     """What lies there then is the user's."""
     with studio_of(repo) as studio:
