@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gitshadow.attribution.ledger import ProcFiles
 from gitshadow.attribution.native_ids import is_guessed
+from gitshadow.attribution.proc_files import ProcFiles
 from gitshadow.attribution.process import (
     AgentProcess,
     Living,

@@ -13,7 +13,6 @@ from gitshadow.attribution.ledger import (
     ByteLedger,
     FileSystem,
     Needs,
-    ProcFiles,
     Span,
     excludes,
     file_systems,
@@ -21,6 +20,7 @@ from gitshadow.attribution.ledger import (
     time_to_disk_ns,
 )
 from gitshadow.attribution.native_ids import is_command
+from gitshadow.attribution.proc_files import ProcFiles
 from gitshadow.attribution.process import Living, ProcessId, process_of
 from gitshadow.attribution.windows import Scene
 from gitshadow.capture.drafts import Draft

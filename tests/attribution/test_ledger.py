@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 
 from gitshadow.attribution.ledger import (
     ByteLedger,
-    Counts,
     FileSystem,
     Needs,
-    ProcFiles,
     Span,
     TreeCounts,
     excludes,
@@ -24,6 +22,7 @@ from gitshadow.attribution.ledger import (
     needs,
     time_to_disk_ns,
 )
+from gitshadow.attribution.proc_files import Counts, ProcFiles
 from gitshadow.attribution.process import ProcessId, process_start
 from tests.attribution.test_process_activity import Agent
 from tests.support.kernel import Kernel, Process

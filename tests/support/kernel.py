@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from gitshadow.attribution.ledger import Counts, ProcFiles
+from gitshadow.attribution.proc_files import Counts, ProcFiles
 from gitshadow.attribution.process import ProcessId
 
 INIT = 0

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.attribution.ledger import FileSystem, ProcFiles, file_systems
+from gitshadow.attribution.ledger import FileSystem, file_systems
+from gitshadow.attribution.proc_files import ProcFiles
 
 
 def need_pages(place: Path) -> None:
