@@ -85,6 +85,7 @@ def test_the_begin_is_unknown_until_all_from_before_is_recorded() -> None:
     read(order, A)
     assert order.take([A]) == {}
     order.start()
+    read(order)
     read(order, A)
     order.settled()
     read(order, A, B)
