@@ -50,6 +50,16 @@ def test_a_change_came_after_the_look_before_the_last_reading_without_it() -> No
     assert order.take([A]) == {A: Moment(before=3, after=4)}
 
 
+def test_a_look_during_a_reading_may_come_after_an_event_that_was_not_read() -> None:
+    looks = Looks()
+    order = order_of(looks)
+    mark = order.begin()
+    looks.look()
+    order.end(mark)
+    read(order, A)
+    assert order.take([A]) == {A: Moment(before=1, after=3)}
+
+
 def test_a_change_lasts_from_the_first_event_to_the_last() -> None:
     looks = Looks()
     order = order_of(looks)
