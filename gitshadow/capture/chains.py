@@ -176,7 +176,7 @@ class ChainWriter:
             tip, tree = self._sync(session, tip, tree, ground, date), ground.tree
         commits: list[Oid] = []
         for link in links:
-            tree = self._repo.trees.splice(tree, link.changes)
+            tree = self._tree_after(tree, link)
             tip = self._commit(session, link.message, tree, (tip,), date)
             commits.append(tip)
             tip_seq = link.message.seqs[1] if link.message.seqs else tip_seq
@@ -193,6 +193,11 @@ class ChainWriter:
             tip_seq=tip_seq,
         )
         return Published(done, tuple(commits), baseline)
+
+    def _tree_after(self, tree: Oid, link: CommitStep) -> Oid:
+        trees, known = self._repo.trees, link.group.trees
+        carried = trees.carried(tree, *known) if known is not None else None
+        return trees.splice(tree, link.changes) if carried is None else carried
 
     def _reread(self, session: Session, chain: Chain | None) -> Chain | None:
         """Return the real tip of a chain whose ref was not at the expected commit."""

@@ -50,7 +50,8 @@ class AttributedDraft(NamedTuple):
 class Group(NamedTuple):
     """Store the drafts of one future commit; all share its attribution and marks.
 
-    `listed` are those that get rows, None for all.
+    `listed` are those that get rows, None for all. `trees` differ in the drafts and in nothing
+    else but submodules; None where no such trees are known.
     """
 
     kind: str
@@ -60,12 +61,17 @@ class Group(NamedTuple):
     note: str | None = None
     op: Op | None = None
     listed: tuple[Draft, ...] | None = None
+    trees: tuple[Oid, Oid] | None = None
+
+    @property
+    def rowed(self) -> tuple[Draft, ...]:
+        """Return the drafts that get rows."""
+        return self.drafts if self.listed is None else self.listed
 
     @property
     def rows(self) -> int:
         """Return how many rows the commit stands for."""
-        listed = self.drafts if self.listed is None else self.listed
-        return len(listed) + (self.kind == "head")
+        return len(self.rowed) + (self.kind == "head")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +117,7 @@ class CommitStep(NamedTuple):
                     frame.modes if group.drafts else PLAIN_MODES,
                 )
             )
-        listed = group.drafts if group.listed is None else group.listed
-        for seq, draft in enumerate(listed, frame.seq + len(rows)):
+        for seq, draft in enumerate(group.rowed, frame.seq + len(rows)):
             before, after = draft.versions
             change = PathChange(
                 seq=seq,
@@ -245,7 +250,8 @@ def _message(group: Group, frame: Frame, ts_ns: int) -> ShadowCommit:
         target=op.target if op else None,
         token=op.token if op else None,
         note=group.note,
-        paths=tuple(_notes(group.drafts, frame.modes)),
+        # What has no row of its own has no mode to note.
+        paths=tuple(_notes(group.rowed, frame.modes)),
     )
 
 

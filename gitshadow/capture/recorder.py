@@ -122,6 +122,7 @@ class Recorder:
         switched: Sequence[Draft],
         now_ns: int,
         row: WorktreeRow | None = None,
+        trees: tuple[Oid, Oid] | None = None,
     ) -> list[CommitEvent]:
         """Publish one move of HEAD with the paths that Git itself switched; it is one row.
 
@@ -131,8 +132,9 @@ class Recorder:
             switched: What Git switched.
             now_ns: When.
             row: The worktree's row with the new HEAD, stored together with the move.
+            trees: Those of HEAD before and after, if Git switched all that differs.
         """
-        group = switch_of(note, attribution, switched, self.modes)
+        group = switch_of(note, attribution, switched, self.modes)._replace(trees=trees)
         return self._publish([group], now_ns, row)
 
     def record_coverage(

@@ -404,10 +404,14 @@ def trees_of(repo: Repo, move: HeadMove) -> tuple[Oid | None, Oid | None] | None
 
 
 class HeadStep(NamedTuple):
-    """Store one move with the paths that it changed: what the old commit has and the new one."""
+    """Store one move with the paths that it changed: what the old commit has and the new one.
+
+    `trees` are those of both commits (None: unborn), None where one cannot be read.
+    """
 
     move: HeadMove
     changes: Mapping[RepoPath, Ends]
+    trees: tuple[Oid | None, Oid | None] | None = None
 
 
 def steps_of(repo: Repo, moves: Sequence[HeadMove]) -> list[HeadStep]:
@@ -425,7 +429,8 @@ def steps_of(repo: Repo, moves: Sequence[HeadMove]) -> list[HeadStep]:
                 raise
             ends = None
         changes = repo.diff(*ends) if ends is not None else ()
-        found.append(HeadStep(move, {one.path: (one.old, one.new) for one in changes}))
+        differ = {one.path: (one.old, one.new) for one in changes}
+        found.append(HeadStep(move, differ, ends))
     return found
 
 

@@ -34,7 +34,6 @@ from gitshadow.model import (
     FileState,
     FileVersion,
     Gap,
-    HeadChange,
     Oid,
     PathChange,
     RepoPath,
@@ -314,8 +313,7 @@ class Pipeline:
             noticed_ns,
             self._stored if ws.index.is_cheaper(len(paths)) else None,
         )
-        names = self._kin.others(found.changes, noticed_ns)
-        others = sorted(names.difference(paths))
+        others = sorted(self._kin.others(found.changes, noticed_ns).difference(paths))
         if others:
             found.extend(observe(ws.files, ws.coverage, ws.states, others, noticed_ns))
         return found
@@ -386,8 +384,9 @@ class Pipeline:
     def _is_gits(self, path: RepoPath) -> bool:
         """Return whether nobody has written a path since Git last did, as far as is known."""
         newest = self._newest_at(path)
-        is_row = isinstance(newest, PathChange) and newest.switched
-        return newest is None or is_row or isinstance(newest, HeadChange)
+        if isinstance(newest, PathChange):
+            return newest.switched
+        return not isinstance(newest, Gap)
 
     def _claimed(
         self, drafts: Sequence[Draft], claims: Sequence[Attribution], *, offline: bool
@@ -569,7 +568,7 @@ class Pipeline:
             head_mark=move.mark,
         )
         recorded = ws.recorder.record_head(
-            move.describe(), claim, stage.switched, at_ns, moved
+            move.describe(), claim, stage.switched, at_ns, moved, stage.trees
         )
         if move.is_checkout or stage.switched:
             # An open turn alone does not say that its session moved HEAD.

@@ -7,12 +7,12 @@ was not committed, that is an ordinary write.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
-from gitshadow.capture.drafts import BatchTime, Draft, Seen, draft_changes
+from gitshadow.capture.drafts import BatchTime, Draft, Seen, draft_changes, draft_of
 from gitshadow.errors import StoreError
 from gitshadow.model import (
     FileState,
@@ -29,14 +29,19 @@ from gitshadow.store.refs import exact_mode
 from gitshadow.store.trees import Entry
 
 _SECOND_NS = 1_000_000_000
+_NOWHERE: Entry = (0, Oid(""))
 
 
 class SwitchStage(NamedTuple):
-    """Store one move, what somebody wrote and committed before it, and what Git switched by it."""
+    """Store one move, what somebody wrote and committed before it, and what Git switched by it.
+
+    `trees` are those of HEAD before and after, if Git switched all that differs between them.
+    """
 
     move: HeadMove
     written: Sequence[Draft]
     switched: Sequence[Draft]
+    trees: tuple[Oid, Oid] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +97,7 @@ class _Splitter:
 
     def split(self) -> tuple[list[SwitchStage], list[Seen]]:
         """Return the stages and the rest."""
+        self._place_plain()
         trails = {
             one.path: trail
             for one in self.seen
@@ -103,19 +109,41 @@ class _Splitter:
             trails = {path: one for path, one in trails.items() if path not in barred}
         for one in self.seen:
             self._place(one, trails.get(one.path, ()), one.path in whole)
-        stages = [
-            SwitchStage(
-                step.move, self._written.get(at, ()), self._switched.get(at, ())
+        stages: list[SwitchStage] = []
+        for at, step in enumerate(self.steps):
+            switched = self._switched.get(at, ())
+            trees = _whole_trees(step, switched)
+            stages.append(
+                SwitchStage(step.move, self._written.get(at, ()), switched, trees)
             )
-            for at, step in enumerate(self.steps)
-        ]
         return stages, self._rest
+
+    def _place_plain(self) -> None:
+        """Place what one step of Git explains byte for byte, and leave only the others in `seen`.
+
+        That is nearly all of a checkout. It needs no trail, unless something that was removed, or
+        only nearly fits, is above or below another path.
+        """
+        if len(self.steps) != 1 or self.steps[0].move.kind is HeadMoveKind.COMMIT:
+            return
+        changes = self.steps[0].changes
+        plain: list[Seen] = []
+        others: list[Seen] = []
+        for one in self.seen:
+            ends = changes.get(one.path)
+            fits = ends is not None and tuple(map(_equals, ends, _versions(one)))
+            (plain if fits == (True, True) else others).append(one)
+        if any(one.after is None or one.path in changes for one in others):
+            return
+        self.seen = others
+        drafts = (draft_of(one, self.moment) for one in plain)
+        self._switched[0] = [draft for draft in drafts if draft is not None]
 
     @cached_property
     def _changes(self) -> dict[RepoPath, list[_Change]]:
         """Return what the moves did to each path that was seen."""
         found: dict[RepoPath, list[_Change]] = {one.path: [] for one in self.seen}
-        for at, (move, changes) in enumerate(self.steps):
+        for at, (move, changes, _) in enumerate(self.steps):
             for path in found.keys() & changes.keys():
                 found[path].append(_Change(at, move.kind, *changes[path]))
         return found
@@ -128,7 +156,11 @@ class _Splitter:
         if one.path in self._proven:
             return self._converted(one.path, changes)
         ends = [changes[0].old, *(change.new for change in changes)]
-        fitting = [at for at, end in enumerate(ends) if self._is(end, before)]
+        # Of equal texts, what is the same byte for byte says more, and no blob has to be read.
+        fitting = [at for at, end in enumerate(ends) if _equals(end, before)]
+        fitting = fitting or [
+            at for at, end in enumerate(ends) if self._is(end, before)
+        ]
         trail: list[_Part] = []
         base: tuple[Entry | None, ...] = ()
         if fitting:
@@ -290,7 +322,9 @@ class _Splitter:
             return
         if whole:
             at = len(self.steps) - 1 if one.path in self._nested else trail[-1].at
-            self._switched.setdefault(at, []).extend(draft_changes([one], self.moment))
+            draft = draft_of(one, self.moment)
+            if draft is not None:
+                self._switched.setdefault(at, []).append(draft)
             return
         try:
             states = [self._state(part, one) for part in trail]
@@ -323,7 +357,7 @@ class _Splitter:
             at_ns = max(known_ns + 1, self.moment.noticed_ns)
         moment = self.moment._replace(noticed_ns=at_ns, ctime_of=lambda _: None)
         for draft in draft_changes([Seen(path, before, after)], moment):
-            yield replace(draft, exact=False)
+            yield draft._replace(exact=False)
 
     def _at_ns(self, part: _Part) -> int:
         """Return by when Git was at a move, by the second that its log has for it."""
@@ -341,11 +375,11 @@ class _Splitter:
         return FileState(version, StatKey(0, 0, 0, 0), self._at_ns(part), racy=True)
 
     def _is(self, entry: Entry | None, version: FileVersion | None) -> bool:
-        if entry is None or version is None:
-            return entry is None and version is None
+        if entry is None or version is None or entry[1] == version.oid:
+            return _equals(entry, version)
         if entry[0] != git_mode(version.mode):
             return False
-        return entry[1] == version.oid or self._same_text(entry[1], version.oid)
+        return self._same_text(entry[1], version.oid)
 
     def _same_text(self, committed: Oid, disk: Oid) -> bool:
         """Return whether two blobs differ in line ends only."""
@@ -358,6 +392,30 @@ class _Splitter:
         # A partial clone may not have the blob.
         except StoreError:
             return False
+
+
+def _whole_trees(step: HeadStep, switched: Sequence[Draft]) -> tuple[Oid, Oid] | None:
+    """Return the trees of both ends of a step if Git switched all that differs between them."""
+    old, new = step.trees or (None, None)
+    if old is None or new is None or len(switched) > len(step.changes):
+        return None
+    left = {
+        path: leaf[1]
+        for path, leaf in step.changes.items()
+        if not (is_gitlink(leaf[0]) or is_gitlink(leaf[1]))
+    }
+    for draft in switched:
+        after = draft.after.version if draft.after is not None else None
+        entry = None if after is None else (git_mode(after.mode), after.oid)
+        if left.pop(draft.path, _NOWHERE) != entry:
+            return None
+    return None if left else (old, new)
+
+
+def _equals(entry: Entry | None, version: FileVersion | None) -> bool:
+    if entry is None or version is None:
+        return entry is None and version is None
+    return entry[1] == version.oid and entry[0] == git_mode(version.mode)
 
 
 def _go_on(trail: list[_Part], base: Sequence[Entry | None], change: _Change) -> None:

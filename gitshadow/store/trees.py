@@ -40,6 +40,10 @@ class TreeChange(NamedTuple):
     new: Entry | None
 
 
+class _ElsewhereError(Exception):
+    """A tree holds something else where two others differ."""
+
+
 # Entries stay raw bytes, and a splice replaces some of them: twice as fast as pygit2's TreeBuilder
 # in a directory of 5,000 entries, and the only way to write a name that is not UTF-8, which pygit2
 # takes as str.
@@ -154,6 +158,43 @@ class Trees:
         written = self._objects.write_tree(b"".join(directory.rows))
         self._remember(written, directory)
         return written
+
+    def carried(self, tree: Oid, old: Oid, new: Oid) -> Oid | None:
+        """Return the tree that differs from `tree` as `new` does from `old`.
+
+        Directories that are as in `old` become those of `new` without a look at what is in them.
+
+        Returns:
+            None if `tree` holds something else where they differ: only a splice can tell.
+
+        Raises:
+            StoreError: a tree on the way is missing, or an object could not be written.
+        """
+        roots = ((TREE_MODE, one) for one in (tree, old, new))
+        try:
+            found = self._carry(*roots)
+        except _ElsewhereError:
+            return None
+        return found[1] if found is not None else None
+
+    def _carry(
+        self, at: Entry | None, old: Entry | None, new: Entry | None
+    ) -> Entry | None:
+        if at in (old, new):
+            return new
+        if None in (at, old, new) or {e[0] for e in (at, old, new) if e} != {TREE_MODE}:
+            raise _ElsewhereError
+        was, now = (dict(self._load(e[1]).items()) for e in (old, new) if e)
+        directory = self._load(at[1]).copy() if at else _Directory([], [])
+        for name in was.keys() | now.keys():
+            ends = was.get(name), now.get(name)
+            if ends[0] != ends[1]:
+                directory.set(name, self._carry(directory.get(name), *ends))
+        if not directory.rows:
+            return None
+        written = self._objects.write_tree(b"".join(directory.rows))
+        self._remember(written, directory)
+        return TREE_MODE, written
 
     def _entry_for(self, old: Entry | None, node: _Node) -> Entry | None:
         if node.set and node.entry is not None:

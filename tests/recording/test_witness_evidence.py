@@ -195,7 +195,7 @@ def test_a_new_file_that_was_moved_away_is_asked_about_by_its_name(
     evidence: WitnessEvidence, told: Told, repo: Repo
 ) -> None:
     told.reports = (report(0),)
-    made = replace(draft(repo, inode=1), kind=EventKind.CREATE, before=None)
+    made = draft(repo, inode=1)._replace(kind=EventKind.CREATE, before=None)
     found = seen(evidence, made, scene(session("s1")))
     assert found is not None
     assert found.session == "s1"

@@ -118,6 +118,47 @@ def test_diff_lists_exactly_what_differs(repo: Repo, old: Tree, new: Tree) -> No
 
 
 @shares_fixture
+@given(old=trees, new=trees, more=trees, other=st.none() | entries)
+def test_carried_tree_is_the_spliced_one_or_none(
+    repo: Repo, old: Tree, new: Tree, more: Tree, other: Entry | None
+) -> None:
+    """`more` is what nobody committed; `other` is at a path that differs, if there is one."""
+    store = open_store(repo)
+    mine = {**more, **old}
+    differing = [path for path in difference(old, new) if path in old]
+    if other is not None and differing:
+        mine[differing[0]] = other
+    changed = {p: e for p, e in (mine | new).items() if p in new or p not in old}
+    if not (_is_possible(list(mine)) and _is_possible(list(changed))):
+        return
+    tree, *ends = (store.trees.splice(None, one) for one in (mine, old, new))
+    carried = store.trees.carried(tree, *ends)
+    spliced = store.trees.splice(tree, difference(old, new))
+    clean = all(mine.get(path) == old.get(path) for path in difference(old, new))
+    if tree == ends[0]:
+        assert carried == spliced == ends[1]
+    if clean:
+        assert carried in (None, spliced)
+    elif any(mine.get(p) not in (old.get(p), new.get(p)) for p in differing):
+        assert carried is None
+
+
+@shares_fixture
+@given(old=trees, new=trees)
+def test_ends_are_the_entries_of_both_trees(repo: Repo, old: Tree, new: Tree) -> None:
+    store = open_store(repo)
+    roots = [store.trees.splice(None, one) for one in (old, new)]
+    for path in old.keys() | new.keys():
+        entries = tuple(store.entry(root, path) for root in roots)
+        ends = store.trees.ends(roots[0], roots[1], path)
+        assert ends == entries or (ends, entries[0]) == ((None, None), entries[1])
+    assert store.trees.ends(None, roots[1], RepoPath(b"")) == (
+        None,
+        (TREE_MODE, roots[1]),
+    )
+
+
+@shares_fixture
 @given(tree=trees)
 def test_entry_finds_files_and_directories_alone(repo: Repo, tree: Tree) -> None:
     store = open_store(repo)

@@ -90,7 +90,7 @@ class PlannerGround(Values):
         moment = self.moment()
         stages, rest = split_switched(self.seen(files), steps, moment, self._witness())
         rows: list[PathChange] = []
-        for _, written, gits in stages:
+        for _, written, gits, _ in stages:
             rows += [self._row(draft, who, turn) for draft in written]
             rows += self.switch(sorted(gits, key=lambda draft: draft.path), "git")
         mine = draft_changes(rest, moment)
