@@ -182,6 +182,7 @@ class ChainWriter:
             tip_seq = link.message.seqs[1] if link.message.seqs else tip_seq
         if chain is None:
             self._repo.create_ref(ref, tip)
+            self._dates[ref] = date
         else:
             self._repo.move_ref(ref, chain.tip, tip)
         done = Chain(

@@ -60,8 +60,6 @@ class StateTable:
         """Read the states of many paths at once, if they are to be asked for one by one."""
         if self._near is None or self._all is not None:
             return
-        if len(self._near) > _MOST_NEAR:
-            self._near.clear()
         new = [path for path in paths if path not in self._near]
         if len(new) > 1:
             self._near.update(dict.fromkeys(new))
@@ -183,7 +181,7 @@ class StateTable:
         was_whole = self._all is not None
         self._all = None
         self._children = {}
-        if self._near is None:
+        if self._near is None or len(self._near) > _MOST_NEAR:
             self._near = {}
         return was_whole
 
