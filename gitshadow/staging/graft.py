@@ -134,7 +134,11 @@ class Overlay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grafter:
-    """Add changes to targets; `keeps_modes` ignores the modes of the disk (core.fileMode)."""
+    """Add changes to targets.
+
+    `keeps_modes` ignores the modes of the disk (core.fileMode); `strict` takes only what undo would
+    revert, never a file as the unit left it.
+    """
 
     blobs: Blobs
     clean: Cleaner

@@ -212,7 +212,7 @@ class Staging:
         self.reader.settle()
         unit = self._unit(wish)
         parent, base = self._parent(how.onto, _paths(unit))
-        done = self._grafter(unit, strict=False).graft(unit.survivors, base)
+        done = self._grafter(unit).graft(unit.survivors, base)
         writes = combined(done)
         items = self._items(done, base)
         message = how.message or self.reader.message(unit)
@@ -321,7 +321,7 @@ class Staging:
     def _unit(self, wish: UnitWish) -> Unit:
         return self.reader.unit(wish.targets, wish.paths, include_low=wish.include_low)
 
-    def _grafter(self, unit: Unit, *, strict: bool = False) -> Grafter:
+    def _grafter(self, unit: Unit) -> Grafter:
         cleaner = GitCleaner(self.ws, self.reader.blobs)
         cleaner.learn(_paths(unit))
         modes = self.ws.repo.config_get("core.filemode")
@@ -329,7 +329,6 @@ class Staging:
             blobs=self.reader.blobs,
             clean=cleaner,
             keeps_modes=modes is not None and modes.lower() in _FALSE,
-            strict=strict,
         )
 
     def _head(self) -> Oid | None:
