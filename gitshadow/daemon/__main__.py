@@ -11,7 +11,7 @@ import sys
 import time
 
 from gitshadow.errors import LockedError
-from gitshadow.ipc import wire
+from gitshadow.ipc import launch, wire
 from gitshadow.store.layout import Layout, discover
 from gitshadow.store.lock import WriterLock
 
@@ -34,6 +34,9 @@ def main() -> int:
         # The command that waits for us does it itself where we end, and says why it cannot.
         if not setup.prepare(layout, os.environ, force="--force" in options):
             return 0
+        log = launch.open_log(layout)
+        os.dup2(log, sys.stderr.fileno())
+        os.close(log)
     from gitshadow.daemon import server
 
     return server.run(layout, foreground=False)

@@ -71,7 +71,7 @@ def first(layout: Layout, *, force: bool) -> None:
 
 def spawn(layout: Layout) -> None:
     """Start a daemon process and do not wait for it; a second one ends by itself."""
-    log = _open_log(layout)
+    log = open_log(layout)
     try:
         child = _child(layout, stdout=subprocess.DEVNULL, stderr=log)
     finally:
@@ -99,7 +99,8 @@ def _child(
     )
 
 
-def _open_log(layout: Layout) -> int:
+def open_log(layout: Layout) -> int:
+    """Open the log of a daemon; what cannot be logged is dropped."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         return os.open(layout.log, flags, 0o600)

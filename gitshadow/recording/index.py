@@ -209,12 +209,14 @@ class IndexView:
                 attributes.write(b"\0".join(row[2] for row in same) + b"\0")
                 oids.update((row[2], Oid(row[1].decode())) for row in same)
                 sizes += [row[3] for row in same]
-            answers = zip(list(oids), sizes, stored.answers().splitlines(), strict=True)
-            for path, size, is_stored in answers:
+            answers = stored.answers().splitlines()
+            if not len(answers) == len(sizes) == len(oids):
+                raise StoreError("cannot read what git printed of its objects")
+            for path, size, stored_size in zip(list(oids), sizes, answers, strict=True):
                 # Git only removes bytes from line ends, so a file of the size of its blob was not
                 # converted. Nor do other conversions keep the size, and their settings may be
                 # gone by now. A missing blob has no size.
-                if size != is_stored:
+                if size != stored_size:
                     del oids[path]
             for path in git_index.converted_by(attributes.answers()):
                 oids.pop(path, None)

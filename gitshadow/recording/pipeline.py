@@ -320,9 +320,10 @@ class Pipeline:
 
     def _stored(self, looks: Mapping[RepoPath, Look]) -> Mapping[RepoPath, Oid]:
         """Return the blobs of files that are as Git last saw them and that the store has."""
-        packed = Looks()
+        ws, packed = self._ws, Looks()
         packed.update(looks)
-        return self._ws.index.clean(packed).oids
+        found = ws.index.clean(packed).oids
+        return {path: oid for path, oid in found.items() if ws.repo.has(oid)}
 
     def _record(
         self,
