@@ -213,6 +213,26 @@ def hooks(scale: float) -> Iterator[Row]:
         yield Row("bare Python with `_socket`", "yardstick", ms(bare), "ms")
 
 
+def status(scale: float) -> Iterator[Row]:
+    """`status` as a whole process, beside `git status`, and the prompt that never grows."""
+    files = int(100_000 * scale) or 100
+    times = max(5, int(15 * scale))
+    with repository(files) as place:
+        start(place)
+        asked = partial(place.shadow, "status")
+        values = [timed(asked) for _ in range(times)]
+        yield Row(f"`status`, {files:,} files, daemon up", "≤ 60 ms", ms(values), "ms")
+        values = [timed(partial(place.shadow, "prompt")) for _ in range(times)]
+        yield Row(f"`prompt`, {files:,} files", "–", ms(values), "ms")
+        values = [timed(partial(place.git, "status")) for _ in range(times)]
+        yield Row(f"`git status`, {files:,} files", "yardstick", ms(values), "ms")
+        place.shadow("stop")
+        place.env["GITSHADOW_DAEMON"] = "off"
+        values = [timed(asked) for _ in range(max(3, times // 5))]
+        said = "`status` without a daemon"
+        yield Row(said, "≤ 1.5 × `git status`", ms(values), "ms")
+
+
 def evidence(scale: float) -> Iterator[Row]:
     """CPU per write that no hook claims, when the machine runs 300 processes more."""
     processes = int(300 * scale) or 10
@@ -386,6 +406,7 @@ BUDGETS = {
     "switch": switch,
     "init": init,
     "hooks": hooks,
+    "status": status,
     "evidence": evidence,
     "undo": undo,
     "log": log,

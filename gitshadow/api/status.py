@@ -101,7 +101,7 @@ def status(context: RecorderContext, request: StatusRequest) -> StatusAnswer:
         coverage=Coverage(
             ws.states.count(), () if request.brief else excluded_rows(context)
         ),
-        disk=disk(ws.layout.state_dir, ws.layout.common_dir),
+        disk=disk(ws.layout.state_dir, ws.layout.common_dir, context.loose),
         undo_window=_window(context),
         hints=tuple(_hints(context)),
         unreported=tuple(

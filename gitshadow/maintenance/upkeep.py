@@ -31,7 +31,7 @@ from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import refs
 from gitshadow.store.artifacts import artifact_ref
-from gitshadow.store.disk import Weights, disk
+from gitshadow.store.disk import LooseObjects, Weights, disk
 from gitshadow.store.git import Git, StoppedError
 from gitshadow.store.journal import meta, sessions
 from gitshadow.store.journal.db import Db
@@ -160,7 +160,7 @@ def usage(layout: Layout, git: Git, repo: Repo, db: Db) -> DuAnswer:
     total = ledger.total()
     packs = Packs(layout.objects_dir, layout.packing_dir).ours()
     return DuAnswer(
-        *disk(layout.state_dir, layout.common_dir),
+        *disk(layout.state_dir, layout.common_dir, LooseObjects(layout.objects_dir)),
         total=TotalCost(*total),
         packs=PacksCost(len(packs), sum(one.size_bytes for one in packs)),
         sessions=tuple(

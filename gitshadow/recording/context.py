@@ -20,6 +20,7 @@ from gitshadow.recording.pipeline import Pipeline
 from gitshadow.recording.spool import Spool
 from gitshadow.recording.walker import Walker
 from gitshadow.recording.workspace import Workspace, open_workspace
+from gitshadow.store.disk import LooseObjects
 from gitshadow.store.journal import events
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import Layout, machine_layout, machines
@@ -40,6 +41,7 @@ class RecorderContext:
     observer: Observer
     spool: Spool
     others: "Others"
+    loose: LooseObjects
 
     @property
     def processes(self) -> AgentProcesses:
@@ -158,7 +160,15 @@ def wire(workspace: Workspace, claimant: Claimant) -> RecorderContext:
     spool = Spool(layout)
     others = Others(layout, workspace.environ)
     return RecorderContext(
-        workspace, claimant, commits, pipeline, walker, observer, spool, others
+        workspace=workspace,
+        claimant=claimant,
+        commits=commits,
+        pipeline=pipeline,
+        walker=walker,
+        observer=observer,
+        spool=spool,
+        others=others,
+        loose=LooseObjects(layout.objects_dir),
     )
 
 

@@ -5,6 +5,7 @@ use it.
 """
 
 import os
+import time
 from array import array
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -15,21 +16,49 @@ from gitshadow.model import Oid
 from gitshadow.store.git import Git
 
 _EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
+_SETTLED_NS = 2_000_000_000
 _Brought = dict[Oid, "array[int]"]
 
 
-def disk(state_dir: str, common_dir: str) -> DiskFigures:
+class LooseObjects:
+    """Count the loose objects of a repository; what did not change is not listed again."""
+
+    def __init__(self, objects_dir: str) -> None:
+        self._objects = objects_dir
+        self._known: dict[str, tuple[tuple[int, int], int]] = {}
+
+    def count(self) -> int:
+        """Return how many there are now; Git's own gc may remove any of them at any time."""
+        fans = [name for name in _names(self._objects) if len(name) == 2]
+        return sum(map(self._count, fans))
+
+    def _count(self, fan: str) -> int:
+        directory = os.path.join(self._objects, fan)
+        began_ns = time.time_ns()
+        try:
+            found = os.stat(directory)
+        except FileNotFoundError:
+            return 0
+        # An added or removed entry sets the ctime, and unlike the mtime nobody can set it back.
+        key = found.st_ctime_ns, found.st_ino
+        known = self._known.get(fan)
+        if known is not None and known[0] == key:
+            return known[1]
+        number = len(_names(directory))
+        # Within a tick of the file system's clock a change after the listing has the same ctime.
+        if key[0] < began_ns - _SETTLED_NS:
+            self._known[fan] = key, number
+        return number
+
+
+def disk(state_dir: str, common_dir: str, loose: LooseObjects) -> DiskFigures:
     """Return the loose objects and packs of the repository, and the bytes of our own files.
 
     Git's own gc may remove any of them at any time.
     """
-    objects = os.path.join(common_dir, "objects")
-    fans = [name for name in _names(objects) if len(name) == 2]
-    loose = sum(len(_names(os.path.join(objects, fan))) for fan in fans)
-    packs = sum(
-        name.endswith(".pack") for name in _names(os.path.join(objects, "pack"))
-    )
-    return DiskFigures(loose, packs, own_bytes(state_dir))
+    packs = os.path.join(common_dir, "objects", "pack")
+    packed = sum(name.endswith(".pack") for name in _names(packs))
+    return DiskFigures(loose.count(), packed, own_bytes(state_dir))
 
 
 def own_bytes(state_dir: str) -> int:
