@@ -6,7 +6,7 @@ Invariant: a turn that another one of that id came before is never taken for it.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gitshadow.adapters.generic import NAME as GENERIC
 from gitshadow.adapters.payload import shortened_id
@@ -24,11 +24,12 @@ from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.saga_rows import SagaTurn
 from gitshadow.store.refs import display_path
-from gitshadow.undo import run as undo_run
-from gitshadow.undo.engine import UndoEngine
-from gitshadow.undo.report import Report
-from gitshadow.undo.run import ResolvedUndo
 from gitshadow.undo.targets import Named, Target, family, is_undoable, resolve
+
+if TYPE_CHECKING:
+    from gitshadow.undo.engine import UndoEngine
+    from gitshadow.undo.report import Report
+    from gitshadow.undo.run import ResolvedUndo
 
 _SLACK_NS = 2_000_000_000
 """By how much the program's clock may be ahead of the file system's."""
@@ -54,7 +55,7 @@ def wanted(context: RecorderContext, program: ProgramUndo) -> ProgramTarget:
 
 
 def hand_over(
-    context: RecorderContext, engine: UndoEngine, request: ResolvedUndo
+    context: RecorderContext, engine: "UndoEngine", request: "ResolvedUndo"
 ) -> HandOver | None:
     """Return whose an undo or redo is: a program's turn, session or undo; None for all else.
 
@@ -72,6 +73,9 @@ def hand_over(
     if named is not None and request.kind is OpKind.REDO:
         return HandOver(named.session, op=named.id)
     planned = request.asked._replace(yes=False, token=None, choice=None)
+    # Imported here: lists of turns need this module too, and no plan.
+    from gitshadow.undo import run as undo_run
+
     # Only the plan knows which burst `oops` and which op `redo` means.
     plan = undo_run.run(engine, request._replace(asked=planned))
     if request.kind is OpKind.REDO:
@@ -106,8 +110,10 @@ def _told(db: Db) -> Iterator[tuple[SagaTurn, Turn]]:
             yield turn, row
 
 
-def nothing(request: FileUndoRequest) -> Report:
+def nothing(request: FileUndoRequest) -> "Report":
     """Return the report of an undo that found nothing recorded."""
+    from gitshadow.undo.report import Report
+
     kind = OpKind(request.verb)
     return Report(
         kind=kind, target="", items=(), token="none", planned=not request.apply
