@@ -38,6 +38,7 @@ from gitshadow.errors import UsageError
 from gitshadow.model import FileVersion, Oid, PathChange, RepoPath
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import events
+from gitshadow.store.journal.state import uncollected
 from gitshadow.store.refs import display_path
 from gitshadow.store.repo import line_hunks
 from gitshadow.undo.effective import undoings_of
@@ -220,6 +221,8 @@ class Blaming:
             self._ws.db, self._past, self._ws.layout.worktree, wish.path
         )
 
+    # All that a replay makes stays and is in no cycle.
+    @uncollected()
     def answer(self) -> Blamed:
         """Return who wrote each line.
 
@@ -275,8 +278,9 @@ class Blaming:
             self._past, self._diff, ignore_space=self._wish.ignore_space
         )
         removals: list[Removal] | None = [] if self._wish.removed else None
-        read = self._ws.repo.read_blob
-        return Replay(read, self._diff, rewrites, taken_back, removals)
+        return Replay(
+            self._ws.repo.packed_first(), self._diff, rewrites, taken_back, removals
+        )
 
     def _content(self, replay: Replay) -> tuple[bytes, Vector]:
         wish = self._wish

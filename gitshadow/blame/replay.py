@@ -19,6 +19,7 @@ from gitshadow.blame.owners import (
     count_lines,
     fill,
     fresh,
+    new_lines,
     removed,
     split_lines,
     whole,
@@ -106,7 +107,9 @@ class Replay:
         source = (event.worktree, event.path_before)
         sides = (event.before, event.after)
         # A snapshot lists every content that was met, also those that can no longer be read.
-        self._contents.update(side.oid for side in sides if side is not None)
+        for side in sides:
+            if side is not None:
+                self._contents.add(side.oid)
         if event.kind is EventKind.COVERAGE:
             self.rewrites.before.all_there()
         prior = self._found(event, source)
@@ -208,7 +211,9 @@ class Replay:
         if may_be_git and prior is not None:
             self.rewrites.bring_back(event.path, prior, data, (hunks, vector))
             _open_conflicts(event, data, vector)
-        self.rewrites.wrote(_added(owner, vector, data, hunks))
+            self.rewrites.wrote(_added(owner, vector, data, hunks))
+        else:
+            self.rewrites.wrote(new_lines(data, hunks))
         self._note(event, prior, data, hunks)
         return BlamedContent(oid, data, vector)
 

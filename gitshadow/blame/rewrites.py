@@ -5,7 +5,7 @@ recorded before, in other surroundings. Nothing else carries an owner over.
 Invariant: what is not proven stays with its last author, or is asked of Git, or is unknown.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -24,6 +24,7 @@ from gitshadow.blame.owners import (
 from gitshadow.blame.snapshots import (
     Before,
     Change,
+    GrowingMarks,
     mark_of,
     mark_of_change,
     mark_of_oid,
@@ -71,6 +72,12 @@ class Rewrites:
     _tips: list[BlamedContent] = field(default_factory=list)
     _pairs: list[tuple[BlamedContent, BlamedContent]] = field(default_factory=list)
     _changes: dict[Change, list[Origin] | None] = field(default_factory=dict)
+    _content_marks: GrowingMarks[Oid] = field(
+        default_factory=lambda: GrowingMarks(mark_of_oid)
+    )
+    _written_marks: GrowingMarks[bytes] = field(
+        default_factory=lambda: GrowingMarks(mark_of)
+    )
 
     def known(self, oid: Oid) -> BlamedContent | None:
         """Return the newest state that was recorded with a content, None for none."""
@@ -161,7 +168,7 @@ class Rewrites:
 
     def wrote(self, lines: Iterable[bytes]) -> None:
         """Add lines that an event wrote, without their newlines."""
-        self._written.update(map(self._folded, lines))
+        self._written.update(map(self._folded, lines) if self.ignore_space else lines)
 
     def _folded(self, line: bytes) -> bytes:
         return b"".join(line.split()) if self.ignore_space else line
@@ -255,17 +262,17 @@ class Rewrites:
     def _is_lost(self, line: bytes) -> bool:
         return line in self._lost or self.before.has_lost(line)
 
-    def marked(self, contents: Iterable[Oid]) -> Before:
+    def marked(self, contents: Set[Oid]) -> Before:
         """Return marks of all there was: in these contents, and in what was taken."""
         self._index_all()
         was = self.before
         changes = (one for one in self._changes if _is_telling_change(one))
         return Before(
-            contents=was.contents.with_more(map(mark_of_oid, contents)),
+            contents=was.contents.with_more(self._content_marks.of(contents)),
             plain=was.plain.with_more(map(mark_of_oid, self._converted)),
             parted=was.parted.with_more(map(mark_of_oid, self._parted)),
             lost=was.lost.with_more(map(mark_of, self._lost)),
-            written=was.written.with_more(map(mark_of, self._written)),
+            written=was.written.with_more(self._written_marks.of(self._written)),
             changes=was.changes.with_more(map(mark_of_change, changes)),
             cells=was.cells + self._cells,
             empty=False,

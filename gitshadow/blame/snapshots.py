@@ -12,10 +12,11 @@ nothing more is asked.
 import zlib
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
+from typing import Generic, TypeVar
 
 from gitshadow.blame.owners import (
     BlamedContent,
@@ -27,6 +28,7 @@ from gitshadow.blame.owners import (
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid, PathChange, RepoPath
 
+T = TypeVar("T")
 BYTES = 8
 Change = tuple[tuple[bytes, ...], tuple[bytes, ...]]
 """The lines that a hunk removes, and those that it adds."""
@@ -65,7 +67,7 @@ class FingerprintSet:
     def of(cls, marks: Iterable[int]) -> "FingerprintSet":
         """Return the set of some marks."""
         # Sorted cells are searched in the bytes as they are stored: nothing is decoded.
-        made = array("Q", sorted(set(marks)))
+        made = array("Q", dict.fromkeys(sorted(marks)))
         return cls(made.tobytes())
 
     def __contains__(self, mark: int) -> bool:
@@ -81,6 +83,27 @@ class FingerprintSet:
 
 
 NO_MARKS = FingerprintSet()
+
+
+class GrowingMarks(Generic[T]):
+    """The marks of a set that only grows, in order; a mark is made and put in its place once.
+
+    A first replay takes several snapshots, mostly of the same things.
+    """
+
+    def __init__(self, mark: Callable[[T], int]) -> None:
+        self._mark = mark
+        self._seen: set[T] = set()
+        self._sorted: list[int] = []
+
+    def of(self, things: Set[T]) -> Sequence[int]:
+        """Return the marks of some things, among which are all of before."""
+        fresh = things - self._seen
+        self._seen |= fresh
+        # Two runs in order are merged, not sorted: https://docs.python.org/3/howto/sorting.html
+        self._sorted += sorted(map(self._mark, fresh))
+        self._sorted.sort()
+        return self._sorted
 
 
 class DoubtError(Exception):

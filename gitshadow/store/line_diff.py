@@ -4,6 +4,8 @@ Most writes are of that kind, and a replay compares thousands: this takes a tent
 It returns what libgit2 would return, or None where it cannot be sure.
 """
 
+from typing import Literal
+
 Hunk = tuple[int, int, int, int]
 """One place where two contents differ: old start, old lines, new start, new lines.
 
@@ -11,6 +13,8 @@ Starts count from 1; where a side has no lines, its start is the line before.
 """
 
 _MOST = 256
+# So many bytes are compared as two numbers, which takes as long as two or three halvings.
+_WINDOW = 256
 # Git looks at that many bytes (xdiff-interface.c, buffer_is_binary).
 _BINARY_BYTES = 8000
 
@@ -62,13 +66,14 @@ def _common_start(old: bytes, new: bytes) -> int:
     low, high = 0, min(len(old), len(new))
     if old[:high] == new[:high]:
         return high
-    while high - low > 1:
+    while high - low > _WINDOW:
         middle = (low + high) // 2
         if old[low:middle] == new[low:middle]:
             low = middle
         else:
             high = middle
-    return low
+    # The highest bit in which two numbers differ is in the first byte that differs.
+    return high - _bytes_of_difference(old[low:high], new[low:high], "big")
 
 
 def _common_end(old: bytes, new: bytes, most: int) -> int:
@@ -77,16 +82,27 @@ def _common_end(old: bytes, new: bytes, most: int) -> int:
     low, high = 0, most
     if old[a - most :] == new[b - most :]:
         low = most
-    while high - low > 1:
+    while high - low > _WINDOW:
         middle = (low + high) // 2
         if old[a - middle : a - low] == new[b - middle : b - low]:
             low = middle
         else:
             high = middle
+    low = high - _bytes_of_difference(
+        old[a - high : a - low], new[b - high : b - low], "little"
+    )
     if low == 0 or (_begins(old, a - low) and _begins(new, b - low)):
         return low
     next_line = old.find(b"\n", a - low) + 1
     return a - next_line if next_line else 0
+
+
+def _bytes_of_difference(
+    old: bytes, new: bytes, order: Literal["big", "little"]
+) -> int:
+    """Return how many bytes there are from the first that differs to the end of the order."""
+    difference = int.from_bytes(old, order) ^ int.from_bytes(new, order)
+    return (difference.bit_length() + 7) // 8
 
 
 def _begins(data: bytes, at: int) -> bool:

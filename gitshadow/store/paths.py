@@ -6,6 +6,7 @@ For all bytes, unquote(quote(x)) = x and parse_path(display_path(x)) = x (Git's 
 import posixpath
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from gitshadow.errors import StoreError
 from gitshadow.model import RepoPath
@@ -141,6 +142,8 @@ class UnsafePathError(StoreError):
     """A path leaves the worktree, meets a link, or names Git's own directory."""
 
 
+# An undo asks a dozen times for each of its paths.
+@lru_cache(maxsize=4096)
 def safe_path(path: RepoPath) -> bool:
     """Return whether a path may be written: relative, inside, and no spelling of `.git`."""
     # A worktree can be on NTFS or HFS+, where other names open `.git`: any case, trailing dots and

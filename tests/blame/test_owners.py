@@ -9,6 +9,7 @@ from gitshadow.blame.owners import (
     fill,
     fresh,
     kept_lines,
+    new_lines,
     removed,
     split_lines,
     whole,
@@ -43,6 +44,16 @@ def test_last_line_that_gains_a_newline_keeps_its_owner() -> None:
     assert change(b"1\n2", b"1\n2\n") == "AA"
     assert change(b"1\n2\n", b"1\n2") == "AA"
     assert change(b"1\n2", b"1\n2\n3") == "AAB"
+
+
+def test_new_lines_are_those_that_a_change_brought() -> None:
+    def brought(old: bytes, new: bytes) -> list[bytes]:
+        return new_lines(new, line_hunks(whole(old), whole(new)))
+
+    assert brought(b"1\n2\n3\n", b"0\n1\n3\n4") == [b"0", b"4"]
+    assert brought(b"1\n2\n3\n4\n", b"0\n2\n4\n") == [b"0"]
+    assert brought(b"1\n2\n", b"2\n") == brought(b"", b"") == []
+    assert brought(b"", b"\n\n") == [b"", b""]
 
 
 def test_binary_content_has_lines_too() -> None:

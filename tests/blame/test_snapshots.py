@@ -14,6 +14,7 @@ from gitshadow.blame.snapshots import (
     DoubtError,
     EventPlace,
     FingerprintSet,
+    GrowingMarks,
     mark_of,
     pack,
     unpack,
@@ -138,6 +139,13 @@ def test_snapshot_of_another_version_is_a_doubt(
             world.blobs.__getitem__,
             lambda places: {p: by_seq[p[0]] for p in places},
         )
+
+
+def test_marks_of_a_growing_set_are_in_order() -> None:
+    marks, things = GrowingMarks(mark_of), {b"%d" % number for number in range(50)}
+    assert list(marks.of(things)) == sorted(map(mark_of, things))
+    things |= {b"x", b"y"}
+    assert list(marks.of(things)) == sorted(map(mark_of, things))
 
 
 def test_marks_hold_what_was_put_in() -> None:

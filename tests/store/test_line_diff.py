@@ -47,6 +47,21 @@ def test_last_lines_without_newline_go_the_long_way(old: bytes, new: bytes) -> N
     assert line_hunks(old, new) == slow(old, new)
 
 
+def test_short_way_is_libgit2s_way_in_long_files() -> None:
+    rng = random.Random(2)
+    short = 0
+    for number in range(2_000):
+        most = 9_000 if number % 2 else 30
+        lines = [b"%d\n" % rng.randint(0, most) for _ in range(300)]
+        changed, at = list(lines), rng.randint(0, 300)
+        changed[at : at + rng.randint(0, 3)] = [b"x%d\n" % at] * rng.randint(0, 2)
+        old, new = b"".join(lines), b"".join(changed)
+        found = only_hunk(old, new)
+        assert found in (None, slow(old, new)), (old, new)
+        short += found is not None
+    assert short > 1_000
+
+
 def test_one_change_in_a_long_file_is_found() -> None:
     lines = [b"line %d\n" % number for number in range(5_000)]
     old = b"".join(lines)

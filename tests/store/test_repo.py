@@ -138,6 +138,20 @@ def test_read_says_what_is_wrong(repo: Repo, store: Store) -> None:
         store.commit(GONE)
 
 
+def test_reader_of_a_history_finds_what_is_packed_and_what_is_not(
+    repo: Repo, store: Store
+) -> None:
+    repo.write("a", "packed\n")
+    repo.commit("packed")
+    repo.git("gc", "-q")
+    packed = Oid(repo.git("rev-parse", "HEAD:a"))
+    loose, read = store.write_blob(b"loose"), store.packed_first()
+    assert (read(packed), read(loose)) == (b"packed\n", b"loose")
+    for wrong in (GONE, Oid(repo.git("rev-parse", "HEAD")), Oid("no id")):
+        with pytest.raises(StoreError):
+            read(wrong)
+
+
 def test_read_raises_when_an_object_was_truncated(repo: Repo, store: Store) -> None:
     oid = store.write_blob(b"will be lost")
     path = f".git/objects/{oid[:2]}/{oid[2:]}"
