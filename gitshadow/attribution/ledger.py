@@ -45,7 +45,7 @@ class TreeCounts(NamedTuple):
     slept: bool = False
 
 
-class Span(NamedTuple):
+class CountSpan(NamedTuple):
     """Which looks at processes a change came between, by their numbers.
 
     It was made after the look `before` was over, and before the look `after` began. `ctime_ns` is
@@ -314,13 +314,13 @@ class ByteLedger:
             self._proc.keep((*(one.pid for one in known), *roots))
             self.done = self.begun
 
-    def covers(self, span: Span) -> bool:
+    def covers(self, span: CountSpan) -> bool:
         """Return whether a look was made after a change, and began after it for certain."""
         with self._lock:
             return all(self._last(tree, span) for tree in self._trees.values())
 
     def most(
-        self, root: ProcessId, wanted: Needs | None, span: Span | None = None
+        self, root: ProcessId, wanted: Needs | None, span: CountSpan | None = None
     ) -> TreeCounts | None:
         """Return the most that an agent's processes can have done while a change was made.
 
@@ -365,7 +365,7 @@ class ByteLedger:
             known = (one for began, one in barriers if began <= since_ns)
         return next(known, tree.first)
 
-    def _last(self, tree: _Tree, span: Span | None) -> _Reading | None:
+    def _last(self, tree: _Tree, span: CountSpan | None) -> _Reading | None:
         """Return the first look that began when a change was made, None if there is none."""
         if span is None:
             return tree.now

@@ -22,14 +22,14 @@ from gitshadow.attribution.markers import (
     read_variables,
     runs_hook_alone,
 )
-from gitshadow.attribution.process_table import ProcessId as ProcessId
 from gitshadow.attribution.process_table import (
+    AgentTable,
     ProcessStat,
-    ProcessTable,
     own_processes,
     read,
     read_stat,
 )
+from gitshadow.attribution.process_table import ProcessId as ProcessId
 from gitshadow.attribution.windows import ProcessHint
 from gitshadow.model import Actor, Call, Session
 
@@ -212,7 +212,7 @@ class ProcessScan:
         self._clock = clock
         self._variables: dict[_Key, Mapping[str, str] | None] = {}
         self._programs: dict[_Key, ProgramName] = {}
-        self._table = ProcessTable(proc)
+        self._table = AgentTable(proc)
         self._stats: dict[int, ProcessStat] = {}
         self._agents: tuple[AgentProcess, ...] | None = None
         self._agents_before: tuple[AgentProcess, ...] = ()

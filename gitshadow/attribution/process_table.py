@@ -61,7 +61,7 @@ class _Known(NamedTuple):
     settled: bool
 
 
-class ProcessTable:
+class AgentTable:
     """Read the table again and again."""
 
     def __init__(self, proc: str) -> None:

@@ -220,7 +220,7 @@ class EditorTraces:
         return at is not None and self._clock() - at <= TRACE_S
 
 
-class Looks(Protocol):
+class NumberedLooks(Protocol):
     """Looks at something, numbered from 1; any thread may look.
 
     `begun` is the last one that has begun, `done` the last one that is over.
@@ -234,7 +234,7 @@ class Looks(Protocol):
         ...
 
 
-class Moment(NamedTuple):
+class EventLooks(NamedTuple):
     """Between which looks a path changed since it was last recorded, by their numbers.
 
     Every change was hinted at after the look `before`, and before the look `after` began. `before`
@@ -256,13 +256,13 @@ class EventOrder:
     """
 
     def __init__(
-        self, looks: Looks, clock: Callable[[], float] = time.monotonic
+        self, looks: NumberedLooks, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._looks = looks
         self._clock = clock
         self._lock = threading.Lock()
         self._looking = threading.Lock()
-        self._moments: dict[RepoPath, Moment] = {}
+        self._moments: dict[RepoPath, EventLooks] = {}
         self._mark: int | None = None
         self._is_on = False
         self._is_whole = False
@@ -310,7 +310,7 @@ class EventOrder:
             known = self._moments.get(path)
             before = self._known_before() if known is None else known.before
             after = self._looks.begun + 1 if is_finished else None
-            self._moments[path] = Moment(before, after)
+            self._moments[path] = EventLooks(before, after)
             self._is_finished |= is_finished
             if len(self._moments) > _MOST_MOMENTS:
                 self._forget()
@@ -347,7 +347,7 @@ class EventOrder:
             self._late_s = now + max(_LATE_S, _LATE_SHARE * (now - began))
             return True
 
-    def take(self, paths: Iterable[RepoPath]) -> dict[RepoPath, Moment]:
+    def take(self, paths: Iterable[RepoPath]) -> dict[RepoPath, EventLooks]:
         """Return the moments of paths that are going to be read and recorded."""
         with self._lock:
             pop = self._moments.pop
@@ -357,7 +357,7 @@ class EventOrder:
         """Note that paths were not recorded though they may have changed."""
         with self._lock:
             if self._is_on:
-                self._moments.update(dict.fromkeys(paths, Moment(None, None)))
+                self._moments.update(dict.fromkeys(paths, EventLooks(None, None)))
 
     def is_changed(self, path: RepoPath) -> bool:
         """Return whether a path may have changed since it was taken."""

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from gitshadow.attribution.ledger import (
     ByteLedger,
+    CountSpan,
     FileSystem,
     Needs,
-    Span,
     excludes,
     file_systems,
     needs,
@@ -24,7 +24,7 @@ from gitshadow.attribution.proc_files import ProcFiles
 from gitshadow.attribution.process import Living, ProcessId, process_of
 from gitshadow.attribution.windows import Scene
 from gitshadow.capture.drafts import Draft
-from gitshadow.capture.fs_events import EventOrder, Moment
+from gitshadow.capture.fs_events import EventLooks, EventOrder
 from gitshadow.errors import StoreError
 from gitshadow.model import (
     Call,
@@ -72,7 +72,7 @@ class ByteEvidence:
         self._to_disk_ns: int | None = None
         self._is_current = False
         self.order = EventOrder(self._ledger, seconds)
-        self._moments: dict[RepoPath, Moment] = {}
+        self._moments: dict[RepoPath, EventLooks] = {}
         self._moved: dict[int, tuple[RepoPath, frozenset[tuple[str, str]]]] = {}
         self._made: dict[int, None] = {}
 
@@ -165,7 +165,7 @@ class ByteEvidence:
 
     def _span(
         self, draft: Draft, wanted: Needs | None, where: FileSystem
-    ) -> Span | None:
+    ) -> CountSpan | None:
         """Return between which looks a change was made, None where nobody knows."""
         paths = {draft.path, draft.old_path or draft.path}
         moments = [self._moments[path] for path in paths if path in self._moments]
@@ -177,7 +177,7 @@ class ByteEvidence:
         before = min(known) if is_single and len(known) == len(paths) else -1
         ends = [one.after for one in moments if one.after is not None]
         is_over = len(ends) == len(paths) and not any(map(self.order.is_changed, paths))
-        return Span(
+        return CountSpan(
             before=before,
             # Else the next look, which is made because none covers this.
             after=max(ends) if is_over else self._ledger.begun + 1,
@@ -233,7 +233,7 @@ class ByteEvidence:
         self,
         root: ProcessId | None,
         wanted: Needs | None,
-        span: Span | None,
+        span: CountSpan | None,
         where: FileSystem,
     ) -> "_RuledOut":
         """Return whether an agent's processes cannot have made a change."""

@@ -25,7 +25,7 @@ Writes = Mapping[RepoPath, Entry | None]
 _AS_LEFT = "as it was then; edited later"
 
 
-class Base(Protocol):
+class GraftTarget(Protocol):
     """A state to which changes are added."""
 
     @property
@@ -94,7 +94,7 @@ class Grafted(NamedTuple):
 class Overlay:
     """A target with changes on top of it."""
 
-    def __init__(self, base: Base) -> None:
+    def __init__(self, base: GraftTarget) -> None:
         self._base = base
         self.changes: dict[RepoPath, Entry | None] = {}
 
@@ -145,7 +145,7 @@ class Grafter:
     keeps_modes: bool = False
     strict: bool = False
 
-    def graft(self, found: Sequence[Survivor], target: Base) -> list[Grafted]:
+    def graft(self, found: Sequence[Survivor], target: GraftTarget) -> list[Grafted]:
         """Return what a target gets for some files, in their order.
 
         What one file leaves, another may take; a file that relies on that is skipped if the other
@@ -162,7 +162,9 @@ class Grafter:
             free &= left
         return _settled(done, target)
 
-    def _one(self, found: Survivor, target: Base, free: set[RepoPath]) -> Grafted:
+    def _one(
+        self, found: Survivor, target: GraftTarget, free: set[RepoPath]
+    ) -> Grafted:
         if found.reason is not None:
             return Grafted(found, {}, found.reason, found.detail)
         first: ClashError | None = None
@@ -180,7 +182,7 @@ class Grafter:
         return Grafted(found, {}, first.reason, first.detail)
 
     def _attempts(
-        self, found: Survivor, target: Base
+        self, found: Survivor, target: GraftTarget
     ) -> Iterator[tuple[Sequence[ChangeStep], Writes, str | None]]:
         """Yield steps, what the target counts as, and what to say, the best first."""
         live = [found.live] if found.live is not None else []
@@ -207,7 +209,7 @@ class Grafter:
 class _View:
     """A target while the steps of one file are taken."""
 
-    target: Base
+    target: GraftTarget
     how: Grafter
     free: set[RepoPath]
     local: dict[RepoPath, Entry | None] = field(default_factory=dict)
@@ -377,7 +379,7 @@ def _removed(one: Grafted) -> Iterator[RepoPath]:
     return (path for path, entry in one.writes.items() if entry is None)
 
 
-def _settled(done: Sequence[Grafted], target: Base) -> list[Grafted]:
+def _settled(done: Sequence[Grafted], target: GraftTarget) -> list[Grafted]:
     """Return the files, without those that would be written where they cannot be."""
     kept = list(done)
     while True:

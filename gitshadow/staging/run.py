@@ -22,7 +22,14 @@ from gitshadow.messages.staging import (
 from gitshadow.model import FileVersion, Oid, RepoPath
 from gitshadow.query.rows import about_row
 from gitshadow.recording.workspace import Workspace
-from gitshadow.staging.graft import Base, Grafted, Grafter, Overlay, Writes, combined
+from gitshadow.staging.graft import (
+    Grafted,
+    Grafter,
+    GraftTarget,
+    Overlay,
+    Writes,
+    combined,
+)
 from gitshadow.staging.index import (
     GitCleaner,
     IndexBase,
@@ -33,7 +40,7 @@ from gitshadow.staging.index import (
 )
 from gitshadow.staging.prepared import abandoned, drop, prepare
 from gitshadow.staging.survivors import ChangeStep, Survivor
-from gitshadow.staging.unit import Unit, UnitReader
+from gitshadow.staging.unit import SurvivingUnit, UnitReader
 from gitshadow.store.journal import meta
 from gitshadow.store.refs import display_path, parse_path
 from gitshadow.store.trees import Entry
@@ -285,7 +292,7 @@ class Staging:
 
     def _parent(
         self, onto: str | None, paths: Collection[RepoPath]
-    ) -> tuple[Oid | None, Base]:
+    ) -> tuple[Oid | None, GraftTarget]:
         repo = self.ws.repo
         if onto is None:
             head = self._head()
@@ -318,10 +325,10 @@ class Staging:
             self.adopt(one.parent, one.commit)
             drop(one.path)
 
-    def _unit(self, wish: UnitWish) -> Unit:
+    def _unit(self, wish: UnitWish) -> SurvivingUnit:
         return self.reader.unit(wish.targets, wish.paths, include_low=wish.include_low)
 
-    def _grafter(self, unit: Unit) -> Grafter:
+    def _grafter(self, unit: SurvivingUnit) -> Grafter:
         cleaner = GitCleaner(self.ws, self.reader.blobs)
         cleaner.learn(_paths(unit))
         modes = self.ws.repo.config_get("core.filemode")
@@ -346,13 +353,15 @@ class Staging:
         index.write(writes)
         index.refresh(path for path, entry in writes.items() if entry is not None)
 
-    def _items(self, done: Sequence[Grafted], target: Base) -> tuple[StagingItem, ...]:
+    def _items(
+        self, done: Sequence[Grafted], target: GraftTarget
+    ) -> tuple[StagingItem, ...]:
         return tuple(item_of(one, target, self.reader) for one in done)
 
     def _answer(
         self,
         kind: str,
-        unit: Unit,
+        unit: SurvivingUnit,
         items: tuple[StagingItem, ...],
         writes: Writes,
     ) -> StagingAnswer:
@@ -434,7 +443,7 @@ class _Stacked(Overlay):
     """HEAD with the commits of a plan on top."""
 
     @classmethod
-    def on(cls, base: Base, under: Overlay | None) -> "Overlay":
+    def on(cls, base: GraftTarget, under: Overlay | None) -> "Overlay":
         """Return a target with another one's changes."""
         made = cls(base)
         if under is not None:
@@ -442,7 +451,7 @@ class _Stacked(Overlay):
         return made
 
 
-def item_of(one: Grafted, target: Base, reader: UnitReader) -> StagingItem:
+def item_of(one: Grafted, target: GraftTarget, reader: UnitReader) -> StagingItem:
     """Return what becomes of one file, before it is done."""
     found, writes = one.survivor, one.writes
     shown = display_path(found.path)
@@ -509,7 +518,7 @@ def dirty_paths(ws: Workspace) -> set[RepoPath]:
     return {RepoPath(path) for path in found if path and not path.endswith(b"/")}
 
 
-def _paths(unit: Unit) -> set[RepoPath]:
+def _paths(unit: SurvivingUnit) -> set[RepoPath]:
     return {path for one in unit.survivors for path in one.paths}
 
 

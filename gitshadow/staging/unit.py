@@ -31,7 +31,7 @@ _SUBJECT_CHARS = 72
 _BODY_CHARS = 4000
 
 
-class Unit(NamedTuple):
+class SurvivingUnit(NamedTuple):
     """A unit and what is left of it."""
 
     selection: Selection
@@ -62,7 +62,7 @@ class UnitReader:
 
     def unit(
         self, targets: Sequence[Target], paths: PathFilter, *, include_low: bool = False
-    ) -> Unit:
+    ) -> SurvivingUnit:
         """Return a unit; `settle` was called before.
 
         Raises:
@@ -89,7 +89,9 @@ class UnitReader:
             )
         maybe = (*chosen.maybe, *chosen.ambiguous)
         named = {row.path for row in maybe if paths.takes((row.path,))}
-        return Unit(chosen, tuple(left), tuple(map(display_path, sorted(named))))
+        return SurvivingUnit(
+            chosen, tuple(left), tuple(map(display_path, sorted(named)))
+        )
 
     def world(self, paths: Collection[RepoPath]) -> World:
         """Return the disk as it is at some paths."""
@@ -124,11 +126,11 @@ class UnitReader:
 
     # How a unit is described
 
-    def about(self, unit: Unit) -> tuple[About, ...]:
+    def about(self, unit: SurvivingUnit) -> tuple[About, ...]:
         """Return what a unit is about, the newest first."""
         return about(self.engine.db, self.engine.worktree, unit.selection.taken)
 
-    def message(self, unit: Unit) -> str:
+    def message(self, unit: SurvivingUnit) -> str:
         """Return a commit message from the prompts: the first line is the subject, shortened."""
         found = sorted(self.about(unit), key=lambda one: one.newest_ns)
         prompts = [self._prompt(one) for one in found]

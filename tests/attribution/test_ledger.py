@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from gitshadow.attribution.ledger import (
     ByteLedger,
+    CountSpan,
     FileSystem,
     Needs,
-    Span,
     TreeCounts,
     excludes,
     file_systems,
@@ -523,7 +523,7 @@ def test_a_counter_that_goes_back_leaves_the_bound_unknown() -> None:
 def slept(ledger: ByteLedger, agent: ProcessId, before: int) -> bool:
     after = ledger.done + 1
     ledger.look()
-    found = ledger.most(agent, None, Span(before, after))
+    found = ledger.most(agent, None, CountSpan(before, after))
     return found is not None and found.slept
 
 
@@ -640,7 +640,7 @@ def test_only_what_was_written_after_the_look_before_a_hint_counts() -> None:
     kernel.write(command, 700)
     ledger.look()
     wanted = needs(b"", b"x" * 100, 1)
-    span = Span(before, before + 1, by_call=True)
+    span = CountSpan(before, before + 1, by_call=True)
     found = ledger.most(root.id, wanted, span)
     assert found is not None
     assert found.below.written == 20
@@ -660,7 +660,7 @@ def test_what_ran_at_the_look_before_a_hint_may_be_in_the_midst_of_its_write() -
     before = ledger.done
     ledger.look()
     found = ledger.most(
-        root.id, needs(b"", b"x" * 100, 1), Span(before, before + 1, by_call=True)
+        root.id, needs(b"", b"x" * 100, 1), CountSpan(before, before + 1, by_call=True)
     )
     assert found is not None
     assert found.below.written == found.whole.written == 500
@@ -675,12 +675,12 @@ def test_a_look_that_began_before_a_stamp_does_not_cover_it() -> None:
     ledger.look()
     began_ns = clock.now_ns()
     ledger.look()
-    assert ledger.covers(Span(1, 2, ctime_ns=began_ns))
-    assert not ledger.covers(Span(1, 3, ctime_ns=began_ns))
-    assert not ledger.covers(Span(1, 2, ctime_ns=began_ns + 1))
+    assert ledger.covers(CountSpan(1, 2, ctime_ns=began_ns))
+    assert not ledger.covers(CountSpan(1, 3, ctime_ns=began_ns))
+    assert not ledger.covers(CountSpan(1, 2, ctime_ns=began_ns + 1))
     clock.tolerance_ns = 1  # a stamp may be older than what it stamps
-    assert not ledger.covers(Span(1, 2, ctime_ns=began_ns))
-    assert ledger.covers(Span(1, 2))
+    assert not ledger.covers(CountSpan(1, 2, ctime_ns=began_ns))
+    assert ledger.covers(CountSpan(1, 2))
 
 
 # What the kernel itself hides

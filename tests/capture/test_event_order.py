@@ -1,6 +1,6 @@
 """Between which looks a path changed, as far as the order of events shows it."""
 
-from gitshadow.capture.fs_events import EventOrder, Moment
+from gitshadow.capture.fs_events import EventLooks, EventOrder
 from gitshadow.model import RepoPath
 
 A, B = RepoPath(b"a"), RepoPath(b"b")
@@ -43,11 +43,11 @@ def test_a_change_came_after_the_look_before_the_last_reading_without_it() -> No
     order = order_of(looks)
     looks.look()  # 2: the event may have been in the queue by then
     read(order, A)
-    assert order.take([A]) == {A: Moment(before=1, after=3)}
+    assert order.take([A]) == {A: EventLooks(before=1, after=3)}
     looks.look()
     read(order)  # now it was not
     read(order, A)
-    assert order.take([A]) == {A: Moment(before=3, after=4)}
+    assert order.take([A]) == {A: EventLooks(before=3, after=4)}
 
 
 def test_a_look_during_a_reading_may_come_after_an_event_that_was_not_read() -> None:
@@ -57,7 +57,7 @@ def test_a_look_during_a_reading_may_come_after_an_event_that_was_not_read() -> 
     looks.look()
     order.end(mark)
     read(order, A)
-    assert order.take([A]) == {A: Moment(before=1, after=3)}
+    assert order.take([A]) == {A: EventLooks(before=1, after=3)}
 
 
 def test_a_change_lasts_from_the_first_event_to_the_last() -> None:
@@ -67,7 +67,7 @@ def test_a_change_lasts_from_the_first_event_to_the_last() -> None:
     assert order.look()
     read(order, A, B)
     assert order.look()  # at once, because something was finished
-    assert order.take([A, B]) == {A: Moment(1, 3), B: Moment(1, 3)}
+    assert order.take([A, B]) == {A: EventLooks(1, 3), B: EventLooks(1, 3)}
     assert order.take([A, B]) == {}
 
 
@@ -75,7 +75,7 @@ def test_the_end_of_a_change_is_unknown_while_it_is_written() -> None:
     order = order_of(Looks())
     read(order, A)
     read(order, A, is_finished=False)
-    assert order.take([A]) == {A: Moment(1, None)}
+    assert order.take([A]) == {A: EventLooks(1, None)}
 
 
 def test_a_path_that_was_taken_is_changed_again_by_its_next_event() -> None:
@@ -99,7 +99,7 @@ def test_the_begin_is_unknown_until_all_from_before_is_recorded() -> None:
     read(order, A)
     order.settled()
     read(order, A, B)
-    assert order.take([A, B]) == {A: Moment(None, 2), B: Moment(1, 2)}
+    assert order.take([A, B]) == {A: EventLooks(None, 2), B: EventLooks(1, 2)}
 
 
 def test_the_begin_is_unknown_of_what_could_not_be_recorded() -> None:
@@ -108,7 +108,7 @@ def test_the_begin_is_unknown_of_what_could_not_be_recorded() -> None:
     order.take([A])
     order.spoil([A])
     read(order, A)
-    assert order.take([A]) == {A: Moment(None, 2)}
+    assert order.take([A]) == {A: EventLooks(None, 2)}
 
 
 def test_nothing_is_known_after_more_events_than_are_kept() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath, StatKey
 from gitshadow.store.files import Look
 from gitshadow.store.journal import state as stored
-from gitshadow.store.journal.state import Flat, Looks, States
+from gitshadow.store.journal.state import Looks, PackedState, States
 
 A, B = RepoPath(b"a"), RepoPath(b"b")
 STATE = FileState(
@@ -53,8 +53,8 @@ def test_what_goes_in_comes_out(state: FileState) -> None:
 
 def test_row_of_the_journal_is_the_state() -> None:
     states, fields = States(), ("ab" * 20, 0o100600, *STATE.stat, 7, 0)
-    states.put(A, Flat(*fields))
-    assert states[A] == STATE == Flat(*fields).state()
+    states.put(A, PackedState(*fields))
+    assert states[A] == STATE == PackedState(*fields).state()
 
 
 def test_file_stands_only_as_it_was_read_safely() -> None:

@@ -66,7 +66,7 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-class Flat(NamedTuple):
+class PackedState(NamedTuple):
     """A state field by field, as the journal has it."""
 
     oid: str
@@ -188,7 +188,7 @@ class States(_Rows[FileState]):
         made.update(states)
         return made
 
-    def put(self, path: RepoPath, flat: Flat) -> None:
+    def put(self, path: RepoPath, flat: PackedState) -> None:
         """Store a row of the journal without making a value of it."""
         # Half a million rows are loaded at a start, and a `FileState` for each would only be packed
         # again.
@@ -278,13 +278,13 @@ def _paths(held: RepoPath | tuple[RepoPath, ...] | None) -> tuple[RepoPath, ...]
     return held if isinstance(held, tuple) else (held,)
 
 
-def _flat(state: FileState) -> Flat:
+def _flat(state: FileState) -> PackedState:
     version = state.version
     rest = (*state.stat, state.seen_ns, state.racy, state.digest)
-    return Flat(version.oid, version.mode, *rest)
+    return PackedState(version.oid, version.mode, *rest)
 
 
-def _packed(flat: Flat) -> bytes | None:
+def _packed(flat: PackedState) -> bytes | None:
     """Return a state as bytes, None for one that does not fit."""
     if len(flat.oid) != _OID_CHARS or flat.digest is not None:
         return None
@@ -386,7 +386,7 @@ def load(db: Db, worktree: str) -> States:
     found = States()
     with uncollected():
         for path, *row in db.each(_LOAD, (worktree,)):
-            found.put(path, Flat(*row))
+            found.put(path, PackedState(*row))
     return found
 
 
@@ -404,7 +404,7 @@ def odd_modes(db: Db, worktree: str, plain: tuple[int, int]) -> dict[RepoPath, i
 def get(db: Db, worktree: str, path: RepoPath) -> FileState | None:
     """Return the state of one path, or None."""
     row = db.row(_GET, (worktree, path))
-    return None if row is None else Flat(*row[1:]).state()
+    return None if row is None else PackedState(*row[1:]).state()
 
 
 def get_many(
@@ -416,7 +416,7 @@ def get_many(
         part = paths[start : start + _AT_ONCE]
         query = _GET_MANY % ", ".join("?" * len(part))
         for path, *row in db.rows(query, (worktree, *part)):
-            found[RepoPath(path)] = Flat(*row).state()
+            found[RepoPath(path)] = PackedState(*row).state()
     return found
 
 
@@ -451,7 +451,7 @@ def below(db: Db, worktree: str, directory: RepoPath) -> list[RepoPath]:
 def named(db: Db, worktree: str, inodes: Collection[int]) -> dict[RepoPath, FileState]:
     """Return the known paths whose file had one of some inodes."""
     return {
-        RepoPath(path): Flat(*row).state()
+        RepoPath(path): PackedState(*row).state()
         for inode in inodes
         for path, *row in db.rows(_NAMED, (inode, worktree))
     }

@@ -88,7 +88,7 @@ def of_unit(db: Db, parts: Collection[EventFilter], singles: Singles) -> Stretch
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class StoredHistory:
     """The changes of some paths and of all that they were renamed to or from, as stored.
 
     `heads` are the numbers of the moves of HEAD, `switched` what Git switched by them.
@@ -134,7 +134,7 @@ class History:
 
 def history(
     db: Db, worktree: str, paths: Collection[RepoPath], since_seq: int
-) -> History:
+) -> StoredHistory:
     """Return what `events.history` returns, as it is stored."""
     found: dict[int, Row] = {}
     asked: set[RepoPath] = set()
@@ -146,7 +146,7 @@ def history(
         found |= new
         ends = {(row[_PATH], row[_OLD_PATH]) for row in new.values()}
         todo = {end for pair in ends for end in pair if end is not None} - asked
-    return History(
+    return StoredHistory(
         [found[seq] for seq in sorted(found)],
         events.head_seqs(db, worktree, since_seq),
         events.switched_at(db, worktree, asked, since_seq),
