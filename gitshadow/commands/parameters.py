@@ -223,7 +223,9 @@ class DeclaredVerb:
         for parameter in reversed(self.parameters):
             parameter.for_click(called)
         kind = separating_command() if self._separates else click.Command
-        return click.command(self.name, cls=kind)(called)
+        # As in the group: click keeps the option that the first context asked for.
+        settings = {"help_option_names": ["-h", "--help"]}
+        return click.command(self.name, cls=kind, context_settings=settings)(called)
 
 
 def verb(name: str, *, separates: bool = False) -> Callable[[Function], DeclaredVerb]:
