@@ -6,7 +6,7 @@ times are nanoseconds since the epoch, UTC.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, NewType, TypeAlias
 
@@ -302,7 +302,10 @@ class Chain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One prompt of a session, until the agent stops."""
+    """One prompt of a session, until the agent stops.
+
+    `number` is that of its short id (`t12`), None for a turn that was not read from the journal.
+    """
 
     id: str
     session: str
@@ -310,6 +313,12 @@ class Turn:
     started_ns: int
     ended_ns: int | None = None
     prompt: str | None = None
+    number: int | None = field(default=None, compare=False)
+
+    @property
+    def short_id(self) -> str:
+        """Return how lists name it, empty text for a turn that was not read from the journal."""
+        return "" if self.number is None else f"t{self.number}"
 
 
 class ToolClass(StrEnum):

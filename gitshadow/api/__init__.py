@@ -80,6 +80,7 @@ _MODULES: Mapping[str, str] = {
 # Verbs that only look, and the field with what they look at: it may be another machine's.
 _NAMED_BY: Mapping[str, str] = {
     "log": "session",
+    "history": "session",
     "turns": "session",
     "diff": "session",
     "report": "session",

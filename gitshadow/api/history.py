@@ -30,7 +30,7 @@ from gitshadow.query.resolve import session_of
 from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.reporting.patches import line_counts, net_deltas
-from gitshadow.store.journal import bursts, events, ops, sessions, short_ids
+from gitshadow.store.journal import bursts, events, ops, sessions, short_ids, turns
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.paths import is_within
 from gitshadow.store.refs import display_path
@@ -153,15 +153,13 @@ class _Reader:
         rows = self._changes(unit_of(self.context.workspace.db, thing))
         if not rows:
             return None
-        ws = self.context.workspace
         is_turn = isinstance(thing, Turn)
         asked = thing.prompt if isinstance(thing, Turn) else None
         prompt = " ".join((asked or "").split())
         row = self._with_files(
             HistoryRow(
                 kind="turn" if is_turn else "changes",
-                id=short_ids.of(ws.db, short_ids.TURN, thing.id, thing.session)
-                or thing.id,
+                id=(thing.short_id if isinstance(thing, Turn) else "") or thing.id,
                 ts=rfc3339(max(one.ts_ns for one in rows)),
                 actor=(session.actor if session is not None else Actor.UNKNOWN).value,
                 agent=agent,
@@ -250,11 +248,12 @@ class _Reader:
         db = self.context.workspace.db
         session, _, turn = undone.partition(":")
         if turn:
-            return short_ids.of(db, short_ids.TURN, turn, session) or undone
+            found = turns.get_turn(db, session, turn)
+            return (found.short_id if found is not None else "") or undone
         burst = bursts.get(db, undone)
         if burst is not None:
             one = turn_of_burst(db, burst)
-            return short_ids.of(db, short_ids.TURN, one.id, one.session) or undone
+            return (one.short_id if isinstance(one, Turn) else "") or undone
         return short_ids.of(db, short_ids.OP, undone) or undone
 
     def _session_of(self, name: str) -> Session | None:

@@ -162,14 +162,11 @@ def turns(context: RecorderContext, request: TurnsRequest) -> TurnsAnswer:
     context.observer.settle()
     db = context.workspace.db
     session = session_of(db, request.session).id if request.session else None
-    names = short_ids.all_of(db, short_ids.TURN)
     agents = {one.id: one.agent for one in session_journal.all_sessions(db)}
     rows = {
         (turn.session, turn.id): turn_row(
             turn, *events.counts_of_turn(db, turn.session, turn.id)
-        )._replace(
-            short=names.get((turn.session, turn.id), ""), agent=agents.get(turn.session)
-        )
+        )._replace(short=turn.short_id, agent=agents.get(turn.session))
         for turn in reversed(turn_journal.list_turns(db, session))
     }
     programs: list[TurnRow] = []

@@ -16,12 +16,14 @@ from gitshadow.commands.parameters import argument, option, verb
 from gitshadow.commands.terminal import print_list, screen
 from gitshadow.commands.times import parse_moment
 from gitshadow.messages.codec import parse
-from gitshadow.messages.history import HISTORY, HistoryRequest, HistoryRow
+from gitshadow.messages.history import (
+    HISTORY,
+    HistoryAnswer,
+    HistoryRequest,
+    HistoryRow,
+)
 from gitshadow.messages.lists import LOG, LogRequest
-from gitshadow.messages.states import DIFF, DiffRequest
-from gitshadow.model import EventKind
 from gitshadow.render import output
-from gitshadow.render.diffstat import stat_lines
 from gitshadow.render.history import age_of, columns_of, history_line, oneline_of
 from gitshadow.render.style import View
 from gitshadow.render.text import local_time, log_lines, patch_lines
@@ -36,6 +38,8 @@ _OF_EVENTS = ("events", "turn", "kinds", "below", "above", "all", "prompts")
 
 def _kinds() -> list[str]:
     """Return the kinds of events; to import them takes 10 ms."""
+    from gitshadow.model import EventKind
+
     return [kind.value for kind in EventKind]
 
 
@@ -86,13 +90,19 @@ def log_command(
     now_ns = time.time_ns()
     asked = {
         **filters,
+        "lines": not filters["oneline"],
         "since": None if since is None else parse_moment(since, now_ns),
         "until": None if until is None else parse_moment(until, now_ns),
         "paths": list(spelled_paths(paths)),
     }
     if not as_json and all(filters[name] in (None, False, ()) for name in _OF_EVENTS):
-        _print_history(parse(HistoryRequest, asked), parse(_Shown, filters))
-        return
+        history = parse(HistoryRequest, asked)
+        limit = _MOST_ROWS if history.limit is None else history.limit
+        answer = send(HISTORY, history._replace(limit=limit)).answer
+        # Numbers of turns are only known here; events of other machines name theirs.
+        if not answer.machine:
+            _print_history(answer, history, parse(_Shown, filters))
+            return
     request = parse(LogRequest, {**asked, "kinds": _list(filters["kinds"])})
     reply = send(LOG, request)
     print_list(
@@ -117,12 +127,10 @@ class _Shown(NamedTuple):
     date: str = "relative"
 
 
-def _print_history(request: HistoryRequest, shown: _Shown) -> None:
+def _print_history(
+    answer: HistoryAnswer, request: HistoryRequest, shown: _Shown
+) -> None:
     """Print what happened, through the pager on a terminal."""
-    limit = _MOST_ROWS if request.limit is None else request.limit
-    answer = send(
-        HISTORY, request._replace(limit=limit, lines=not shown.oneline)
-    ).answer
     if not answer.rows:
         print(_no_changes(request.agent), file=sys.stderr)
         return
@@ -130,12 +138,17 @@ def _print_history(request: HistoryRequest, shown: _Shown) -> None:
     lines = _history_lines(answer.rows, request, shown, found.view)
     output.show(lines, pager=found.pager)
     if answer.more and request.limit is None:
-        print(f"only the newest {limit} are listed; for more: -n", file=sys.stderr)
+        count = len(answer.rows)
+        print(f"only the newest {count} are listed; for more: -n", file=sys.stderr)
 
 
 def _history_lines(
     rows: Sequence[HistoryRow], request: HistoryRequest, shown: _Shown, view: View
 ) -> Iterator[str]:
+    # Most lists have no diff, and nobody shall wait for what makes one.
+    from gitshadow.messages.states import DIFF, DiffRequest
+    from gitshadow.render.diffstat import stat_lines
+
     is_iso = shown.date == "iso"
     whens = [local_time(row.ts or "") if is_iso else age_of(row.ts) for row in rows]
     widths = columns_of(rows, whens)
@@ -160,9 +173,11 @@ def _history_lines(
 
 def _no_changes(agent: str | None) -> str:
     """Return what is said of an empty list; an agent may be known by a longer name."""
+    if agent is None:
+        return _NO_CHANGES
     from gitshadow.adapters.registry import KNOWN_AGENTS
 
-    if agent is None or agent in KNOWN_AGENTS:
+    if agent in KNOWN_AGENTS:
         return _NO_CHANGES
     longer = [name for name in KNOWN_AGENTS if name.startswith(agent)]
     near = f"did you mean {' or '.join(longer)}?" if longer else None

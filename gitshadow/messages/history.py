@@ -47,10 +47,14 @@ class HistoryRow(NamedTuple):
 
 
 class HistoryAnswer(NamedTuple):
-    """Rows, newest first; `more` says that there are older ones."""
+    """Rows, newest first; `more` says that there are older ones.
+
+    `machine` is set if they are another machine's: their ids are no ids here.
+    """
 
     rows: tuple[HistoryRow, ...]
     more: bool = False
+    machine: str = ""
 
 
 HISTORY = Verb("history", HistoryRequest, HistoryAnswer)

@@ -31,7 +31,7 @@ from gitshadow.model import (
 )
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
-from gitshadow.store.journal import bursts, events, ops, sessions, short_ids, turns
+from gitshadow.store.journal import bursts, events, ops, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.objects import CommitInfo
 from gitshadow.store.refs import ShadowCommit, parse_message
@@ -113,7 +113,7 @@ def _described(db: Db, found: ResolvedId) -> str:
         return found.id
     name, session = found.id, sessions.get(db, found.id)
     if isinstance(thing, Turn):
-        name = short_ids.of(db, short_ids.TURN, thing.id, thing.session) or name
+        name = thing.short_id or name
         session = sessions.get(db, thing.session)
     agent = session.agent if session is not None else None
     age = ago((time.time_ns() - thing.started_ns) / 1e9)

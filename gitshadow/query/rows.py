@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from gitshadow.messages.codec import UNSET
+from gitshadow.messages.history import HistoryAnswer
 from gitshadow.messages.lists import LogAnswer, TurnsAnswer
 from gitshadow.messages.rows import (
     AboutRow,
@@ -36,7 +37,7 @@ from gitshadow.model import (
     format_mode,
 )
 from gitshadow.store import refs
-from gitshadow.store.journal import short_ids
+from gitshadow.store.journal import turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import SagaCall, SagaTurn
 from gitshadow.store.refs import display_path
@@ -112,9 +113,10 @@ def event_rows(db: Db, found: Iterable[Event]) -> tuple[EventRow, ...]:
         row = event_row(event)
         if row.session is None or row.turn is None:
             return row
-        key = (row.session, row.turn)
+        key = row.session, row.turn
         if key not in known:
-            known[key] = short_ids.of(db, short_ids.TURN, row.turn, row.session)
+            turn = turns.get_turn(db, *key)
+            known[key] = turn.short_id if turn is not None else ""
         return row._replace(turn_short=known[key])
 
     return tuple(map(row_of, found))
@@ -265,6 +267,9 @@ def with_machine(answer: NamedTuple, machine: str) -> NamedTuple:
     if isinstance(answer, LogAnswer):
         events = tuple(row._replace(machine=machine) for row in answer.rows)
         return LogAnswer(events, machine)
+    if isinstance(answer, HistoryAnswer):
+        found = tuple(row._replace(machine=machine) for row in answer.rows)
+        return answer._replace(rows=found, machine=machine)
     if isinstance(answer, TurnsAnswer):
         turns = tuple(row._replace(machine=machine) for row in answer.rows)
         return TurnsAnswer(turns, machine)

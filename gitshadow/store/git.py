@@ -9,7 +9,6 @@ import re
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from tempfile import TemporaryFile
 from typing import IO, NamedTuple
 
 from gitshadow.errors import StoreError, shortage_behind
@@ -202,6 +201,8 @@ class Git:
         Raises:
             StoreError: it could not be started, or it failed; at the end of the block.
         """
+        from tempfile import TemporaryFile  # it loads `random`, which few commands need
+
         with TemporaryFile() as answers:
             child = self._child(args, subprocess.PIPE, answers)
             try:
@@ -215,6 +216,8 @@ class Git:
         Raises:
             StoreError: it could not be started, or it failed.
         """
+        from tempfile import TemporaryFile
+
         with TemporaryFile() as said:
             child = self._child(args, subprocess.DEVNULL, subprocess.PIPE, said)
             try:

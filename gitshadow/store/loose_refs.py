@@ -1,23 +1,17 @@
 """Loose refs of ours: the files that hold one object id each (gitrepository-layout(5)).
 
-libgit2 neither reads nor overwrites the file of a ref that holds something else, and moves a ref in
-twenty system calls, some of which read the commit again that was just written.
-Invariant: a ref is moved as Git moves it: its lock file is created, the old value compared under
-the lock, and the lock file renamed over the ref.
+libgit2 neither reads nor overwrites the file of a ref that holds something else.
+Invariant: no ref with an object id is changed here: libgit2 moves it, under the ref's lock.
 """
 
 import os
 import re
 from contextlib import suppress
 
-from gitshadow.model import Oid
-
 REF_PREFIX = "refs/agent-undo/"
 _REF_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _REF_FILE = re.compile(rb"(ref: .*|[0-9a-f]{40})\s*", re.DOTALL)
 _MAX_BYTES = 10_000
-_LOCK = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class LooseRefs:
@@ -25,38 +19,6 @@ class LooseRefs:
 
     def __init__(self, common_dir: str) -> None:
         self._common_dir = common_dir
-
-    def move(self, name: str, old: Oid, new: Oid) -> bool:
-        """Move a ref of ours from one commit to another, if its file holds the first.
-
-        Returns:
-            False where nothing was done: another process has its lock, it has another value or no
-            file of its own, or the system refused.
-        """
-        if not _is_ours(name):
-            return False
-        path = os.path.join(self._common_dir, name)
-        lock = path + ".lock"
-        try:
-            file = os.open(lock, _LOCK, 0o666)
-        except OSError:
-            return False
-        try:
-            try:
-                line = new.encode("ascii") + b"\n"
-                is_moving = self._read(path) == old and os.write(file, line) == 41
-            finally:
-                os.close(file)
-            if is_moving:
-                os.rename(lock, path)
-                return True
-        except OSError:
-            is_moving = False
-        except BaseException:
-            _unlink(lock)
-            raise
-        _unlink(lock)
-        return False
 
     def broken(self) -> list[str]:
         """Return our refs whose files cannot be read, sorted."""
@@ -82,13 +44,6 @@ class LooseRefs:
             return False
         except OSError:
             return True
-
-    def _read(self, path: str) -> str:
-        file = os.open(path, _READ)
-        try:
-            return os.read(file, _MAX_BYTES).decode("latin-1").rstrip()
-        finally:
-            os.close(file)
 
 
 def _is_ours(name: str) -> bool:

@@ -9,7 +9,6 @@ looks at all packs again for each new object, which takes longer than to write i
 
 import os
 import re
-import secrets
 import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -136,7 +135,7 @@ class LooseObjects:
         """
         # Level 1 as libgit2 has it: most of these objects are packed within minutes.
         packed = zlib.compress(_header(kind, content) + content, 1)
-        temporary = os.path.join(self._dir, _TEMPORARY + secrets.token_hex(8))
+        temporary = os.path.join(self._dir, _TEMPORARY + os.urandom(8).hex())
         try:
             file = os.open(temporary, _CREATE, 0o444)
             try:

@@ -469,9 +469,6 @@ class Repo:
 
     def move_ref(self, name: str, old: Oid, new: Oid) -> None:
         """Move a ref from one commit to another; raise StaleTipError if it had moved."""
-        # libgit2 moves what is not a file of its own, and knows why a ref cannot be moved.
-        if self._loose_refs.move(name, old, new):
-            return
         try:
             reference = self._repository.references.get(name)
             # Compare-and-swap in two steps: this look finds what moved before, and `set_target`

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gitshadow.model import Actor, OpKind, PathChange, RepoPath
-from gitshadow.store.journal import ops, sessions, short_ids, turns
+from gitshadow.store.journal import ops, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.undo.targets import root_of, stretches_of, unit_of_ids
 
@@ -100,5 +100,5 @@ def _about(
         newest_ns=max(row.ts_ns for row in rows),
         files=len(paths),
         kind=kind,
-        turn_short=short_ids.of(db, short_ids.TURN, turn, session) if turn else "",
+        turn_short=of_turn.short_id if of_turn is not None else "",
     )

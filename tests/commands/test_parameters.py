@@ -128,7 +128,7 @@ def test_words_after_two_dashes_are_kept_apart() -> None:
 def test_verb_that_asks_the_daemon_imports_next_to_nothing(
     repo: Repo, words: str
 ) -> None:
-    """PERF-03: the process is what a person waits for, not the daemon."""
+    """The process is what a person waits for, not the daemon."""
     code = (
         "import sys; from gitshadow import cli; cli.main(sys.argv[1:])\n"
         f"print(sorted({HEAVY} & sys.modules.keys()))"

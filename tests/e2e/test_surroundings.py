@@ -123,7 +123,7 @@ def test_odd_environment_changes_nothing(
     agent.write("a", "agent\n", mode=0o755)
     agent.write("dir/new", "agent\n")
     agent.stop()
-    shown = shadow.ok("log").out
+    shown = shadow.ok("log", "--events").out
     assert '"\\303\\251 \\303\\274\\n"' in shown or "é ü" in shown
     result = shadow.ok("oops", "--yes")
     assert result.out.splitlines()[0] == "restored 3 files"

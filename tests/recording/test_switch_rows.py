@@ -281,6 +281,9 @@ def old_form(monkeypatch: pytest.MonkeyPatch) -> Callable[[Studio], None]:
                 "UPDATE events SET switched = 0, before_mode = NULL, after_mode = NULL"
                 " WHERE kind = 'head'"
             )
+            for trigger in ("turns_numbered", "ops_numbered"):
+                old.execute(f"DROP TRIGGER {trigger}")
+            old.execute("DROP TABLE short_ids")
             old.execute("PRAGMA user_version = 14")
             old.commit()
 

@@ -74,7 +74,7 @@ def _counted(frame: FrameType, call: object) -> str | None:
     """Return the name of a call that can fail or be the last one; None for all others."""
     where = frame.f_code.co_filename
     # How many files of /proc are read depends on what else runs, so those calls have no numbers.
-    if "gitshadow" not in where or "/attribution/process" in where:
+    if "gitshadow" not in where or "/attribution/proc" in where:
         return None
     name = getattr(call, "__name__", "")
     owner = getattr(call, "__self__", None) or getattr(call, "__objclass__", None)

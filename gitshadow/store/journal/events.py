@@ -445,20 +445,22 @@ def history(
         ends = {end for e in events for end in (e.path, e.old_path) if end is not None}
         # Each name is asked once: renames may lead in a circle.
         todo = ends - asked
-    switched = switched_at(db, worktree, asked, since_seq)
+    heads = switches_since(db, since_seq)
+    here = [head for head in heads if worktree in (None, head.worktree)]
+    switched = switched_at(db, here, asked)
     return sorted([*found.values(), *switched], key=lambda row: (row.seq, row.path))
 
 
+def switches_since(db: Db, since_seq: int) -> list[HeadChange]:
+    """Return the moves of HEAD by which Git switched anything, oldest first."""
+    return list(switches.heads(db, "seq >= ?", (since_seq,)))
+
+
 def switched_at(
-    db: Db, worktree: str | None, paths: Collection[RepoPath], since_seq: int
+    db: Db, heads: Iterable[HeadChange], paths: Collection[RepoPath]
 ) -> list[PathChange]:
-    """Return what Git switched at exactly these paths (worktree None: of all), oldest first."""
-    return [
-        one
-        for head in switches.heads(db, "seq >= ?", (since_seq,))
-        if worktree in (None, head.worktree)
-        for one in switches.changes_at(db, head, paths)
-    ]
+    """Return what Git switched by some moves of HEAD at exactly these paths."""
+    return [one for head in heads for one in switches.changes_at(db, head, paths)]
 
 
 def commit_before(
@@ -571,13 +573,6 @@ def stored_of_paths(
                 sql += " AND worktree = ?"
                 values.append(worktree)
             yield from db.each(sql, values)
-
-
-def head_seqs(db: Db, worktree: str, since_seq: int) -> list[int]:
-    """Return the numbers of a worktree's moves of HEAD from one on, ascending."""
-    sql = f"SELECT seq FROM events WHERE {RARE} AND kind = 'head' AND worktree = ?"
-    found = db.rows(f"{sql} AND seq >= ? ORDER BY seq", (worktree, since_seq))
-    return [seq for (seq,) in found]
 
 
 def changes_of(found: Iterable[Row]) -> list[PathChange]:

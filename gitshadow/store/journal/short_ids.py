@@ -47,14 +47,6 @@ def of(db: Db, kind: str, identifier: str, session: str = "") -> str:
     return "" if row is None else f"{kind}{row[0]}"
 
 
-def all_of(db: Db, kind: str) -> dict[tuple[str, str], str]:
-    """Return the short ids of a kind, by session and id."""
-    found = db.rows("SELECT session, id, number FROM short_ids WHERE kind = ?", (kind,))
-    return {
-        (str(session), str(one)): f"{kind}{number}" for session, one, number in found
-    }
-
-
 def keep(db: Db, known: Iterable[tuple[str, int, str, str]]) -> None:
     """Give things the numbers that they had in another journal; call it inside `db.write()`.
 

@@ -91,7 +91,8 @@ def of_unit(db: Db, parts: Collection[EventFilter], singles: Singles) -> Stretch
 class StoredHistory:
     """The changes of some paths and of all that they were renamed to or from, as stored.
 
-    `heads` are the numbers of the moves of HEAD, `switched` what Git switched by them.
+    `heads` are the numbers of the moves of HEAD by which Git switched anything, `switched` is what
+    it switched.
     """
 
     rows: list[Row]
@@ -146,10 +147,14 @@ def history(
         found |= new
         ends = {(row[_PATH], row[_OLD_PATH]) for row in new.values()}
         todo = {end for pair in ends for end in pair if end is not None} - asked
+    # A move of HEAD by which Git switched nothing ends no stretch.
+    heads = [
+        one for one in events.switches_since(db, since_seq) if one.worktree == worktree
+    ]
     return StoredHistory(
         [found[seq] for seq in sorted(found)],
-        events.head_seqs(db, worktree, since_seq),
-        events.switched_at(db, worktree, asked, since_seq),
+        [head.seq for head in heads],
+        events.switched_at(db, heads, asked),
     )
 
 

@@ -9,7 +9,17 @@ from gitshadow.model import Call, RepoPath, Turn
 from gitshadow.store.journal.db import Computed, Db, Table
 
 _CHECKPOINT_KEPT_NS = 3_600_000_000_000
-_TURNS = Table("turns", Turn, micro_ns="started_ns")
+_TURNS = Table(
+    "turns",
+    Turn,
+    computed={
+        "number": Computed(
+            "(SELECT number FROM short_ids AS named WHERE named.kind = 't'"
+            " AND named.session = turns.session AND named.id = turns.id)"
+        )
+    },
+    micro_ns="started_ns",
+)
 
 
 def _paths(joined: str | None) -> tuple[RepoPath, ...]:
