@@ -7,7 +7,8 @@ events, so that a page costs what it shows, however many changes there were.
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import NamedTuple
 
 from gitshadow.messages.history import HistoryAnswer, HistoryRequest, HistoryRow
@@ -19,6 +20,7 @@ from gitshadow.model import (
     EventKind,
     Gap,
     HeadChange,
+    Oid,
     Op,
     PathChange,
     RepoPath,
@@ -30,7 +32,15 @@ from gitshadow.query.resolve import session_of
 from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.reporting.patches import line_counts, net_deltas
-from gitshadow.store.journal import bursts, events, ops, sessions, short_ids, turns
+from gitshadow.store.journal import (
+    bursts,
+    events,
+    ops,
+    sessions,
+    short_ids,
+    switches,
+    turns,
+)
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.paths import is_within
 from gitshadow.store.refs import display_path
@@ -56,7 +66,7 @@ class _Found(NamedTuple):
 
     seq: int
     order: int
-    thing: Turn | Burst | Op | Event
+    thing: Turn | Burst | Op | tuple[Event, ...]
 
 
 def history(context: RecorderContext, request: HistoryRequest) -> HistoryAnswer:
@@ -117,22 +127,22 @@ class _Reader:
 
     def _rare(self) -> Iterator[_Found]:
         """Yield moves of HEAD, gaps and changes of coverage; those of one commit are one."""
-        ws, before = self.context.workspace, None
+        for _, run in groupby(self._rare_events(), _coverage_commit):
+            found = tuple(run)
+            if _coverage_commit(found[0]) is None:
+                yield from (_Found(one.seq, 2, (one,)) for one in found)
+            else:
+                yield _Found(found[0].seq, 2, found)
+
+    def _rare_events(self) -> Iterator[Event]:
+        ws = self.context.workspace
+        wanted = EventFilter(kinds=_RARE, worktree=ws.layout.worktree, limit=_PAGE)
         while True:
-            part = events.rows(
-                ws.db,
-                EventFilter(
-                    kinds=_RARE,
-                    worktree=ws.layout.worktree,
-                    before_seq=before,
-                    limit=_PAGE,
-                ),
-            )
-            for event in part:
-                yield _Found(event.seq, 2, event)
+            part = events.rows(ws.db, wanted)
+            yield from part
             if len(part) < _PAGE:
                 return
-            before = part[-1].seq
+            wanted = replace(wanted, before_seq=part[-1].seq)
 
     def row(self, found: _Found) -> HistoryRow | None:
         """Return the row of something, None if it does not fit or nothing of it is left."""
@@ -141,7 +151,7 @@ class _Reader:
             return self._row_of_turn(thing)
         if isinstance(thing, Op):
             return self._row_of_op(thing)
-        return self._row_of_event(thing)
+        return self._row_of_events(thing)
 
     def _row_of_turn(self, thing: Turn | Burst) -> HistoryRow | None:
         session = self._session_of(thing.session)
@@ -191,24 +201,40 @@ class _Reader:
         )
         return row if self._has_text(row, rows) else None
 
-    def _row_of_event(self, event: Event) -> HistoryRow | None:
-        path = None if isinstance(event, HeadChange) else getattr(event, "path", None)
-        is_within_time = self._is_within_time(event.ts_ns)
-        fits = not self._paths or (path is not None and self._is_chosen(path))
-        note = event.note if isinstance(event, HeadChange | Gap) else ""
-        shown = display_path(path) if path is not None else ""
-        if not is_within_time or not fits:
+    def _row_of_events(self, found: Sequence[Event]) -> HistoryRow | None:
+        """Return the row of a move of HEAD, of a gap, or of one change of coverage."""
+        newest = found[0]
+        note = newest.note if isinstance(newest, HeadChange | Gap) else ""
+        paths = [
+            one.path
+            for one in found
+            if isinstance(one, PathChange | Gap) and one.path is not None
+        ]
+        chosen = [path for path in paths if not self._paths or self._is_chosen(path)]
+        shown = tuple(display_path(path) for path in sorted(chosen))
+        files, text = len(shown), self.request.text
+        if isinstance(newest, HeadChange):
+            files = newest.files
+        if not self._is_within_time(newest.ts_ns) or not self._fits(newest, chosen):
             return None
-        if self.request.text and self.request.text not in f"{note} {shown}":
+        if text and not any(text in said for said in (note or "", *shown)):
             return None
         return HistoryRow(
-            kind=event.kind.value,
-            id=str(event.seq),
-            ts=rfc3339(event.ts_ns),
-            files=1 if shown else 0,
-            paths=(shown,) if shown else (),
+            kind=newest.kind.value,
+            id=str(newest.seq),
+            ts=rfc3339(newest.ts_ns),
+            files=files,
+            paths=shown[:_NAMED_FILES],
             note=note or "",
         )
+
+    def _fits(self, event: Event, chosen: Sequence[RepoPath]) -> bool:
+        """Return whether an event is about one of the paths that were asked for."""
+        if not self._paths or chosen:
+            return True
+        if not isinstance(event, HeadChange):
+            return False
+        return switches.touches(self.context.workspace.db, event, self._paths)
 
     def _changes(self, unit: Unit) -> list[PathChange]:
         """Return the changes of a unit that were asked for, oldest first."""
@@ -278,3 +304,10 @@ class _Reader:
             return True
         shown = (display_path(one.path) for one in rows)
         return wanted in row.prompt or any(wanted in one for one in shown)
+
+
+def _coverage_commit(event: Event) -> Oid | None:
+    """Return the commit of a change of coverage, None for other events."""
+    if not isinstance(event, PathChange) or event.kind is not EventKind.COVERAGE:
+        return None
+    return event.commit

@@ -32,6 +32,7 @@ from gitshadow.words import did_you_mean
 _MORE = 8
 _MOST_ROWS = 200
 _NO_CHANGES = "no matching changes; to list all: git agent-undo log"
+_WITHOUT_DIFF = frozenset({"head", "gap", "coverage"})
 # Only events have what these ask for.
 _OF_EVENTS = ("events", "turn", "kinds", "below", "above", "all", "prompts")
 
@@ -157,7 +158,8 @@ def _history_lines(
             yield oneline_of(row, view)
         else:
             yield history_line(row, when, widths, view)
-        if not row.files or not (shown.stat or shown.patch):
+        # An event alone would be compared with the present.
+        if row.kind in _WITHOUT_DIFF or not (shown.stat or shown.patch):
             continue
         asked = DiffRequest(
             of=row.id, paths=request.paths, patch=shown.patch, cwd=request.cwd

@@ -89,6 +89,8 @@ def oneline_of(row: HistoryRow, view: View) -> str:
 
 
 def _files(row: HistoryRow) -> str:
+    if row.kind == "head":
+        return ""
     return counted(row.files, "file") if row.files else ""
 
 
@@ -103,6 +105,8 @@ def _subject(row: HistoryRow, view: View) -> str:
     if row.prompt:
         return f'"{shortened(printable(row.prompt), _PROMPT_SHOWN)}"'
     note = printable(row.note)
+    if row.kind == "head" and row.files:
+        return f"{note}  (git switched {counted(row.files, 'file')})"
     if row.kind in _UNDOS:
         return f"{_UNDOS[row.kind]} {note}"
     names = ", ".join(view.path(path) for path in row.paths[:_MORE_FILES])

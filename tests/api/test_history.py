@@ -100,6 +100,28 @@ def test_move_of_head_is_one_row(engine: Engine) -> None:
     assert "other" in rows(engine)[0].note
 
 
+def test_switch_of_many_files_is_one_row_also_by_path(engine: Engine) -> None:
+    engine.by("human").git("switch", "-q", "-c", "other")
+    for number in range(5):
+        (engine.root / f"f{number}").write_text("other\n")
+    engine.git("add", ".")
+    engine.git("commit", "-qm", "other")
+    engine.git("switch", "-q", "main")
+    (newest, *_) = rows(engine)
+    assert (newest.kind, newest.files) == ("head", 5)
+    of_path = rows(engine, HistoryRequest(paths=("f3",)))
+    assert [row.kind for row in of_path] == ["head", "changes"]
+
+
+def test_change_of_coverage_is_one_row(engine: Engine) -> None:
+    engine.by("human")
+    for number in range(5):
+        engine.write(f"f{number}.log", "x\n")
+    engine.write(".gitignore", "*.log\n")
+    (row,) = [row for row in rows(engine) if row.kind == "coverage"]
+    assert (row.files, len(row.paths)) == (5, 3)
+
+
 def test_unsure_files_are_counted(engine: Engine) -> None:
     engine.by("one", "first").write("n", "1\n")
     engine.by("one", "first", confidence=Confidence.LOW).write("m", "1\n")
