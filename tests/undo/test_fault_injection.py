@@ -187,6 +187,9 @@ class Scene:
 def scene(tmp_path: Path) -> Iterator[Scene]:
     with TemporaryDirectory(dir=memory_directory(tmp_path)) as top:
         repo = Repo.create(Path(top) / "repo")
+        # Which of them a commit needs depends on its time: calls that make them have no numbers.
+        for number in range(256):
+            (repo.root / ".git" / "objects" / f"{number:02x}").mkdir(exist_ok=True)
         engine = Engine.open(repo.root)
         engine.by("human").write("d/one", "1\n", 0o600)
         engine.write("mode", "x\n", 0o640)

@@ -52,6 +52,14 @@ _TOLD = [
     [(False, (0, "die", 0, 0, 0)), (False, (0, "oops", 0, 0, 0))],
     [(True, (0, "insert", 0, 0, 0)), (False, (0, "away", 0, 0, 6))],
     [(False, (0, "bring", 4, 0, 0)), (False, (0, "oops", 0, 0, 0))],
+    # A write that is noticed with a switch, and is not older than it.
+    [
+        (False, (0, "die", 1, 5, 7)),
+        (False, (0, "insert", 1, 0, 0)),
+        (False, (0, "unseen", 0, 0, 0)),
+        (False, (0, "insert", 0, 0, 0)),
+        (False, (0, "restored", 0, 0, 0)),
+    ],
     [
         (False, (0, "insert", 0, 0, 0)),
         (False, (1, "amend", 0, 0, 0)),
