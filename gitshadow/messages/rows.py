@@ -74,10 +74,7 @@ class SessionRow(NamedTuple):
 
 
 class TurnRow(NamedTuple):
-    """One turn; `status` is set for a turn of an agent program.
-
-    `added` and `removed` are lines, None where they were not counted.
-    """
+    """One turn; `status` is set for a turn of an agent program."""
 
     id: str
     turn: str
@@ -92,9 +89,6 @@ class TurnRow(NamedTuple):
     machine: str = ""
     short: str = ""
     agent: str | None = None
-    added: int | None = None
-    removed: int | None = None
-    undone: int = 0
 
 
 class CallRow(NamedTuple):

@@ -59,7 +59,7 @@ _MARK_WIDTH = len("restored")
 # For these the answer that Enter gives is no.
 _CONFLICTS = frozenset({"conflict", "binary", "type_clash"})
 _NAMED = frozenset({"oops", "undo"})
-_ACTORS: Mapping[str, str] = {"human": "you", "unknown": "you?"}
+ACTORS: Mapping[str, str] = {"human": "you", "unknown": "you?"}
 _ABOUT_SHOWN = 3
 _PROMPT_SHOWN = 60
 _STATES = ("reversed", "compensated", "not_reversed", "no_effect")
@@ -114,7 +114,7 @@ def about_lines(report: FileUndoAnswer, view: View) -> Iterator[str]:
 def about_line(row: AboutRow) -> str:
     """Return whose work something is: agent, age, prompt, turn and number of files."""
     kind, actor = row.kind, row.actor
-    name = printable(row.agent or "") or _ACTORS.get(actor, actor)
+    name = printable(row.agent or "") or ACTORS.get(actor, actor)
     prompt = printable(shortened(row.prompt, _PROMPT_SHOWN))
     files = counted(row.files, "file")
     where = [f"{kind} by {name}" if kind else name, _age(row.ts or "")]

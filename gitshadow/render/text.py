@@ -12,7 +12,7 @@ from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
 from gitshadow.messages.states import ShowAnswer
 from gitshadow.messages.undo import FileUndoAnswer
 from gitshadow.render.history import age_of
-from gitshadow.render.report import about_line, report_lines
+from gitshadow.render.report import ACTORS, about_line, report_lines
 from gitshadow.render.style import View, patch_style, printable, printable_line
 from gitshadow.words import counted
 
@@ -22,7 +22,6 @@ _WIDE = 80
 _INDENT = 4
 _DAY_AND_MINUTE = slice(5, 16)
 # These need no word of doubt; for `unknown`, the name of the author says it.
-_ACTORS: Mapping[str, str] = {"human": "you", "unknown": "you?"}
 _SURE = frozenset({"certain", "high", "unknown"})
 _KIND_STYLES: Mapping[str, str] = {
     "create": "good",
@@ -119,7 +118,7 @@ def session_lines(found: Sequence[SessionRow], view: View) -> Iterator[str]:
         below = f"  (of {printable(row.parent)})" if row.parent else ""
         if row.machine:
             below += f"  (fetched, machine {printable(row.machine[:6])})"
-        name = printable(row.agent or "") or _ACTORS.get(row.actor, row.actor)
+        name = printable(row.agent or "") or ACTORS.get(row.actor, row.actor)
         counts = f"{counted(row.turns, 'turn')}, {counted(row.files, 'file')}"
         number = printable(row.id)
         cells.append(
