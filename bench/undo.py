@@ -64,7 +64,10 @@ def undone(place: Place, paths: Sequence[str]) -> float:
     call = {"tool_name": "Bash", "tool_input": {"command": "./rewrite"}}
     _hook(place, "UserPromptSubmit", turn, prompt="go")
     _hook(place, "PreToolUse", turn, **call)
-    _rewrite(place, paths, turn)
+    # A child, as an agent's shell is: the ledger rules out a shell call without a process.
+    script = 'for path; do echo "$0 $path" >"$path"; done'
+    command = ["sh", "-c", script, turn, *paths]
+    subprocess.run(command, cwd=place.root, env=place.env, check=True)
     _hook(place, "PostToolUse", turn, **call)
     _hook(place, "Stop", turn)
     place.shadow("flush")
