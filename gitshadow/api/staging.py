@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from gitshadow.config import CONFIRM
-from gitshadow.errors import UsageError
 from gitshadow.messages.staging import (
     AdoptRequest,
     CarriedRequest,
@@ -15,7 +14,7 @@ from gitshadow.messages.staging import (
     UnitRequest,
 )
 from gitshadow.model import Oid
-from gitshadow.query.params import typed_path, typed_paths
+from gitshadow.query.params import typed_paths, typed_unit
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import read_config
 from gitshadow.staging.carry import Carrier
@@ -31,7 +30,6 @@ from gitshadow.staging.turns import turns_on
 from gitshadow.staging.unit import UnitReader
 from gitshadow.undo.engine import UndoEngine
 from gitshadow.undo.plan import PathFilter
-from gitshadow.undo.targets import Target
 
 
 def stage(context: RecorderContext, request: StageRequest) -> StagingAnswer:
@@ -123,18 +121,10 @@ def _staging(context: RecorderContext) -> Staging:
 
 
 def _wish(context: RecorderContext, unit: UnitRequest, cwd: str | None) -> UnitWish:
-    layout = context.workspace.layout
-    targets: list[Target] = []
-    for text, path_only in unit.targets:
-        try:
-            path = typed_path(layout, cwd, text)
-        except UsageError:
-            path = None
-        targets.append(Target(text, path, path_only))
-    paths = PathFilter(
-        typed_paths(layout, cwd, unit.only), typed_paths(layout, cwd, unit.except_)
+    targets, paths = typed_unit(
+        context.workspace.layout, cwd, unit.targets, unit.only, unit.except_
     )
-    return UnitWish(tuple(targets), paths, unit.include_low)
+    return UnitWish(targets, paths, unit.include_low)
 
 
 def _with_confirm(

@@ -7,20 +7,17 @@ from gitshadow.errors import UsageError
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest, HandOverAnswer
 from gitshadow.model import OpKind
 from gitshadow.query.moments import time_of
-from gitshadow.query.params import typed_path, typed_paths
+from gitshadow.query.params import typed_unit
 from gitshadow.query.rows import about_row
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace, read_config
 from gitshadow.store.journal import pins
-from gitshadow.store.layout import Layout
 from gitshadow.undo import run as undo_run
 from gitshadow.undo import sdk_turns
 from gitshadow.undo.engine import UndoEngine
-from gitshadow.undo.plan import PathFilter
 from gitshadow.undo.report import Action
 from gitshadow.undo.run import ResolvedUndo
 from gitshadow.undo.sdk_turns import ProgramTarget
-from gitshadow.undo.targets import Target
 
 _OP = re.compile(r"op-[0-9a-f]{8,32}(-[0-9]{1,3})?")
 
@@ -80,28 +77,20 @@ def _resolved(
     # A pin is more than its time: it has the exact modes of files, which trees do not have.
     if isinstance(at, str) and pins.get(ws.db, at) is not None:
         at, request = None, request._replace(pin=at)
+    # What `restore` is given is always a path, whatever it looks like.
+    all_paths = request.verb == OpKind.RESTORE
+    typed = [(text, is_path or all_paths) for text, is_path in request.targets]
+    targets, paths = typed_unit(
+        ws.layout, request.cwd, typed, request.only, request.except_
+    )
     return ResolvedUndo(
         request,
-        _targets(ws.layout, request) if program is None else program.targets,
-        PathFilter(
-            typed_paths(ws.layout, request.cwd, request.only),
-            typed_paths(ws.layout, request.cwd, request.except_),
-        ),
+        targets if program is None else program.targets,
+        paths,
         at_ns=time_of(context, at),
         # To find out what the program's turns wrote, all was recorded a moment ago.
         is_settled=program is not None,
     )
-
-
-def _targets(layout: Layout, request: FileUndoRequest) -> tuple[Target, ...]:
-    found: list[Target] = []
-    for text, path_only in request.targets:
-        try:
-            path = typed_path(layout, request.cwd, text)
-        except UsageError:
-            path = None
-        found.append(Target(text, path, path_only))
-    return tuple(found)
 
 
 def _answer(engine: UndoEngine, request: ResolvedUndo) -> FileUndoAnswer:

@@ -1,4 +1,4 @@
-"""The paths that a request names, relative to the user's current directory."""
+"""The paths and targets of a request, relative to the user's current directory."""
 
 import os
 from collections.abc import Iterable
@@ -7,6 +7,8 @@ from gitshadow.errors import UsageError
 from gitshadow.model import RepoPath
 from gitshadow.store.layout import Layout
 from gitshadow.store.refs import parse_path
+from gitshadow.undo.plan import PathFilter
+from gitshadow.undo.targets import Target, addressed_files
 
 
 def typed_path(layout: Layout, cwd: str | None, typed: str) -> RepoPath:
@@ -40,6 +42,43 @@ def typed_paths(
 ) -> tuple[RepoPath, ...]:
     """Return `typed_path` of each path."""
     return tuple(typed_path(layout, cwd, each) for each in typed)
+
+
+def typed_unit(
+    layout: Layout,
+    cwd: str | None,
+    typed: Iterable[tuple[str, bool]],
+    only: Iterable[str],
+    except_: Iterable[str],
+) -> tuple[tuple[Target, ...], PathFilter]:
+    """Return the targets of a request, and the paths to which they are limited.
+
+    Args:
+        layout: The worktree.
+        cwd: The user's directory; None: the top of the worktree.
+        typed: Each word, and whether it is always a path.
+        only: Paths as typed; empty: all.
+        except_: Paths as typed.
+
+    Raises:
+        UsageError: a path is outside the worktree, or `last:FILE` is not alone.
+    """
+    targets: list[Target] = []
+    for text, path_only in typed:
+        try:
+            path = typed_path(layout, cwd, text)
+        except UsageError:
+            path = None
+        targets.append(Target(text, path, path_only))
+    files = addressed_files([one.text for one in targets if not one.path_only])
+    chosen = typed_paths(layout, cwd, only)
+    if files and chosen:
+        raise UsageError(
+            f"cannot combine {targets[0].text} with --only: it means one file"
+        )
+    return tuple(targets), PathFilter(
+        files or chosen, typed_paths(layout, cwd, except_)
+    )
 
 
 def _real(directory: bytes) -> bytes:

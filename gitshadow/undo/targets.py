@@ -2,8 +2,9 @@
 
 Besides ids there are addresses: `t12` and `u3`, which lists print, and `last`, `last~1`,
 `last:FILE`, `@claude-code`. `last` is the newest turn in which an agent changed something here, or
-its newest group of changes where its hooks report no turns; `~N` goes N further back. A file is
-named from the top of the worktree, as in Git's `HEAD:FILE`.
+its newest group of changes where its hooks report no turns; `~N` goes N further back. `last:FILE`
+is the newest turn that changed the file, limited to that file. A file is named from the top of the
+worktree, as in Git's `HEAD:FILE`.
 Invariant: an address never means a person's work. What names nothing, or several things, is a
 UsageError with a remedy. What is typed after `--` is always a path. What Git switched and changes
 of coverage belong to no unit.
@@ -199,22 +200,42 @@ def find_address(db: Db, worktree: str, typed: str) -> Addressed | None:
     if form is None:
         return _numbered(db, typed)
     back = int(form["back"] or 0)
-    path = (
-        RepoPath(os.path.normpath(parse_path(form["path"]))) if form["path"] else None
-    )
+    path = _file_of(form)
     seen: list[Turn | Burst] = []
     for one in newest_turns(db, worktree, form["agent"], path):
         if len(seen) == back:
             return one
         seen.append(one)
     what = f"turn of {form['agent']}" if form["agent"] else "turn of an agent"
-    where = f" changed {form['path']}" if form["path"] else " is recorded here"
+    where = form["path"] or "anything here"
     raise UsageError(
-        f"cannot find {typed}: no {what}{where}"
+        f"cannot find {typed}: no {what} is known to have changed {where}"
         if not seen
         else f"cannot find {typed}: only {len(seen)} such turns",
         hint="to list turns: git agent-undo turns",
     )
+
+
+def _file_of(form: re.Match[str]) -> RepoPath | None:
+    if not form["path"]:
+        return None
+    return RepoPath(os.path.normpath(parse_path(form["path"])))
+
+
+def addressed_files(typed: Sequence[str]) -> tuple[RepoPath, ...]:
+    """Return the file to which an address such as `last:FILE` limits a request, if any does.
+
+    Raises:
+        UsageError: one does, and other targets would not be limited to it.
+    """
+    forms = [form for text in typed if (form := _ADDRESS.fullmatch(text)) is not None]
+    files = tuple(path for form in forms if (path := _file_of(form)) is not None)
+    if files and len(typed) > 1:
+        raise UsageError(
+            f"cannot combine {typed[0]} with another target: it means one file",
+            hint="for several files of one turn: TURN --only FILE --only FILE",
+        )
+    return files
 
 
 def _numbered(db: Db, typed: str) -> Addressed | None:

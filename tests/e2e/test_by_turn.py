@@ -155,6 +155,26 @@ def test_paths_are_relative_to_the_current_directory(shadow: Shadow) -> None:
     assert shadow.repo.git("diff", "--cached", "--name-only") == "d/x\nd/y"
 
 
+def test_file_of_a_turn_is_undone_and_staged_alone(shadow: Shadow) -> None:
+    """`last:FILE` never touches the other files of the turn."""
+    wrote(shadow, "helper", "echo x >one; echo y >two; echo z >last:two")
+    repo = shadow.repo
+    shadow.ok("undo", "last:one", "--yes")
+    assert (repo.root / "two").read_bytes() == b"y\n"
+    assert not (repo.root / "one").exists()
+    staged = shadow.ok("stage", "@helper:two", "--yes", "--json").json()
+    assert items(staged) == {"two": "create"}
+    assert repo.git("diff", "--cached", "--name-only") == "two"
+    for words in (("last:one", "@helper"), ("last:two", "--only", "one")):
+        refused = shadow("undo", *words, "--yes")
+        assert (refused.code, "it means one file" in refused.err) == (2, True)
+    # A file may be called so, too.
+    shadow.ok("undo", "--yes", "--", "last:two")
+    assert not (repo.root / "last:two").exists()
+    shadow.ok("restore", "--yes", "last:two")
+    assert (repo.read("last:two"), repo.read("two")) == (b"z\n", b"y\n")
+
+
 def test_hooks_see_exactly_the_commit(mixed: tuple[Shadow, str]) -> None:
     """They run as with `git commit`, with the index of what is committed."""
     shadow, session = mixed
