@@ -77,7 +77,8 @@ walks: venv
 pictures: venv
 	$(BIN)/python -m tests.support.pictures
 	$(BIN)/python -m tests.support.chains
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python demo/record.py docs/img/oops.svg
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python demo/record.py oops docs/img/oops.svg
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python demo/record.py split docs/img/split.svg
 
 # A real repository, a scripted agent, undo and redo: REPO=path or URL, else this one. Without the
 # environment of `make venv` it makes one that has nothing but the program itself.

@@ -1,9 +1,9 @@
 """Turn real terminal output into a picture: run commands on a terminal, draw what they print.
 
-    record.py docs/img/oops.svg
+    record.py oops docs/img/oops.svg
 
-The commands below are run one after the other in a new repository, each on a pseudo-terminal of
-its own; Enter is typed where one asks. Colours are those that the commands print (SGR codes).
+The commands of a scene are run one after the other in a new repository, each on a pseudo-terminal
+of its own; Enter is typed where one asks. Colours are those that the commands print (SGR codes).
 """
 
 import html
@@ -17,17 +17,61 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-SETUP = r"""
+
+class Scene(NamedTuple):
+    """Hold what is prepared in a new repository, and the commands that the picture shows."""
+
+    setup: str
+    shown: tuple[str, ...]
+
+
+_BEGIN = r"""
 git init -q -b main tea && cd tea
 printf 'green\nblack\nwhite\n' >teas.txt
 printf '# Tea\n\nBrew it for three minutes.\n' >README.md
 git add . && git commit -qm Start
 git agent-undo init
+"""
+# An agent that reports one turn: its name, its prompt, what its shell runs.
+_TURN = r"""
+turn() {
+    said='"session": "'$1'", "agent": "'$1'", "tool": "Bash", "class": "shell"'
+    for event in prompt before; do
+        echo '{"event": "'$event'", "prompt": "'$2'", '$said'}' | git agent-undo hook generic
+    done
+    sh -c "$3"
+    for event in after turn_end; do
+        echo '{"event": "'$event'", '$said'}' | git agent-undo hook generic
+    done
+}
+"""
+SCENES = {
+    "oops": Scene(
+        _BEGIN
+        + r"""
 git agent-undo exec --agent helper -- sh -c '
     sed -i "s/three/thirty/" README.md; echo pot >pot.txt; rm teas.txt'
 echo 'Enjoy.' >>README.md
-"""
-SHOWN = ("git agent-undo log", "git agent-undo oops", "git status --short")
+""",
+        ("git agent-undo log", "git agent-undo oops", "git status --short"),
+    ),
+    "split": Scene(
+        _BEGIN
+        + _TURN
+        + r"""
+turn claude-code 'Brew green tea for two minutes only' \
+    'sed -i s/three/two/ README.md; sed -i "s/green/green, two minutes/" teas.txt'
+turn codex 'Add a list of pots' 'echo glass >pots.txt; echo "See pots.txt." >>README.md'
+echo 'oolong' >>teas.txt
+""",
+        (
+            "git agent-undo log",
+            "git agent-undo split",
+            "git log --oneline --stat -2",
+            "git diff",
+        ),
+    ),
+}
 QUESTION_END = b"] "
 COLUMNS = 98
 FONT_PX = 14
@@ -158,7 +202,7 @@ def _span(piece: tuple[str, Style]) -> str:
     return f'<tspan fill="{style.colour}"{bold}>{said}</tspan>'
 
 
-def record(directory: str) -> list[tuple[str, Style]]:
+def record(scene: Scene, directory: str) -> list[tuple[str, Style]]:
     """Run the set-up and the shown commands; return the lines that a person would see."""
     dropped = ("GIT", "NO_COLOR")
     environ = {
@@ -173,7 +217,7 @@ def record(directory: str) -> list[tuple[str, Style]]:
         "TZ": "UTC",
     }
     subprocess.run(
-        ["sh", "-ec", SETUP],
+        ["sh", "-ec", scene.setup],
         cwd=directory,
         env=environ,
         check=True,
@@ -182,7 +226,7 @@ def record(directory: str) -> list[tuple[str, Style]]:
     project = os.path.join(directory, "tea")
     lines: list[tuple[str, Style]] = []
     try:
-        for command in SHOWN:
+        for command in scene.shown:
             lines.append((f"\033[2m$\033[m \033[1m{command}\033[m", Style()))
             text = on_terminal(command, project, environ)
             lines += [(line, Style()) for line in text.split("\n")]
@@ -197,5 +241,5 @@ def record(directory: str) -> list[tuple[str, Style]]:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
-        picture = draw(record(temporary))
-    Path(sys.argv[1]).write_text(picture, encoding="utf-8")
+        picture = draw(record(SCENES[sys.argv[1]], temporary))
+    Path(sys.argv[2]).write_text(picture, encoding="utf-8")

@@ -107,8 +107,11 @@ python3 "$demo/agent.py" work "$work" "$@"
 run flush
 files "$work" >"$temporary/agent"
 
-say "Who wrote what: every write, newest first, with how sure that is."
+say "What happened: turns with their prompts, and what you wrote; the newest first."
 run log
+
+say "Who wrote what: every write, with how sure that is."
+run log --events
 
 say "One of them in full: what changed, by whom, and how that is known."
 event=$(git agent-undo log -n 1 --json --agent claude-code --kind modify -- "$1" |

@@ -78,6 +78,10 @@ def test_demo_shows_what_the_agent_did(project: Repo, scratch: Path) -> None:
     project.commit("first")
     lines = run_demo(project.root, scratch).stdout.splitlines()
     log = lines.index("$ git agent-undo log")
+    (turn,) = [line for line in lines[log + 1 : log + 4] if "claude-code" in line]
+    assert "6 files" in turn
+    assert '"Tidy this project up"' in turn
+    log = lines.index("$ git agent-undo log --events")
     rows = [line.split() for line in lines[log + 1 : lines.index("", log)]]
     found = [tuple(row[4:6]) for row in rows if row[3] == "claude-code"]
     assert sorted(found) == [
@@ -140,14 +144,25 @@ def test_demo_says_so_where_there_are_too_few_files(
     assert list(scratch.iterdir()) == []
 
 
-def test_picture_shows_what_the_terminal_showed(tmp_path: Path) -> None:
-    picture = tmp_path / "oops.svg"
-    subprocess.run(
-        [sys.executable, DEMO / "record.py", picture], timeout=HANGS_S, check=True
-    )
+def drawn(scene: str, picture: Path) -> list[str]:
+    """Return the lines of a picture that the script makes anew."""
+    command = [sys.executable, str(DEMO / "record.py"), scene, str(picture)]
+    subprocess.run(command, timeout=HANGS_S, check=True)
     rows = ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}text")
-    lines = ["".join(row.itertext()).replace("\u00a0", " ") for row in rows]
+    assert shutil.which("git-agent-undo") == str(COMMAND)
+    return ["".join(row.itertext()).replace("\u00a0", " ") for row in rows]
+
+
+def test_picture_shows_what_the_terminal_showed(tmp_path: Path) -> None:
+    lines = drawn("oops", tmp_path / "oops.svg")
     assert lines[0] == "$ git agent-undo log"
     assert "apply this? [Y/n] " in lines
     assert lines[-1] == " M README.md"
-    assert shutil.which("git-agent-undo") == str(COMMAND)
+
+
+def test_picture_shows_a_commit_per_turn(tmp_path: Path) -> None:
+    lines = drawn("split", tmp_path / "split.svg")
+    assert "$ git agent-undo split" in lines
+    assert "apply this? [Y/n] " in lines
+    assert "made 2 commits" in lines
+    assert lines[-4:] == [" green, two minutes", " black", " white", "+oolong"]
