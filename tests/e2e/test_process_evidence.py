@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -242,6 +243,14 @@ def test_what_a_shell_wrote_when_it_started_does_not_count_later(
     assert (row["confidence"], row["call"]) == expected, row
 
 
+def runs(pid: int) -> bool:
+    """Return whether a process has not ended; a zombie has no command line."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes() != b""
+    except OSError:
+        return False
+
+
 def test_what_outlives_its_agent_writes_for_the_turn_that_started_it(
     shadow: Shadow, running: Agent
 ) -> None:
@@ -249,7 +258,7 @@ def test_what_outlives_its_agent_writes_for_the_turn_that_started_it(
     process, agent = running("claude"), Claude(shadow)
     agent.prompt_id = "p1"
     call = {"tool_name": "Bash", "tool_input": {"command": "make &"}}
-    late = "until [ -e ../go ]; do sleep 0.02; done; echo late > a"
+    late = "echo $$ > ../pid; until [ -e ../go ]; do sleep 0.02; done; echo late > a"
     for line in (
         json.dumps(agent.payload("UserPromptSubmit", prompt="go")),
         json.dumps(agent.payload("PreToolUse", tool_use_id="call", **call)),
@@ -270,6 +279,8 @@ def test_what_outlives_its_agent_writes_for_the_turn_that_started_it(
     assert (row["turn"], row["confidence"]) == expected
     (session,) = [one for one in shadow.ok("sessions", "--json").rows() if one["agent"]]
     assert (row["session"] == session["id"]) is shadow.daemon
+    # What still runs may write: only then is the person's write nobody else's.
+    until(lambda: not runs(int((shadow.repo.root.parent / "pid").read_text())))
     shadow.repo.write("b", "person\n")
     assert shadow.log("--", "b")[0]["confidence"] == "unknown"
 
