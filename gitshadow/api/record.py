@@ -1,7 +1,6 @@
 """flush, record, session start and end, exec, Git's own hooks: what is recorded on request."""
 
 import os
-import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -269,7 +268,7 @@ def _open_call(
 ) -> Call:
     ws = context.workspace
     call = Call(
-        id=f"{tool.name}-{secrets.token_hex(6)}",
+        id=f"{tool.name}-{os.urandom(6).hex()}",
         session=session.id,
         turn=tool.turn,
         tool=tool.name,

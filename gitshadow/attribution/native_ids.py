@@ -3,7 +3,7 @@
 A hook brings the id that its agent gave the session. All other sessions get one here.
 """
 
-import secrets
+import os
 
 from gitshadow.attribution.process import ProcessId
 from gitshadow.model import Actor, Session
@@ -24,12 +24,12 @@ def guessed_id(process: ProcessId) -> str:
 
 def new_command_id() -> str:
     """Return a native id for a session that `exec` opens for a command."""
-    return f"{_COMMAND}{secrets.token_hex(8)}"
+    return f"{_COMMAND}{os.urandom(8).hex()}"
 
 
 def new_id_by_person(*, of_process: bool = False) -> str:
     """Return a native id for a session that somebody opens by hand, maybe for a process."""
-    return f"{_OF_PROCESS if of_process else _BY_PERSON}{secrets.token_hex(8)}"
+    return f"{_OF_PROCESS if of_process else _BY_PERSON}{os.urandom(8).hex()}"
 
 
 def is_guessed(session: Session) -> bool:

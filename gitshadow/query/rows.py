@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gitshadow.messages.codec import UNSET
 from gitshadow.messages.history import HistoryAnswer
@@ -39,9 +39,12 @@ from gitshadow.model import (
 from gitshadow.store import refs
 from gitshadow.store.journal import turns
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.saga_rows import SagaCall, SagaTurn
 from gitshadow.store.refs import display_path
-from gitshadow.undo.about import About
+
+# These take 10 ms, and only their types are needed.
+if TYPE_CHECKING:
+    from gitshadow.store.journal.saga_rows import SagaCall, SagaTurn
+    from gitshadow.undo.about import About
 
 
 def rfc3339(time_ns: int | None) -> str | None:
@@ -169,7 +172,7 @@ def turn_row(turn: Turn, events: int, files: int) -> TurnRow:
     )
 
 
-def program_turn_row(turn: SagaTurn) -> TurnRow:
+def program_turn_row(turn: "SagaTurn") -> TurnRow:
     """Return the row of an agent program's turn that the recorder of files does not know."""
     return TurnRow(
         id=turn.id,
@@ -185,7 +188,7 @@ def program_turn_row(turn: SagaTurn) -> TurnRow:
     )
 
 
-def closing_row(call: SagaCall) -> ClosingRow:
+def closing_row(call: "SagaCall") -> ClosingRow:
     """Return the row of a call of an agent program that can be undone until some time."""
     return ClosingRow(
         closes=rfc3339(call.expires_ns),
@@ -228,7 +231,7 @@ def burst_row(burst: Burst) -> BurstRow:
     )
 
 
-def about_row(about: About) -> AboutRow:
+def about_row(about: "About") -> AboutRow:
     """Return the row of what one agent, or one person, did in one turn."""
     return AboutRow(
         actor=about.actor.value,

@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
@@ -320,9 +319,11 @@ class ByteEvidence:
 
         That is the feature `inline_data` of ext4, which no mount option shows.
         """
+        from tempfile import TemporaryFile  # it loads `random`, which few commands need
+
         with (
             contextlib.suppress(OSError),
-            tempfile.TemporaryFile(dir=self._ws.layout.state_dir) as file,
+            TemporaryFile(dir=self._ws.layout.state_dir) as file,
         ):
             file.write(b"x")
             file.flush()

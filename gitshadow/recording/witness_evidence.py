@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from gitshadow.attribution.ladder import WITNESSED
 from gitshadow.attribution.native_ids import is_command
@@ -26,7 +27,6 @@ from gitshadow.model import Actor, Call, Session
 from gitshadow.recording.process_marks import ProcessMarks
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal import turns
-from gitshadow.witness.client import ServiceWitness
 from gitshadow.witness.record import (
     KernelWitness,
     WitnessGoneError,
@@ -34,6 +34,9 @@ from gitshadow.witness.record import (
     WriterReport,
     opened,
 )
+
+if TYPE_CHECKING:
+    from gitshadow.witness.client import ServiceWitness
 
 _RETRY_S = 60.0
 # The service is started again at once after it was updated.
@@ -283,7 +286,7 @@ class WitnessEvidence:
         ]
 
 
-def _witness_of(directory: int) -> KernelWitness | ServiceWitness:
+def _witness_of(directory: int) -> "KernelWitness | ServiceWitness":
     """Return who reports the writes in an open directory: the kernel, else the service of root.
 
     Raises:
@@ -292,6 +295,8 @@ def _witness_of(directory: int) -> KernelWitness | ServiceWitness:
     try:
         return KernelWitness(directory)
     except OSError as error:
+        from gitshadow.witness.client import ServiceWitness
+
         try:
             return ServiceWitness(directory)
         except FileNotFoundError:

@@ -10,7 +10,6 @@ from gitshadow.messages.codec import decode, encode
 from gitshadow.messages.lists import PinAnswer, PinRow, UnpinAnswer
 from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
 from gitshadow.messages.states import ShowAnswer
-from gitshadow.messages.undo import FileUndoAnswer
 from gitshadow.render.history import age_of
 from gitshadow.render.report import ACTORS, about_line, report_lines
 from gitshadow.render.style import View, patch_style, printable, printable_line
@@ -210,6 +209,8 @@ def show_lines(answer: ShowAnswer, view: View) -> Iterator[str]:
         yield from log_lines(found, view)
     if answer.report:
         yield ""
+        from gitshadow.messages.undo import FileUndoAnswer
+
         yield from report_lines(decode(FileUndoAnswer, answer.report), view)
     if answer.diff:
         yield ""

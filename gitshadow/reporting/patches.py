@@ -6,11 +6,10 @@ No filter, attribute or diff driver is run: they are programs that a repository 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.messages.codec import UNSET, Unset
-from gitshadow.messages.report import FileChange
 from gitshadow.messages.states import FileDiff
 from gitshadow.model import (
     FileVersion,
@@ -22,6 +21,9 @@ from gitshadow.model import (
 )
 from gitshadow.store.refs import display_path, quote
 from gitshadow.store.repo import Repo
+
+if TYPE_CHECKING:
+    from gitshadow.messages.report import FileChange
 
 _ABBREV = 10
 _ZERO = "0" * _ABBREV
@@ -167,11 +169,14 @@ class Patchwork:
         self._left = lines
         self.cut = 0
 
-    def rows(self, events: Sequence[PathChange]) -> list[tuple[RepoPath, FileChange]]:
+    def rows(self, events: Sequence[PathChange]) -> list[tuple[RepoPath, "FileChange"]]:
         """Return the net changes of some events, oldest first, by path."""
         return [(delta.path, self._row(delta)) for delta in net_deltas(events)]
 
-    def _row(self, delta: Delta) -> FileChange:
+    def _row(self, delta: Delta) -> "FileChange":
+        # Only a report has these, and `log` loads this module.
+        from gitshadow.messages.report import FileChange
+
         lines, note = self._lines(delta)
         row = FileChange(
             path=display_path(delta.path),

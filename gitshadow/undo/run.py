@@ -5,7 +5,7 @@ an op ends recorded as one commit, or as if it had never begun.
 """
 
 import json
-import secrets
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -133,7 +133,7 @@ def _tools(engine: UndoEngine, hook: StepHook) -> Tools:
 def fresh_id(engine: UndoEngine) -> str:
     """Return an id that no op has."""
     while True:
-        op = f"op-{secrets.token_hex(4)}"
+        op = f"op-{os.urandom(4).hex()}"
         if ops.get(engine.db, op) is None:
             return op
 
