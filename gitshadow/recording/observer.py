@@ -299,7 +299,7 @@ class Observer:
         if not self._ws.config.enabled:
             return
         # A hook that is processed in the middle of a batch must see directories as they are now.
-        self._ws.files.reopen()
+        self._ws.files.doubt()
         self._hold.wait()
         if self._port is None:
             self._walker.full()
@@ -383,7 +383,7 @@ class Observer:
         """Record these paths now, without waiting for the watcher."""
         if not self._ws.config.enabled:
             return
-        self._ws.files.reopen()
+        self._ws.files.doubt()
         if self._ws.coverage.stale():
             self._rewalk()
         for path in paths:

@@ -6,7 +6,6 @@ written, even if somebody replaces a directory by a link in between. openat(2), 
 
 import errno
 import os
-import secrets
 import stat as st
 import time
 from builtins import list as _list
@@ -24,6 +23,8 @@ TEMP_PREFIX = b".agent-undo-tmp-"
 # leave the stat as it was, which Git has to know for its index, too (its racy-git.txt).
 RACY_NS = 20_000_000
 _READ_TRIES = 5
+# Below so many directories, those above one are not kept open: a process has 256 files at least.
+_MOST_ABOVE = 40
 _DIR_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK, because opening a FIFO would wait for its writer; O_NOCTTY, because a terminal device
 # in the tree must not become ours (open(2)).
@@ -91,25 +92,44 @@ def _key(stat: os.stat_result) -> StatKey:
 
 
 class _Kept:
-    """The directory that was opened last, with those above and below it that were before."""
+    """The directory that was opened last, with those above and below it that were before.
+
+    `proven` are those to which their paths led since the last doubt.
+    """
 
     def __init__(self) -> None:
         self.fds: dict[bytes, int] = {}
+        self.proven: set[bytes] = set()
 
     def hold(self, directory: bytes, fd: int) -> None:
         # Above and below it nothing else is looked at: what was moved away is noticed.
         for other in list(self.fds):
             if not _is_in(other, directory) and not _is_in(directory, other):
-                os.close(self.fds.pop(other))
+                self._close(other)
         self.fds[directory] = fd
 
-    def close(self) -> None:
-        while self.fds:
-            os.close(self.fds.popitem()[1])
+    def drop(self, directory: bytes) -> None:
+        for other in [one for one in self.fds if _is_in(one, directory)]:
+            self._close(other)
+
+    def _close(self, directory: bytes) -> None:
+        self.proven.discard(directory)
+        os.close(self.fds.pop(directory))
 
 
 def _is_in(path: bytes, directory: bytes) -> bool:
     return not directory or path == directory or path.startswith(directory + b"/")
+
+
+def _is_still(part: bytes, above: int, fd: int) -> bool:
+    """Return whether a name in a directory leads to the one that was opened by it."""
+    # An inode that is open is not given to another directory.
+    try:
+        found = os.stat(part, dir_fd=above, follow_symlinks=False)
+    except OSError:
+        return False
+    opened = os.fstat(fd)
+    return (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
 
 
 class WorkFiles:
@@ -130,7 +150,7 @@ class WorkFiles:
         """Open the directory of neighbouring paths once, for what is done with them in order."""
         # Each path is opened component by component, which is most of the cost of a look. A
         # directory that is replaced within the block is noticed at the next look elsewhere, or
-        # after `reopen`: a block that changes files is about one path.
+        # after `doubt`: who changes files calls that for each path.
         if self._kept is not None:
             yield
             return
@@ -139,12 +159,12 @@ class WorkFiles:
             yield
         finally:
             self._kept = None
-            kept.close()
+            kept.drop(b"")
 
-    def reopen(self) -> None:
-        """Have the next look open its directories, also within `together`."""
+    def doubt(self) -> None:
+        """Have the next look see whether its path leads to the directories opened before."""
         if self._kept is not None:
-            self._kept.close()
+            self._kept.proven.clear()
 
     def look(self, path: RepoPath) -> Look | None:
         """Return what is at a path (`b""`: the top), or None if nothing is.
@@ -271,7 +291,7 @@ class WorkFiles:
             UnsafePathError: the path leaves the worktree or meets a link.
             OSError: the system refused (space, permission, no parent).
         """
-        temp = TEMP_PREFIX + secrets.token_hex(8).encode()
+        temp = TEMP_PREFIX + os.urandom(8).hex().encode()
         with self._parent(path) as (parent, name):
             if mode == LINK_MODE:
                 os.symlink(data, temp, dir_fd=parent)
@@ -483,11 +503,12 @@ class WorkFiles:
             hint="run the command again where it is now",
         )
 
-    def _open_dir(self, path: RepoPath) -> int:
+    def _open_dir(self, path: bytes, wanted: RepoPath | None = None) -> int:
+        """Open a directory; `wanted` is as for `_enter`."""
         fd = self._open_root()
         for part in path.split(b"/") if path else ():
             try:
-                inner = os.open(part, _DIR_FLAGS, dir_fd=fd)
+                inner = _enter(fd, part, wanted)
             finally:
                 os.close(fd)
             fd = inner
@@ -498,68 +519,85 @@ class WorkFiles:
         """Open the directory that holds a path; None where there is no such directory."""
         head, _, name = path.rpartition(b"/")
         kept = self._kept
-        if kept is not None and head in kept.fds:
-            yield kept.fds[head], name
-            return
         try:
-            fd = self._open_near(head)
+            fd = self._open_kept(kept, head) if kept else self._open_dir(head)
         except OSError as error:
             if error.errno not in (*_ABSENT, errno.ENAMETOOLONG):
                 raise
             yield None, name
             return
-        if kept is not None:
-            kept.hold(head, fd)
-            yield fd, name
-            return
         try:
             yield fd, name
         finally:
-            os.close(fd)
+            if kept is None:
+                os.close(fd)
 
-    def _open_near(self, directory: bytes) -> int:
-        """Open a directory, from the one above if that is kept open."""
-        above, _, name = directory.rpartition(b"/")
-        if directory and self._kept is not None and above in self._kept.fds:
-            return os.open(name, _DIR_FLAGS, dir_fd=self._kept.fds[above])
-        return self._open_dir(RepoPath(directory))
+    def _open_kept(
+        self, kept: _Kept, directory: bytes, wanted: RepoPath | None = None
+    ) -> int:
+        """Open a directory and keep it open, with those above it.
+
+        Raises:
+            UnsafePathError: a component is none, and a change at the path `wanted` needs it.
+        """
+        if directory in kept.proven:
+            return kept.fds[directory]
+        parts = directory.split(b"/") if directory else []
+        if len(parts) > _MOST_ABOVE:
+            kept.drop(directory)
+            fd = self._open_dir(directory, wanted)
+            kept.hold(directory, fd)
+            kept.proven.add(directory)
+            return fd
+        fd = kept.fds.get(b"", -1)
+        if b"" not in kept.proven and (fd < 0 or not self.in_place):
+            kept.drop(b"")
+            fd = self._open_root()
+            kept.hold(b"", fd)
+        kept.proven.add(b"")
+        for depth, part in enumerate(parts, 1):
+            path = b"/".join(parts[:depth])
+            inner = kept.fds.get(path, -1)
+            if path not in kept.proven and (
+                inner < 0 or not _is_still(part, fd, inner)
+            ):
+                kept.drop(path)
+                inner = _enter(fd, part, wanted)
+                kept.hold(path, inner)
+            kept.proven.add(path)
+            fd = inner
+        return fd
 
     @contextmanager
     def _parent(self, path: RepoPath) -> Iterator[tuple[int, bytes]]:
         """Open the directory that holds a path for a change."""
         check_path(path)
         head, _, name = path.rpartition(b"/")
-        kept = self._kept
-        if kept is not None and head in kept.fds:
-            yield kept.fds[head], name
+        if self._kept is not None:
+            yield self._open_kept(self._kept, head, path), name
             return
-        fd = self._open_root()
-        try:
-            for part in head.split(b"/") if head else ():
-                fd = _descend(fd, part, path)
-        except BaseException:
-            os.close(fd)
-            raise
-        if kept is not None:
-            kept.hold(head, fd)
-            yield fd, name
-            return
+        fd = self._open_dir(head, path)
         try:
             yield fd, name
         finally:
             os.close(fd)
 
 
-def _descend(fd: int, part: bytes, path: RepoPath) -> int:
-    """Open a component below `fd` and close that; where it is a link, raise and leave `fd` open."""
+def _enter(fd: int, part: bytes, wanted: RepoPath | None) -> int:
+    """Open a component below `fd`; a path for a change must not lead through anything else."""
     try:
-        inner = os.open(part, _DIR_FLAGS, dir_fd=fd)
+        return os.open(part, _DIR_FLAGS, dir_fd=fd)
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+        if wanted is not None and error.errno in (errno.ELOOP, errno.ENOTDIR):
             raise UnsafePathError(
-                f"cannot use path {path!r}: {part!r} is not a directory"
+                f"cannot use path {wanted!r}: {part!r} is not a directory"
             ) from error
         raise
+
+
+def _descend(fd: int, part: bytes, path: RepoPath) -> int:
+    """Open a component below `fd` and close that; where it is a link, raise and leave `fd` open."""
+    inner = _enter(fd, part, path)
     os.close(fd)
     return inner
 

@@ -149,36 +149,43 @@ class _Run:
 
     def carry_out(self) -> None:
         """Make every step: stage, make room, write, remove, sweep."""
-        steps = self.plan.steps.values()
-        writes = [step for step in steps if isinstance(step, WriteStep)]
-        removals = [step for step in steps if isinstance(step, RemovalStep)]
-        early = [step for step in removals if step.early]
         try:
-            # New content is staged and synced before the first path changes: a full disk or a
-            # crash until then leaves only temporary files.
-            for step in writes:
-                if not _is_chmod(step) and not self._is_barred(step.path):
-                    self._try(self._stage, step)
-            for step in writes:
-                if step.path in self.temps:
-                    self._try(self._harden, step)
-            # A file that becomes a directory must go before anything can be written below it.
-            for removal in early:
-                self._try(self._remove, removal)
-            for directory in self.plan.clear:
-                self.tools.hook(f"clear {directory!r}")
-                self._clear(directory)
-            for step in writes:
-                self._try(self._write, step)
-            # Other removals come last: if a moved file cannot be written, the old path has it.
-            for removal in removals:
-                if not removal.early:
-                    self._try(self._remove, removal)
+            # Opened once for all that is done in a directory; each step sees whether it is still
+            # the one at that path.
+            with self.tools.files.together():
+                self._make_steps()
         finally:
             self._drop_temps()
         self._remake()
         self._sweep()
         self.unset += set_modes(self.made, self.tools)
+
+    def _make_steps(self) -> None:
+        steps = self.plan.steps.values()
+        writes = [step for step in steps if isinstance(step, WriteStep)]
+        removals = [step for step in steps if isinstance(step, RemovalStep)]
+        early = [step for step in removals if step.early]
+        # New content is staged and synced before the first path changes: a full disk or a crash
+        # until then leaves only temporary files.
+        for step in writes:
+            if not _is_chmod(step) and not self._is_barred(step.path):
+                self._try(self._stage, step)
+        for step in writes:
+            if step.path in self.temps:
+                self._try(self._harden, step)
+        # A file that becomes a directory must go before anything can be written below it.
+        for removal in early:
+            self._try(self._remove, removal)
+        for directory in self.plan.clear:
+            self.tools.hook(f"clear {directory!r}")
+            self.tools.files.doubt()
+            self._clear(directory)
+        for step in writes:
+            self._try(self._write, step)
+        # Other removals come last: if a moved file cannot be written, the old path has it.
+        for removal in removals:
+            if not removal.early:
+                self._try(self._remove, removal)
 
     def result(self) -> Result:
         """Return the items with their results, and the changes that were made."""
@@ -194,8 +201,8 @@ class _Run:
         self.tools.hook(f"{make.__name__.strip('_')} {step.path!r}")
         try:
             # Check, change and reading back of one path meet the same directory.
-            with self.tools.files.together():
-                make(step)
+            self.tools.files.doubt()
+            make(step)
         except _MovedError:
             self._fail(step.path, Failure(Reason.CONFLICT, _MEANWHILE))
         except UnsafePathError as error:
@@ -315,6 +322,7 @@ class _Run:
         # What could not be read back is taken for what was written.
         left = state.version if state else step.after
         try:
+            self.tools.files.doubt()
             put_back(path, step.before, left, self.tools)
             self.states.pop(path, None)
         except (OSError, StoreError) as error:

@@ -60,7 +60,8 @@ class UndoEngine:
     def record_present(self, paths: Collection[RepoPath]) -> None:
         """Have what these paths hold at this moment recorded, covered or not."""
         # The plan replaces these too, so their present content must be recorded to be restorable.
-        hidden = [path for path in paths if self.uncovered(path) is not None]
+        with self.files.together():
+            hidden = [path for path in paths if self.uncovered(path) is not None]
         self._context.observer.store(set(paths).difference(hidden))
         if hidden:
             self._context.pipeline.admit(hidden)

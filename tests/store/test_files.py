@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitshadow.errors import MovedError
 from gitshadow.model import LINK_MODE, TREE_MODE, RepoPath
 from gitshadow.store.files import RACY_NS, TEMP_PREFIX, WorkFiles
 from gitshadow.store.objects import blob_oid
@@ -549,3 +550,53 @@ def test_neighbours_are_read_through_one_open_directory(yard: Yard) -> None:
         assert yard.files.look(paths[0]) is None
     data = [None if one is None else one.data for one in found]
     assert data == [b"d/a", b"d/b", b"e/a", None]
+
+
+@pytest.mark.parametrize("at", ["d", "d/e"])
+def test_a_directory_that_was_replaced_by_a_link_is_noticed_after_doubt(
+    yard: Yard, at: str
+) -> None:
+    """The link leads to the very directory that is open: it is not the path's any more."""
+    path = yard.put(b"d/e/a", b"mine")
+    with yard.files.together():
+        assert yard.files.look(path) is not None
+        os.rename(yard.root / at, yard.root.parent / "elsewhere")
+        os.symlink(yard.root.parent / "elsewhere", yard.root / at)
+        yard.files.doubt()
+        assert yard.files.look(path) is None
+        with pytest.raises(UnsafePathError):
+            yard.files.unlink(path)
+    assert [one.name for one in (yard.root.parent / "elsewhere").iterdir()]
+
+
+def test_a_directory_that_was_exchanged_is_opened_again_after_doubt(yard: Yard) -> None:
+    path = yard.put(b"d/e/a", b"old")
+    with yard.files.together():
+        yard.files.read(path)
+        os.rename(yard.root / "d", yard.root / "aside")
+        yard.put(b"d/e/a", b"new")
+        yard.files.doubt()
+        found = yard.files.read(path)
+    assert found is not None
+    assert found.data == b"new"
+
+
+def test_a_worktree_that_was_exchanged_is_noticed_after_doubt(yard: Yard) -> None:
+    path = yard.put(b"a", b"mine")
+    with yard.files.together():
+        yard.files.look(path)
+        os.rename(yard.root, yard.root.parent / "aside")
+        os.mkdir(yard.root)
+        yard.files.doubt()
+        with pytest.raises(MovedError):
+            yard.files.look(path)
+
+
+def test_a_very_deep_path_takes_few_descriptors(yard: Yard) -> None:
+    """Those above a directory stay open with it, and a process may have 256."""
+    deep = b"/".join([b"d"] * 150)
+    with yard.files.together():
+        yard.put(RepoPath(deep + b"/a"), b"x")
+        before = len(os.listdir("/proc/self/fd"))
+        assert yard.files.look(RepoPath(deep + b"/a")) is not None
+        assert len(os.listdir("/proc/self/fd")) - before < 100
