@@ -7,7 +7,7 @@ the rest.
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from stat import S_ISREG
 from typing import NamedTuple, Protocol
@@ -73,6 +73,29 @@ def subwalk(
             entering({path: look.stat.inode for path, look in inner})
         inner = _list(files, coverage, *stack.pop(), found)
         stack.extend(inner)
+    return found
+
+
+def relist(
+    files: WorkFiles,
+    coverage: Coverage,
+    directories: Mapping[RepoPath, Look],
+    known: Container[RepoPath],
+) -> Walk:
+    """List some covered directories, and those in them that are not known with all below."""
+    found = Walk()
+    coverage.refresh_submodules()
+    stack: list[tuple[RepoPath, Look]] = []
+    for directory, look in directories.items():
+        # That looks at the rules above it first.
+        barred = coverage.enters(directory)
+        if barred is None:
+            stack.append((directory, look))
+        else:
+            found.excluded.append((replace(barred, path=directory), look.stat))
+    while stack:
+        inner = _list(files, coverage, *stack.pop(), found)
+        stack += [(path, look) for path, look in inner if path not in known]
     return found
 
 

@@ -37,6 +37,8 @@ _HEAD_GRACE_S = 0.05
 # To read a file takes as long as to list ten entries of the index, of about 100 bytes each.
 _BYTES_PER_READING = 1000
 _SMALL = 100_000
+_CHECKSUM_BYTES = 20
+_SECOND_NS = 1_000_000_000
 _SIZES = ("cat-file", "--buffer", "--batch-check=%(objectsize)")
 
 
@@ -70,6 +72,7 @@ class IndexView:
         self._sparse: bool = False
         self._head: tuple[Oid | None, Oid | None] = (None, None)
         self._gitlinks: frozenset[RepoPath] = frozenset()
+        self._without_gitlinks: _IndexStat = None
         self._rule_files = _rule_files(layout, repo)
 
     def ignored(self, path: bytes) -> bool:
@@ -126,8 +129,14 @@ class IndexView:
 
     def gitlinks(self) -> frozenset[RepoPath]:
         """Return the submodules of HEAD's tree."""
+        if self._stat_index() == self._without_gitlinks:
+            return frozenset()
         self._refresh()
         return self._gitlinks
+
+    def know_no_gitlinks(self) -> None:
+        """Remember that the index as it is now has no submodules, so that nobody reads it."""
+        self._without_gitlinks = self._stat_index()
 
     def sparse(self) -> bool:
         """Return whether this worktree is a sparse checkout."""
@@ -163,6 +172,23 @@ class IndexView:
         """Return whether to ask Git about a number of files costs less than to read them."""
         stat = self._stat_index()
         return stat is not None and files * _BYTES_PER_READING > max(stat[1], _SMALL)
+
+    def mark(self) -> str | None:
+        """Return what differs after each write of a large index; None for a small one."""
+        stat = self._stat_index()
+        if stat is None or stat[1] < _SMALL:
+            return None
+        try:
+            with open(self._path, "rb") as stream:
+                stream.seek(-_CHECKSUM_BYTES, os.SEEK_END)
+                return f"{stat} {stream.read().hex()}"
+        except OSError:
+            return None
+
+    def is_older(self, moment_ns: int) -> bool:
+        """Return whether Git wrote the index in a second before that of a moment."""
+        stat = self._stat_index()
+        return stat is not None and stat[0] // _SECOND_NS < moment_ns // _SECOND_NS
 
     def clean(self, looks: Looks, tree: Oid | None = None) -> CleanFiles:
         """Return which files hold what Git's index says; nobody has to read these.

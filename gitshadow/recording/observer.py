@@ -302,7 +302,7 @@ class Observer:
         self._ws.files.doubt()
         self._hold.wait()
         if self._port is None:
-            self._walker.full()
+            self._walker.settle()
             return
         self._pipeline.begin_barrier()
         began = self._ws.clock.now_ns()

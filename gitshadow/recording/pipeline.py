@@ -64,12 +64,14 @@ _SECOND_NS = 1_000_000_000
 class Captured:
     """Collect what one capture recorded, and whether coverage rules were among it.
 
-    `unreadable` are files that exist and were never read, with their stat.
+    `unreadable` are files that exist and were never read, with their stat; `excluded` are paths
+    that are not covered.
     """
 
     events: list[CommitEvent] = field(default_factory=list)
     rules_changed: bool = False
     unreadable: dict[RepoPath, StatKey] = field(default_factory=dict)
+    excluded: list[RepoPath] = field(default_factory=list)
 
 
 class Pipeline:
@@ -122,6 +124,7 @@ class Pipeline:
             self.gap(f"could not read it: {why}", path)
             self._note_unreadable(path, done)
         self._touch(observed.excluded, noticed)
+        done.excluded = [path for path, _ in observed.excluded]
         if observed.restat:
             ws.recorder.restat(dict(observed.restat))
         seen = self._store_blobs(observed.changes, noticed)
@@ -196,12 +199,17 @@ class Pipeline:
                 self.touched([(path, why.reason)] if why is not None else [], now_ns)
                 self.uncovered.update({p: k for p, k in known.items() if p != path})
 
-    def look_at_uncovered(self) -> None:
-        """Note what changed at the known places that are not recorded, but not below them."""
+    def look_at_uncovered(self) -> bool:
+        """Note what changed at the known places that are not recorded, but not below them.
+
+        Returns:
+            Whether it looked, and found no new rules and none of the places recorded by now.
+        """
         # The watcher does not watch them, so a barrier has to look.
         ws, known = self._ws, self.uncovered.known()
         if len(known) > _PLACES_LOOKED_AT:  # the walk in the background looks at them
-            return
+            return False
+        is_same = True
         moved: list[tuple[RepoPath, str]] = []
         now: dict[RepoPath, StatKey] = {}
         with ws.files.together():
@@ -215,9 +223,11 @@ class Pipeline:
                     # It may be another repository no more.
                     ws.coverage.refresh([RepoPath(path + b"/.git")])
                 why = ws.coverage.of(path, look, key)
+                is_same &= why is not None and not ws.coverage.is_rule_file(path)
                 moved += [(path, why.reason)] if why is not None else []
         self.touched(moved)
         self.uncovered.update(now)
+        return is_same
 
     def admit(self, paths: Iterable[RepoPath]) -> None:
         """Record what is at paths that are not covered, because an undo will cover them."""

@@ -10,18 +10,30 @@ Losing the directory modes costs nothing else.
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from gitshadow.capture.coverage import UNREADABLE, lineage
-from gitshadow.capture.reconcile import Entering, Walk, subwalk, suspects, walk
-from gitshadow.errors import raise_shortage
+from gitshadow.capture.coverage import NOT_RECORDED, UNREADABLE, lineage
+from gitshadow.capture.reconcile import (
+    Entering,
+    Walk,
+    relist,
+    subwalk,
+    suspects,
+    walk,
+)
+from gitshadow.errors import StoreError, raise_shortage
 from gitshadow.model import Excluded, RepoPath, StatKey
 from gitshadow.recording.pipeline import Pipeline
 from gitshadow.recording.workspace import Workspace
-from gitshadow.store.journal import meta
+from gitshadow.store import git_index
+from gitshadow.store.files import RACY_NS, Look
+from gitshadow.store.journal import meta, state
 from gitshadow.store.journal.db import Db
+
+# A path is looked at in 20 microseconds, in a walk of everything in 8.
+_MOST_LOOKED_AT = 5_000
 
 Ripe = Callable[[Collection[RepoPath]], Collection[RepoPath]]
 
@@ -79,6 +91,33 @@ class DirectoryModes:
             meta.put(self._db, self._key, text)
 
 
+class _LastWalk(NamedTuple):
+    """What a walk leaves for the next process, which then looks only at what may differ since.
+
+    It is valid while `mark` is: the index and the rules are the same. `directories` are those
+    that were walked. `doubtful` are the paths whose recorded state may not be what the index
+    vouches for: what it has not, and what it did not have as it was.
+    """
+
+    mark: str
+    began_ns: int
+    directories: dict[RepoPath, StatKey]
+    doubtful: frozenset[RepoPath]
+
+    def text(self) -> str:
+        """Return it as the journal keeps it."""
+        directories = {os.fsdecode(path): key for path, key in self.directories.items()}
+        doubtful = [os.fsdecode(path) for path in sorted(self.doubtful)]
+        return json.dumps([self.mark, self.began_ns, directories, doubtful])
+
+    @classmethod
+    def read(cls, text: str) -> "_LastWalk":
+        """Return what `text` returned."""
+        mark, began_ns, directories, doubtful = json.loads(text)
+        looks = {RepoPath(os.fsencode(p)): StatKey(*k) for p, k in directories.items()}
+        return cls(mark, began_ns, looks, frozenset(map(_encoded, doubtful)))
+
+
 class Watched(NamedTuple):
     """Store the directories that a watcher has to watch, and those it can only poll."""
 
@@ -100,6 +139,20 @@ class Walker:
         self._ws = workspace
         self._pipeline = pipeline
         self.modes = DirectoryModes(workspace.db, workspace.layout.worktree)
+        self._last_key = state.LAST_WALK + workspace.layout.worktree
+
+    def settle(self) -> None:
+        """Record what differs from the disk where nothing watches it."""
+        ws = self._ws
+        if ws.coverage.stale():
+            ws.coverage.reload()
+        mark = self._mark()
+        if mark is None:
+            self.full()
+            return
+        last = self._last()
+        if last is None or last.mark != mark or not self._look_since(last):
+            self._walk_and_remember(mark)
 
     def full(
         self,
@@ -118,6 +171,8 @@ class Walker:
         """
         if self._ws.coverage.stale():
             self._ws.coverage.reload()
+        # It would not know which rules were in force since.
+        self._remember(None)
         began = self._ws.clock.now_ns()
         found = walk(self._ws.files, self._ws.coverage, entering)
         done = self._record(found, offline=offline, ripe=ripe)
@@ -130,6 +185,138 @@ class Walker:
         if not done.left_out and self._pipeline.settled(began):
             self._ws.recorder.settled(began)
         return Watched(tuple(found.directories), tuple(found.polled))
+
+    def _mark(self) -> str | None:
+        """Return what has to be the same for a look at less than all; None for a small worktree."""
+        ws = self._ws
+        index = None if ws.config.include else ws.index.mark()
+        return None if index is None else f"{index} {ws.coverage.mark()}"
+
+    def _last(self) -> _LastWalk | None:
+        text = meta.get(self._ws.db, self._last_key)
+        try:
+            return _LastWalk.read(text) if text else None
+        # What another version or a damaged journal has in another form is made again.
+        except (ValueError, TypeError, AttributeError):
+            return None
+
+    def _remember(self, last: _LastWalk | None) -> None:
+        known = self._mark() and meta.get(self._ws.db, self._last_key)
+        text = "" if last is None else last.text()
+        if (known or "") != text:
+            with self._ws.db.write():
+                meta.put(self._ws.db, self._last_key, text)
+
+    def _walk_and_remember(self, mark: str) -> None:
+        """Walk, and ask Git at the same time what its index vouches for."""
+        ws = self._ws
+        began = ws.clock.now_ns()
+        with (
+            ws.git.feed(*git_index.LISTED) as listed,
+            ws.git.feed(*git_index.CHANGED) as changed,
+        ):
+            found = self.full()
+            try:
+                compared = git_index.compared(listed.answers())
+                differing = _paths(changed.answers())
+            except StoreError:  # the next process walks, too
+                return
+        # A file that was changed after this walk began has a later ctime than any in the index, so
+        # what has the stat in the index at a later time was the same during the walk. Most builds
+        # of Git compare whole seconds only (USE_NSEC in its Makefile).
+        is_old = ws.index.is_older(began)
+        is_whole = not self._pipeline.missed
+        if compared is None or not (is_old and is_whole) or self._mark() != mark:
+            return
+        looks = self._directory_looks(found.directories)
+        directories = {path: look.stat for path, look in looks.items()}
+        doubtful = differing | (ws.states.all().keys() - compared)
+        self._remember(_LastWalk(mark, began, directories, frozenset(doubtful)))
+
+    def _directory_looks(self, paths: Iterable[RepoPath]) -> dict[RepoPath, Look]:
+        """Return how those of some paths look that are directories."""
+        with self._ws.files.together():
+            found = [(path, self._ws.files.glance(path)) for path in sorted(paths)]
+        return {path: look for path, look in found if look is not None and look.is_dir}
+
+    def _look_since(self, last: _LastWalk) -> bool:
+        """Record what differs since the last walk; return whether that could be done so.
+
+        The index is the witness: a file that has the stat in it now had it at that walk.
+        """
+        ws = self._ws
+        began = ws.clock.now_ns()
+        if began < last.began_ns:  # the clock was set back
+            return False
+        ws.index.know_no_gitlinks()
+        try:
+            with ws.git.feed(*git_index.CHANGED) as changed:
+                looks = self._directory_looks(last.directories)
+                # A directory that changed right after it was listed may have the same stat.
+                racy_ns = last.began_ns - RACY_NS
+                moved = {
+                    path: look
+                    for path, look in looks.items()
+                    if look.stat != last.directories[path]
+                    or look.stat.ctime_ns >= racy_ns
+                }
+                found = relist(ws.files, ws.coverage, moved, last.directories)
+                differing = _paths(changed.answers())
+        except StoreError:
+            return False
+        barred = {one.path for one, _ in found.excluded} & last.directories.keys()
+        if found.unreadable or barred or self._mark() != last.mark:
+            return False
+        recent = state.seen_since(ws.db, ws.layout.worktree, last.began_ns)
+        wanted = last.doubtful | differing | recent | found.files.keys()
+        if len(wanted) > _MOST_LOOKED_AT:
+            return False
+        # Each of them is read on its own, and not all states for a few.
+        ws.states.shed()
+        ws.states.fetch(wanted)
+        new = {path for path in found.files if ws.states.get(path) is None}
+        if not self._record_since(wanted, found):
+            return False
+        if not self._pipeline.settled(began):
+            self._remember(None)
+            return True
+        ws.recorder.settled(began)
+        kept = (one for one in new | recent if ws.states.get(one) is not None)
+        doubtful = last.doubtful | differing | set(kept)
+        if moved or doubtful != last.doubtful:
+            looks |= self._directory_looks(found.directories)
+            directories = {path: look.stat for path, look in looks.items()}
+            self._remember(_LastWalk(last.mark, began, directories, doubtful))
+        return True
+
+    def _record_since(self, wanted: Collection[RepoPath], found: Walk) -> bool:
+        """Record what differs at some paths; return whether nothing else can be affected."""
+        ws, uncovered = self._ws, self._pipeline.uncovered
+        rules = {path for path in wanted if ws.coverage.is_rule_file(path)}
+        for path in rules:
+            look, known = ws.files.glance(path), ws.states.get(path)
+            there = None if look is None else look.stat
+            if there != (known and known.stat) or (known and known.racy):
+                return False
+        if not self._pipeline.look_at_uncovered():
+            return False
+        done = self._pipeline.capture(frozenset(wanted) - rules)
+        # What was recorded and is not covered any more leaves: a walk knows how.
+        if any(ws.states.get(path) is not None for path in done.excluded):
+            return False
+        self.modes.note(found.modes, whole=False)
+        known_looks = uncovered.known()
+        new = [
+            (item, key)
+            for item, key in found.excluded
+            if key is not None and known_looks.get(item.path) != key
+        ]
+        self._pipeline.touched([(item.path, item.reason) for item, _ in new])
+        looks = {item.path: key for item, key in new}
+        uncovered.extend({**looks, **done.unreadable})
+        # Why each of them is not recorded, is asked when somebody wants to know it.
+        uncovered.walked(Excluded(path, NOT_RECORDED) for path in uncovered.known())
+        return True
 
     def recover(self) -> Watched:
         """Read the coverage rules again, and record which paths enter and leave."""
@@ -228,6 +415,14 @@ class Walker:
         self._pipeline.uncovered.walked(item for item, _ in found.excluded)
         looks = {path: key for path, (_, key) in now.items() if key is not None}
         self._pipeline.uncovered.replace({**looks, **unreadable})
+
+
+def _encoded(path: str) -> RepoPath:
+    return RepoPath(os.fsencode(path))
+
+
+def _paths(listing: bytes) -> set[RepoPath]:
+    return {RepoPath(path) for path in listing.split(b"\0") if path}
 
 
 def _path(one: Excluded) -> RepoPath:

@@ -26,6 +26,8 @@ _ENTRY = re.compile(
     rb"(\d{6}) ([0-9a-f]{40}) (\d)\t([^\0]+)\0" + _STAT + rb"|.", re.DOTALL
 )
 
+_COMPARED = re.compile(rb"H 1(?:00|20)")
+
 
 def staged(git: Git) -> bytes:
     """Return the index's entries, conflicted ones once per stage, for `parse_staged`."""
@@ -180,6 +182,30 @@ def unlike(git: Git, tree: Oid) -> set[RepoPath]:
     """Return the paths at which the index has something else than a tree, or a conflict."""
     how = ("diff-index", "--cached", "--name-only", "-z", "--no-renames", tree)
     return {RepoPath(path) for path in git.run(*how).split(b"\0") if path}
+
+
+LISTED = ("ls-files", "-z", "-v", "--stage", "--full-name", ":/")
+"""The command that prints all entries with their tags, for `compared`."""
+# Whatever is configured, every field of a stat counts, and every change of one is reported. The
+# index may have been written under other settings: then a clean file is reported, too.
+CHANGED = (
+    *("-c", "core.trustctime=true"),
+    *("-c", "core.checkStat=default"),
+    *("diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=all"),
+)
+"""The command that prints the paths whose files do not have the stat in the index."""
+
+
+def compared(listing: bytes) -> set[RepoPath] | None:
+    """Return the paths that `LISTED` printed; None where `CHANGED` does not look at each file.
+
+    That is so for submodules, and where a bit in the index says so: assume-unchanged,
+    skip-worktree. A path with a conflict has no one entry.
+    """
+    rows = listing.split(b"\0")[:-1]
+    if not all(map(_COMPARED.match, rows)):
+        return None
+    return {RepoPath(row[row.index(b"\t") + 1 :]) for row in rows}
 
 
 def skip_worktree(git: Git) -> set[RepoPath]:

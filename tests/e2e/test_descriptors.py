@@ -84,6 +84,8 @@ def test_hook_waits_for_a_daemon_that_has_no_descriptors(
 
 
 def test_command_without_descriptors_says_so_in_plain_words(shadow_n: Shadow) -> None:
+    # Git is asked which of the directories are submodules.
+    shadow_n.repo.write("d/x", "x\n")
     done = subprocess.run(
         ["sh", "-c", f"ulimit -n 12; exec {COMMAND} flush"],
         cwd=shadow_n.repo.root,

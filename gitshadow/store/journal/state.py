@@ -342,6 +342,7 @@ _AT_ONCE = 900
 # The sign keeps SQLite from taking the primary key, which begins with the worktree.
 _NAMED = f"SELECT {_COLUMNS} FROM file_state WHERE inode = ? AND +worktree = ?"
 _ODD = "SELECT path, mode FROM file_state WHERE worktree = ? AND mode NOT IN (?, ?, ?)"
+_SEEN = "SELECT path FROM file_state WHERE worktree = ? AND (seen_ns >= ? OR racy)"
 _PUT = "INSERT OR REPLACE INTO file_state VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _INODE_INDEX = "CREATE INDEX file_state_inode ON file_state (inode)"
 _ANY = "SELECT 1 FROM file_state LIMIT 1"
@@ -352,6 +353,8 @@ _LOAD_EXCLUDED = (
 _CLEAR_EXCLUDED = "DELETE FROM excluded WHERE worktree = ?"
 _PUT_EXCLUDED = "INSERT INTO excluded VALUES (?, ?, ?, ?, ?, ?)"
 _HEAD_MARK = "head mark of "
+LAST_WALK = "last_walk:"
+"""The key, with a worktree after it, of what its states were compared with."""
 _TOUCHES = Table("touches", Touch)
 
 
@@ -420,6 +423,11 @@ def get_many(
     return found
 
 
+def seen_since(db: Db, worktree: str, since_ns: int) -> set[RepoPath]:
+    """Return the paths whose state was read since a moment, or may not be what is there."""
+    return {RepoPath(row[0]) for row in db.rows(_SEEN, (worktree, since_ns))}
+
+
 def children(db: Db, worktree: str, directory: RepoPath) -> set[RepoPath]:
     """Return the known files directly in a directory, and the directories that hold others."""
     found: set[RepoPath] = set()
@@ -484,12 +492,14 @@ def clear(db: Db, worktree: str) -> None:
     for table in ("file_state", "excluded"):
         db.run(f"DELETE FROM {table} WHERE worktree = ?", (worktree,))
     db.run("DELETE FROM worktrees WHERE id = ?", (worktree,))
+    meta.put(db, LAST_WALK + worktree, "")
 
 
 def drop_states(db: Db, worktree: str) -> None:
     """Forget a worktree's states, so that it is scanned again; call it inside `db.write()`."""
     db.run("DELETE FROM file_state WHERE worktree = ?", (worktree,))
     db.run("DELETE FROM worktrees WHERE id = ?", (worktree,))
+    meta.put(db, LAST_WALK + worktree, "")
 
 
 def worktrees(db: Db) -> list[WorktreeRow]:
