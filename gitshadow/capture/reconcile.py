@@ -14,10 +14,11 @@ from typing import NamedTuple, Protocol
 
 from gitshadow.capture.coverage import FOREIGN, RULING, UNREADABLE, Coverage, lineage
 from gitshadow.errors import raise_shortage
-from gitshadow.model import Excluded, FileState, Oid, RepoPath, StatKey
+from gitshadow.model import Excluded, FileState, Oid, RepoPath, StatKey, git_mode
 from gitshadow.store.files import Look, Reading, WorkFiles, is_racy, look_of
 from gitshadow.store.journal.state import Looks, States
 from gitshadow.store.objects import blob_oid
+from gitshadow.store.trees import Entry
 
 # What vanishes during a walk is no failure: its removal is found by comparing.
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
@@ -198,6 +199,13 @@ class Change(NamedTuple):
     after: Reading | None
     oid: Oid | None
     stored: bool = False
+
+    @property
+    def entry(self) -> Entry | None:
+        """Return what a tree has of the path from now on."""
+        if self.after is None or self.oid is None:
+            return None
+        return git_mode(self.after.mode), self.oid
 
 
 @dataclass(slots=True)

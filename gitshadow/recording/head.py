@@ -517,6 +517,16 @@ class HeadFollower:
         """Forget the compared trees: those of a checkout name each file that differs."""
         self._compared = None
 
+    def written(self, moves: Sequence[HeadMove]) -> Mapping[RepoPath, Entry]:
+        """Return what Git wrote by a single move that wrote each path that differs."""
+        if len(moves) != 1 or moves[0].kind is not HeadMoveKind.SWITCH:
+            return {}
+        try:
+            changes = self.steps(moves)[0].changes
+        except StoreError:  # as below
+            return {}
+        return {path: new for path, (_, new) in changes.items() if new is not None}
+
     def switched(self, moves: Sequence[HeadMove]) -> set[RepoPath]:
         """Return what moves of HEAD may have switched and is not recorded yet."""
         if not moves:

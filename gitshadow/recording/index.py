@@ -17,6 +17,7 @@ from typing import NamedTuple
 from gitshadow.errors import StoreError
 from gitshadow.model import GITLINK_MODE, Excluded, Oid, RepoPath, StatKey
 from gitshadow.store import git_index
+from gitshadow.store.files import Look
 from gitshadow.store.git import Git
 from gitshadow.store.git_index import Staged, parse_staged
 from gitshadow.store.journal import state
@@ -212,6 +213,24 @@ class IndexView:
         # The answers above have to be of the same index.
         is_same = self._stat_index() == before
         return CleanFiles(oids, unlike, absent) if is_same else _NONE_CLEAN
+
+    def stored(self, looks: Mapping[RepoPath, Look]) -> Mapping[RepoPath, Oid]:
+        """Return the blobs of those of some files that are clean, and that the store has whole."""
+        packed = Looks()
+        packed.update(looks)
+        try:
+            tree = self.head_tree()
+        except StoreError:
+            tree = None
+        found = self.clean(packed, tree)
+        # What is staged can be broken where HEAD is whole.
+        doubtful = found.oids if tree is None else found.unlike
+        has = self._repo.has
+        return {
+            path: oid
+            for path, oid in found.oids.items()
+            if path not in doubtful or has(oid)
+        }
 
     def _clean(
         self, looks: Looks, index_ns: int, *, whole: bool

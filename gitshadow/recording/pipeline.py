@@ -5,7 +5,7 @@ becomes a gap row.
 """
 
 import codecs
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from gitshadow.adapters.base import FileEdit
@@ -34,7 +34,6 @@ from gitshadow.model import (
     FileState,
     FileVersion,
     Gap,
-    Oid,
     PathChange,
     RepoPath,
     Session,
@@ -51,10 +50,11 @@ from gitshadow.recording.workspace import Workspace
 from gitshadow.store.files import Look
 from gitshadow.store.journal import bursts, events, state
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.journal.state import Looks
+from gitshadow.store.journal.state import uncollected
 from gitshadow.store.objects import blob_oid
 from gitshadow.store.refs import exact_mode
 from gitshadow.store.replay import CatchUp
+from gitshadow.store.trees import Entry
 
 _PLACES_LOOKED_AT = 1000  # about 15 ms, when each is in a directory of its own
 _SECOND_NS = 1_000_000_000
@@ -97,6 +97,7 @@ class Pipeline:
         self._head = HeadFollower(workspace)
         self.before_claims: Callable[[], None] = lambda: None
 
+    @uncollected()
     def capture(
         self, paths: Collection[RepoPath], *, offline: bool = False
     ) -> Captured:
@@ -304,7 +305,8 @@ class Pipeline:
         moves = self._head.moves() if len(wanted) > STORM_PATHS else ()
         while True:
             more = self._head.switched(moves).difference(wanted)
-            found = self._look(more.union(wanted), noticed_ns)
+            written = self._head.written(moves)
+            found = self._look(more.union(wanted), noticed_ns, written)
             moved = self._head.moves()
             if moved == moves:
                 break
@@ -312,28 +314,23 @@ class Pipeline:
         found.excluded = [one for one in found.excluded if one[0] not in more]
         return found, moves
 
-    def _look(self, paths: Collection[RepoPath], noticed_ns: int) -> ObservedChanges:
+    def _look(
+        self, wanted: Set[RepoPath], noticed_ns: int, written: Mapping[RepoPath, Entry]
+    ) -> ObservedChanges:
         """Look at paths, and at the other names of the files there, old ones and hard links."""
         ws = self._ws
         found = observe(
             ws.files,
             ws.coverage,
             ws.states,
-            sorted(paths),
+            sorted(wanted),
             noticed_ns,
-            self._stored if ws.index.is_cheaper(len(paths)) else None,
+            ws.index.stored if ws.index.is_cheaper(len(wanted)) else None,
         )
-        others = sorted(self._kin.others(found.changes, noticed_ns).difference(paths))
+        others = sorted(self._kin.others(found.changes, noticed_ns, written) - wanted)
         if others:
             found.extend(observe(ws.files, ws.coverage, ws.states, others, noticed_ns))
         return found
-
-    def _stored(self, looks: Mapping[RepoPath, Look]) -> Mapping[RepoPath, Oid]:
-        """Return the blobs of files that are as Git last saw them and that the store has."""
-        ws, packed = self._ws, Looks()
-        packed.update(looks)
-        found = ws.index.clean(packed).oids
-        return {path: oid for path, oid in found.items() if ws.repo.has(oid)}
 
     def _record(
         self,

@@ -5,7 +5,7 @@ nothing is recorded of it, the file came from elsewhere, and the call that moved
 Invariant: nothing is recorded here. In doubt, a file counts as created by the call that brought it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gitshadow.capture.drafts import Draft, Seen
 from gitshadow.capture.reconcile import Change
@@ -22,6 +22,7 @@ from gitshadow.recording.workspace import Workspace
 from gitshadow.store.files import Reading
 from gitshadow.store.journal import events, turns
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.trees import Entry
 
 _OLD_NS = 50_000_000
 _AT_ONCE_NS = 10_000_000
@@ -48,11 +49,22 @@ class Kin:
         self._names.clear()
         self._calls.clear()
 
-    def others(self, changes: Iterable[Change], noticed_ns: int) -> set[RepoPath]:
-        """Return the other recorded names of changed files, gone or not: to be looked at too."""
+    def others(
+        self,
+        changes: Iterable[Change],
+        noticed_ns: int,
+        written: Mapping[RepoPath, Entry],
+    ) -> set[RepoPath]:
+        """Return the other recorded names of changed files, gone or not: to be looked at too.
+
+        `written` is what Git wrote where it switched files.
+        """
         moved: dict[int, RepoPath] = {}
         with self._ws.files.together():
             for change in changes:
+                # What the index proves to be as Git wrote it has one name, and was not moved here.
+                if change.stored and written.get(change.path) == change.entry:
+                    continue
                 after = change.after
                 if self._looks_moved(change, noticed_ns) and after is not None:
                     moved[after.stat.inode] = change.path

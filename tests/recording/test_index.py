@@ -8,6 +8,7 @@ import pytest
 
 from gitshadow.model import RepoPath
 from gitshadow.recording.index import IndexView
+from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
 from gitshadow.store.layout import discover
 from gitshadow.store.repo import Repo as Store
@@ -195,3 +196,22 @@ def test_reading_leaves_the_index_as_it_is(repo: Repo, view: IndexView) -> None:
     view.skipped()
     view.ignored(b"\xff")
     assert repo.snapshot() == before
+
+
+def test_blobs_of_head_need_no_proof_and_staged_ones_do(
+    repo: Repo, view: IndexView
+) -> None:
+    """CAP-17: what Git has just written from a blob is not unpacked once more."""
+    repo.write("n", "staged\n")
+    repo.git("add", "n")
+    # Otherwise all of it may have changed since without another stat.
+    os.utime(repo.git_dir / "index")
+    files = WorkFiles(str(repo.root))
+    looks = {RepoPath(p): files.look(RepoPath(p)) for p in (b"a", b"n")}
+    known = {path: look for path, look in looks.items() if look is not None}
+    staged = repo.git("rev-parse", ":n").strip()
+    assert view.stored(known).keys() == {b"a", b"n"}
+    loose = repo.git_dir / "objects" / staged[:2] / staged[2:]
+    loose.chmod(0o600)
+    loose.write_bytes(loose.read_bytes()[:-4])
+    assert view.stored(known).keys() == {b"a"}
