@@ -171,6 +171,11 @@ class Service:
         self._context.observer.hints(hints)
 
     @property
+    def holds(self) -> bool:
+        """Return whether hints only wait until a git command is over."""
+        return self._context.observer.holds
+
+    @property
     def rests(self) -> bool:
         """Return whether nothing is under way that has to be looked at now and then."""
         processes = self._context.processes
@@ -389,10 +394,7 @@ class Server:
 
     def _turn(self, listener: SocketListener) -> None:
         """Wait for the next job or deadline, and do what is due."""
-        try:
-            job = self._jobs.get(timeout=self._patience())
-        except queue.Empty:
-            job = None
+        job = self._next()
         if not self._service.in_place():
             self._leave(job)
             return
@@ -406,6 +408,18 @@ class Server:
         self._guarded(self._tick)
         listener.tend()
         self._end_when_done(listener)
+
+    def _next(self) -> SocketRequest | None:
+        """Wait for the next job or deadline; None: hints came, or something is due."""
+        due = time.monotonic() + self._patience()
+        while True:
+            try:
+                job = self._jobs.get(timeout=max(0.0, due - time.monotonic()))
+            except queue.Empty:
+                return None
+            # Git slows down if each file that it writes is looked at meanwhile.
+            if job is not None or self._stopping.is_set() or not self._service.holds:
+                return job
 
     def _leave(self, job: SocketRequest | None) -> None:
         """End without a change of any file; the client does its work itself."""

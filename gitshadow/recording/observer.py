@@ -173,6 +173,11 @@ class Observer:
         self._in_doubt |= hints.lost
         return True
 
+    @property
+    def holds(self) -> bool:
+        """Return whether to wait until a git command is over."""
+        return self._hold.is_on
+
     def due(self) -> float | None:
         """Return the monotonic time of the next deferred work, None where there is none."""
         times = list(self._deferred.values())

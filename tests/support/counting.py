@@ -32,6 +32,7 @@ class CountingEngine(Service):
     answer: bytes = b""
     living: bool = True
     placed: bool = True
+    holding: bool = False
     hints_fail: list[Exception] = field(default_factory=list)
     gate: threading.Event = field(default_factory=threading.Event)
     starting: threading.Event = field(default_factory=threading.Event)
@@ -54,6 +55,10 @@ class CountingEngine(Service):
 
     def due(self) -> float | None:
         return None
+
+    @property
+    def holds(self) -> bool:
+        return self.holding
 
     @property
     def rests(self) -> bool:
