@@ -69,7 +69,8 @@ class Hints(NamedTuple):
     happened directly in the Git directory (HEAD, index, index.lock). `listed`: polled
     directories in which something changed; what came and went between two listings is in
     neither of them. `finished`: paths whose writer closed or renamed them. `overflow`: the
-    kernel dropped events, so versions of files may be missing for good.
+    kernel dropped events, so versions of files may be missing for good. `head_moved`: HEAD is
+    known to have got another file after the last change of the index.
     """
 
     paths: frozenset[RepoPath] = frozenset()
@@ -78,6 +79,7 @@ class Hints(NamedTuple):
     listed: frozenset[RepoPath] = frozenset()
     finished: frozenset[RepoPath] = frozenset()
     overflow: bool = False
+    head_moved: bool = False
 
 
 class WatchPort(Protocol):

@@ -29,6 +29,8 @@ _BUFFER = 1 << 16
 _AT_ONCE = 512
 _HEADER = struct.Struct("iIII")
 _GIT_DIR = RepoPath(b".git")
+_HEAD = "HEAD"
+_INDEX_NAMES = ("index", "index.lock")
 
 # The numbers are those of inotify(7).
 _MODIFY = 0x2
@@ -103,6 +105,7 @@ class _Inbox:
         self.lost = False
         self.overflow = False
         self.git_dir = False
+        self.head_moved = False
 
     @property
     def is_ready(self) -> bool:
@@ -121,6 +124,14 @@ class _Inbox:
         self.paths.add(path)
         if mask & _FINISHED:
             self.finished.add(path)
+
+    def see_git(self, name: str, mask: int) -> None:
+        """Note an event in Git's directory."""
+        if name == _HEAD and mask & _MOVED_TO:
+            self.head_moved = True
+        elif name in _INDEX_NAMES:
+            self.head_moved = False
+        self.git_dir |= name in GIT_NAMES
 
     def ripen(self, now: float) -> float | None:
         """Move what is due to the paths; return when the next is due."""
@@ -457,7 +468,7 @@ class InotifyWatcher:
     def _see(self, watch: int, mask: int, name: bytes) -> None:
         """Note one event."""
         if watch == self._git_watch:
-            self._inbox.git_dir |= os.fsdecode(name) in GIT_NAMES
+            self._inbox.see_git(os.fsdecode(name), mask)
             return
         if mask & (_OVERFLOW | _UNMOUNT):
             self._inbox.lost = True
@@ -486,10 +497,11 @@ class InotifyWatcher:
             box.git_dir,
             finished=frozenset(box.finished),
             overflow=box.overflow,
+            head_moved=box.head_moved,
         )
         box.paths.clear()
         box.finished.clear()
-        box.lost = box.overflow = box.git_dir = False
+        box.lost = box.overflow = box.git_dir = box.head_moved = False
         return hints
 
     def _absolute(self, path: RepoPath) -> bytes:

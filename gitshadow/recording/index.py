@@ -30,6 +30,7 @@ from gitshadow.store.trees import Entry
 _IndexStat = tuple[int, int, int] | None
 _GITLINK = f"{GITLINK_MODE:o} ".encode()
 _LOCK = "index.lock"
+_SYMBOLIC = b"ref:"
 HOLD_POLL_S = 0.01
 """How often to look whether a git command has released the lock of the index."""
 _HOLD_LIMIT_S = 30.0
@@ -382,6 +383,7 @@ class GitHold:
         self._since: float | None = None
         self._checked = 0.0
         self._released: float | None = None
+        self._is_over = False
 
     @property
     def is_on(self) -> bool:
@@ -392,13 +394,18 @@ class GitHold:
         """Wait for no git command any more."""
         self._since = None
 
+    def note(self, *, head_moved: bool) -> None:
+        """Note what the last event in Git's directory was."""
+        # A branch ends a checkout. A rebase detaches HEAD and moves it step by step.
+        self._is_over = head_moved and self._is_on_branch()
+
     def look(self) -> bool:
         """Begin to wait where the index may be locked; return whether not to wait any longer."""
         now = time.monotonic()
         if lock_exists(self._git_dir):
             if self._since is None:
                 self._since, self._checked = now, 0.0
-            self._released = None
+            self._released, self._is_over = None, False
             if now - self._checked > _HOLDER_CHECK_S:
                 self._checked = now
                 if not lock_is_held(self._git_dir):
@@ -406,7 +413,7 @@ class GitHold:
             return now - self._since > _HOLD_LIMIT_S
         if self._since is not None:
             self._released = self._released or now
-            return now - self._released > _HEAD_GRACE_S
+            return self._is_over or now - self._released > _HEAD_GRACE_S
         # A quick command has released the lock already, and moves HEAD only now.
         self._since = self._checked = self._released = now
         return False
@@ -426,6 +433,13 @@ class GitHold:
             if checked:
                 time.sleep(_HEAD_GRACE_S)
         self.end()
+
+    def _is_on_branch(self) -> bool:
+        try:
+            with open(os.path.join(self._git_dir, "HEAD"), "rb") as head:
+                return head.read(len(_SYMBOLIC)) == _SYMBOLIC
+        except OSError:
+            return False
 
 
 def _holds(pid: str, path: str) -> bool:

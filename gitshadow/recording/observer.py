@@ -166,6 +166,8 @@ class Observer:
         locked = hints.lost and lock_exists(self._ws.layout.git_dir)
         if not (hints.git_dir or locked or self._hold.is_on):
             return False
+        if hints.git_dir:
+            self._hold.note(head_moved=hints.head_moved)
         self._look_at_git()
         if not self._hold.is_on:
             return False

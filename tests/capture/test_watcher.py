@@ -132,6 +132,17 @@ def test_git_directory_is_told_from_the_worktree(tree: Tree) -> None:
     assert tree.barrier() == Hints()
 
 
+@only_inotify
+def test_head_has_moved_when_it_was_replaced_after_the_index(tree: Tree) -> None:
+    """CAP-18: Git's last act of a checkout; what locks the index again begins something new."""
+    for name in ("index", "HEAD"):
+        tree.write(f".git/{name}.lock")
+        os.rename(tree.git_dir / f"{name}.lock", tree.git_dir / name)
+    assert tree.barrier() == Hints(git_dir=True, head_moved=True)
+    tree.write(".git/index.lock")
+    assert tree.barrier() == Hints(git_dir=True)
+
+
 def test_new_directory_is_watched_when_add_returns(tree: Tree) -> None:
     """CAP-10: nothing is missing that is written after `add`."""
     (tree.root / "new" / "deep").mkdir(parents=True)

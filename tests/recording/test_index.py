@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.model import RepoPath
-from gitshadow.recording.index import IndexView
+from gitshadow.recording.index import GitHold, IndexView
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
 from gitshadow.store.layout import discover
@@ -215,3 +215,36 @@ def test_blobs_of_head_need_no_proof_and_staged_ones_do(
     loose.chmod(0o600)
     loose.write_bytes(loose.read_bytes()[:-4])
     assert view.stored(known).keys() == {b"a"}
+
+
+def held(repo: Repo) -> GitHold:
+    """Return the wait for a git command that has released the lock just now."""
+    hold = GitHold(str(repo.git_dir))
+    assert not hold.look()
+    assert hold.is_on
+    return hold
+
+
+def test_hold_is_over_when_head_has_moved_to_a_branch(repo: Repo) -> None:
+    """CAP-18: nothing is waited for once Git has done all."""
+    hold = held(repo)
+    hold.note(head_moved=True)
+    assert hold.look()
+
+
+def test_hold_goes_on_when_head_is_detached(repo: Repo) -> None:
+    """CAP-18: a rebase moves HEAD for each commit, and goes on."""
+    hold = held(repo)
+    repo.git("checkout", "-q", "--detach")
+    hold.note(head_moved=True)
+    assert not hold.look()
+
+
+def test_hold_goes_on_when_the_index_is_locked_again(repo: Repo) -> None:
+    hold = held(repo)
+    hold.note(head_moved=True)
+    lock = repo.git_dir / "index.lock"
+    with lock.open("w"):
+        assert not hold.look()
+    lock.unlink()
+    assert not hold.look()
