@@ -56,7 +56,7 @@ def test_request_comes_back_with_the_engines_document(
 def test_hints_come_all_the_same_when_a_git_command_is_waited_for(
     repo: Repo, engine: CountingEngine, server: threading.Thread
 ) -> None:
-    """CAP-18: they are taken at the next deadline, not one by one."""
+    """They are taken at the next deadline, not one by one."""
     engine.holding = True
     repo.write("n", "x")
     until(lambda: b"n" in engine.paths)

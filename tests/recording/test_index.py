@@ -201,7 +201,7 @@ def test_reading_leaves_the_index_as_it_is(repo: Repo, view: IndexView) -> None:
 def test_blobs_of_head_need_no_proof_and_staged_ones_do(
     repo: Repo, view: IndexView
 ) -> None:
-    """CAP-17: what Git has just written from a blob is not unpacked once more."""
+    """What Git has just written from a blob is not unpacked once more."""
     repo.write("n", "staged\n")
     repo.git("add", "n")
     # Otherwise all of it may have changed since without another stat.
