@@ -1,19 +1,15 @@
 """`git agent-undo init`: record this repository from now on."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from gitshadow.commands.client import find_layout, send
-from gitshadow.commands.hooks_install import InstallOptions, attempt, report
-from gitshadow.commands.hooks_plan import InstallWork, agent_work
 from gitshadow.commands.options import is_interactive, json_option, yes_option
-from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.commands.terminal import screen
 from gitshadow.errors import ExitCode, UsageError
-from gitshadow.hookfiles import advice, detect, health, install
-from gitshadow.hookfiles.install import FileAction
 from gitshadow.ipc import client, launch
 from gitshadow.ipc.hook import daemon_allowed
 from gitshadow.messages.codec import JsonObject, encode
@@ -24,13 +20,24 @@ from gitshadow.messages.status import (
     WaitingHooks,
 )
 from gitshadow.render import output
-from gitshadow.render.status import init_end_lines, init_lines
+
+if TYPE_CHECKING:
+    from gitshadow.commands.hooks_plan import InstallWork
+
+# They take as long to import as the daemon takes to start, and are needed after its answer.
+_NEEDED_LATER = (
+    "gitshadow.commands.hooks_install",
+    "gitshadow.commands.surroundings",
+    "gitshadow.hookfiles.advice",
+    "gitshadow.hookfiles.health",
+    "gitshadow.render.status",
+)
 
 
 class _Plan(NamedTuple):
     """What would be written into the settings of agents, and what to know about it."""
 
-    works: Sequence[InstallWork]
+    works: Sequence["InstallWork"]
     agents: Sequence[str]
     notes: Sequence[str]
 
@@ -62,18 +69,20 @@ def command(force: bool, hooks: bool | None, yes: bool, as_json: bool) -> int:
     layout = find_layout()
     if daemon_allowed(layout) and client.ping(layout) is None:
         # It watches from the first moment on, and nothing has to be looked at twice.
-        launch.first(layout, force=force)
+        launch.first(layout, force=force, meanwhile=_import_rest)
     reply = send(INIT, InitRequest(force))
     answer = reply.answer
     if answer.daemon_allowed and not answer.daemon:
         launch.start(layout)
         answer = answer._replace(daemon=True)
+    from gitshadow.render.status import init_end_lines, init_lines
+
     if not as_json:
         output.show(init_lines(answer, screen().view))
     document = {**reply.document, **encode(answer)}
     code = int(ExitCode.DONE)
     if offered:
-        code, installed = _offer(InstallOptions(yes, False, as_json))
+        code, installed = _offer(yes=yes, as_json=as_json)
         document |= installed
     protection = _protection(answer.daemon)
     if as_json:
@@ -83,31 +92,44 @@ def command(force: bool, hooks: bool | None, yes: bool, as_json: bool) -> int:
     return code if hooks or yes else int(ExitCode.DONE)
 
 
+def _import_rest() -> None:
+    for name in _NEEDED_LATER:
+        import_module(name)
+
+
 def _can_ask(as_json: bool) -> bool:
     return is_interactive() and not as_json
 
 
-def _offer(manner: InstallOptions) -> tuple[int, JsonObject]:
+def _offer(*, yes: bool, as_json: bool) -> tuple[int, JsonObject]:
     """Show the hooks of all agents found here and ask.
 
     Returns:
         The exit code of that, and its document as `hooks`, if there was anything to install.
     """
+    from gitshadow.commands.hooks_install import InstallOptions, attempt, report
+
     plan = _plan()
     if not plan.works:
         return int(ExitCode.DONE), {}
-    if not manner.as_json:
+    manner = InstallOptions(yes, False, as_json)
+    if not as_json:
         names = ", ".join(plan.agents)
         click.echo(
             f"found here: {names}; these entries report which agent makes each change"
         )
     done = attempt(plan.works, plan.notes, manner)
-    report(done, as_text=not manner.as_json)
+    report(done, as_text=not as_json)
     return done.exit_code, {"hooks": encode(done.report)}
 
 
 def _plan() -> _Plan:
     """Plan the user's own hooks of every agent that is found; none where all are there."""
+    from gitshadow.commands.hooks_plan import agent_work
+    from gitshadow.commands.surroundings import find_surroundings
+    from gitshadow.hookfiles import advice, install
+    from gitshadow.hookfiles.install import FileAction
+
     around, _ = find_surroundings()
     chosen, _ = advice.choose((), None, around)
     steps = [
@@ -123,6 +145,9 @@ def _plan() -> _Plan:
 
 def _protection(daemon: bool) -> InitProtection:
     """Return who reports writes from now on, which agents' hooks do not run, and who has none."""
+    from gitshadow.commands.surroundings import find_surroundings
+    from gitshadow.hookfiles import detect, health
+
     around, _ = find_surroundings()
     found = [
         state

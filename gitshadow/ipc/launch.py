@@ -9,7 +9,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gitshadow.errors import LockedError, ShadowError, UnreachableError
 from gitshadow.ipc import client
@@ -52,13 +52,15 @@ def start(layout: Layout, timeout_s: float = START_S) -> int:
     return pid
 
 
-def first(layout: Layout, *, force: bool) -> None:
+def first(layout: Layout, *, force: bool, meanwhile: Callable[[], None]) -> None:
     """Have a daemon read a worktree of which nothing is recorded; returns when it answers.
 
-    It also returns where the daemon ends, because it may not run, or cannot.
+    It also returns where the daemon ends, because it may not run, or cannot. `meanwhile` is done
+    while it starts.
     """
     options = ["--init", *(["--force"] if force else [])]
     child = _child(layout, options, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    meanwhile()
     child.wait()
     # The daemon keeps the other end open as long as it lives.
     living = child.stdout
