@@ -9,6 +9,9 @@ VENV ?= .venv
 JOBS ?= 3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# The tests that start a daemon.
+DAEMONS := tests/e2e tests/ipc tests/commands tests/recording/test_commit_window.py \
+	tests/reporting/test_notices.py tests/sdk/turns/test_recording.py tests/undo/test_unrecorded.py
 DEMO_VENV := .venv-demo
 DEMO := $(or $(wildcard $(STAMP)),$(DEMO_VENV)/.installed)
 PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.14; do \
@@ -25,12 +28,13 @@ test: venv
 		$(BIN)/python -m tests.support.whole_run $(PYTEST_ARGS)
 
 # Every test in each mode and through the installed command, the routes of a release (sdist, pipx,
-# uv, the site, demo, benchmarks, Git's own programs), and long property and scale runs. Then the
-# tests of the daemon and of undo again on the portable watcher, which other systems have.
+# uv, the site, demo, benchmarks, Git's own programs), and long property and scale runs: storms,
+# kills and histories whole with both watchers. Then the other tests of the daemon again on the
+# portable watcher, which other systems have.
 test-full: lint
 	GITSHADOW_TEST_FULL=1 $(BIN)/python -m pytest -n $(JOBS) --timeout 900 $(PYTEST_ARGS)
 	GITSHADOW_TEST_WATCHER=watchfiles $(BIN)/python -m pytest -n $(JOBS) --timeout 900 \
-		tests/e2e tests/undo $(PYTEST_ARGS)
+		-m "not both_watchers" $(DAEMONS) $(PYTEST_ARGS)
 
 # Branch coverage and its floor. Tracing makes tests two or three times as long.
 coverage: venv

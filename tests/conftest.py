@@ -7,9 +7,11 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
+from typing import TypeVar
 
 import pygit2
 import pytest
@@ -19,6 +21,7 @@ from pygit2.enums import ConfigLevel
 pytest.register_assert_rewrite("tests.support")
 pytest_plugins = ["tests.support.studio_fixtures"]
 
+from gitshadow.config import WatchBackend  # noqa: E402
 from tests.support.claude import Claude  # noqa: E402
 from tests.support.examples import NEVER_TOO_SLOW  # noqa: E402
 from tests.support.repo import Repo  # noqa: E402
@@ -40,6 +43,7 @@ _GIT_CONFIG = """\
 [init]
 \tdefaultBranch = main
 """
+_Test = TypeVar("_Test", bound=Callable[..., None])
 _WATCHER = os.environ.get("GITSHADOW_TEST_WATCHER")
 if _WATCHER:
     _GIT_CONFIG += f"[agent-undo]\n\twatcher = {_WATCHER}\n"
@@ -58,6 +62,35 @@ settings.register_profile(
     suppress_health_check=NEVER_TOO_SLOW,
 )
 settings.load_profile("full" if FULL else "ci")
+
+
+def on_both(
+    name: str | None = None, cases: Iterable[object] = (), *, few: int = 1
+) -> Callable[[_Test], _Test]:
+    """Run a test with both watchers: with the portable one in some cases, or all in a full run.
+
+    Args:
+        name: The parameter, None where there is none.
+        cases: Its values.
+        few: How many of them a short run takes with the portable watcher.
+    """
+    backends = (WatchBackend.INOTIFY, WatchBackend.WATCHFILES)
+    if name is None:
+        chosen = pytest.mark.parametrize("watch_backend", backends, indirect=True)
+    else:
+        every = list(cases)
+        some = every if FULL else every[:few]
+        rows = [*product(backends[:1], every), *product(backends[1:], some)]
+        names = ("watch_backend", name)
+        chosen = pytest.mark.parametrize(names, rows, indirect=names[:1])
+
+    def mark(test: _Test) -> _Test:
+        # Before the daemon of the test is started, which reads the setting.
+        first = pytest.mark.usefixtures("watch_backend")
+        marked: _Test = pytest.mark.both_watchers(first(chosen(test)))
+        return marked
+
+    return mark
 
 
 def pytest_configure() -> None:
@@ -126,6 +159,15 @@ def sealed(
     monkeypatch.setenv(TEST_MARK, mark)
     yield home
     end_daemons(mark)
+
+
+@pytest.fixture
+def watch_backend(sealed: Path, request: pytest.FixtureRequest) -> WatchBackend:
+    """Have the daemons of a test watch as its parameter says; return that."""
+    with (sealed / ".gitconfig").open("a") as stream:
+        stream.write(f"[agent-undo]\n\twatcher = {request.param}\n")
+    backend: WatchBackend = request.param
+    return backend
 
 
 def _point_libgit2_at(home: Path) -> None:

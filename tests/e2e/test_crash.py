@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from tests.conftest import FULL
+from tests.conftest import FULL, on_both
 from tests.support.audit import open_journal
 from tests.support.claude import Claude
 from tests.support.repo import Repo, ten_lines
@@ -51,7 +51,7 @@ def many(repo: Repo) -> set[bytes]:
     return {repo.read(f"many/{number}") for number in range(_MANY)}
 
 
-@pytest.mark.parametrize("following", ["ops", "start", "redo", "oops"] * _ROUNDS)
+@on_both("following", ["ops", "start", "redo", "oops"] * _ROUNDS)
 def test_undo_is_whole_when_the_daemon_is_killed_in_it(
     repo: Repo, shadow_d: Shadow, following: str
 ) -> None:

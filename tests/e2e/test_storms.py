@@ -2,18 +2,15 @@
 
 import os
 import signal
-import stat
 import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import closing
-from itertools import product
 from pathlib import Path
 
 import pytest
 
-from gitshadow.config import WatchBackend
-from tests.conftest import FULL
+from tests.conftest import FULL, on_both
 from tests.support import audit
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
@@ -22,7 +19,6 @@ from tests.support.waiting import HANGS_S
 _PROJECT = Path(__file__).parents[2]
 _KILL_AT_MOST = 293
 """A prime, so that each round of many kills the daemon after another number of writes."""
-Files = dict[bytes, tuple[str, int]]
 
 
 def hammer(repo: Repo, top: str, seed: int, steps: int) -> subprocess.Popen[bytes]:
@@ -36,28 +32,9 @@ def hammer(repo: Repo, top: str, seed: int, steps: int) -> subprocess.Popen[byte
     )
 
 
-def on_disk(repo: Repo) -> Files:
-    """Return every file and link of the worktree; links are not followed."""
-    found: Files = {}
-    top = repo.path()
-    for directory, inner, names in os.walk(top):
-        if directory.rstrip(b"/") == top.rstrip(b"/"):
-            inner.remove(b".git")
-        for name in (*names, *inner):
-            path = os.path.join(directory, name)
-            state = audit.disk_state(path)
-            if state is not None:
-                found[os.path.relpath(path, top)] = state
-    return found
-
-
-def replayed(repo: Repo) -> Files:
+def replayed(repo: Repo) -> audit.Files:
     """Return what all events together, in their order, make of the first commit."""
-    files: Files = {}
-    listed = repo.git("ls-tree", "-r", "-z", "HEAD").split("\0")[:-1]
-    for meta, _, name in (line.partition("\t") for line in listed):
-        mode, _, oid = meta.split()
-        files[os.fsencode(name)] = (oid, int(mode, 8))
+    files = audit.files_of_tree(repo, "HEAD")
     with closing(audit.open_journal(repo)) as db:
         rows = db.execute(
             "SELECT kind, path, old_path, after_oid, after_mode FROM events"
@@ -73,29 +50,6 @@ def replayed(repo: Repo) -> Files:
     return files
 
 
-def recorded_tree(repo: Repo) -> Files:
-    """Return the tree that the journal holds for the worktree, with Git's modes."""
-    with closing(audit.open_journal(repo)) as db:
-        (tree,) = db.execute("SELECT tree FROM worktrees WHERE id = 'main'").fetchone()
-    listed = repo.git("ls-tree", "-r", "-z", tree).split("\0")[:-1]
-    found: Files = {}
-    for meta, _, name in (line.partition("\t") for line in listed):
-        mode, _, oid = meta.split()
-        found[os.fsencode(name)] = (oid, int(mode, 8))
-    return found
-
-
-def with_git_modes(files: Files) -> Files:
-    """Return files with the modes that a tree can hold."""
-
-    def of(mode: int) -> int:
-        if stat.S_ISLNK(mode):
-            return 0o120000
-        return 0o100755 if mode & 0o100 else 0o100644
-
-    return {path: (oid, of(mode)) for path, (oid, mode) in files.items()}
-
-
 def check_agreement(shadow: Shadow) -> None:
     """Check that journal, tree and disk say the same of every path, and that all is whole."""
     check_disk(shadow)
@@ -105,9 +59,9 @@ def check_agreement(shadow: Shadow) -> None:
 def check_disk(shadow: Shadow) -> None:
     """Check that journal, tree and disk say the same of every path."""
     shadow.ok("flush")
-    disk = on_disk(shadow.repo)
+    disk = audit.on_disk(shadow.repo)
     assert replayed(shadow.repo) == disk
-    assert recorded_tree(shadow.repo) == with_git_modes(disk)
+    assert audit.recorded_tree(shadow.repo) == audit.with_git_modes(disk)
 
 
 def weather(shadow: Shadow, seed: int, steps: int, tops: Sequence[str]) -> None:
@@ -126,17 +80,9 @@ def daemon_pid(shadow: Shadow) -> int:
     return int(str(shadow.ok("start", "--json").json()["pid"]))
 
 
-@pytest.mark.parametrize(
-    ("seed", "watcher"),
-    [*product(range(4), [WatchBackend.AUTO]), (0, WatchBackend.WATCHFILES)],
-)
-def test_no_event_is_lost_in_a_storm(
-    shadow_d: Shadow, seed: int, watcher: WatchBackend
-) -> None:
+@on_both("seed", range(4))
+def test_no_event_is_lost_in_a_storm(shadow_d: Shadow, seed: int) -> None:
     """CAP-10: after a flush the journal's latest state is the disk, for every path."""
-    if watcher is not WatchBackend.AUTO:
-        shadow_d.ok("stop")
-        shadow_d.repo.git("config", "agent-undo.watcher", watcher)
     pid = daemon_pid(shadow_d)
     weather(shadow_d, seed, 300, ("storm", "storm", "other"))
     check_agreement(shadow_d)
@@ -145,7 +91,7 @@ def test_no_event_is_lost_in_a_storm(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", range(200))
+@on_both("seed", range(200))
 def test_no_event_is_lost_in_many_storms(shadow_d: Shadow, seed: int) -> None:
     """CAP-10: short ones, each of them other; directories are swapped, names are odd."""
     weather(shadow_d, 10_000 + seed, 120, ("storm", "storm", "other"))
@@ -162,13 +108,34 @@ def test_no_event_is_lost_without_a_daemon(shadow_n: Shadow) -> None:
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", range(100, 120))
+@on_both("seed", range(100, 120))
 def test_no_event_is_lost_in_a_long_storm(shadow_d: Shadow, seed: int) -> None:
     """CAP-10: the same, for longer."""
     weather(shadow_d, seed, 5_000, ("storm", "storm", "other", "third"))
     check_agreement(shadow_d)
 
 
+@pytest.mark.timeout(900)
+@on_both("writes", [50_000 if FULL else 1_000])
+def test_no_final_byte_of_four_writers_is_lost(shadow_d: Shadow, writes: int) -> None:
+    """CAP-10: each file's last version has a row and is in the commit of its writer's chain."""
+    pid = daemon_pid(shadow_d)
+    command = [sys.executable, "-m", "tests.support.writer", str(shadow_d.repo.root)]
+    writers = [
+        subprocess.Popen([*command, str(number), str(writes // 4)], cwd=_PROJECT)
+        for number in range(4)
+    ]
+    assert [writer.wait(900) for writer in writers] == [0] * 4
+    check_disk(shadow_d)
+    (ref,) = shadow_d.repo.shadow_refs()
+    disk = audit.with_git_modes(audit.on_disk(shadow_d.repo))
+    assert audit.files_of_tree(shadow_d.repo, ref) == disk
+    assert daemon_pid(shadow_d) == pid
+    shadow_d.ok("stop")  # `git fsck` complains of objects that are packed while it runs
+    shadow_d.verify()
+
+
+@on_both()
 def test_daemon_killed_in_a_storm_leaves_a_gap_and_no_lie(
     repo: Repo, shadow_d: Shadow
 ) -> None:
@@ -191,7 +158,7 @@ def test_daemon_killed_in_a_storm_leaves_a_gap_and_no_lie(
     assert len(gaps) == 1
 
 
-@pytest.mark.parametrize("after", range(400 if FULL else 6))
+@on_both("after", range(400 if FULL else 6))
 def test_daemon_killed_at_any_moment(repo: Repo, shadow_d: Shadow, after: int) -> None:
     """ROB-02: wherever the kill strikes between two steps, V5 holds afterwards."""
     pid = daemon_pid(shadow_d)

@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.support.repo import Repo
 
 State = tuple[str, int]
+Files = dict[bytes, State]
 
 _OID_COLUMNS = (
     ("events", "before_oid"),
@@ -78,6 +79,58 @@ def disk_state(path: bytes) -> State | None:
             return _blob_oid(stream.read()), mode
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def on_disk(repo: Repo) -> Files:
+    """Return every file and link of the worktree; links are not followed."""
+    found: Files = {}
+    top = repo.path()
+    for directory, inner, names in os.walk(top):
+        if directory.rstrip(b"/") == top.rstrip(b"/"):
+            inner.remove(b".git")
+        for name in (*names, *inner):
+            path = os.path.join(directory, name)
+            state = disk_state(path)
+            if state is not None:
+                found[os.path.relpath(path, top)] = state
+    return found
+
+
+def recorded_states(repo: Repo) -> Files:
+    """Return the state that the journal holds of every file of the worktree."""
+    with closing(open_journal(repo)) as db:
+        rows = db.execute(
+            "SELECT path, oid, mode FROM file_state WHERE worktree = 'main'"
+        )
+        return {path: (oid, mode) for path, oid, mode in rows}
+
+
+def recorded_tree(repo: Repo) -> Files:
+    """Return the tree that the journal holds for the worktree, with Git's modes."""
+    with closing(open_journal(repo)) as db:
+        (tree,) = db.execute("SELECT tree FROM worktrees WHERE id = 'main'").fetchone()
+    return files_of_tree(repo, tree)
+
+
+def files_of_tree(repo: Repo, tree: str) -> Files:
+    """Return the files of a tree or a commit, with Git's modes."""
+    found: Files = {}
+    for line in repo.git("ls-tree", "-r", "-z", tree).split("\0")[:-1]:
+        meta, _, name = line.partition("\t")
+        mode, _, oid = meta.split()
+        found[os.fsencode(name)] = (oid, int(mode, 8))
+    return found
+
+
+def with_git_modes(files: Files) -> Files:
+    """Return files with the modes that a tree can hold."""
+
+    def of(mode: int) -> int:
+        if stat.S_ISLNK(mode):
+            return 0o120000
+        return 0o100755 if mode & 0o100 else 0o100644
+
+    return {path: (oid, of(mode)) for path, (oid, mode) in files.items()}
 
 
 def _blob_oid(data: bytes) -> str:

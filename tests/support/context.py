@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from gitshadow.api import run
+from gitshadow.config import WatchBackend
+from gitshadow.daemon.server import open_watcher
 from gitshadow.maintenance import setup
 from gitshadow.maintenance.startup_repair import mend
 from gitshadow.recording.context import RecorderContext, open_context
@@ -29,6 +31,20 @@ def desk_of(repo: Repo) -> Iterator[RecorderContext]:
         yield context
     finally:
         context.close()
+
+
+@contextmanager
+def watched(context: RecorderContext, backend: WatchBackend | None) -> Iterator[None]:
+    """Have a watcher hint at changes, as in the daemon; None: each barrier walks."""
+    if backend is None:
+        yield
+        return
+    watcher = open_watcher(backend, context.workspace.layout, lambda: None)
+    try:
+        context.observer.start(watcher)
+        yield
+    finally:
+        watcher.close()
 
 
 class Near(Shadow):

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pygit2
 
+from gitshadow.config import WatchBackend
 from gitshadow.errors import UsageError
 from gitshadow.messages.undo import HunkChoice
 from gitshadow.model import FileVersion, OpKind, PathChange
@@ -24,6 +25,7 @@ from gitshadow.store.replay import rebuild
 from gitshadow.undo.report import Report, Status
 from gitshadow.undo.targets import events_of, is_undoable, unit_of_ids
 from tests.support.audit import audit, contradictions, open_journal, stale
+from tests.support.context import watched
 from tests.support.engine import Engine
 from tests.support.journal_dump import dump_all
 from tests.support.repo import Repo
@@ -57,12 +59,15 @@ def make_template(at: Path) -> Path:
 
 
 @contextmanager
-def ground_of(template: Path, at: Path) -> Iterator["EngineGround"]:
-    """Give a copy of the template, and take it away again."""
+def ground_of(
+    template: Path, at: Path, backend: WatchBackend | None
+) -> Iterator["EngineGround"]:
+    """Give a copy of the template, watched or not, and take it away again."""
     shutil.copytree(template, at, symlinks=True)
     made = EngineGround(Engine.open(at))
     try:
-        yield made
+        with watched(made.engine.context, backend):
+            yield made
     finally:
         made.close()
 

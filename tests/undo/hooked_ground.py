@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gitshadow.attribution.delivery import HookDelivery
 from gitshadow.attribution.process import ProcessId, process_start
+from gitshadow.config import WatchBackend
 from gitshadow.model import (
     Actor,
     Confidence,
@@ -28,7 +29,7 @@ from gitshadow.service import hook_intake
 from gitshadow.store.journal import events, sessions
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
-from tests.support.context import desk_of
+from tests.support.context import desk_of, watched
 from tests.support.engine import Engine
 from tests.support.repo import Repo
 from tests.undo.engine_ground import EngineGround
@@ -62,7 +63,8 @@ class Crew:
 
     `deeds` has all that changed on the disk, `makers` who made the bytes with a token: nobody
     who only moved the file in from outside. The agents were started at the first of the `contexts`;
-    `said` counts the rows of agents that name one, and those that name nobody for sure.
+    `said` counts the rows of agents that name one, and those that name nobody for sure. `backend`
+    is what watches.
     """
 
     natives: dict[str, str] = field(default_factory=dict)
@@ -72,6 +74,7 @@ class Crew:
     makers: dict[bytes, set[Writer]] = field(default_factory=dict)
     said: Counter[str] = field(default_factory=Counter)
     contexts: list[RecorderContext] = field(default_factory=list)
+    backend: WatchBackend | None = None
 
     def native(self, who: str) -> str:
         """Return what an agent calls its session now."""
@@ -111,7 +114,8 @@ def hooked_in(root: Path, crew: Crew) -> Iterator["HookedGround"]:
     with desk_of(Repo(root)) as context:
         crew.contexts.append(context)
         name = context.workspace.layout.worktree
-        yield HookedGround(Engine(context), pin_name=name, crew=crew)
+        with watched(context, crew.backend):
+            yield HookedGround(Engine(context), pin_name=name, crew=crew)
 
 
 @dataclass

@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gitshadow.config import WatchBackend
 from tests.support.repo import Repo
 from tests.undo.histories import (
     AGENTS,
@@ -104,10 +105,12 @@ class HookedTrial(Trial):
 class Company:
     """Play histories of a crew in a repository, and in a linked worktree once one is needed."""
 
-    def __init__(self, root: Path, stack: ExitStack) -> None:
+    def __init__(
+        self, root: Path, stack: ExitStack, backend: WatchBackend | None
+    ) -> None:
         self._root = root
         self._stack = stack
-        self.crew = Crew()
+        self.crew = Crew(backend=backend)
         self._script = Script()
         self.trials: dict[bool, HookedTrial] = {}
 
@@ -154,9 +157,11 @@ class Company:
 
 
 @contextmanager
-def company_in(template: Path, at: Path) -> Iterator[Company]:
-    """Give a copy of a template to a crew, and take it away again."""
+def company_in(
+    template: Path, at: Path, backend: WatchBackend | None
+) -> Iterator[Company]:
+    """Give a copy of a template to a crew, watched or not, and take it away again."""
     shutil.copytree(template, at, symlinks=True)
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, at)
-        yield Company(at, stack)
+        yield Company(at, stack, backend)

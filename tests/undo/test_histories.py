@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 
 from gitshadow.attribution import intake
+from gitshadow.config import WatchBackend
 from tests.conftest import FULL
 from tests.support.engine import memory_directory
 from tests.support.examples import SHARED_FIXTURE
@@ -21,14 +22,25 @@ from tests.undo.trial import Trial, all_committed
 
 pytestmark = pytest.mark.uncounted
 
+_WATCHERS = (WatchBackend.INOTIFY, WatchBackend.WATCHFILES)
+
 _TIMES = 10 if FULL else 1
+
+
+def _share_of(most: int) -> dict[WatchBackend | None, int]:
+    """Return how many histories to play: a few with a watcher, or as many in a full run."""
+    if FULL:
+        return dict.fromkeys((None, *_WATCHERS), most * _TIMES)
+    return {None: most, **dict.fromkeys(_WATCHERS, most // 50)}
+
+
 _IN_MEMORY = (
     {6: 30_000, 10: 40_000, 14: 30_000} if FULL else {6: 1_500, 10: 2_000, 14: 1_500}
 )
 """How many histories of each length. Of 24 defects made on purpose in planning and merging, 4,000
 histories of length 10 show 15, and each of these shows within the first 506."""
-_ON_DISK = 500
-_HOOKED = 100
+_ON_DISK = _share_of(500)
+_HOOKED = _share_of(100)
 _TWINS = 1_000
 _WITH_GIT = 25
 _RESET_UNDER_IT = [
@@ -108,17 +120,18 @@ def template(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.timeout(600 * _TIMES)
-def test_laws_hold_on_the_disk(template: Path) -> None:
+@pytest.mark.parametrize("backend", _ON_DISK)
+def test_laws_hold_on_the_disk(template: Path, backend: WatchBackend | None) -> None:
     """LAW-01 to LAW-05 and LAW-07, V1, V2, V4, V5: real files, refs and journal."""
     count = 0
 
     @given(histories(10))
     @example(_RESET_UNDER_IT)
-    @settings(max_examples=_ON_DISK * _TIMES, suppress_health_check=SHARED_FIXTURE)
+    @settings(max_examples=_ON_DISK[backend], suppress_health_check=SHARED_FIXTURE)
     def play(history: list[Step]) -> None:
         nonlocal count
         count += 1
-        with ground_of(template, template.with_name(f"at-{count}")) as ground:
+        with ground_of(template, template.with_name(f"at-{count}"), backend) as ground:
             Trial(ground).play(history)
             ground.check()
             if count % _WITH_GIT == 0:
@@ -128,8 +141,9 @@ def test_laws_hold_on_the_disk(template: Path) -> None:
 
 
 @pytest.mark.timeout(600 * _TIMES)
+@pytest.mark.parametrize("backend", _HOOKED)
 def test_laws_hold_where_agents_speak_through_hooks(
-    template: Path, monkeypatch: pytest.MonkeyPatch
+    template: Path, monkeypatch: pytest.MonkeyPatch, backend: WatchBackend | None
 ) -> None:
     """The same laws where the engine says whose a write is, and nobody gets another's."""
     # A person who answers a question needs no half second here.
@@ -140,13 +154,15 @@ def test_laws_hold_where_agents_speak_through_hooks(
     def play(history: list[tuple[bool, Step]]) -> None:
         nonlocal count
         count += 1
-        with company_in(template, template.with_name(f"at-{count}")) as company:
+        at = template.with_name(f"at-{count}")
+        with company_in(template, at, backend) as company:
             company.play(history)
             company.check()
             said.update(company.crew.said)
 
     for history in _TOLD:
         play(history)
-    many = settings(max_examples=_HOOKED * _TIMES, suppress_health_check=SHARED_FIXTURE)
+    examples = _HOOKED[backend]
+    many = settings(max_examples=examples, suppress_health_check=SHARED_FIXTURE)
     many(given(hooked_histories(8))(play))()
     assert said["right"] > said["gap"], said

@@ -7,14 +7,24 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.config import WatchBackend
 from gitshadow.model import OpStatus
 from gitshadow.store.files import TEMP_PREFIX
 from gitshadow.store.journal import ops
 from gitshadow.undo.run import recover
+from tests.conftest import FULL
+from tests.support.context import watched
 from tests.support.engine import Engine
 from tests.support.repo import Repo
 
 _KILLED = 9
+
+
+def on_backends(every: int) -> list[tuple[WatchBackend | None, int]]:
+    """Return what watches, if anything, and that a run takes one of so many steps."""
+    watched_every = 1 if FULL else every
+    watching = (WatchBackend.INOTIFY, WatchBackend.WATCHFILES)
+    return [(None, 1), *((backend, watched_every) for backend in watching)]
 
 
 def agent_at_work(engine: Engine) -> None:
@@ -58,13 +68,20 @@ def rollback(engine: Engine, hook: Callable[[str], None]) -> object:
     return recover(engine.port, hook)
 
 
-def in_child(root: Path, verb: Verb, hook: Callable[[str], None]) -> int:
-    """Run something in a process of its own; return its exit code."""
+def in_child(
+    root: Path,
+    verb: Verb,
+    hook: Callable[[str], None],
+    backend: WatchBackend | None = None,
+) -> int:
+    """Run something in a process of its own, watched or not; return its exit code."""
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            verb(Engine.open(root), hook)
+            engine = Engine.open(root)
+            with watched(engine.context, backend):
+                verb(engine, hook)
             code = 0
         finally:
             os._exit(code)
@@ -98,8 +115,11 @@ def worked(repo: Repo) -> tuple[Path, dict[str, tuple[int, bytes]], set[str]]:
 
 
 @pytest.mark.uncounted
+@pytest.mark.parametrize(("backend", "every"), on_backends(10))
 def test_kill_at_every_step_when_the_next_command_recovers(
     worked: tuple[Path, dict[str, tuple[int, bytes]], set[str]],
+    backend: WatchBackend | None,
+    every: int,
 ) -> None:
     """ROB-01: before or after, whole, without litter; redo and oops go on from there."""
     root, before, directories = worked
@@ -109,9 +129,9 @@ def test_kill_at_every_step_when_the_next_command_recovers(
     whole = Engine.open(root)
     after = whole.tree_now()
     whole.close()
-    for step in range(1, total + 1):
+    for step in range(total, 0, -every):
         here = copy_of(root, f"step-{step}")
-        code = in_child(here, undo, die_at(step))
+        code = in_child(here, undo, die_at(step), backend)
         assert code == _KILLED
         engine = Engine.open(here)
         found = recover(engine.port)
