@@ -3,9 +3,10 @@
 The index is never read through libgit2: a sparse or split index makes it raise. A checkout writes
 its files first and moves HEAD last, with `index.lock` open all that time; recording in between
 would attribute the switch to somebody.
-Invariant: the answer is that of `git ls-files` at the last change of the index file's stat. A lock
-file that no process holds open is stale and blocks nothing. A path that was excluded, or inside
-something excluded, never counts as created, so no undo deletes it.
+Invariant: the answer is that of `git ls-files` at the last change of the index file's stat; where
+Git cannot read the index, the last answer, or else what HEAD has. A lock file that no process holds
+open is stale and blocks nothing. A path that was excluded, or inside something excluded, never
+counts as created, so no undo deletes it.
 """
 
 import os
@@ -14,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gitshadow.errors import StoreError
+from gitshadow.errors import StoreError, raise_shortage
 from gitshadow.model import GITLINK_MODE, Excluded, Oid, RepoPath, StatKey
 from gitshadow.store import git_index
 from gitshadow.store.files import Look
@@ -36,6 +37,8 @@ HOLD_POLL_S = 0.01
 _HOLD_LIMIT_S = 30.0
 _HOLDER_CHECK_S = 0.25
 _HEAD_GRACE_S = 0.05
+_ASK_AGAIN_S = 1.0
+_NEVER = float("inf")
 # To read a file takes as long as to list ten entries of the index, of about 100 bytes each.
 _BYTES_PER_READING = 1000
 _SMALL = 100_000
@@ -68,10 +71,12 @@ class IndexView:
         self._git = git
         self._repo = repo
         self._stat: _IndexStat = (-1, -1, -1)
-        self._listing = b""
+        self._listing: bytes | None = None
+        self._again_at = _NEVER
+        self.unreadable: str | None = None
         self._paths: frozenset[RepoPath] | None = None
         self._sorted: list[RepoPath] | None = None
-        self._sparse: bool = False
+        self._skipped: set[RepoPath] | None = None
         self._head: tuple[Oid | None, Oid | None] = (None, None)
         self._gitlinks: frozenset[RepoPath] = frozenset()
         self._without_gitlinks: _IndexStat = None
@@ -98,7 +103,8 @@ class IndexView:
         """Return every path in the index."""
         self._refresh()
         if self._paths is None:
-            self._paths = frozenset(path for _, path in parse_staged(self._listing))
+            rows = parse_staged(self._listing or b"")
+            self._paths = frozenset(path for _, path in rows)
         return self._paths
 
     def under(self, directory: RepoPath) -> Sequence[RepoPath]:
@@ -145,17 +151,34 @@ class IndexView:
         return os.path.exists(self._sparse_file)
 
     def skipped(self) -> set[RepoPath]:
-        """Return the paths that a sparse checkout leaves out."""
-        return git_index.skip_worktree(self._git) if self.sparse() else set()
+        """Return the paths that a sparse checkout leaves out.
+
+        Raises:
+            StoreError: Git cannot read the index, and no earlier answer is known.
+        """
+        if not self.sparse():
+            return set()
+        try:
+            self._skipped = git_index.skip_worktree(self._git)
+        except StoreError as error:
+            _raise_unasked(error)
+            if self._skipped is None:
+                raise
+        return self._skipped
 
     def staged(self, paths: Collection[RepoPath]) -> Mapping[RepoPath, Staged]:
-        """Return the index entries of some paths, with the stat that Git knows of each."""
+        """Return the index entries of some paths, with the stat that Git knows of each.
+
+        There are none where Git cannot read the index.
+        """
         stat = self._stat_index()
-        return (
-            git_index.staged_stats(self._git, paths, stat[0])
-            if stat is not None
-            else {}
-        )
+        if stat is None:
+            return {}
+        try:
+            return git_index.staged_stats(self._git, paths, stat[0])
+        except StoreError as error:
+            _raise_unasked(error)
+            return {}
 
     def from_head(self, stats: Mapping[RepoPath, StatKey]) -> set[RepoPath]:
         """Return the files, by path and stat, that Git wrote with what HEAD has there."""
@@ -167,8 +190,15 @@ class IndexView:
         }
 
     def converted(self, paths: Collection[RepoPath]) -> Collection[RepoPath]:
-        """Return those of some paths that Git converts by more than line ends."""
-        return git_index.converted(self._git, paths)
+        """Return those of some paths that Git converts by more than line ends.
+
+        There are none where Git cannot read the index, in which attributes can be.
+        """
+        try:
+            return git_index.converted(self._git, paths)
+        except StoreError as error:
+            _raise_unasked(error)
+            return ()
 
     def is_cheaper(self, files: int) -> bool:
         """Return whether to ask Git about a number of files costs less than to read them."""
@@ -270,15 +300,34 @@ class IndexView:
 
     def _refresh(self) -> None:
         stat = self._stat_index()
-        if stat == self._stat:
+        if stat == self._stat and time.monotonic() < self._again_at:
             return
+        self._again_at, self.unreadable = _NEVER, None
+        self._listing = self._listed() if stat is not None else b""
         # Most worktrees have no submodule, and most commands ask for nothing else: reading
         # 100,000 entries one by one takes 0.2 s.
-        self._listing = git_index.staged(self._git) if stat is not None else b""
         rows = parse_staged(self._listing) if _GITLINK in self._listing else []
         self._gitlinks = frozenset(path for mode, path in rows if mode == GITLINK_MODE)
         self._paths = self._sorted = None
         self._stat = stat
+
+    def _listed(self) -> bytes:
+        """Return the index's entries; where Git cannot read it, the last ones, or HEAD's files."""
+        try:
+            return git_index.staged(self._git)
+        except StoreError as error:
+            _raise_unasked(error)
+            # A newer git may have written it. Nothing is recorded wrongly without it, so recording
+            # goes on.
+            self.unreadable = f"cannot read the index of this repository: {error}"
+            self._again_at = time.monotonic() + _ASK_AGAIN_S
+        tree = self.head_tree()
+        if self._listing is not None or tree is None:
+            return self._listing or b""
+        return b"".join(
+            b"%06o %s 0\t%s\0" % (mode, oid.encode(), path)
+            for path, (mode, oid) in self._repo.flat(tree).items()
+        )
 
     def _stat_index(self) -> _IndexStat:
         try:
@@ -286,6 +335,13 @@ class IndexView:
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _raise_unasked(error: StoreError) -> None:
+    """Raise an error again if it says nothing of the index: git did not run, or ran short."""
+    raise_shortage(error)
+    if isinstance(error.__cause__, OSError):
+        raise error
 
 
 def _rule_files(layout: Layout, repo: Repo) -> tuple[str, ...]:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.errors import StoreError
 from gitshadow.model import RepoPath
 from gitshadow.recording.index import GitHold, IndexView
+from gitshadow.store import git_index
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
 from gitshadow.store.layout import discover
@@ -102,6 +104,70 @@ def test_skipped_are_what_a_sparse_checkout_leaves_out(repo: Repo) -> None:
     assert view.skipped() == {b"out/y", b"out/deep/z"}
     assert {b"a", b"in/x", b"out/y"} <= view.paths()
     store.close()
+
+
+def spoil(repo: Repo) -> bytes:
+    """Make the index one of a version that no git knows; return it as it was."""
+    index = Path(repo.root, ".git", "index")
+    whole = index.read_bytes()
+    index.write_bytes(whole[:4] + (99).to_bytes(4, "big") + whole[8:])
+    return whole
+
+
+def test_paths_are_those_of_head_when_git_cannot_read_the_index(
+    repo: Repo, view: IndexView
+) -> None:
+    tip = repo.git("rev-parse", "HEAD")
+    repo.git("update-index", "--add", "--cacheinfo", f"160000,{tip},sub")
+    repo.git("commit", "-qm", "submodule")
+    whole = spoil(repo)
+    assert view.paths() == {b"a", b"b", b"c", b"sub"}
+    assert view.gitlinks() == {b"sub"}
+    assert "index version 99" in str(view.unreadable)
+    assert view.staged([RepoPath(b"a")]) == {}
+    assert view.converted([RepoPath(b"a")]) == ()
+    Path(repo.root, ".git", "index").write_bytes(whole)
+    assert view.paths() == {b"a", b"b", b"c", b"sub"}
+    assert view.unreadable is None
+
+
+def test_paths_are_the_last_ones_when_git_cannot_read_the_index_any_more(
+    repo: Repo, view: IndexView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.write("n", "x")
+    repo.git("add", "n")
+    assert RepoPath(b"n") in view.paths()
+    spoil(repo)
+    asked: list[Git] = []
+
+    def staged(git: Git) -> bytes:
+        asked.append(git)
+        return plain(git)
+
+    plain = git_index.staged
+    monkeypatch.setattr(git_index, "staged", staged)
+    assert view.paths() == view.paths() == {b"a", b"b", b"c", b"n"}
+    assert len(asked) == 1  # once a second at most
+    monkeypatch.setattr(view, "_again_at", 0.0)
+    assert RepoPath(b"n") in view.paths()
+    assert len(asked) == 2
+
+
+def test_skipped_are_the_last_ones_when_git_cannot_read_the_index_any_more(
+    repo: Repo,
+) -> None:
+    repo.write("out/y", "x")
+    repo.commit("more")
+    repo.git("sparse-checkout", "set", "--cone", "in")
+    view, store = open_view(repo)
+    fresh, other = open_view(repo)
+    assert view.skipped() == {b"out/y"}
+    spoil(repo)
+    assert view.skipped() == {b"out/y"}
+    with pytest.raises(StoreError, match="ls-files"):
+        fresh.skipped()
+    store.close()
+    other.close()
 
 
 def test_skipped_are_none_without_a_sparse_checkout(view: IndexView) -> None:
