@@ -218,7 +218,7 @@ class InotifyWatcher:
         self._lock = threading.Lock()
         self._inbox = _Inbox()
         self._watches = _Watches()
-        self._walks = Walks()
+        self._walks = Walks(root)
         self._instance: int | None = None
         self._git_watch: int | None = None
         self._has_top_git = os.path.join(root, ".git") == git_dir
@@ -242,7 +242,7 @@ class InotifyWatcher:
             for path in self._watches.paths - wanted:
                 self._drop(path)
             wanted = {path for path in wanted if not self._is_watched(path)}
-            self._walks.reason = None
+            self._walks.watched()
         self._add(wanted)
         self._walks.pace()
 

@@ -127,7 +127,7 @@ class PortableWatcher:
         self._resumed = -_RESUMING_S
         self._backlog: deque[tuple[float, int]] = deque(maxlen=64)
         self._tidy_at: float | None = None
-        self._walks = Walks()
+        self._walks = Walks(root)
         self._closed = False
         self._poller = Poller(root, self._report)
         self._round: Iterator[RepoPath] = iter(())
@@ -156,7 +156,7 @@ class PortableWatcher:
             # The new instance listens before the old one ends, so that no event falls between them.
             if self._open(wanted):
                 self._retire(old)
-                self._walks.reason = None
+                self._walks.watched()
         self._tidy_at = None
         self._walks.pace()
 

@@ -16,6 +16,7 @@ from gitshadow.capture import portable_watcher
 from gitshadow.capture.fs_events import Hints, Watcher
 from gitshadow.capture.inotify import InotifyWatcher
 from gitshadow.capture.portable_watcher import PortableWatcher
+from gitshadow.capture.watcher import shared_file_system
 from gitshadow.model import RepoPath
 from tests.support.waiting import HANGS_S, until
 
@@ -681,3 +682,28 @@ def _inotify_instances() -> int:
     links = (str(one) for one in Path("/proc/self/fd").iterdir())
     found = [os.readlink(link) for link in links if os.path.lexists(link)]
     return found.count("anon_inode:inotify")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("ext4", None),
+        ("fuseblk", None),
+        ("overlay", None),
+        ("nfs4", "nfs4"),
+        ("9p", "9p"),
+        ("fuse.sshfs", "fuse.sshfs"),
+    ],
+)
+def test_file_system_that_others_write_to_is_recognized(
+    tmp_path: Path, kind: str, said: str | None
+) -> None:
+    """proc(5): optional fields stand between the options and the kind."""
+    device = os.stat(tmp_path).st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        f"22 1 0:{os.minor(device) + 1} / /proc rw - proc proc rw\n"
+        f"36 35 {number} / /a\\040b rw shared:1 master:2 - {kind} server:/x rw\n"
+    )
+    assert shared_file_system(str(tmp_path), str(mounts)) == said

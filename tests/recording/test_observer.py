@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gitshadow.capture import inotify, portable_watcher
+from gitshadow.capture import watcher as watching
 from gitshadow.capture.fs_events import EventOrder, Hints, Watcher
 from gitshadow.capture.portable_watcher import PortableWatcher
 from gitshadow.capture.watcher import directory_inode
@@ -372,6 +373,30 @@ def test_deletions_of_a_call_are_recorded_before_its_end_is_answered(
         ("b", "not_reversed"),
         ("c", "no_effect"),
     ]
+
+
+@pytest.fixture
+def others_write(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a watcher take this for a file system to which other machines write."""
+    mounts = Path("/proc/self/mountinfo").read_bytes()
+    kind = watching._kind_of(mounts, os.stat(repo.root).st_dev)
+    monkeypatch.setattr(watching, "_SHARED", frozenset({kind}))
+
+
+@pytest.mark.usefixtures("others_write")
+def test_write_of_another_machine_is_recorded_without_a_hint(
+    repo: Repo, context: RecorderContext, watcher: Watcher
+) -> None:
+    """LAW-06: a name outside the tree leads to the file, so no directory in it is told."""
+    outside = repo.root.parent / "outside"
+    os.link(repo.path("a"), outside)
+    context.observer.settle()
+    outside.write_text("written elsewhere\n")
+    assert watcher.barrier(60.0) == Hints(lost=True)
+    context.observer.settle()
+    assert told(context)[-1:] == [("modify", "a", None)]
+    check_states(repo, context)
+    assert "without a report to this machine" in str(context.observer.degraded)
 
 
 def swap_unheard(repo: Repo, watcher: Watcher) -> None:
