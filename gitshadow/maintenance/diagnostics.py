@@ -99,12 +99,17 @@ def missing(ws: Workspace) -> list[Oid]:
 
 def _recording(context: RecorderContext) -> Iterator[Check]:
     enabled = context.workspace.config.enabled
-    yield Check(
-        "recording",
-        enabled,
-        "recording is on" if enabled else "recording is off",
-        None if enabled else "git config agent-undo.enabled true",
-    )
+    unreadable = context.workspace.index.unreadable
+    if enabled and unreadable is not None:
+        fix = "use the git that wrote it, or delete the index and run: git reset"
+        yield Check("recording", False, unreadable, fix)
+    else:
+        yield Check(
+            "recording",
+            enabled,
+            "recording is on" if enabled else "recording is off",
+            None if enabled else "git config agent-undo.enabled true",
+        )
     degraded = context.observer.degraded
     yield Check("watcher", degraded is None, degraded or "nothing is missing", degraded)
 

@@ -105,9 +105,8 @@ class Observer:
 
     @property
     def degraded(self) -> str | None:
-        """Return what the watcher, or Git, cannot do; None where they can do all."""
-        lacking = self._port.degraded() if self._port is not None else None
-        return lacking or self._ws.index.unreadable
+        """Return what the watcher cannot do, None where it can do all."""
+        return self._port.degraded() if self._port is not None else None
 
     def hints(self, hints: Hints) -> None:
         """Record what was hinted, but for names that an unfinished save may explain."""

@@ -317,6 +317,7 @@ def test_what_is_recorded_is_what_is_there_where_git_cannot_read_its_index(
     assert repo.git("ls-files", check=False) == ""
     rewrite_unseen(repo, "mine")
     check_bytes(shadow_d)
+    assert "cannot read the index of this repository" in shadow_d("doctor").out
     shadow_d.ok("stop")
     rewrite_unseen(repo, "late")
     repo.write("d0/new", "new\n")
