@@ -36,7 +36,14 @@ from gitshadow.store.git import Git, StoppedError
 from gitshadow.store.journal import meta, sessions
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import Layout
-from gitshadow.store.packs import Packed, Packer, PackingWork, Packs, pack_at
+from gitshadow.store.packs import (
+    MOST_PACKS,
+    Packed,
+    Packer,
+    PackingWork,
+    Packs,
+    pack_at,
+)
 from gitshadow.store.repo import Repo
 
 _KINDS = (
@@ -197,6 +204,7 @@ class Upkeep:
         self._packs = Packs(ws.layout.objects_dir, ws.layout.packing_dir)
         self._seen: str | None = None
         self._packed: str | None = None
+        self._merged = 0
         self._changed_at = clock()
         self._again_at = 0.0
         self._limit, self._limit_until = 1, 0.0
@@ -223,6 +231,7 @@ class Upkeep:
         if seq != self._packed and now >= self._again_at and self._is_due(now):
             with suppress(StoreError):
                 work = work_of(self._ws.repo)
+                self._merged = self._ws.repo.packs_added
                 self._run = _Run(self._ws, work, seq)
                 self._run.start()
         elif now - self._changed_at >= QUIET_S:
@@ -267,6 +276,8 @@ class Upkeep:
                 finish(self._context)
 
     def _is_due(self, now: float) -> bool:
+        if self._ws.repo.packs_added - self._merged >= MOST_PACKS:
+            return True
         lying = self._packs.sampled()
         if not lying:
             return False
@@ -356,7 +367,8 @@ def at_end(ws: Workspace) -> Callable[[], None] | None:
     """
     packs = Packs(ws.layout.objects_dir, ws.layout.packing_dir)
     lying = packs.sampled() if ws.config.enabled else 0
-    if not lying or lying < busy_limit(ws):
+    crowded = bool(ws.repo.packs_added) and len(packs.ours()) > MOST_PACKS
+    if not crowded and (not lying or lying < busy_limit(ws)):
         return None
     work, git = work_of(ws.repo), Git(ws.layout, dict(ws.environ))
 

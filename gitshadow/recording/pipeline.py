@@ -6,6 +6,7 @@ becomes a gap row.
 
 import codecs
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 from gitshadow.adapters.base import FileEdit
@@ -57,6 +58,8 @@ from gitshadow.store.replay import CatchUp
 from gitshadow.store.trees import Entry
 
 _PLACES_LOOKED_AT = 1000  # about 15 ms, when each is in a directory of its own
+# Fewer paths get a file for each object. If one of these cannot be written, the others can.
+_GATHERED_FROM = 16
 _SECOND_NS = 1_000_000_000
 
 
@@ -107,9 +110,14 @@ class Pipeline:
             paths: Hinted paths, covered or not, files or directories.
             offline: Nothing watched when they were written.
         """
-        ws = self._ws
-        if ws.recorder.behind:
+        if self._ws.recorder.behind:
             self.catch_up()
+        many = len(paths) >= _GATHERED_FROM
+        with self._ws.repo.gathering() if many else nullcontext():
+            return self._capture(paths, offline=offline)
+
+    def _capture(self, paths: Collection[RepoPath], *, offline: bool) -> Captured:
+        ws = self._ws
         noticed = ws.clock.now_ns()
         ws.states.fetch(paths)
         wanted = self._lost_below(paths).union(paths)

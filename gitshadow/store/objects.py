@@ -11,9 +11,10 @@ import os
 import re
 import zlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha1
+from itertools import accumulate
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
@@ -209,6 +210,64 @@ def _broken(oid: Oid, why: str) -> BrokenObjectError:
     return BrokenObjectError(
         f"could not read object {oid}: {why}", hint="git agent-undo doctor --fix"
     )
+
+
+_PACKED_KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
+PACK_MAGIC = b"PACK\0\0\0\2"
+INDEX_MAGIC = b"\xfftOc\0\0\0\2"
+
+
+class NewPack(NamedTuple):
+    """A pack and its index, both of version 2, and the checksum by which they are named."""
+
+    digits: str
+    pack_data: bytes
+    index_data: bytes
+
+
+def pack_of(contents: Mapping[Oid, tuple[str, bytes]]) -> NewPack:
+    """Return a pack of some objects, each with its kind and content; less than 2 GiB in all.
+
+    gitformat-pack(5). No object is a delta of another one: `git pack-objects` finds deltas when
+    packs are merged.
+    """
+    parts = [PACK_MAGIC + len(contents).to_bytes(4, "big")]
+    rows: list[tuple[bytes, int, int]] = []
+    at = len(parts[0])
+    for oid, (kind, content) in contents.items():
+        part = _packed_size(kind, len(content)) + zlib.compress(content, 1)
+        rows.append((bytes.fromhex(oid), zlib.crc32(part), at))
+        parts.append(part)
+        at += len(part)
+    data = b"".join(parts)
+    checksum = sha1(data, usedforsecurity=False).digest()
+    rows.sort()
+    fans = [0] * 256
+    for name, _, _ in rows:
+        fans[name[0]] += 1
+    index = b"".join(
+        (
+            INDEX_MAGIC,
+            *(count.to_bytes(4, "big") for count in accumulate(fans)),
+            *(name for name, _, _ in rows),
+            *(crc.to_bytes(4, "big") for _, crc, _ in rows),
+            *(offset.to_bytes(4, "big") for _, _, offset in rows),
+            checksum,
+        )
+    )
+    index += sha1(index, usedforsecurity=False).digest()
+    return NewPack(checksum.hex(), data + checksum, index)
+
+
+def _packed_size(kind: str, size: int) -> bytes:
+    """Return the head of an object in a pack: its kind and size, four and then seven bits each."""
+    head = bytearray([_PACKED_KINDS[kind] << 4 | size & 15])
+    size >>= 4
+    while size:
+        head[-1] |= 0x80
+        head.append(size & 0x7F)
+        size >>= 7
+    return bytes(head)
 
 
 OUR_NAME = b"gitshadow"

@@ -1,6 +1,7 @@
 """The packs of ours among a repository's packs, and the packer that makes and merges them.
 
-What our refs reach beyond HEAD goes from loose objects into packs, in batches. A pack is ours while
+What our refs reach beyond HEAD goes from loose objects into packs, in batches. What is written at
+once is a pack from the start, if it is much; the packer merges these too. A pack is ours while
 a `.keep` file with our mark is next to it, so Git's own repack does not touch it. Only one packer
 works in a repository at a time; it holds no other lock, so nobody waits for it.
 Only loose copies of packed objects are removed, and packs of ours whose every object was just found
@@ -19,6 +20,7 @@ from gitshadow.model import Oid
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
+from gitshadow.store.objects import INDEX_MAGIC, NewPack
 from gitshadow.store.paths import c_quoted
 from gitshadow.store.safe_files import make_dir, replacing
 
@@ -26,10 +28,10 @@ from gitshadow.store.safe_files import make_dir, replacing
 # mark, a user's own .keep is never taken for ours.
 KEEP_MARK = b"agent-undo\n"
 _NAME = re.compile(r"pack-[0-9a-f]{40}")
-_INDEX_MAGIC = b"\xfftOc\x00\x00\x00\x02"
 _HEADER, _FANOUT, _OID, _TRAILER = 8, 1024, 20, 40
 # The index comes last: Git finds a pack by its index, so it never sees half a pack.
 _BEFORE_INDEX = (".pack", ".rev")
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _MULTI = ("multi-pack-index", "multi-pack-index.d")
 SAMPLE = "17"
 """The one directory of loose objects that Git looks at to estimate how many there are."""
@@ -125,6 +127,37 @@ class Packs:
             raise StoreError(f"cannot find pack {name} where it was put")
         return found
 
+    def add(self, new: NewPack) -> None:
+        """Add a pack of new objects; needs no packing lock.
+
+        Raises:
+            OSError: it could not be written; Git sees none of it then.
+        """
+        name = f"pack-{new.digits}"
+        if self._has(name, ".idx"):
+            return
+        os.makedirs(self._dir, exist_ok=True)
+        # In the order of `adopt`. A packer whose `sweep` comes in between removes the .keep, and
+        # then the pack is Git's, or it makes the same index.
+        self._keep(name)
+        self._place(name, ".pack", new.pack_data)
+        self._place(name, ".idx", new.index_data)
+
+    def _place(self, name: str, suffix: str, data: bytes) -> None:
+        """Put a file among Git's packs, which is on the disk before it has its name."""
+        # `git prune` removes files of such names that a crash left.
+        part = os.path.join(self._dir, f"tmp_pack_{os.urandom(8).hex()}")
+        try:
+            with open(os.open(part, _CREATE, 0o444), "wb") as out:
+                out.write(data)
+                out.flush()
+                os.fsync(out.fileno())
+            os.rename(part, self._path(name, suffix))
+        except OSError:
+            with suppress(OSError):
+                os.unlink(part)
+            raise
+
     def replace(self, old: Sequence[Pack], new: Pack) -> int:
         """Remove packs of ours whose objects are all in another one; return how many.
 
@@ -175,6 +208,8 @@ class Packs:
             return False
 
     def _keep(self, name: str) -> None:
+        if self._is_kept(name):
+            return
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = os.open(self._path(name, ".keep"), flags, 0o444)
         try:
@@ -190,7 +225,7 @@ class Packs:
             size += os.stat(self._path(name, ".idx")).st_size
         except OSError:
             return None
-        if not head.startswith(_INDEX_MAGIC) or len(head) < _HEADER + _FANOUT:
+        if not head.startswith(INDEX_MAGIC) or len(head) < _HEADER + _FANOUT:
             return None
         return Pack(name, int.from_bytes(head[-4:], "big"), size)
 
@@ -203,7 +238,7 @@ class Packs:
                 data = handle.read(count * _OID)
         except OSError as error:
             raise _error(f"read the index of {name}", error) from error
-        if not head.startswith(_INDEX_MAGIC) or len(data) != count * _OID:
+        if not head.startswith(INDEX_MAGIC) or len(data) != count * _OID:
             raise StoreError(f"could not read the index of {name}: it is damaged")
         return [data[at : at + _OID] for at in range(0, len(data), _OID)]
 

@@ -7,7 +7,7 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 import pygit2
@@ -24,7 +24,9 @@ from gitshadow.store.objects import (
     CommitInfo,
     LooseObjects,
     NewCommit,
+    pack_of,
 )
+from gitshadow.store.packs import Packs
 from gitshadow.store.trees import Entry, TreeChange, Trees
 
 FORMAT_MARK = b"\nAgent-Undo-Format: "
@@ -34,6 +36,9 @@ _PACKED_REFS = "packed references file"
 # Errors of the system when it cannot create a lock file, unlike that of a lock that exists.
 _REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 _MAX_LINE = 10_000
+# A pack takes two syncs to the disk, and Git merges it with others later.
+_PACKED_FROM = 64
+_MOST_GATHERED_BYTES = 32 << 20
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _OID = re.compile(r"[0-9a-f]{40}")
 _EXPOSED = "refs/remotes/agent-undo/"
@@ -109,17 +114,24 @@ class _LooseBackend(pygit2.OdbBackend):
 
 
 class Repo:
-    """Read and write one repository's object store and our refs in it."""
+    """Read and write one repository's object store and our refs in it.
 
-    def __init__(self, repository: pygit2.Repository, common_dir: str) -> None:
+    `packs_added` is the number of packs that were added here, not by a packer.
+    """
+
+    def __init__(self, repository: pygit2.Repository, layout: Layout) -> None:
         self._repository = repository
-        self._common_dir = common_dir
-        self._objects = os.path.join(common_dir, "objects")
+        self._common_dir = layout.common_dir
+        self._objects = layout.objects_dir
+        self._packing = layout.packing_dir
         self._known_packs: list[pygit2.OdbBackendPack] | None = None
+        self._gathered: dict[Oid, tuple[str, bytes]] | None = None
+        self._gathered_bytes = 0
+        self.packs_added = 0
         # What a person has asked libgit2 to sync to the disk, it writes.
         self._syncs = (self.config_get("core.fsyncObjectFiles") or "") in _TRUE
         self.loose = LooseObjects(self._objects)
-        self._loose_refs = LooseRefs(common_dir)
+        self._loose_refs = LooseRefs(layout.common_dir)
         self.trees = Trees(self)
 
     @classmethod
@@ -144,7 +156,7 @@ class Repo:
                 f"could not record {layout.root}: the repository is bare",
                 hint="run this in a worktree",
             )
-        return cls(repository, layout.common_dir)
+        return cls(repository, layout)
 
     def close(self) -> None:
         """Close open packs and files."""
@@ -163,6 +175,8 @@ class Repo:
 
     def has(self, oid: Oid) -> bool:
         """Return whether an object is in the store and can be read."""
+        if self._gathered and oid in self._gathered:
+            return True
         if self.loose.is_broken(oid):
             return self.is_packed(oid)
         return bool(self._repository.odb.exists(oid))
@@ -218,6 +232,42 @@ class Repo:
     def read_tree(self, oid: Oid) -> bytes:
         """Return a tree's raw bytes; raise StoreError where it is missing."""
         return self._read(oid, ObjectType.TREE)
+
+    @contextlib.contextmanager
+    def gathering(self) -> Iterator[None]:
+        """Write the blobs and trees of a block together, at the latest before the next ref moves.
+
+        Many become one pack: it takes two files instead of one for each, and Git does not count
+        them as loose. What is left when the block ends no ref needs; it may not be stored.
+        """
+        # Commits stay loose, because `maintenance.object_check` relies on it that everything below
+        # a packed commit has been synced to the disk.
+        if self._gathered is not None:
+            yield
+            return
+        self._gathered, self._gathered_bytes = {}, 0
+        try:
+            yield
+            with contextlib.suppress(StoreError):
+                self._write_gathered()
+        finally:
+            self._gathered = None
+
+    def _write_gathered(self) -> None:
+        """Store what was gathered; after an error it stays, and is tried again with the next."""
+        gathered = self._gathered
+        if not gathered:
+            return
+        try:
+            if len(gathered) < _PACKED_FROM and not self._syncs:
+                for oid, (kind, data) in gathered.items():
+                    self.loose.write(kind, data, oid)
+            else:
+                Packs(self._objects, self._packing).add(pack_of(gathered))
+                self.packs_added += 1
+        except OSError as error:
+            raise _unwritten(error) from error
+        self._gathered, self._gathered_bytes = {}, 0
 
     def write_blob(self, data: bytes) -> Oid:
         """Store a blob; return its oid."""
@@ -320,6 +370,8 @@ class Repo:
 
     def _read_any(self, oid: Oid) -> tuple[str, bytes]:
         """Return kind and content of an object; libgit2 reads packs, never a loose file."""
+        if self._gathered and oid in self._gathered:
+            return self._gathered[oid]
         broken: BrokenObjectError | None = None
         try:
             # Loose first: the newest objects are loose, and libgit2 must not open such a file (see
@@ -342,21 +394,24 @@ class Repo:
         """Store an object; if its file is broken, it is written again."""
         name = kind.name.lower()
         oid = objects.oid_of(name, data)
+        gathered = None if kind == ObjectType.COMMIT else self._gathered
+        if gathered is not None and oid in gathered:
+            return oid
         try:
-            if self._syncs or self._may_have(oid):
+            if self._may_have(oid) or (self._syncs and gathered is None):
                 # libgit2 does not write an object that exists, so a broken one would stay. One that
                 # is whole gets a new mtime, which keeps Git from pruning it.
                 self.loose.remove(oid)
                 return Oid(str(self._repository.odb.write(kind, data)))
-            self.loose.write(name, data, oid)
+            if gathered is None:
+                self.loose.write(name, data, oid)
         except (pygit2.GitError, OSError, ValueError) as error:
-            detail = str(error).rpartition(": ")[2]
-            if isinstance(error, OSError) and error.strerror:
-                detail = error.strerror
-            raise StoreError(
-                f"could not write to the object store: {detail}",
-                hint="check free space and permissions of the git directory",
-            ) from error
+            raise _unwritten(error) from error
+        if gathered is not None:
+            gathered[oid] = name, data
+            self._gathered_bytes += len(data)
+            if self._gathered_bytes > _MOST_GATHERED_BYTES:
+                self._write_gathered()
         return oid
 
     def _may_have(self, oid: Oid) -> bool:
@@ -459,6 +514,7 @@ class Repo:
 
     def create_ref(self, name: str, oid: Oid) -> None:
         """Create a ref; raise StaleTipError if it exists already."""
+        self._write_gathered()
         try:
             self._repository.references.create(name, oid, force=False)
         except (pygit2.AlreadyExistsError, ValueError) as error:
@@ -469,6 +525,7 @@ class Repo:
 
     def move_ref(self, name: str, old: Oid, new: Oid) -> None:
         """Move a ref from one commit to another; raise StaleTipError if it had moved."""
+        self._write_gathered()
         try:
             reference = self._repository.references.get(name)
             # Compare-and-swap in two steps: this look finds what moved before, and `set_target`
@@ -482,6 +539,7 @@ class Repo:
 
     def force_ref(self, name: str, oid: Oid) -> None:
         """Set a ref whose present value cannot be read."""
+        self._write_gathered()
         try:
             self._loose_refs.discard_unreadable(name)
             self._repository.references.create(name, oid, force=True)
@@ -572,6 +630,16 @@ def _alternates(objects: str) -> list[str]:
         return []
     named = (os.fsdecode(line) for line in lines if line and not line.startswith(b"#"))
     return [os.path.join(objects, name) for name in named]
+
+
+def _unwritten(error: Exception) -> StoreError:
+    detail = str(error).rpartition(": ")[2]
+    if isinstance(error, OSError) and error.strerror:
+        detail = error.strerror
+    return StoreError(
+        f"could not write to the object store: {detail}",
+        hint="check free space and permissions of the git directory",
+    )
 
 
 def _ref_error(name: str, error: Exception) -> StoreError:

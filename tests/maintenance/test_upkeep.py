@@ -15,7 +15,7 @@ from gitshadow.maintenance.upkeep import Upkeep
 from gitshadow.service import in_process
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
-from gitshadow.store.packs import Packs
+from gitshadow.store.packs import MOST_PACKS, Packs
 from tests.support.packed import Shelf
 from tests.support.repo import Repo
 from tests.support.studio import Studio, layout_of, studio_of
@@ -100,6 +100,32 @@ def test_packing_goes_on_at_once_only_after_very_many_objects(
         keeper.tick()
         assert (keeper._run is not None) == at_once
         keeper.close()
+
+
+def test_packs_of_bursts_are_merged_when_there_are_many(repo: Repo) -> None:
+    """KEEP-03: a burst of writes is one pack, and their number is limited too."""
+    with studio_of(repo) as studio:
+        keeper = Upkeep(studio.context, Hands())
+        layout = studio.context.workspace.layout
+        before = len(Shelf(repo).loose())
+        for burst in range(MOST_PACKS):
+            keeper.tick()
+            assert keeper._run is None
+            for number in range(100):
+                repo.write(f"d{number % 3}/f{number}", f"burst {burst} {number}\n")
+            studio.context.observer.settle()
+        assert len(packs_in(layout).ours()) == MOST_PACKS
+        # One commit each, and the baseline.
+        assert len(Shelf(repo).loose()) - before <= MOST_PACKS + 1
+        until(lambda: merged(keeper, layout))
+        keeper.close()
+    repo.fsck()
+
+
+def merged(keeper: Upkeep, layout: Layout) -> bool:
+    """Do what is due; return whether it is done and few packs are left."""
+    keeper.tick()
+    return keeper._run is None and len(packs_in(layout).ours()) < 4
 
 
 def test_what_was_packed_is_not_looked_at_again(repo: Repo) -> None:

@@ -8,7 +8,12 @@ import pytest
 
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid
-from gitshadow.store.objects import BrokenObjectError, LooseObjects, oid_of
+from gitshadow.store.objects import (
+    BrokenObjectError,
+    LooseObjects,
+    oid_of,
+    pack_of,
+)
 from gitshadow.store.repo import Repo as Store
 from tests.support.repo import Repo
 from tests.support.studio import layout_of
@@ -173,3 +178,15 @@ def test_failed_write_leaves_no_temporary(repo: Repo, store: Store) -> None:
     with pytest.raises(StoreError, match="could not write to the object store"):
         store.write_blob(b"in the way\n")
     assert not [name for name in os.listdir(objects) if name.startswith("tmp_")]
+
+
+def test_pack_and_its_index_are_what_git_makes(repo: Repo, tmp_path: Path) -> None:
+    sizes = (0, 1, 15, 16, 2_047, 2_048, 2_049, 300_000)
+    contents = [("blob", os.urandom(size)) for size in sizes]
+    contents += [("blob", b"the same line\n" * 9_000), ("tree", b"")]
+    contents.append(("commit", repo.git("cat-file", "commit", "HEAD").encode() + b"\n"))
+    made = pack_of({oid_of(kind, data): (kind, data) for kind, data in contents})
+    (tmp_path / "p.pack").write_bytes(made.pack_data)
+    digits = repo.git("index-pack", "--strict", "-v", str(tmp_path / "p.pack"))
+    assert digits.split()[-1] == made.digits
+    assert (tmp_path / "p.idx").read_bytes() == made.index_data

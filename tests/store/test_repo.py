@@ -1,5 +1,6 @@
 """The repository through libgit2: objects, refs by compare-and-swap, and nothing else."""
 
+import errno
 import os
 import shutil
 import threading
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.errors import StaleTipError, StoreError, UnsupportedError
-from gitshadow.model import Oid
+from gitshadow.model import Oid, RepoPath
 from gitshadow.store.layout import Layout, discover
 from gitshadow.store.objects import NewCommit
 from gitshadow.store.repo import RefLockedError
@@ -49,11 +50,11 @@ def commit_of(store: Store, message: bytes, *parents: Oid, **fields: object) -> 
         "author_email": b"claude-code@agent-undo.invalid",
         "author_time": 2_000_000_000,
         "committer_time": 1_000_000_000,
+        "tree": store.write_tree(b""),
         **fields,
     }
-    tree = store.write_tree(b"")
     return store.write_commit(
-        NewCommit(tree=tree, parents=parents, message=message, **plain)  # type: ignore[arg-type]
+        NewCommit(parents=parents, message=message, **plain)  # type: ignore[arg-type]
     )
 
 
@@ -182,6 +183,109 @@ def test_write_fails_in_words_when_the_store_is_gone(repo: Repo, store: Store) -
     ) as caught:
         store.write_blob(b"x")
     assert "free space" in str(caught.value.hint)
+
+
+def blobs(store: Store, count: int) -> list[Oid]:
+    return [store.write_blob(b"gathered %d\n" % number) for number in range(count)]
+
+
+def packs_of(repo: Repo, suffix: str) -> list[Path]:
+    return sorted((repo.common_dir / "objects" / "pack").glob(f"*{suffix}"))
+
+
+def test_many_objects_of_a_block_are_one_kept_pack(repo: Repo, store: Store) -> None:
+    with store.gathering():
+        made = blobs(store, 200)
+        assert not any(store.is_loose(oid) for oid in made)
+        assert store.read_blob(made[7]) == b"gathered 7\n"
+        assert store.has(made[7])
+        tree = store.trees.splice(None, {RepoPath(b"d/f"): (0o100644, made[7])})
+        store.trees.forget()
+        assert store.entry(tree, RepoPath(b"d/f")) == (0o100644, made[7])
+        tip = commit_of(store, ours("Baseline"), tree=tree)
+        store.create_ref(REF, tip)
+    (pack,) = packs_of(repo, ".pack")
+    assert pack.with_suffix(".keep").read_bytes() == b"agent-undo\n"
+    assert store.is_loose(tip)
+    assert not any(store.is_loose(oid) for oid in (*made, tree))
+    assert all(store.has(oid) for oid in (*made, tree))
+    repo.git("fsck", "--strict")
+
+
+def test_few_objects_of_a_block_are_loose(repo: Repo, store: Store) -> None:
+    with store.gathering():
+        made = blobs(store, 3)
+        assert not store.is_loose(made[0])
+    assert all(store.is_loose(oid) for oid in made)
+    assert packs_of(repo, ".pack") == []
+
+
+def test_large_objects_of_a_block_do_not_wait_in_memory(
+    repo: Repo, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gitshadow.store.repo._MOST_GATHERED_BYTES", 1_000)
+    with store.gathering():
+        first = store.write_blob(b"x" * 600)
+        store.write_blob(b"y" * 600)
+        assert store.is_loose(first)
+
+
+@pytest.mark.parametrize("count", [3, 200])
+def test_no_ref_moves_before_what_was_gathered_is_stored(
+    repo: Repo, store: Store, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LAW-09: after a failure the next ref waits for the same objects again."""
+    tip = commit_of(store, ours("Baseline"))
+    with store.gathering():
+        made = blobs(store, count)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "rename", refused)
+            with pytest.raises(StoreError, match="could not write to the object store"):
+                store.create_ref(REF, tip)
+            assert store.ref(REF) is None
+            names = os.listdir(repo.common_dir / "objects" / "pack")
+            assert not [name for name in names if name.startswith("tmp_")]
+        store.create_ref(REF, tip)
+    assert all(repo.git("cat-file", "-t", oid) == "blob" for oid in made[:3])
+    repo.git("fsck", "--strict")
+
+
+def test_same_objects_are_packed_again_without_an_error(
+    repo: Repo, store: Store
+) -> None:
+    for _ in range(2):
+        with store.gathering():
+            blobs(store, 200)
+    assert len(packs_of(repo, ".pack")) == 1
+
+
+def test_left_keep_file_of_a_crash_is_no_obstacle(
+    repo: Repo, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", refused)
+        with store.gathering():
+            blobs(store, 200)
+    (left,) = packs_of(repo, ".keep")
+    assert left.stat().st_mode & 0o222 == 0
+    with store.gathering():
+        made = blobs(store, 200)
+    assert store.has(made[0])
+    assert packs_of(repo, ".pack") == [left.with_suffix(".pack")]
+
+
+def refused(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_block_that_fails_stores_nothing(repo: Repo, store: Store) -> None:
+    made: list[Oid] = []
+    with suppress(ZeroDivisionError), store.gathering():
+        made = blobs(store, 200)
+        raise ZeroDivisionError
+    assert not any(store.has(oid) for oid in made)
+    assert store.write_blob(b"gathered 0\n") == made[0]
+    assert store.is_loose(made[0])
 
 
 def test_commit_has_our_committer_and_no_signature(repo: Repo, store: Store) -> None:
