@@ -34,6 +34,8 @@ def latency(scale: float) -> Iterator[Row]:
         path = "d000/e00000/f000000.txt"
         values = waits(journal, place.root, path, writes)
         yield Row("write → journal row", "≤ 2.5 ms median, ≤ 10 ms p99", values, "ms")
+        made = _made(place.root.parent / "made", writes)
+        yield Row("… six files made and renamed there", "yardstick", made, "ms")
         yield from _cpu(place, pid, journal, scale)
         yield from _idle(pid, scale)
 
@@ -45,6 +47,21 @@ def waits(journal: Journal, root: Path, path: str, writes: int) -> list[float]:
         time.sleep(QUIET_S)
         began = rewrite(root / path, number)
         values.append((journal.await_row(path, number) - began) * 1000)
+    return values
+
+
+def _made(directory: Path, times: int) -> list[float]:
+    """Return the milliseconds for as many new files as a write needs: five objects and a lock."""
+    values = []
+    directory.mkdir()
+    for number in range(times):
+        time.sleep(QUIET_S)
+        began = time.perf_counter()
+        for at in range(6):
+            part = directory / "part"
+            part.write_bytes(b"x" * 100)
+            part.rename(directory / f"{number}-{at}")
+        values.append((time.perf_counter() - began) * 1000)
     return values
 
 
