@@ -31,7 +31,7 @@ finish() {
     code=$?
     trap - EXIT
     if [ -d "$work" ]; then
-        (cd "$work" && git-agent-undo stop >/dev/null 2>&1) || true
+        (cd "$work" && git-agent-undo daemon stop >/dev/null 2>&1) || true
     fi
     rm -rf "$temporary"
     exit "$code"

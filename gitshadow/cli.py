@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextvars import copy_context
 
-from gitshadow.commands import error_handler, find, load
+from gitshadow.commands import error_handler, find, load, spelled_out
 from gitshadow.commands.parameters import DeclaredVerb
 from gitshadow.errors import ExitCode, ShadowError
 from gitshadow.render.style import PLAIN, is_plain_locale, plainly
@@ -14,7 +14,7 @@ from gitshadow.render.style import PLAIN, is_plain_locale, plainly
 # What a shell reports for a program that SIGPIPE ended, as it ends `git log | head`. Python ignores
 # the signal and raises an error instead.
 _SIGPIPE_EXIT = 128 + 13
-_WITHOUT_JSON = frozenset({"exec", "hook", "git-hook", "watch"})
+_WITHOUT_JSON = frozenset({"exec", "hook", "git-hook"})
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -23,7 +23,7 @@ def main(args: Sequence[str] | None = None) -> int:
     Args:
         args: The words after the program's name; those of this process by default.
     """
-    words = list(sys.argv[1:] if args is None else args)
+    words = spelled_out(list(sys.argv[1:] if args is None else args))
     _never_fail_on_encoding()
     try:
         code = error_handler.contain(lambda: copy_context().run(_run, words))
@@ -50,7 +50,7 @@ def _run(words: list[str]) -> int:
             return code if isinstance(code, int) else int(ExitCode.DONE)
     from gitshadow.commands import group
 
-    return group.run([*words[1:], "-h"] if words[:1] == ["help"] else words)
+    return group.run(words)
 
 
 def _fail(error: ShadowError, words: list[str]) -> int:

@@ -135,5 +135,5 @@ def shortage_behind(error: BaseException) -> ShadowError | None:
         return None
     return ShadowError(
         "could not open a file: too many files are open",
-        hint="raise the limit with `ulimit -n 1024`, then: git agent-undo stop",
+        hint="raise the limit with `ulimit -n 1024`, then: git agent-undo daemon stop",
     )

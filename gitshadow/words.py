@@ -1,6 +1,6 @@
 """Texts that all messages and pages share: numbers with nouns, near misses, escapes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 _HARMLESS = frozenset("\u00a0\u200d\u202f\u3000")
 """Not printable for Python, but without effect: odd spaces, the joiner inside emoji."""
@@ -17,13 +17,22 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 
-def did_you_mean(typed: str, known: Iterable[str]) -> str | None:
-    """Return a question that names similar words; None if there are none."""
+def did_you_mean(
+    typed: str, known: Iterable[str], meaning: Mapping[str, str] | None = None
+) -> str | None:
+    """Return a question that names similar words; None if there are none.
+
+    Args:
+        typed: The word that is none of them.
+        known: The words.
+        meaning: What the question names in place of a word.
+    """
     # Imported here, because quick commands use this module and seldom mistype.
     from difflib import get_close_matches
 
     near = get_close_matches(typed, list(known), n=3)
-    return f"did you mean {' or '.join(near)}?" if near else None
+    meant = dict.fromkeys((meaning or {}).get(word, word) for word in near)
+    return f"did you mean {' or '.join(meant)}?" if near else None
 
 
 def ago(seconds: float) -> str:

@@ -31,7 +31,7 @@ from gitshadow.query.params import typed_paths
 from gitshadow.query.resolve import session_of
 from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
-from gitshadow.reporting.patches import line_counts, net_deltas
+from gitshadow.reporting.patches import sum_of_lines
 from gitshadow.store.journal import (
     bursts,
     events,
@@ -39,7 +39,6 @@ from gitshadow.store.journal import (
     sessions,
     short_ids,
     switches,
-    turns,
 )
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.paths import is_within
@@ -48,14 +47,13 @@ from gitshadow.undo.effective import Undone
 from gitshadow.undo.targets import (
     Unit,
     events_of,
+    short_name,
     turn_of_burst,
     unit_of,
 )
 
 _PAGE = 50
 _RARE = (EventKind.HEAD, EventKind.GAP, EventKind.COVERAGE)
-# Lines of a turn with more files than this are not counted: a row costs a diff of each.
-_COUNTED_FILES = 100
 _NAMED_FILES = 3
 _PROMPT_CHARS = 400
 _UNSURE = frozenset({Confidence.LOW, Confidence.AMBIGUOUS})
@@ -186,7 +184,7 @@ class _Reader:
         if not rows:
             return None
         session = self._session_of(op.session)
-        names = [self._short_target(one) for one in op.undoes]
+        names = [short_name(ws.db, one) for one in op.undoes]
         row = self._with_files(
             HistoryRow(
                 kind=op.kind.value,
@@ -249,7 +247,9 @@ class _Reader:
         paths = {one.path for one in rows}
         standing = {one.path for one in rows if self._undone.by(one) is None}
         unsure = {one.path for one in rows if one.attribution.confidence in _UNSURE}
-        added, removed = self._line_counts(rows, len(paths))
+        added, removed = None, None
+        if self.request.lines:
+            added, removed = sum_of_lines(self.context.workspace.repo, rows)
         return row._replace(
             files=len(paths),
             paths=tuple(display_path(one) for one in sorted(paths)[:_NAMED_FILES]),
@@ -258,29 +258,6 @@ class _Reader:
             undone=len(paths - standing),
             unsure=len(unsure) if row.actor == Actor.AGENT.value else 0,
         )
-
-    def _line_counts(
-        self, rows: Sequence[PathChange], files: int
-    ) -> tuple[int | None, int | None]:
-        if not self.request.lines or files > _COUNTED_FILES:
-            return None, None
-        repo = self.context.workspace.repo
-        counts = [line_counts(repo, delta) for delta in net_deltas(rows)]
-        known = [count for count in counts if count is not None]
-        return sum(one[0] for one in known), sum(one[1] for one in known)
-
-    def _short_target(self, undone: str) -> str:
-        """Return what an op undid, as lists name it."""
-        db = self.context.workspace.db
-        session, _, turn = undone.partition(":")
-        if turn:
-            found = turns.get_turn(db, session, turn)
-            return (found.short_id if found is not None else "") or undone
-        burst = bursts.get(db, undone)
-        if burst is not None:
-            one = turn_of_burst(db, burst)
-            return (one.short_id if isinstance(one, Turn) else "") or undone
-        return short_ids.of(db, short_ids.OP, undone) or undone
 
     def _session_of(self, name: str) -> Session | None:
         if name not in self._sessions:

@@ -24,7 +24,7 @@ from gitshadow.messages.lists import (
     UnpinAnswer,
     UnpinRequest,
 )
-from gitshadow.messages.rows import EventRow, SessionRow, TurnRow
+from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
 from gitshadow.model import Chain, Event, EventKind, Gap, Turn, micro
 from gitshadow.query.params import typed_paths
 from gitshadow.query.resolve import find, session_of
@@ -40,6 +40,7 @@ from gitshadow.query.rows import (
 )
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
+from gitshadow.reporting.patches import sum_of_lines
 from gitshadow.store import refs
 from gitshadow.store.journal import events, saga, short_ids
 from gitshadow.store.journal import ops as ops_journal
@@ -52,11 +53,13 @@ from gitshadow.store.journal.pins import Pin
 from gitshadow.undo.about import about
 from gitshadow.undo.effective import standing
 from gitshadow.undo.sdk_turns import recorded_turn
-from gitshadow.undo.targets import events_of, unit_of_ids
+from gitshadow.undo.targets import Unit, events_of, short_name, unit_of_ids
 
 # The root of a chain is no change: one per session would only be noise.
 _QUIET = (EventKind.BASELINE,)
 _PROMPT_SHOWN = 200
+# Only the newest rows have counts of lines: each costs a diff of its files.
+_COUNTED_ROWS = 200
 _PIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,35}")
 
 
@@ -179,20 +182,41 @@ def turns(context: RecorderContext, request: TurnsRequest) -> TurnsAnswer:
             rows[key] = rows[key]._replace(status=turn.status)
     found = [*rows.values(), *programs]
     found.sort(key=lambda row: str(row.started), reverse=True)
+    if request.lines:
+        newest = (_with_lines(context, row) for row in found[:_COUNTED_ROWS])
+        found[:_COUNTED_ROWS] = newest
     return TurnsAnswer(tuple(found))
+
+
+def _with_lines(context: RecorderContext, row: TurnRow) -> TurnRow:
+    ws = context.workspace
+    own = Unit(turns=frozenset({(row.session, row.id)}))
+    written = events_of(ws.db, ws.layout.worktree, own)
+    sure = [one for one in written if not one.attribution.is_maybe]
+    added, removed = sum_of_lines(ws.repo, sure)
+    return row._replace(added=added, removed=removed)
 
 
 def ops(context: RecorderContext, request: OpsRequest) -> OpsAnswer:
     """Return the recorded restores, newest first, each with the op that undid it."""
     db = context.workspace.db
     undone_by = standing(db).undone_by
-    rows = []
+    agents = {one.id: one.agent for one in session_journal.all_sessions(db)}
+    rows: list[OpRow] = []
     for op in ops_journal.list_ops(db)[: request.limit]:
         undone = events_of(db, op.worktree, unit_of_ids(db, op.undoes))
-        abouts = tuple(about_row(one) for one in about(db, op.worktree, undone))
-        short = short_ids.of(db, short_ids.OP, op.id)
-        row = op_row(op, undone_by.get(op.id))
-        rows.append(row._replace(about=abouts, short=short))
+        row = op_row(op, undone_by.get(op.id))._replace(
+            about=tuple(about_row(one) for one in about(db, op.worktree, undone)),
+            short=short_ids.of(db, short_ids.OP, op.id),
+            agent=agents.get(op.session or ""),
+            undid=tuple(dict.fromkeys(short_name(db, one) for one in op.undoes)),
+        )
+        if request.lines and len(rows) < _COUNTED_ROWS:
+            changed = events_of(db, op.worktree, Unit(ops=frozenset({op.id})))
+            added, removed = sum_of_lines(context.workspace.repo, changed)
+            paths = {one.path for one in changed}
+            row = row._replace(files=len(paths), added=added, removed=removed)
+        rows.append(row)
     return OpsAnswer(tuple(rows))
 
 
@@ -211,7 +235,7 @@ def pin(context: RecorderContext, request: PinRequest) -> PinAnswer:
     if pin_journal.get(ws.db, name) is not None or ref in taken:
         raise UsageError(
             f"cannot pin {name}: a pin with that name exists",
-            hint=f"git agent-undo unpin {name}",
+            hint=f"git agent-undo pin -d {name}",
         )
     now_ns = micro(ws.clock.now_ns())
     commit = ws.recorder.publish_pin(name, ref, now_ns)
@@ -241,7 +265,7 @@ def unpin(context: RecorderContext, request: UnpinRequest) -> UnpinAnswer:
     name = request.name
     known = pin_journal.get(ws.db, name)
     if known is None:
-        raise UsageError(f"cannot find pin {name}", hint="git agent-undo pins")
+        raise UsageError(f"cannot find pin {name}", hint="git agent-undo pin --list")
     with ws.db.write():
         pin_journal.drop(ws.db, name)
     ws.repo.delete_ref(known.ref)

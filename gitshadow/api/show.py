@@ -5,7 +5,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gitshadow.messages.states import CommitRow, ShowAnswer, ShowRequest, Thing
-from gitshadow.model import Burst, Call, Event, Gap, HeadChange, Op, Session, Turn
+from gitshadow.model import (
+    Burst,
+    Call,
+    Event,
+    Gap,
+    HeadChange,
+    Op,
+    PathChange,
+    RepoPath,
+    Session,
+    Turn,
+)
 from gitshadow.query.params import typed_paths
 from gitshadow.query.resolve import (
     Recorded,
@@ -25,11 +36,18 @@ from gitshadow.query.rows import (
     turn_row,
 )
 from gitshadow.recording.context import RecorderContext
-from gitshadow.reporting.patches import deltas_between, net_deltas, patch_of
+from gitshadow.reporting.patches import (
+    Delta,
+    deltas_between,
+    net_deltas,
+    patch_of,
+    stat_rows,
+)
 from gitshadow.store.journal import events, sessions, switches, turns
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.paths import is_within
 from gitshadow.undo.effective import standing
+from gitshadow.undo.targets import events_of, unit_of
 
 _EVENTS_SHOWN = 1000
 
@@ -41,7 +59,7 @@ def show(context: RecorderContext, request: ShowRequest) -> ShowAnswer:
     # Commits first: only they can be named by hexadecimal digits alone.
     commit = recorded_commit(ws, request.id)
     if commit is not None:
-        return _show_commit(context, commit)
+        return _show_commit(context, commit, request)
     found = find(ws, request.id)
     kind, row, wanted = _describe(context, found)
     paths = typed_paths(ws.layout, request.cwd, request.paths) or None
@@ -60,7 +78,17 @@ def show(context: RecorderContext, request: ShowRequest) -> ShowAnswer:
     answer = ShowAnswer(kind, row, events=shown, cut=is_cut)
     if isinstance(found.thing, Op) and found.thing.report is not None:
         answer = answer._replace(report=json.loads(found.thing.report))
-    return _with_patch(context, rows, answer, request) if request.patch else answer
+    if isinstance(found.thing, Turn):
+        whole = events_of(ws.db, ws.layout.worktree, unit_of(ws.db, found.thing))
+        # As an undo of it, with the parts of subagents; what other worktrees have is only listed.
+        mine = [one for one in whole if paths is None or _is_below(one, paths)]
+        return _with_patch(context, mine or rows, answer, request)
+    return _with_patch(context, rows, answer, request)
+
+
+def _is_below(event: PathChange, paths: Sequence[RepoPath]) -> bool:
+    ends = (event.path, event.old_path)
+    return any(end is not None and is_within(end, top) for end in ends for top in paths)
 
 
 def _show_switch(
@@ -78,12 +106,12 @@ def _show_switch(
     shown, is_cut = switched[:limit], len(switched) > limit
     answer = ShowAnswer("event", row, event_rows(ws.db, shown), is_cut)
     # Of all files it would be as long as the branches are different.
-    if not (request.patch and paths):
-        return answer
-    return _with_patch(context, shown, answer, request)
+    return _with_patch(context, shown, answer, request) if paths else answer
 
 
-def _show_commit(context: RecorderContext, commit: Recorded) -> ShowAnswer:
+def _show_commit(
+    context: RecorderContext, commit: Recorded, request: ShowRequest
+) -> ShowAnswer:
     """Return what one of our commits holds: what wrote it, and as the prompt of whom."""
     ws, said = context.workspace, commit.said
     rows = events_of_commit(ws, commit)
@@ -106,7 +134,7 @@ def _show_commit(context: RecorderContext, commit: Recorded) -> ShowAnswer:
     parents = commit.info.parents
     parent = ws.repo.commit(parents[0]).tree if parents else None
     deltas = deltas_between(ws.repo, parent, commit.info.tree)
-    return answer._replace(diff=patch_of(ws.repo, deltas, as_data=False).text)
+    return _with_deltas(context, deltas, answer, request)
 
 
 def _prompt(context: RecorderContext, event: Event) -> str | None:
@@ -131,7 +159,10 @@ def _describe(
     if isinstance(thing, Turn):
         counts = events.counts_of_turn(context.workspace.db, thing.session, thing.id)
         chosen = EventFilter(sessions=(thing.session,), turn=thing.id)
-        return "turn", turn_row(thing, *counts), chosen
+        session = sessions.get(context.workspace.db, thing.session)
+        agent = session.agent if session is not None else None
+        of_turn = turn_row(thing, *counts)
+        return "turn", of_turn._replace(short=thing.short_id, agent=agent), chosen
     if isinstance(thing, Burst):
         return "burst", burst_row(thing), EventFilter(burst=thing.id)
     if isinstance(thing, Op):
@@ -159,7 +190,20 @@ def _with_patch(
 ) -> ShowAnswer:
     changed = events.path_changes(found)
     if not changed:
-        return answer._replace(diff=None)
-    deltas = net_deltas(changed)
-    patch = patch_of(context.workspace.repo, deltas, as_data=request.hunks)
+        return answer._replace(diff=None) if request.patch else answer
+    return _with_deltas(context, net_deltas(changed), answer, request)
+
+
+def _with_deltas(
+    context: RecorderContext,
+    deltas: Sequence[Delta],
+    answer: ShowAnswer,
+    request: ShowRequest,
+) -> ShowAnswer:
+    repo = context.workspace.repo
+    if request.stat:
+        answer = answer._replace(stat=stat_rows(repo, deltas))
+    if not request.patch:
+        return answer
+    patch = patch_of(repo, deltas, as_data=request.hunks)
     return answer._replace(diff=patch.text, file_diffs=patch.file_diffs)

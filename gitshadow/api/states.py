@@ -3,6 +3,7 @@
 import base64
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 
 from gitshadow.errors import RefusedError, UsageError
 from gitshadow.messages.codec import UNSET
@@ -11,7 +12,6 @@ from gitshadow.messages.states import (
     CatRequest,
     DiffAnswer,
     DiffRequest,
-    StatRow,
 )
 from gitshadow.model import Event, RepoPath, format_mode
 from gitshadow.query.moments import moment_of, version_at
@@ -21,9 +21,9 @@ from gitshadow.recording.context import RecorderContext
 from gitshadow.reporting.patches import (
     Delta,
     deltas_between,
-    line_counts,
     net_deltas,
     patch_of,
+    stat_rows,
 )
 from gitshadow.store.journal import events, pins
 from gitshadow.store.journal.events import EventFilter
@@ -43,7 +43,7 @@ def cat(context: RecorderContext, request: CatRequest) -> CatAnswer:
     if found is None:
         raise UsageError(
             f"cannot find {display_path(path)} at that time",
-            hint=f"git agent-undo log -- {shlex.quote(display_path(path))}",
+            hint=_hint(context, path, request.at),
         )
     data = ws.repo.read_blob(found.oid)
     # A purge leaves a note in place of the content; printed as the file, it would be a lie.
@@ -57,6 +57,16 @@ def cat(context: RecorderContext, request: CatRequest) -> CatAnswer:
     )
 
 
+def _hint(context: RecorderContext, path: RepoPath, at: object) -> str:
+    """Return how to see a file that is not there at a moment: before, if that deleted it."""
+    if isinstance(at, str) and not at.endswith("^"):
+        before = f"{at}^"
+        with suppress(UsageError):  # a pin, or the beginning of the history
+            if version_at(context, path, moment_of(context, before)) is not None:
+                return f"for the moment before: --at '{before}'"
+    return f"git agent-undo log -- {shlex.quote(display_path(path))}"
+
+
 def diff(context: RecorderContext, request: DiffRequest) -> DiffAnswer:
     """Return the patch between two moments, or the net change of a session or of what `of` names.
 
@@ -66,7 +76,7 @@ def diff(context: RecorderContext, request: DiffRequest) -> DiffAnswer:
     ws = context.workspace
     paths = typed_paths(ws.layout, request.cwd, request.paths)
     deltas = [each for each in _deltas(context, request) if _within(each.path, paths)]
-    stat = tuple(_stat_row(context, delta) for delta in deltas)
+    stat = stat_rows(ws.repo, deltas)
     if not request.patch:
         return DiffAnswer(UNSET, UNSET, stat)
     patch = patch_of(ws.repo, deltas, as_data=request.hunks)
@@ -106,21 +116,3 @@ def _unit_named(context: RecorderContext, words: object) -> Thing | None:
 
 def _within(path: RepoPath, chosen: Sequence[RepoPath]) -> bool:
     return not chosen or any(is_within(path, one) for one in chosen)
-
-
-def _stat_row(context: RecorderContext, delta: Delta) -> StatRow:
-    kind = "modify"
-    if delta.before is None:
-        kind = "create"
-    elif delta.after is None:
-        kind = "delete"
-    elif delta.path != delta.old_path:
-        kind = "rename"
-    added, removed = line_counts(context.workspace.repo, delta) or (None, None)
-    return StatRow(
-        path=display_path(delta.path),
-        kind=kind,
-        old_path=display_path(delta.old_path) if kind == "rename" else None,
-        added=added,
-        removed=removed,
-    )

@@ -23,21 +23,12 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
     "set up": {
         "init": Verb("init", "Start recording this repository."),
         "hooks": Verb("hooks", "Install or remove agent hooks."),
-        "start": Verb("daemon", "Start the daemon of this worktree.", "start_command"),
-        "stop": Verb("daemon", "Stop the daemon of this worktree.", "stop_command"),
-        "watch": Verb(
-            "daemon", "Record in the foreground until interrupted.", "watch_command"
-        ),
         "status": Verb(
             "status", "Show whether you are protected right now.", "status_command"
         ),
-        "prompt": Verb(
-            "status", "Print one short line for a shell prompt.", "prompt_command"
-        ),
+        "daemon": Verb("daemon", "Start, stop or watch the daemon.", "daemon_command"),
+        "exec": Verb("exec", "Run a command and record its changes."),
         "doctor": Verb("doctor", "Diagnose problems and suggest fixes."),
-        "completion": Verb(
-            "completion", "Print a shell completion script.", "completion_command"
-        ),
         "witness": Verb("witness", "Let the kernel report who wrote, as a service."),
         "uninstall": Verb("uninstall", "Remove gitshadow from a repository."),
     },
@@ -48,9 +39,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         ),
         "redo": Verb("undo", "Redo: reverse the last undo.", "redo_command"),
         "restore": Verb("restore", "Restore files to an earlier state."),
-        "pin": Verb("lists", "Save the current state under a name.", "pin_command"),
-        "pins": Verb("lists", "List the pins.", "pins_command"),
-        "unpin": Verb("lists", "Delete a pin; files are not changed.", "unpin_command"),
+        "pin": Verb("lists", "Name the current state; list pins.", "pin_command"),
         "ops": Verb("lists", "List undos, redos and restores.", "ops_command"),
     },
     "by turn into Git": {
@@ -67,13 +56,13 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
     "inspect": {
         "ui": Verb("ui", "Browse and undo in a terminal UI."),
         "log": Verb("log", "List turns, your changes and undos.", "log_command"),
+        "turns": Verb("lists", "List the turns and their prompts.", "turns_command"),
         "sessions": Verb(
             "lists", "List agent sessions and your own work.", "sessions_command"
         ),
-        "turns": Verb("lists", "List the turns and their prompts.", "turns_command"),
-        "show": Verb("lists", "Show one thing in full, by its id.", "show_command"),
+        "show": Verb("lists", "Show a turn, or one thing by its id.", "show_command"),
         "diff": Verb(
-            "diff", "Compare recorded states, or one with the disk.", "diff_command"
+            "diff", "Show what a turn changed; compare states.", "diff_command"
         ),
         "cat": Verb("diff", "Print an earlier version of a file.", "cat_command"),
         "blame": Verb("blame", "Show who wrote each line of a file.", "blame_command"),
@@ -82,54 +71,17 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "review": Verb("check", "Mark agent lines as reviewed.", "review_command"),
         "report": Verb("report", "Write an HTML report of a session."),
         "expose": Verb(
-            "sharing", "Make a session visible to Git tools.", "expose_command"
-        ),
-        "unexpose": Verb(
-            "sharing", "Hide it from Git tools again.", "unexpose_command"
+            "sharing", "Show a session to Git tools, or hide it.", "expose_command"
         ),
     },
-    "record": {
-        "exec": Verb("exec", "Run a command and record its changes."),
-        "record": Verb("record", "Record some paths now.", "record_command"),
-        "session": Verb(
-            "record", "Open or close a session by hand.", "session_command"
-        ),
-        "flush": Verb(
-            "record", "Wait for pending changes to be recorded.", "flush_command"
-        ),
-        "hook": Verb("hook", "(internal) Entry point for agent hooks.", "hook_command"),
-        "git-hook": Verb(
-            "hook", "(internal) Entry point for Git hooks.", "git_hook_command"
-        ),
-    },
-    "effects": {
-        "saga": Verb("saga", "List side effects of agent programs.", "saga_command"),
-        "tools": Verb(
-            "saga", "List a program's tools and how they are undone.", "tools_command"
-        ),
-        "events": Verb("saga", "List the conversation of a program.", "events_command"),
-        "state": Verb("saga", "Show the state of a program.", "state_command"),
-        "artifacts": Verb(
-            "saga", "List a program's artifacts, or print one.", "artifacts_command"
-        ),
-        "rewind": Verb(
-            "recover", "Rewind a program to before a turn.", "rewind_command"
-        ),
-        "recover": Verb(
-            "recover", "Finish work that a crash interrupted.", "recover_command"
-        ),
-        "attention": Verb("saga", "List what needs attention.", "attention_command"),
-        "resolve": Verb(
-            "recover", "Mark a call as settled by hand.", "resolve_command"
-        ),
-        "verify": Verb(
-            "saga", "Check that the saga log is unchanged.", "verify_command"
+    "agent programs": {
+        "program": Verb(
+            "recover", "Inspect and repair programs of the SDK.", "program_command"
         ),
         "mcp": Verb("mcp", "Run an MCP server, or record one."),
     },
     "maintain": {
         "du": Verb("storage", "Show how much disk the history uses.", "du_command"),
-        "pack": Verb("storage", "Pack the history, to save disk.", "pack_command"),
         "prune": Verb("storage", "Delete old sessions.", "prune_command"),
         "purge": Verb(
             "storage", "Erase content from the recorded history.", "purge_command"
@@ -147,11 +99,80 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "import": Verb(
             "exchange", "Import attribution from other tools.", "import_command"
         ),
+    },
+    "for scripts and hooks": {
+        "record": Verb("record", "Record some paths now.", "record_command"),
+        "session": Verb(
+            "record", "Open or close a session by hand.", "session_command"
+        ),
+        "flush": Verb(
+            "record", "Wait for pending changes to be recorded.", "flush_command"
+        ),
+        "prompt": Verb(
+            "status", "Print one short line for a shell prompt.", "prompt_command"
+        ),
+        "completion": Verb(
+            "completion", "Print a shell completion script.", "completion_command"
+        ),
+        "pack": Verb("storage", "Pack the history, to save disk.", "pack_command"),
         "reindex": Verb(
             "storage", "Rebuild the journal from the refs.", "reindex_command"
         ),
+        "hook": Verb("hook", "(internal) Entry point for agent hooks.", "hook_command"),
+        "git-hook": Verb(
+            "hook", "(internal) Entry point for Git hooks.", "git_hook_command"
+        ),
     },
 }
+
+EVERYDAY = ("init", "status", "log", "show", "oops", "undo", "redo", "blame", "ui")
+"""What `-h` shows; of the others it names the groups."""
+MACHINE_GROUP = "for scripts and hooks"
+"""The group that only `-h --all` shows."""
+
+# Other names of verbs: the words that each of them stands for.
+_ALIASES: Mapping[str, tuple[str, ...]] = {
+    # Names of earlier versions.
+    "artifacts": ("program", "artifacts"),
+    "attention": ("program", "attention"),
+    "events": ("program", "events"),
+    "pins": ("pin", "--list"),
+    "recover": ("program", "recover"),
+    "resolve": ("program", "resolve"),
+    "rewind": ("program", "rewind"),
+    "saga": ("program", "saga"),
+    "start": ("daemon", "start"),
+    "state": ("program", "state"),
+    "stop": ("daemon", "stop"),
+    "tools": ("program", "tools"),
+    "unexpose": ("expose", "--off"),
+    "unpin": ("pin", "--delete"),
+    "verify": ("program", "verify"),
+    "watch": ("daemon", "watch"),
+    # What other programs call the same.
+    "changes": ("show",),
+    "checkpoint": ("pin",),
+    "clean": ("prune",),
+    "discard": ("undo",),
+    "history": ("log",),
+    "last": ("show",),
+    "list": ("log",),
+    "recover-file": ("restore",),
+    "revert": ("undo",),
+    "rollback": ("undo",),
+    "save": ("pin",),
+    "snapshot": ("pin",),
+    "undelete": ("restore",),
+    "who": ("blame",),
+}
+
+
+def spelled_out(words: list[str]) -> list[str]:
+    """Return a command line with its verb's own name; `help VERB` is `VERB -h`."""
+    if words[:1] == ["help"]:
+        return [*spelled_out(words[1:]), "-h"]
+    own = _ALIASES.get(words[0]) if words else None
+    return list(words) if own is None else [*own, *words[1:]]
 
 
 def find(name: str) -> Verb | None:
@@ -170,3 +191,9 @@ def load(verb: Verb) -> object:
 def names() -> list[str]:
     """Return the names of all verbs, sorted."""
     return sorted(name for verbs in GROUPS.values() for name in verbs)
+
+
+def known_names() -> Mapping[str, str]:
+    """Return every name of a verb, with the words that it stands for."""
+    own = {name: name for name in names()}
+    return own | {name: " ".join(words) for name, words in _ALIASES.items()}

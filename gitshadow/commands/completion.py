@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import click
 from click.shell_completion import CompletionItem, ShellComplete
 
-from gitshadow.commands import GROUPS
+from gitshadow.commands import GROUPS, MACHINE_GROUP, spelled_out
 from gitshadow.reporting import completion
 from gitshadow.reporting.completion import Word
 from gitshadow.store.layout import discover
@@ -56,15 +56,16 @@ ARGUMENTS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("move", "target"): _UNITS,
     ("move", "worktree"): ("file",),
     ("purge", "paths"): ("path",),
+    ("pin", "name"): ("pin",),
+    ("program resolve", "call"): ("program call",),
+    ("program saga show", "turn"): ("program turn",),
     ("push", "remote"): ("remote",),
     ("push", "sessions"): ("session",),
     ("record", "paths"): ("file",),
     ("redo", "op"): ("op",),
     ("report", "session"): ("session",),
-    ("resolve", "call"): ("program call",),
     ("restore", "paths"): ("path",),
     ("review", "targets"): ("session", "path"),
-    ("saga show", "turn"): ("program turn",),
     ("session end", "id"): ("session",),
     ("show", "id"): (*_UNITS, "pin"),
     ("show", "paths"): ("path",),
@@ -73,8 +74,6 @@ ARGUMENTS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("stats", "words"): ("revision", "path"),
     ("turns", "session"): ("session",),
     ("undo", "targets"): (*_UNITS, "path"),
-    ("unexpose", "session"): ("session",),
-    ("unpin", "name"): ("pin",),
 }
 _QUOTES = re.compile(r"\\(.)|'([^']*)'?|\"((?:\\.|[^\"\\])*)\"?", re.DOTALL)
 
@@ -108,12 +107,10 @@ def offer(group: click.Group, typed: Sequence[str], *, quoted: bool) -> list[Wor
     if quoted:
         args = [word for word in args if word != "="]
         last = "" if last == "=" else last
+    args = spelled_out(args[1:] if args[:1] == ["help"] else args)
     verb = next((word for word in args if not word.startswith("-")), None)
     if verb is None and not last.startswith("-"):
-        table = {
-            name: one.help for verbs in GROUPS.values() for name, one in verbs.items()
-        }
-        return [Word(*item) for item in table.items() if item[0].startswith(last)]
+        return _verbs(last)
     command = None if verb is None else group.get_command(click.Context(group), verb)
     if command is not None and verb is not None:
         _prepare(command, verb, "--" in args)
@@ -123,6 +120,18 @@ def offer(group: click.Group, typed: Sequence[str], *, quoted: bool) -> list[Wor
     option, sign, _ = last.partition("=")
     before = option + sign if sign and option.startswith("--") and not quoted else ""
     return [Word(before + item.value, item.help or "", item.type) for item in found]
+
+
+def _verbs(typed: str) -> list[Word]:
+    """Return the verbs that begin with a word; those for scripts only where no other does."""
+    found = [
+        (title == MACHINE_GROUP, Word(name, one.help))
+        for title, verbs in GROUPS.items()
+        for name, one in verbs.items()
+        if name.startswith(typed)
+    ]
+    people = [word for machine, word in found if not machine]
+    return people or [word for _, word in found]
 
 
 def _prepare(command: click.Command, verb: str, separated: bool) -> None:

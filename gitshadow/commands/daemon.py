@@ -1,4 +1,4 @@
-"""start, stop, watch: the daemon of a worktree."""
+"""daemon start, stop, watch: the daemon of a worktree."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +8,7 @@ import click
 from gitshadow.commands.client import find_layout, made_here, send
 from gitshadow.commands.options import json_option, yes_option
 from gitshadow.commands.terminal import print_answer
+from gitshadow.commands.usage_errors import VerbGroup
 from gitshadow.errors import ExitCode, NotInitialisedError
 from gitshadow.messages.codec import UNSET, Unset, encode
 from gitshadow.messages.hooks import InstallReport
@@ -30,7 +31,15 @@ def standstill() -> Iterator[None]:
             launch.start(layout)
 
 
-@click.command("start")
+@click.group("daemon", cls=VerbGroup)
+def daemon_command() -> None:
+    """Start or stop the daemon of this worktree, or run it here.
+
+    The daemon records every change within milliseconds. Without it, hooks and commands record.
+    """
+
+
+@daemon_command.command("start")
 @click.option(
     "--at-login", is_flag=True, help="Also start it at each login, with systemd."
 )
@@ -40,8 +49,8 @@ def start_command(at_login: bool, yes: bool, as_json: bool) -> int:
     """Start the daemon of this worktree, unless it is already running.
 
     With --at-login, a systemd user unit and the link that starts it are shown and, if you
-    agree, written below ~/.config/systemd/user; `stop --at-login` and `uninstall` remove
-    exactly these.
+    agree, written below ~/.config/systemd/user; `daemon stop --at-login` and `uninstall`
+    remove exactly these.
     """
     login: InstallReport | Unset = UNSET
     code = int(ExitCode.DONE)
@@ -91,7 +100,7 @@ def _started() -> StartAnswer:
     return StartAnswer(True, launch.start(find_layout()), False)
 
 
-@click.command("stop")
+@daemon_command.command("stop")
 @click.option("--at-login", is_flag=True, help="Also stop starting it at login.")
 @yes_option
 @json_option
@@ -127,7 +136,7 @@ def _not_at_login(yes: bool, as_json: bool) -> tuple[int, InstallReport]:
     return done.exit_code, done.report
 
 
-@click.command("watch")
+@daemon_command.command("watch")
 def watch_command() -> int:
     """Record in the foreground until interrupted: the daemon on this terminal.
 

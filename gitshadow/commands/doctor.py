@@ -132,10 +132,12 @@ def _daemon(status: StatusAnswer, *, killed: bool, fix: bool) -> _Outside:
         try:
             pid = launch.start(find_layout())
         except ShadowError as error:
-            return _Outside(_check("daemon", error.message, "git agent-undo start"))
+            return _Outside(
+                _check("daemon", error.message, "git agent-undo daemon start")
+            )
         return _Outside(_check("daemon", f"running, {pid}"), "started the daemon")
     said = "it was killed: until the next hook, changes are recorded only at commands"
-    return _Outside(_check("daemon", said, "git agent-undo start"))
+    return _Outside(_check("daemon", said, "git agent-undo daemon start"))
 
 
 def _hooks(lately: Sequence[str], *, fix: bool) -> Iterator[_Outside]:

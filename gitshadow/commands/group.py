@@ -4,11 +4,21 @@ It is needed for help, completion, errors, and verbs that click reads.
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 import click
 
 from gitshadow import __version__
-from gitshadow.commands import GROUPS, PROGRAM, find, load, names
+from gitshadow.commands import (
+    EVERYDAY,
+    GROUPS,
+    MACHINE_GROUP,
+    PROGRAM,
+    find,
+    known_names,
+    load,
+    names,
+)
 from gitshadow.commands.parameters import DeclaredVerb
 from gitshadow.commands.usage_errors import in_our_words, unknown_verb
 from gitshadow.errors import ExitCode
@@ -42,8 +52,20 @@ class LazyGroup(click.Group):
             UsageError: there is no such verb.
         """
         if args and not args[0].startswith("-") and find(args[0]) is None:
-            raise unknown_verb(args[0], PROGRAM, names())
+            known = known_names()
+            raise unknown_verb(args[0], PROGRAM, known, known)
         return super().resolve_command(ctx, args)
+
+    def get_help(self, ctx: click.Context) -> str:
+        """Return the few commands of every day and the groups, or with `--all` everything."""
+        # Parsing stops at `-h`, so that an `--all` after it is only known from the words.
+        return super().get_help(ctx) if ctx.meta.get(_ALL) else _short_help(ctx)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note whether all commands are asked for, then parse as always."""
+        own = takewhile(lambda word: word.startswith("-"), args)
+        ctx.meta[_ALL] = "--all" in own
+        return super().parse_args(ctx, args)
 
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
@@ -51,8 +73,39 @@ class LazyGroup(click.Group):
         """Write the table, group by group, without importing a verb."""
         # From the table: click would import every verb for its one line of help.
         for title, verbs in GROUPS.items():
-            with formatter.section(title.capitalize()):
+            with formatter.section(_headed(title)):
                 formatter.write_dl([(name, verb.help) for name, verb in verbs.items()])
+
+
+_ALL = "gitshadow.all"
+
+
+def _short_help(ctx: click.Context) -> str:
+    """Return a help text that fits a small terminal."""
+    formatter = ctx.make_formatter()
+    formatter.write_usage(ctx.command_path, "VERB [OPTIONS]")
+    formatter.write_paragraph()
+    summary = (ctx.command.help or "").partition("\n")[0]
+    with formatter.indentation():
+        formatter.write_text(summary)
+    helps = {name: one.help for verbs in GROUPS.values() for name, one in verbs.items()}
+    with formatter.section("Every day"):
+        formatter.write_dl([(name, helps[name]) for name in EVERYDAY])
+    more = {
+        _headed(title): " ".join(name for name in verbs if name not in EVERYDAY)
+        for title, verbs in GROUPS.items()
+        if title != MACHINE_GROUP
+    }
+    with formatter.section("More"):
+        formatter.write_dl([*more.items(), ("help VERB", _HELP_OF_HELP)])
+    return formatter.getvalue().rstrip("\n")
+
+
+def _headed(title: str) -> str:
+    return title[:1].upper() + title[1:]
+
+
+_HELP_OF_HELP = "Explain a command; help --all lists all commands."
 
 
 @click.group(
@@ -61,6 +114,7 @@ class LazyGroup(click.Group):
     invoke_without_command=True,
 )
 @click.version_option(__version__, prog_name="git-agent-undo")
+@click.option("--all", is_flag=True, expose_value=False, help="List all commands.")
 @click.pass_context
 def group(ctx: click.Context) -> None:
     """Record every file change in a repository, show who made it, and undo it.

@@ -73,9 +73,10 @@ def install_command(
 ) -> int:
     """Install the hooks of each AGENT; by default of every agent found on this machine.
 
-    Each file is shown as a diff first. Its other content is not changed, and a copy of it is
-    kept for `hooks uninstall`. In this repository, the name `git` stands for Git's own hooks,
-    and `git-config` for settings that hide the recorded history from Git's listings.
+    The hooks for each file are listed first; the answer `d` shows the diff. Other content is
+    not changed, and a copy of each file is kept for `hooks uninstall`. In this repository, the
+    name `git` stands for Git's own hooks, and `git-config` for settings that hide the recorded
+    history from Git's listings.
     """
     if check is not None and _GIT not in agents:
         raise UsageError(

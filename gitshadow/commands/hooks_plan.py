@@ -31,7 +31,7 @@ def refuse_without_systemd() -> None:
     if not runtime or not os.path.exists(os.path.join(runtime, "systemd", "private")):
         raise UnsupportedError(
             "cannot start at login: no systemd user manager is running for you",
-            hint="add `git agent-undo start` to your shell profile; hooks start it too",
+            hint="add `git agent-undo daemon start` to your shell profile; hooks start it too",
         )
 
 
@@ -97,6 +97,7 @@ def _items(steps: Sequence[FileStep]) -> InstallItems:
             action=step.action.value,
             diff=tuple(step.diff()),
             error=None if step.error is None else step.error.message,
+            hooks=step.entries,
         )
         for step in steps
     ]

@@ -1,9 +1,10 @@
-"""sessions, turns, ops, show, pins: what was recorded, and its named states."""
+"""sessions, turns, ops, show, pin: what was recorded, and its named states."""
 
 from gitshadow.commands.client import send
 from gitshadow.commands.options import colour_option, json_option, spelled_paths
 from gitshadow.commands.parameters import argument, option, verb
 from gitshadow.commands.terminal import print_answer, print_list
+from gitshadow.errors import UsageError
 from gitshadow.messages.lists import (
     OPS,
     PIN,
@@ -20,6 +21,7 @@ from gitshadow.messages.lists import (
 )
 from gitshadow.messages.states import SHOW, ShowRequest
 from gitshadow.render.text import (
+    ShowParts,
     op_lines,
     pin_lines,
     pinned_lines,
@@ -55,7 +57,7 @@ _NO_TURNS = "no turns yet: agents report them through hooks (git agent-undo stat
 @argument("session", required=False)
 def turns_command(session: str | None, as_json: bool) -> None:
     """List turns and their prompts; with SESSION, only its turns."""
-    reply = send(TURNS, TurnsRequest(session))
+    reply = send(TURNS, TurnsRequest(session, lines=not as_json))
     print_list(
         reply,
         lambda answer: answer.rows,
@@ -73,7 +75,7 @@ _NO_OPS = "nothing has been undone here yet"
 @json_option
 def ops_command(limit: int | None, as_json: bool) -> None:
     """List undos, redos and restores, newest first."""
-    reply = send(OPS, OpsRequest(limit))
+    reply = send(OPS, OpsRequest(limit, lines=not as_json))
     print_list(
         reply,
         lambda answer: answer.rows,
@@ -84,51 +86,70 @@ def ops_command(limit: int | None, as_json: bool) -> None:
 
 
 @verb("show")
+@option("-p", "--patch", is_flag=True, help="Show the diff, also with --stat.")
 @option("-s", "--no-patch", is_flag=True, help="Without the diff.")
+@option("--stat", is_flag=True, help="List the files, with counts of lines.")
+@option("--name-only", is_flag=True, help="List only the names of the files.")
 @colour_option
 @json_option
-@argument("id")
+@argument("id", required=False)
 @argument("paths", many=True)
 def show_command(
-    id: str, paths: tuple[str, ...], no_patch: bool, as_json: bool
+    id: str | None,
+    paths: tuple[str, ...],
+    as_json: bool,
+    **shown: bool,
 ) -> None:
-    """Show an event, call, turn, burst, session, op or recorded commit, with its diff.
+    """Show a turn as git show shows a commit: who, when, the prompt, and the diff.
 
     ID is any id that another command or git log of a session's ref prints, or a unique
-    prefix. For an id with several events, PATHS limit them and the diff.
+    prefix; the newest turn of an agent by default. An event, call, group of changes, session,
+    undo or recorded commit is shown with all its fields. PATHS limit the files.
     """
-    request = ShowRequest(id, tuple(spelled_paths(paths)), patch=not no_patch)
-    print_answer(send(SHOW, request), show_lines, as_json=as_json, paged=True)
-
-
-@verb("pin")
-@json_option
-@argument("name")
-def pin_command(name: str, as_json: bool) -> None:
-    """Save the current state under NAME; `restore --pin NAME` restores it."""
-    print_answer(send(PIN, PinRequest(name)), pinned_lines, as_json=as_json)
+    brief = shown["no_patch"] or shown["stat"] or shown["name_only"]
+    request = ShowRequest(
+        id or "last",
+        tuple(spelled_paths(paths)),
+        patch=shown["patch"] or not brief,
+        # The head of a turn has the sums.
+        stat=not as_json or shown["stat"] or shown["name_only"],
+    )
+    parts = ShowParts(stat=shown["stat"], names=shown["name_only"])
+    print_answer(
+        send(SHOW, request),
+        lambda answer, view: show_lines(answer, view, parts),
+        as_json=as_json,
+        paged=True,
+    )
 
 
 _EMPTY = "no pins; to save the current state: git agent-undo pin NAME"
 
 
-@verb("pins")
+@verb("pin")
+@option("-l", "--list", "listed", is_flag=True, help="List the pins; so does no NAME.")
+@option("-d", "--delete", is_flag=True, help="Delete the pin; files are not changed.")
 @colour_option
 @json_option
-def pins_command(as_json: bool) -> None:
-    """List the pins."""
-    print_list(
-        send(PINS, PinsRequest()),
-        lambda answer: answer.rows,
-        pin_lines,
-        as_json=as_json,
-        empty=_EMPTY,
-    )
-
-
-@verb("unpin")
-@json_option
-@argument("name")
-def unpin_command(name: str, as_json: bool) -> None:
-    """Delete a pin; files are not changed."""
-    print_answer(send(UNPIN, UnpinRequest(name)), unpinned_lines, as_json=as_json)
+@argument("name", required=False)
+def pin_command(name: str | None, listed: bool, delete: bool, as_json: bool) -> None:
+    """Save the current state under NAME; `restore --pin NAME` restores it."""
+    if (listed and (delete or name is not None)) or (delete and name is None):
+        raise UsageError(
+            "cannot use --list with a name or --delete"
+            if listed
+            else "missing argument: NAME",
+            hint="git agent-undo pin NAME, pin --list, or pin --delete NAME",
+        )
+    if name is None:
+        print_list(
+            send(PINS, PinsRequest()),
+            lambda answer: answer.rows,
+            pin_lines,
+            as_json=as_json,
+            empty=_EMPTY,
+        )
+    elif delete:
+        print_answer(send(UNPIN, UnpinRequest(name)), unpinned_lines, as_json=as_json)
+    else:
+        print_answer(send(PIN, PinRequest(name)), pinned_lines, as_json=as_json)

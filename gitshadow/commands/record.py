@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import click
 
 from gitshadow.commands.client import send
+from gitshadow.commands.lists import sessions_command
 from gitshadow.commands.options import json_option, spelled_paths
 from gitshadow.commands.terminal import print_answer
 from gitshadow.commands.usage_errors import VerbGroup
@@ -61,9 +62,13 @@ def flush_command(as_json: bool) -> None:
         output.show_json(reply.document)
 
 
-@click.group("session", cls=VerbGroup)
-def session_command() -> None:
-    """Open or close a session by hand."""
+@click.group("session", cls=VerbGroup, invoke_without_command=True)
+@json_option
+@click.pass_context
+def session_command(ctx: click.Context, as_json: bool) -> None:
+    """Open or close a session by hand; alone it lists them, as `sessions` does."""
+    if ctx.invoked_subcommand is None:
+        sessions_command.function(everything=False, as_json=as_json)
 
 
 @session_command.command("start")

@@ -1,4 +1,4 @@
-"""rewind, recover, resolve: repair the session of an agent program."""
+"""program: look at agent programs, and repair their sessions."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,9 +19,19 @@ from gitshadow.commands.options import (
     tools_option,
     yes_option,
 )
+from gitshadow.commands.saga import (
+    artifacts_command,
+    attention_command,
+    events_command,
+    saga_command,
+    state_command,
+    tools_command,
+    verify_command,
+)
 from gitshadow.commands.terminal import print_rows
 from gitshadow.commands.undo_effects import carry_out
 from gitshadow.commands.undo_flow import UndoFlags, scope_option
+from gitshadow.commands.usage_errors import VerbGroup
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.messages.codec import parse
 from gitshadow.messages.programs import Attention, AttentionRow, ClosingWindow
@@ -89,10 +99,10 @@ def recover_command(
     """Finish rollbacks, undos and rewinds whose process died.
 
     What was already undone is not repeated. Calls that began and never ended are checked with
-    their tool if it can tell, and listed if not: settle them with `resolve`. Held calls whose
-    turn has committed and whose time has come are sent; `undo` of their turn drops them
-    instead. An interrupted turn is not undone automatically: see `attention`, then `undo`.
-    Everything that undoes or sends is listed first and needs your yes.
+    their tool if it can tell, and listed if not: settle them with `program resolve`. Held calls
+    whose turn has committed and whose time has come are sent; `undo` of their turn drops them
+    instead. An interrupted turn is not undone automatically: see `program attention`, then
+    `undo`. Everything that undoes or sends is listed first and needs your yes.
     """
     from gitshadow.sdk.turns import queries
     from gitshadow.store.journal import saga
@@ -180,7 +190,7 @@ def resolve_command(call: str, outcome: str, note: str, session: str | None) -> 
     if len(found) != 1:
         raise UsageError(
             f"cannot resolve {call}: unknown or ambiguous call",
-            hint="to list calls: git agent-undo attention; to choose a session: --session",
+            hint="to list calls: git agent-undo program attention; to choose a session: --session",
         )
 
     async def settle(au: AsyncAgentUndo) -> list[UndoReport]:
@@ -189,3 +199,26 @@ def resolve_command(call: str, outcome: str, note: str, session: str | None) -> 
 
     toolbox = load_toolbox(None, needed=False)
     return act(found[0].session, toolbox, settle, as_json=False)
+
+
+@click.group("program", cls=VerbGroup)
+def program_command() -> None:
+    """Inspect and repair programs that use gitshadow's SDK.
+
+    To undo a turn of one: git agent-undo undo TURN
+    """
+
+
+for _verb in (
+    saga_command,
+    tools_command,
+    events_command,
+    state_command,
+    artifacts_command,
+    rewind_command,
+    recover_command,
+    attention_command,
+    resolve_command,
+    verify_command,
+):
+    program_command.add_command(_verb)

@@ -148,7 +148,7 @@ def artifacts_command(
     if name is None and number is not None:
         raise UsageError(
             "missing argument: --version needs a NAME",
-            hint="to list artifacts: git agent-undo artifacts --all",
+            hint="to list artifacts: git agent-undo program artifacts --all",
         )
     if name is not None and not every:
         if as_json:
@@ -184,7 +184,7 @@ def _bytes(session: str | None, name: str, number: int | None) -> bytes:
         which = "" if number is None else f" version {number}"
         raise UsageError(
             f"cannot find artifact {name}{which} in session {named}",
-            hint="git agent-undo artifacts --all",
+            hint="git agent-undo program artifacts --all",
         )
     vault = Vault(find_layout())
     try:

@@ -1,10 +1,11 @@
-"""push, fetch, mirror, expose, unexpose: let others see what was recorded."""
+"""push, fetch, mirror, expose: let others see what was recorded."""
 
 import click
 
 from gitshadow.commands.client import send
 from gitshadow.commands.options import json_option
 from gitshadow.commands.terminal import print_answer
+from gitshadow.errors import UsageError
 from gitshadow.messages.sharing import (
     EXPOSE,
     FETCH,
@@ -83,19 +84,19 @@ def mirror_command(as_json: bool) -> None:
 
 
 @click.command("expose")
-@json_option
-@click.argument("session")
-def expose_command(session: str, as_json: bool) -> None:
-    """Show SESSION to Git tools as refs/remotes/agent-undo/<session>, which no push sends."""
-    reply = send(EXPOSE, ExposeRequest(session))
-    print_answer(reply, expose_lines, as_json=as_json)
-
-
-@click.command("unexpose")
-@click.option("--all", "every", is_flag=True, help="For every session.")
+@click.option("--off", is_flag=True, help="Hide it from Git tools again.")
+@click.option("--all", "every", is_flag=True, help="With --off: hide every session.")
 @json_option
 @click.argument("session", required=False)
-def unexpose_command(session: str | None, every: bool, as_json: bool) -> None:
-    """Hide SESSION from Git tools again."""
-    reply = send(UNEXPOSE, UnexposeRequest(session, every))
-    print_answer(reply, unexpose_lines, as_json=as_json)
+def expose_command(session: str | None, off: bool, every: bool, as_json: bool) -> None:
+    """Show SESSION to Git tools as refs/remotes/agent-undo/<session>, which no push sends."""
+    if off:
+        reply = send(UNEXPOSE, UnexposeRequest(session, every))
+        print_answer(reply, unexpose_lines, as_json=as_json)
+        return
+    if session is None or every:
+        raise UsageError(
+            "missing argument: SESSION" if session is None else "--all needs --off",
+            hint="git agent-undo expose SESSION, or: git agent-undo expose --off --all",
+        )
+    print_answer(send(EXPOSE, ExposeRequest(session)), expose_lines, as_json=as_json)

@@ -32,7 +32,7 @@ from gitshadow.render.status import status_lines
 
 _PROTECTED, _PARTLY, _NOT = "protected", "partly", "not"
 _COMES = "installed"
-_START = "git agent-undo start"
+_START = "git agent-undo daemon start"
 _INSTALL = "git agent-undo hooks install"
 
 

@@ -49,7 +49,7 @@ def command(light: bool | None, ascii: bool, words: tuple[str, ...]) -> None:
 
     FILTER is what `f` accepts in the UI: words to search for, `agent:NAME`, `session:ID`,
     `file:PATH`, `kind:KIND`, `since:WHEN`, `until:WHEN`. `?` shows the keys. Everything it
-    shows is also in `log`, `show`, `diff`, `ops` and `pins`, there with `--json`.
+    shows is also in `log`, `show`, `diff`, `ops` and `pin --list`, there with `--json`.
     """
     _check_terminal()
     layout = find_layout()

@@ -141,7 +141,7 @@ def resume(op: str, program: ProgramOptions, manner: UndoFlags) -> int:
     if session is None:
         raise UsageError(
             f"cannot find undo {op} of an agent program",
-            hint="to list incomplete undos: git agent-undo attention",
+            hint="to list incomplete undos: git agent-undo program attention",
         )
     toolbox = load_toolbox(program.tools, needed=False)
 

@@ -8,23 +8,6 @@ import click
 from gitshadow.errors import ShadowError, UsageError
 from gitshadow.words import did_you_mean
 
-# What other programs call our verbs. Edit distance alone would not find these.
-_SYNONYMS: Mapping[str, str] = {
-    "changes": "show",
-    "checkpoint": "pin",
-    "clean": "prune",
-    "discard": "undo",
-    "history": "log",
-    "last": "show",
-    "list": "log",
-    "recover-file": "restore",
-    "revert": "undo",
-    "rollback": "undo",
-    "save": "pin",
-    "snapshot": "pin",
-    "undelete": "restore",
-    "who": "blame",
-}
 # click has the value that was typed only in its message (click 8).
 _NOT_A_CHOICE = re.compile(r"'(.*?)' is not one of")
 
@@ -46,13 +29,14 @@ class VerbGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def unknown_verb(name: str, path: str, known: Collection[str]) -> UsageError:
+def unknown_verb(
+    name: str,
+    path: str,
+    known: Collection[str],
+    meaning: Mapping[str, str] | None = None,
+) -> UsageError:
     """Return the error of a verb that does not exist below what is called `path`."""
-    near = did_you_mean(name, known)
-    meant = _SYNONYMS.get(name)
-    if meant is not None and meant in known:
-        near = f"did you mean {meant}?"
-    hint = near or f"see: {path} -h"
+    hint = did_you_mean(name, known, meaning) or f"see: {path} -h"
     where = path.partition("agent-undo ")[2]
     return UsageError(
         f"no such command: {f'{where} ' if where else ''}{name}", hint=hint
@@ -78,7 +62,9 @@ def in_our_words(error: click.ClickException, program: str) -> ShadowError:
             hint=f"one of: {', '.join(verbs)}" if verbs else look,
         )
     if isinstance(error, click.NoSuchOption):
-        near = did_you_mean(error.option_name, _options(context))
+        # All options begin with dashes, which would make any two of them similar.
+        known = {name.lstrip("-"): name for name in _options(context)}
+        near = did_you_mean(error.option_name.lstrip("-"), known, known)
         return UsageError(f"no such option: {error.option_name}", hint=near or look)
     choice = _choice(error)
     if choice is not None:

@@ -48,6 +48,7 @@ class FileStep:
         record: The ledger's entry to write (install) or to delete (uninstall).
         former: The bytes for the backup.
         shown_as: The one line of the difference, for a symbolic link.
+        entries: How many entries of ours the file has, after an install or before a removal.
     """
 
     agent: str
@@ -61,6 +62,7 @@ class FileStep:
     record: LedgerRecord | None = None
     former: bytes | None = None
     shown_as: str = ""
+    entries: int = 0
     error: ShadowError | None = None
 
     def diff(self) -> list[str]:
@@ -154,6 +156,7 @@ def _put_in(
         real=file.real,
         action=FileAction.NONE,
         before=file.content,
+        entries=len(file.editor.entries(text, wanted)),
     )
     if text == file.text and file.content is not None:
         return step
@@ -323,11 +326,12 @@ def _taking(
     )
     if file.content is None:
         return step
+    step = replace(step, entries=len(file.editor.entries(file.text, wanted)))
     known = _backup(ledger, record)
     untouched = record is not None and sha256(file.content.data) == record.after
     if untouched and known is not _LOST:
         return _leaving(step, known)
-    if not file.editor.entries(file.text, wanted):
+    if not step.entries:
         return step
     text = file.editor.take_out(file.text, wanted, _text(known))
     # Only our entries are left, but the file is older than they are: it stays, empty.

@@ -188,7 +188,7 @@ def refuse_unsent(db: Db, forms: Sequence[bytes]) -> None:
         session, call = found[0]
         raise RefusedError(
             f"cannot purge: call {call} of {session} contains it and is waiting to be sent",
-            hint=f"undo its turn first: git agent-undo saga show {call}",
+            hint=f"undo its turn first: git agent-undo program saga show {call}",
         )
 
 

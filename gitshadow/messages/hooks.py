@@ -4,7 +4,10 @@ from typing import NamedTuple
 
 
 class InstallItem(NamedTuple):
-    """What happens to one file, setting or group of refs; `diff` has its lines."""
+    """What happens to one file, setting or group of refs; `diff` has its lines.
+
+    `hooks` is how many hooks are written into a settings file or removed from it, 0 for others.
+    """
 
     agent: str
     scope: str
@@ -12,6 +15,7 @@ class InstallItem(NamedTuple):
     action: str
     diff: tuple[str, ...]
     error: str | None
+    hooks: int = 0
 
     @property
     def is_change(self) -> bool:

@@ -43,9 +43,10 @@ class SessionsAnswer(NamedTuple):
 
 
 class TurnsRequest(NamedTuple):
-    """The turns of a session, or of all."""
+    """The turns of a session, or of all; `lines` asks for counts of lines."""
 
     session: str | None = None
+    lines: bool = False
 
 
 class TurnsAnswer(NamedTuple):
@@ -56,9 +57,10 @@ class TurnsAnswer(NamedTuple):
 
 
 class OpsRequest(NamedTuple):
-    """The newest `limit` recorded restores, or all."""
+    """The newest `limit` recorded restores, or all; `lines` asks for counts of lines."""
 
     limit: int | None = None
+    lines: bool = False
 
 
 class OpsAnswer(NamedTuple):

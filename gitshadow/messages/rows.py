@@ -74,7 +74,11 @@ class SessionRow(NamedTuple):
 
 
 class TurnRow(NamedTuple):
-    """One turn; `status` is set for a turn of an agent program."""
+    """One turn; `status` is set for a turn of an agent program.
+
+    `added` and `removed` are lines; they are missing if nobody asked for them, and None if there
+    are too many to count.
+    """
 
     id: str
     turn: str
@@ -89,6 +93,8 @@ class TurnRow(NamedTuple):
     machine: str = ""
     short: str = ""
     agent: str | None = None
+    added: int | Unset | None = UNSET
+    removed: int | Unset | None = UNSET
 
 
 class CallRow(NamedTuple):
@@ -140,7 +146,9 @@ class AboutRow(NamedTuple):
 class OpRow(NamedTuple):
     """One recorded restore; `undone_by` is the op in effect that undid it.
 
-    `about` is missing where only the op itself was asked for.
+    `about` is missing where only the op itself was asked for. `undid` are the short ids of
+    `undoes`, `agent` is the agent that asked for it. `files`, `added` and `removed` are what it
+    changed, as in a `TurnRow`.
     """
 
     id: str
@@ -156,3 +164,8 @@ class OpRow(NamedTuple):
     commit: str | None
     about: tuple[AboutRow, ...] | None = None
     short: str = ""
+    agent: str | None = None
+    undid: tuple[str, ...] = ()
+    files: int | Unset = UNSET
+    added: int | Unset | None = UNSET
+    removed: int | Unset | None = UNSET

@@ -86,13 +86,14 @@ class ShowRequest(NamedTuple):
     """The id of a thing, and the paths of which to show its changes.
 
     Of more events than `limit` the newest are shown. `patch` asks for the patch, `hunks` for its
-    files as data.
+    files as data, `stat` for counts per file.
     """
 
     id: str
     paths: tuple[str, ...] = ()
     patch: bool = True
     hunks: bool = False
+    stat: bool = False
     limit: int | None = None
     cwd: str | None = None
 
@@ -133,6 +134,7 @@ class ShowAnswer(NamedTuple):
     report: JsonObject | None = None
     diff: str | Unset | None = UNSET
     file_diffs: tuple[FileDiff, ...] | Unset = UNSET
+    stat: tuple[StatRow, ...] | Unset = UNSET
     machine: str = ""
 
 

@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gitshadow.errors import UsageError
-from gitshadow.model import Event, FileVersion, Gap, Oid, RepoPath
+from gitshadow.model import (
+    CommitEvent,
+    Event,
+    FileVersion,
+    Gap,
+    Oid,
+    PathChange,
+    RepoPath,
+)
 from gitshadow.query.resolve import (
     Recorded,
     events_of_commit,
@@ -147,6 +155,9 @@ def version_at(
 ) -> FileVersion | None:
     """Return what a path held at a moment, with its exact mode where that was recorded."""
     ws = context.workspace
+    later = None if moment.seq is None else _next_in_commit(context, path, moment.seq)
+    if later is not None:
+        return later.before if path == later.path_before else None
     entry = ws.repo.entry(moment.tree, path)
     if entry is None or entry[0] == 0o040000:
         return None
@@ -163,6 +174,23 @@ def version_at(
     if state is not None and state.version.oid == entry[1]:
         return state.version
     return FileVersion(entry[1], exact_mode(entry[0], ws.recorder.modes))
+
+
+def _next_in_commit(
+    context: RecorderContext, path: RepoPath, seq: int
+) -> PathChange | None:
+    """Return the next change of a path if it is in the commit of this event."""
+    # A storm is one commit of many events. A moment between two of them has the tree of its end.
+    ws = context.workspace
+    event = events.get(ws.db, seq)
+    wanted = EventFilter(
+        limit=1, paths=(path,), after_seq=seq, worktree=ws.layout.worktree
+    )
+    for row in events.changes(ws.db, wanted):
+        is_exact = path in (row.path, row.old_path)
+        if is_exact and isinstance(event, CommitEvent) and row.commit == event.commit:
+            return row
+    return None
 
 
 def newest_commit(context: RecorderContext) -> Oid | None:

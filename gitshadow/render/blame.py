@@ -218,6 +218,7 @@ def blame_lines(
     styles = _styles(owners)
     found = lines_of(answer)
     width = len(str(found[-1].number)) if found else 1
+    names = max((len(name_of(owner)) for owner in owners), default=0)
     last: object = None
     for line in found:
         owner = owners[line.owner]
@@ -225,7 +226,7 @@ def blame_lines(
         if prompts and turn != last and owner.prompt:
             yield view.paint(f"# {_said(owner.prompt)}", "faint")
         last = turn
-        head = view.paint(_head(owner), styles[line.owner])
+        head = view.paint(_head(owner, names), styles[line.owner])
         shown = printable_line(line.data.decode("utf-8", "backslashreplace"))
         yield f"{head} {line.number:>{width}}) {shown}".rstrip()
     yield from _removed(answer, view)
@@ -233,12 +234,14 @@ def blame_lines(
         yield from _reasons(owners, found, view)
 
 
-def _head(owner: OwnerRow) -> str:
+def _head(owner: OwnerRow, width: int) -> str:
     name = name_of(owner)
     mark = owner.seq or short(owner.commit or "")[:8] or "-"
     when = local_time(owner.ts) if owner.ts else "-"
-    sure = printable(owner.confidence)
-    return f"{mark:>8}  {name:<{_NAME_WIDTH}}  {when:<19}  {sure:<9}"
+    # A person's line from before the recording is as sure as Git is, which is no matter of doubt.
+    is_gits = owner.seq is None and owner.actor == "human"
+    sure = "git" if is_gits else printable(owner.confidence)
+    return f"{mark:>8}  {name:<{width}}  {when:<19}  {sure:<9}"
 
 
 def name_of(owner: OwnerRow) -> str:

@@ -1,6 +1,6 @@
 """What happened, a line for each turn, undo, move of HEAD and group of changes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -60,6 +60,14 @@ def columns_of(rows: Sequence[HistoryRow], whens: Sequence[str]) -> Columns:
     )
 
 
+def table_lines(rows: Sequence[HistoryRow], view: View) -> Iterator[str]:
+    """Yield rows of a list in the columns of the log, with their ages."""
+    whens = [age_of(row.ts) for row in rows]
+    widths = columns_of(rows, whens)
+    for row, when in zip(rows, whens, strict=True):
+        yield history_line(row, when, widths, view)
+
+
 def history_line(row: HistoryRow, when: str, widths: Columns, view: View) -> str:
     """Return a row as one line, cut to the terminal's width."""
     added, removed = _lines(row)
@@ -110,7 +118,7 @@ def _subject(row: HistoryRow, view: View) -> str:
     if row.kind in _UNDOS:
         return f"{_UNDOS[row.kind]} {note}"
     names = ", ".join(view.path(path) for path in row.paths[:_MORE_FILES])
-    if row.files > len(row.paths):
+    if names and row.files > len(row.paths):
         names += f", and {row.files - len(row.paths)} more"
     if note and names:
         return f"{names}: {note}"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gitshadow.messages.hooks import AgentRow, HooksRow, InstallItem, InstallReport
 from gitshadow.render.style import View, printable, printable_line
+from gitshadow.words import counted
 
 _DONE: Mapping[str, str] = {
     "create": "written",
@@ -31,18 +32,37 @@ def plan_lines(
     for item in items:
         if not item.is_change:
             continue
-        head = printable(f"{item.agent} ({item.scope}): {item.action}")
-        size = f"  ({_size(item.diff)})" if brief and item.diff else ""
-        yield view.paint(f"{head} {printable(item.path)}", "bold") + size
-        for line in () if brief else item.diff:
+        if brief:
+            size = f"  ({_size(item.diff)})" if item.diff else ""
+            yield view.paint(printable(_summary(item)), "bold") + size
+            continue
+        head = f"{item.agent} ({item.scope}): {item.action} {item.path}"
+        yield view.paint(printable(head), "bold")
+        for line in item.diff:
             style = _DIFF_STYLES.get(line[:1], "plain")
             yield "  " + view.paint(printable_line(line), style)
 
 
+def _summary(item: InstallItem) -> str:
+    """Return what happens to a file: `claude-code: 10 hooks into ~/.claude/settings.json`."""
+    added, removed = _counts(item.diff)
+    whose = item.agent if item.scope == "user" else f"{item.agent} ({item.scope})"
+    if not item.hooks:
+        return f"{whose}: {item.action} {item.path}"
+    count = counted(item.hooks, "hook")
+    if removed > added:
+        return f"{whose}: remove {count} from {item.path}"
+    return f"{whose}: {count} into {item.path}"
+
+
 def _size(diff: Sequence[str]) -> str:
+    return "+{} -{} lines".format(*_counts(diff))
+
+
+def _counts(diff: Sequence[str]) -> tuple[int, int]:
     added = sum(line.startswith("+") and not line.startswith("+++") for line in diff)
     removed = sum(line.startswith("-") and not line.startswith("---") for line in diff)
-    return f"+{added} -{removed} lines"
+    return added, removed
 
 
 def done_lines(report: InstallReport, view: View) -> Iterator[str]:

@@ -81,7 +81,7 @@ def expose_lines(answer: ExposeAnswer, view: View) -> Iterator[str]:
     for ref in answer.exposed:
         yield f"visible to Git tools as {printable(ref)}"
     if answer.exposed:
-        yield "a snapshot: run expose again to update it, unexpose to remove it"
+        yield "a snapshot: run expose again to update it, expose --off to remove it"
     else:
         yield "nothing to show: the session changed nothing"
 

@@ -174,7 +174,7 @@ def init_lines(answer: InitAnswer, view: View) -> Iterator[str]:
     if not answer.daemon:
         yield (
             "no daemon: changes are recorded only at hooks and commands"
-            " (to start it: git agent-undo start)"
+            " (to start it: git agent-undo daemon start)"
         )
     for warning in answer.warnings:
         yield f"{view.paint('warning:', 'warn')} {printable(warning)}"

@@ -5,17 +5,25 @@ Invariant: every name that comes out of a repository passes `printable` or `View
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
-from gitshadow.messages.codec import decode, encode
+from gitshadow.messages.codec import Unset, decode, encode
+from gitshadow.messages.history import HistoryRow
 from gitshadow.messages.lists import PinAnswer, PinRow, UnpinAnswer
 from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
-from gitshadow.messages.states import ShowAnswer
-from gitshadow.render.history import age_of
-from gitshadow.render.report import ACTORS, about_line, report_lines
+from gitshadow.messages.states import ShowAnswer, StatRow
+from gitshadow.render.diffstat import stat_lines
+from gitshadow.render.history import table_lines
+from gitshadow.render.report import about_line, report_lines
 from gitshadow.render.style import View, patch_style, printable, printable_line
 from gitshadow.words import counted
 
 _ID_WIDTH = 12
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = (
+    *("Jan", "Feb", "Mar", "Apr", "May", "Jun"),
+    *("Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
+)
 # With fewer columns than this, a line of the log leaves out what `show` has too.
 _WIDE = 80
 _INDENT = 4
@@ -110,61 +118,79 @@ def _subject(row: EventRow, view: View) -> str:
 
 def session_lines(found: Sequence[SessionRow], view: View) -> Iterator[str]:
     """Yield one line per session."""
-    cells = []
-    for row in found:
-        state = "ended" if row.ended else "open"
-        place = "" if row.worktree in ("", "main") else f"  [{printable(row.worktree)}]"
-        below = f"  (of {printable(row.parent)})" if row.parent else ""
-        if row.machine:
-            below += f"  (fetched, machine {printable(row.machine[:6])})"
-        name = printable(row.agent or "") or ACTORS.get(row.actor, row.actor)
-        counts = f"{counted(row.turns, 'turn')}, {counted(row.files, 'file')}"
-        number = printable(row.id)
-        cells.append(
-            (number, age_of(row.started), name, state, f"{counts}{place}{below}")
+    rows = [
+        HistoryRow(
+            kind="session",
+            id=row.id,
+            ts=row.started,
+            actor=row.actor,
+            agent=row.agent,
+            files=row.files,
+            note=_about_session(row),
         )
-    yield from _aligned(cells, view)
+        for row in found
+    ]
+    for line in table_lines(rows, view):
+        yield from view.fold(line, _INDENT)
+
+
+def _about_session(row: SessionRow) -> str:
+    state = "ended" if row.ended else "open"
+    place = "" if row.worktree in ("", "main") else f"  [{row.worktree}]"
+    below = f"  (of {row.parent})" if row.parent else ""
+    if row.machine:
+        below += f"  (fetched, machine {row.machine[:6]})"
+    return f"{counted(row.turns, 'turn')}, {state}{place}{below}"
 
 
 def turn_lines(found: Sequence[TurnRow], view: View) -> Iterator[str]:
-    """Yield one line per turn: id, age, agent, files, prompt."""
-    cells = []
-    for row in found:
-        first, _, rest = (row.prompt or "").partition("\n")
-        said = printable(first[:100]) + ("…" if rest or len(first) > 100 else "")
-        name = printable(row.agent or "") or printable(row.session)
-        number = row.short or printable(row.id)
-        cells.append(
-            (number, age_of(row.started), name, counted(row.files, "file"), said)
+    """Yield one line per turn: id, age, agent, files, lines, prompt."""
+    rows = [
+        HistoryRow(
+            kind="turn",
+            id=row.short or row.id,
+            ts=row.started,
+            actor="agent",
+            agent=row.agent or row.session,
+            prompt=" ".join((row.prompt or "").split()),
+            files=row.files,
+            added=_number(row.added),
+            removed=_number(row.removed),
         )
-    yield from _aligned(cells, view)
+        for row in found
+    ]
+    yield from table_lines(rows, view)
 
 
 def op_lines(found: Sequence[OpRow], view: View) -> Iterator[str]:
-    """Yield one line per op: id, age, verb, status, target, and what undid it."""
-    names = {row.id: printable(row.short or row.id) for row in found}
+    """Yield one line per op: id, age, who, files, lines, what it undid, and what undid it."""
+    names = {row.id: row.short or row.id for row in found}
+    rows = []
     for row in found:
         by = row.undone_by or ""
-        undoer = f"  (undone by {names.get(by, printable(by))})" if by else ""
-        line = (
-            f"{names[row.id]:<5}  {age_of(row.ts):<11}  "
-            f"{printable(row.kind):<8}  {printable(row.status):<12}  "
-            f"{printable(row.target)}{undoer}"
+        undoer = f"  (undone by {names.get(by, by)})" if by else ""
+        status = "" if row.status == "done" else f"  ({row.status})"
+        rows.append(
+            HistoryRow(
+                kind=row.kind,
+                id=names[row.id],
+                ts=row.ts,
+                actor="agent" if row.agent else "human",
+                agent=row.agent,
+                files=row.files if isinstance(row.files, int) else 0,
+                added=_number(row.added),
+                removed=_number(row.removed),
+                note=f"{' '.join(row.undid) or row.target}{status}{undoer}",
+            )
         )
-        yield from view.fold(line.rstrip(), _INDENT)
+    for row, line in zip(found, table_lines(rows, view), strict=True):
+        yield line
         for about in row.about or ():
             yield from view.fold(f"    {about_line(about)}", _INDENT)
 
 
-def _aligned(rows: Sequence[Sequence[str]], view: View) -> Iterator[str]:
-    """Yield rows with their cells below each other; the last one may be of any length."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        *cells, last = row
-        padded = (
-            f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=False)
-        )
-        yield from view.fold("  ".join([*padded, last]).rstrip(), _INDENT)
+def _number(count: int | Unset | None) -> int | None:
+    return count if isinstance(count, int) else None
 
 
 def pin_lines(found: Sequence[PinRow], view: View) -> Iterator[str]:
@@ -182,12 +208,77 @@ def pinned_lines(answer: PinAnswer, view: View) -> Iterator[str]:
 
 
 def unpinned_lines(answer: UnpinAnswer, view: View) -> Iterator[str]:
-    """Yield what `unpin` deleted."""
+    """Yield which pin was deleted."""
     yield f"pin {printable(answer.name)} was deleted; no file changed"
 
 
-def show_lines(answer: ShowAnswer, view: View) -> Iterator[str]:
+class ShowParts(NamedTuple):
+    """What `show` was asked for besides or instead of the diff."""
+
+    stat: bool = False
+    names: bool = False
+
+
+_DIFF_ALONE = ShowParts()
+
+
+def show_lines(
+    answer: ShowAnswer, view: View, parts: ShowParts = _DIFF_ALONE
+) -> Iterator[str]:
     """Yield one thing in full: its fields, what belongs to it, and its diff."""
+    if isinstance(answer.thing, TurnRow):
+        yield from _turn_head(answer, answer.thing, view)
+    else:
+        yield from _all_fields(answer, view)
+    if answer.report:
+        from gitshadow.messages.undo import FileUndoAnswer
+
+        yield ""
+        yield from report_lines(decode(FileUndoAnswer, answer.report), view)
+    files = answer.stat or ()
+    if files and parts.names:
+        yield ""
+        yield from (view.path(one.path) for one in files)
+    if files and parts.stat:
+        yield ""
+        yield from stat_lines(files, view)
+    if answer.diff:
+        yield ""
+        yield from patch_lines(answer.diff, view)
+
+
+def _turn_head(answer: ShowAnswer, turn: TurnRow, view: View) -> Iterator[str]:
+    """Yield who, when and why, in the form in which Git shows a commit."""
+    yield view.paint(f"turn {printable(turn.short or turn.id)}", "warn")
+    yield f"Agent:    {printable(turn.agent or 'unknown')}"
+    yield f"Session:  {printable(turn.session)}"
+    if answer.machine:
+        yield f"Machine:  {printable(answer.machine)}"
+    yield f"Date:     {_git_date(turn.started or '')}"
+    yield f"Files:    {_sum_of(answer.stat or ())}"
+    if turn.prompt:
+        yield ""
+        yield from (f"    {printable_line(line)}" for line in turn.prompt.splitlines())
+
+
+def _sum_of(files: Sequence[StatRow]) -> str:
+    added = sum(one.added or 0 for one in files)
+    removed = sum(one.removed or 0 for one in files)
+    return f"{len(files)}  (+{added} -{removed})" if files else "none"
+
+
+def _git_date(stamp: str) -> str:
+    """Return a time as `git log` shows it by default, in the local zone."""
+    try:
+        moment = datetime.fromisoformat(stamp).astimezone()
+    except (ValueError, OverflowError):
+        return printable(stamp) or "-"
+    # Git's names of days and months are English in every locale.
+    day, month = _DAYS[moment.weekday()], _MONTHS[moment.month - 1]
+    return f"{day} {month} {moment.day} {moment:%H:%M:%S %Y %z}"
+
+
+def _all_fields(answer: ShowAnswer, view: View) -> Iterator[str]:
     fields = encode(answer.thing)
     title = f"{answer.type} {fields.get('id') or fields.get('seq') or ''}"
     yield view.paint(printable(title.strip()), "bold")
@@ -207,14 +298,6 @@ def show_lines(answer: ShowAnswer, view: View) -> Iterator[str]:
     if found:
         yield "events:"
         yield from log_lines(found, view)
-    if answer.report:
-        yield ""
-        from gitshadow.messages.undo import FileUndoAnswer
-
-        yield from report_lines(decode(FileUndoAnswer, answer.report), view)
-    if answer.diff:
-        yield ""
-        yield from patch_lines(answer.diff, view)
 
 
 def _field(key: str, value: object, view: View) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.messages.codec import UNSET, Unset
-from gitshadow.messages.states import FileDiff
+from gitshadow.messages.states import FileDiff, StatRow
 from gitshadow.model import (
     FileVersion,
     Oid,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _ABBREV = 10
 _ZERO = "0" * _ABBREV
+_COUNTED_FILES = 100
 # A larger file is not compared: a diff of two large files takes seconds in the daemon's one thread.
 LARGEST_BYTES = 1024 * 1024
 # Whatever these limits cut is named in the `note` of the row.
@@ -111,6 +112,43 @@ def format_delta(repo: Repo, delta: Delta) -> str:
         lines.append(f"--- {os.devnull if delta.before is None else old_name}")
         lines.append(f"+++ {os.devnull if delta.after is None else new_name}")
     return "\n".join([*lines, *diff.hunks, ""])
+
+
+def stat_rows(repo: Repo, deltas: Sequence[Delta]) -> tuple[StatRow, ...]:
+    """Return how many lines come and go per file."""
+    return tuple(_stat_row(repo, delta) for delta in deltas)
+
+
+def _stat_row(repo: Repo, delta: Delta) -> StatRow:
+    kind = "modify"
+    if delta.before is None:
+        kind = "create"
+    elif delta.after is None:
+        kind = "delete"
+    elif delta.path != delta.old_path:
+        kind = "rename"
+    added, removed = line_counts(repo, delta) or (None, None)
+    return StatRow(
+        path=display_path(delta.path),
+        kind=kind,
+        old_path=display_path(delta.old_path) if kind == "rename" else None,
+        added=added,
+        removed=removed,
+    )
+
+
+def sum_of_lines(
+    repo: Repo, rows: Sequence[PathChange]
+) -> tuple[int | None, int | None]:
+    """Return how many lines some events, oldest first, added and removed in the end.
+
+    A list has a row for many of these: where they changed very many files, both are None.
+    """
+    deltas = net_deltas(rows)
+    if len(deltas) > _COUNTED_FILES:
+        return None, None
+    known = [found for delta in deltas if (found := line_counts(repo, delta))]
+    return sum(one[0] for one in known), sum(one[1] for one in known)
 
 
 def line_counts(repo: Repo, delta: Delta) -> tuple[int, int] | None:

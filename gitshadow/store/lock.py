@@ -63,7 +63,7 @@ class WriterLock:
                     os.close(fd)
                     raise LockedError(
                         f"could not acquire the {self._name}: process {holder or '?'} holds it",
-                        hint="wait for it to end, or run: git agent-undo stop",
+                        hint="wait for it to end, or run: git agent-undo daemon stop",
                     ) from None
                 time.sleep(_POLL_S)
 

@@ -129,7 +129,7 @@ class UndoEngine:
         """
         known = pins.get(self.db, pin)
         if known is None:
-            raise UsageError(f"cannot find pin {pin}", hint="git agent-undo pins")
+            raise UsageError(f"cannot find pin {pin}", hint="git agent-undo pin --list")
         info = self.repo.commit(known.commit)
         message = refs.parse_message(info.message)
         modes = {note.path: note.mode for note in message.paths} if message else {}

@@ -306,6 +306,19 @@ def undoes_of(thing: Named) -> str:
     return str(thing.seq) if isinstance(thing, Event) else thing.id
 
 
+def short_name(db: Db, undone: str) -> str:
+    """Return what an op undid as lists name it, from an id that the op stores."""
+    session, _, turn = undone.partition(":")
+    if turn:
+        found = turns.get_turn(db, session, turn)
+        return (found.short_id if found is not None else "") or undone
+    burst = bursts.get(db, undone)
+    if burst is not None:
+        one = turn_of_burst(db, burst)
+        return (one.short_id if isinstance(one, Turn) else "") or undone
+    return short_ids.of(db, short_ids.OP, undone) or undone
+
+
 def unit_of(db: Db, thing: Named) -> Unit:
     """Return the events of a thing, those of its child sessions included."""
     if isinstance(thing, Session):

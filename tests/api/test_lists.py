@@ -1,5 +1,8 @@
 """Looking at a long history piece by piece: pages of `log`, parts of `show`, texts in both."""
 
+import base64
+import shutil
+
 import pytest
 
 from gitshadow.errors import UsageError
@@ -107,6 +110,53 @@ def test_show_without_a_patch_has_its_events_alone(paged: Studio) -> None:
     shown = paged.run("show", id=burst, patch=False)
     assert "diff" not in shown
     assert len(rows(shown, "events")) == 5
+
+
+def test_diff_of_a_turn_is_whole_even_if_its_events_are_cut(paged: Studio) -> None:
+    turn = rows(paged.run("history"))[1]["id"]
+    shown = paged.run("show", id=turn, limit=2, stat=True)
+    assert (len(rows(shown, "events")), shown["cut"]) == (2, True)
+    assert str(shown["diff"]).count("diff --git") == 5
+    assert [row["path"] for row in rows(shown, "stat")] == [
+        f"src/f{number}" for number in range(5)
+    ]
+    assert (shown["agent"], shown["short"]) == ("claude-code", turn)
+    one = paged.run("show", id=turn, paths=["src/f3"], patch=False, stat=True)
+    assert [row["path"] for row in rows(one, "stat")] == ["src/f3"]
+    assert "stat" not in paged.run("show", id=turn)
+
+
+def test_turns_and_ops_count_lines_where_wanted(paged: Studio) -> None:
+    paged.stop("S1")
+    paged.run("undo", verb="oops", yes=True)
+    turns = rows(paged.run("turns", lines=True))
+    assert [(row["added"], row["removed"]) for row in turns] == [(1, 0), (5, 0)]
+    (op,) = rows(paged.run("ops", lines=True))
+    assert (op["files"], op["added"], op["removed"]) == (1, 0, 1)
+    assert op["undid"] == [turns[0]["short"]]
+    for verb in ("turns", "ops"):
+        assert "added" not in rows(paged.run(verb))[0]
+
+
+def test_file_is_found_at_each_moment_within_a_storm(studio: Studio) -> None:
+    for number in range(70):
+        studio.repo.write(f"many/{number}", f"{number}\n")
+    studio.run("log")
+    shutil.rmtree(studio.repo.root / "many")
+    gone = rows(studio.run("log", kinds=["delete"]))
+    assert (len(gone), len({row["commit"] for row in gone})) == (70, 1)
+    newest, middle = gone[0], gone[35]
+
+    def content(row: Document, at: str) -> bytes:
+        found = studio.run("cat", path=row["path"], at=at)
+        return base64.b64decode(str(found["data_base64"]))
+
+    said = str(middle["path"]).removeprefix("many/") + "\n"
+    assert content(middle, f"{middle['seq']}^") == said.encode()
+    assert content(newest, str(middle["seq"])) != b""
+    with pytest.raises(UsageError) as caught:
+        content(middle, str(middle["seq"]))
+    assert caught.value.hint == f"for the moment before: --at '{middle['seq']}^'"
 
 
 def test_hint_can_be_typed_when_a_path_has_spaces(studio: Studio) -> None:

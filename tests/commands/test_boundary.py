@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from gitshadow.cli import main
-from gitshadow.commands import GROUPS, error_handler, find, names
+from gitshadow.commands import (
+    EVERYDAY,
+    GROUPS,
+    MACHINE_GROUP,
+    error_handler,
+    find,
+    known_names,
+    names,
+)
 from gitshadow.commands.client import raise_if_error
 from gitshadow.errors import RefusedError, ShadowError, UsageError
 
@@ -23,10 +31,34 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_explains_nine_verbs_and_names_the_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The first help fits a terminal of 24 lines with the prompt below."""
     assert main(["-h"]) == 0
     out = capsys.readouterr().out
+    assert len(out.splitlines()) < 24
+    explained = [line.split()[0] for line in out.splitlines() if line.endswith(".")]
+    assert tuple(explained[1:-1]) == EVERYDAY
+    machine = set(GROUPS[MACHINE_GROUP])
+    words = {word for line in out.splitlines() for word in line.split()}
+    assert set(names()) - machine <= words
+    assert not machine - {"session", "record", "hook"} & words
+
+
+@pytest.mark.parametrize("words", ["-h --all", "--all -h", "help --all"])
+def test_whole_help_lists_every_verb(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 0
+    out = capsys.readouterr().out
     assert [name for name in names() if f"  {name} " not in out] == []
+    assert (
+        list(map(str.lower, GROUPS))
+        == [line.rstrip(":").lower() for line in out.splitlines() if line[-1:] == ":"][
+            1:
+        ]
+    )
 
 
 def test_help_imports_no_verb() -> None:
@@ -84,18 +116,58 @@ def test_unknown_verb_suggests_near_names(capsys: pytest.CaptureFixture[str]) ->
         ("clean", "prune"),
     ],
 )
-def test_unknown_verb_suggests_the_verb_of_the_same_meaning(
+def test_word_of_another_program_is_the_verb_of_the_same_meaning(
+    typed: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([typed, "-h"]) == 0
+    assert f"Usage: git agent-undo {meant} [OPTIONS]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        *((word, f"daemon {word}") for word in ("start", "stop", "watch")),
+        *(
+            (word, f"program {word}")
+            for word in ("attention", "events", "recover", "resolve", "saga", "tools")
+        ),
+        ("pins", "pin"),
+        ("unpin", "pin"),
+        ("unexpose", "expose"),
+    ],
+)
+def test_name_of_an_earlier_version_is_the_same_command(
+    old: str, new: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["help", old]) == 0
+    assert f"Usage: git agent-undo {new} [OPTIONS]" in capsys.readouterr().out
+
+
+def test_other_names_are_no_verbs_of_the_table() -> None:
+    others = set(known_names()) - set(names())
+    assert [name for name in others if find(name) is not None] == []
+    assert [
+        name for name in others if find(known_names()[name].split()[0]) is None
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("histroy", "log"), ("lst", "log"), ("revrt", "undo"), ("pns", "pin")],
+)
+def test_near_miss_of_another_name_suggests_the_verb(
     typed: str, meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([typed]) == 2
-    assert capsys.readouterr().err.splitlines()[1] == f"hint: did you mean {meant}?"
+    hint = capsys.readouterr().err.splitlines()[1]
+    assert hint.startswith(f"hint: did you mean {meant}")
 
 
 def test_help_is_a_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", "log"]) == 0
     assert "Usage: git agent-undo log" in capsys.readouterr().out
     assert main(["help"]) == 0
-    assert "Usage: git agent-undo [OPTIONS]" in capsys.readouterr().out
+    assert "Usage: git agent-undo VERB [OPTIONS]" in capsys.readouterr().out
     assert main(["help", "zzzz"]) == 2
 
 
@@ -126,7 +198,7 @@ def test_a_missing_option_is_said_in_one_line(
     assert capsys.readouterr().err.splitlines() == [
         "error: missing option: --as"
         " (one of reversed, compensated, not_reversed, no_effect)",
-        "hint: see: git agent-undo resolve -h",
+        "hint: see: git agent-undo program resolve -h",
     ]
 
 
@@ -140,18 +212,18 @@ def test_a_missing_option_is_said_in_one_line(
         ),
         (
             ["saga", "zzz"],
-            "no such command: saga zzz",
-            "see: git agent-undo saga -h",
+            "no such command: program saga zzz",
+            "see: git agent-undo program saga -h",
         ),
         (
-            ["session"],
-            "missing command: git agent-undo session needs one",
-            "one of: end, start",
+            ["daemon"],
+            "missing command: git agent-undo daemon needs one",
+            "one of: start, stop, watch",
         ),
         (
             ["log", "--sinc", "1d"],
             "no such option: --sinc",
-            "did you mean --since or --session or --kind?",
+            "did you mean --since?",
         ),
         (
             ["log", "--colour"],

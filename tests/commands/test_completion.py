@@ -20,13 +20,12 @@ from tests.support.tools import need
 SCRIPTS = Path(completion.__file__).parent / "scripts"
 # What is typed there is new, or nobody's to list.
 FREE = {
-    ("artifacts", "name"),
+    ("program artifacts", "name"),
     ("exec", "argv"),
     ("git-hook", "args"),
     ("git-hook", "event"),
     ("hook", "rest"),
     ("mcp proxy", "argv"),
-    ("pin", "name"),
     ("ui", "words"),
 }
 
@@ -95,8 +94,15 @@ def test_every_option_of_the_table_is_one() -> None:
 
 
 def test_verbs_are_offered_without_loading_one() -> None:
-    assert offered("un") == ["uninstall", "undo", "unpin", "unexpose"]
+    assert offered("un") == ["uninstall", "undo"]
+    assert offered("help", "un") == ["uninstall", "undo"]
     assert offered("--v") == ["--version"]
+
+
+def test_verbs_for_scripts_are_offered_only_where_no_other_fits() -> None:
+    assert offered("re") == ["redo", "restore", "review", "report"]
+    assert offered("rei") == ["reindex"]
+    assert offered("git-") == ["git-hook"]
 
 
 def test_options_and_their_choices_are_offered() -> None:
@@ -115,6 +121,7 @@ def test_ids_are_offered_by_their_beginning(recorded: Shadow) -> None:
     assert offered("undo", burst[:5]) == [burst]
     assert offered("show", "turn-") == [str(recorded.log()[0]["turn"])]
     assert offered("unpin", "") == ["good"]
+    assert offered("pin", "-d", "") == ["good"]
     assert offered("restore", "--pin", "g") == ["good"]
     done = recorded.oops()
     assert offered("redo", "") == [done["op_id"]]

@@ -165,7 +165,7 @@ def test_without_a_daemon_it_is_partly_and_one_can_be_started() -> None:
     assert said({"daemon": daemon}) == (
         "partly",
         "no daemon runs, so changes are recorded only at hooks and commands",
-        "git agent-undo start",
+        "git agent-undo daemon start",
     )
 
 

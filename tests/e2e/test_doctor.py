@@ -21,7 +21,7 @@ def test_daemon_that_is_gone_is_started(shadow_d: Shadow) -> None:
     os.kill(pid, signal.SIGKILL)
     until(lambda: not shadow_d.daemons())
     gone = checks(shadow_d)["daemon"]
-    assert (gone["ok"], gone["remedy"]) == (False, "git agent-undo start")
+    assert (gone["ok"], gone["remedy"]) == (False, "git agent-undo daemon start")
     fixed = shadow_d("doctor", "--fix")
     assert "fixed: started the daemon" in fixed.out
     assert "fixed: marked 1 gap as seen" in fixed.out

@@ -38,7 +38,7 @@ def test_one_line_says_so_where_no_systemd_serves(shadow: Shadow) -> None:
     assert refused.code == 1
     assert refused.err.splitlines() == [
         "error: cannot start at login: no systemd user manager is running for you",
-        "hint: add `git agent-undo start` to your shell profile; hooks start it too",
+        "hint: add `git agent-undo daemon start` to your shell profile; hooks start it too",
     ]
     assert settings() == set()
 

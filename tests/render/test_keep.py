@@ -115,7 +115,7 @@ ONE = {"id": "codex-1", "started": "2026-11-20T10:00:00.000000Z"}
             {"exposed": ["refs/remotes/agent-undo/x"]},
             [
                 "visible to Git tools as refs/remotes/agent-undo/x",
-                "a snapshot: run expose again to update it, unexpose to remove it",
+                "a snapshot: run expose again to update it, expose --off to remove it",
             ],
         ),
         (

@@ -11,6 +11,7 @@ from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
 from gitshadow.messages.states import ShowAnswer
 from gitshadow.render.style import View
 from gitshadow.render.text import (
+    ShowParts,
     local_time,
     log_lines,
     op_lines,
@@ -97,6 +98,7 @@ def minutes_ago(minutes: int) -> str:
 def test_session_line_says_whether_it_is_open() -> None:
     row = {
         "id": "claude-code-20261121-7f3a9c",
+        "actor": "agent",
         "agent": "claude-code",
         "started": minutes_ago(2),
         "ended": None,
@@ -107,12 +109,12 @@ def test_session_line_says_whether_it_is_open() -> None:
         "parent": "p",
     }
     assert list(session_lines([decode(SessionRow, row)], View())) == [
-        "claude-code-20261121-7f3a9c  2 min ago  claude-code  open  "
-        "2 turns, 3 files  [w2]  (of p)"
+        "claude-code-20261121-7f3a9c  2 min ago  claude-code  3 files     "
+        "2 turns, open  [w2]  (of p)"
     ]
 
 
-def test_turn_line_shows_the_first_line_of_the_prompt() -> None:
+def test_turn_line_has_files_lines_and_the_prompt() -> None:
     row = {
         "id": "turn-1",
         "short": "t1",
@@ -120,12 +122,14 @@ def test_turn_line_shows_the_first_line_of_the_prompt() -> None:
         "started": minutes_ago(2),
         "prompt": "fix it\nnow",
         "files": 2,
+        "added": 12,
+        "removed": 0,
     }
     other = {"id": "turn-2", "session": "s1", "started": minutes_ago(60)}
     rows = [decode(TurnRow, one) for one in (row, other)]
     assert list(turn_lines(rows, View())) == [
-        "t1      2 min ago  codex  2 files  fix it…",
-        "turn-2  1 h ago    s1     0 files",
+        't1      2 min ago  codex  2 files  +12   "fix it now"',
+        "turn-2  1 h ago    s1",
     ]
 
 
@@ -140,13 +144,16 @@ def test_op_and_pin_lines() -> None:
     }
     pin = {"name": "good", "ts": ROW["ts"], "commit": "0123456789abcdef"}
     assert list(op_lines([decode(OpRow, op)], View())) == [
-        "u1     3 min ago    oops      done          b1"
+        "u1  3 min ago  you       undid b1"
     ]
-    redo = op | {"id": "o2", "short": "u2", "kind": "redo"}
-    rows = [decode(OpRow, one) for one in (redo, op | {"undone_by": "o2"})]
-    assert list(op_lines(rows, View()))[1] == (
-        "u1     3 min ago    oops      done          b1  (undone by u2)"
-    )
+    changed = {"files": 2, "added": 3, "removed": 1}
+    redo = op | changed | {"id": "o2", "short": "u2", "kind": "redo", "undid": ["u1"]}
+    undone = op | {"undone_by": "o2", "undid": ["t4"], "agent": "codex"}
+    rows = [decode(OpRow, one) for one in (redo, undone | {"status": "applying"})]
+    assert list(op_lines(rows, View())) == [
+        "u2  3 min ago  you    2 files  +3 -1  redid u1",
+        "u1  3 min ago  codex                  undid t4  (applying)  (undone by u2)",
+    ]
     assert list(pin_lines([decode(PinRow, pin)], View())) == [
         "good                  2026-11-21 08:00:01  0123456789ab"
     ]
@@ -156,19 +163,71 @@ def shown(document: Mapping[str, object]) -> list[str]:
     return list(show_lines(decode(ShowAnswer, document), View()))
 
 
+TURN: Mapping[str, object] = {
+    "type": "turn",
+    "id": "turn-1",
+    "short": "t1",
+    "session": "s1",
+    "agent": "codex",
+    "started": "2026-11-01T08:00:01Z",
+    "prompt": "fix\n\n  it",
+    "events": [ROW],
+    "stat": [{"path": "a", "kind": "modify", "added": 2, "removed": 1}],
+    "diff": "@@ -1 +1 @@\n-old\n+new\n",
+}
+HEAD = [
+    "turn t1",
+    "Agent:    codex",
+    "Session:  s1",
+    "Date:     Sun Nov 1 08:00:01 2026 +0000",
+    "Files:    1  (+2 -1)",
+    "",
+    "    fix",
+    "    ",
+    "      it",
+    "",
+]
+
+
+def test_turn_is_shown_as_git_shows_a_commit() -> None:
+    assert shown(TURN) == [*HEAD, "@@ -1 +1 @@", "-old", "+new"]
+
+
+def test_turn_is_shown_with_the_parts_that_were_asked_for() -> None:
+    answer = decode(ShowAnswer, {**TURN, "diff": None})
+    names = show_lines(answer, View(), ShowParts(names=True))
+    assert list(names) == [*HEAD, "a"]
+    stat = show_lines(answer, View(), ShowParts(stat=True))
+    assert list(stat) == [
+        *HEAD,
+        " a |   3 ++-",
+        " 1 file changed, 2 insertions(+), 1 deletion(-)",
+    ]
+
+
+def test_turn_that_changed_nothing_says_so() -> None:
+    bare = {"type": "turn", "id": "t1", "session": "s1", "machine": "m1"}
+    assert shown(bare) == [
+        "turn t1",
+        "Agent:    unknown",
+        "Session:  s1",
+        "Machine:  m1",
+        "Date:     -",
+        "Files:    none",
+    ]
+
+
 def test_show_lines_print_fields_rows_and_diff() -> None:
     document = {
-        "type": "turn",
+        "type": "burst",
         "id": "t1",
         "session": "s1",
         "turn": "",
-        "prompt": "fix\nit",
         "events": [ROW],
         "diff": "@@ -1 +1 @@\n-old\n+new\n",
     }
     lines = shown(document)
-    assert lines[:3] == ["turn t1", "  id          t1", "  session     s1"]
-    assert "    fix" in lines
+    assert lines[:3] == ["burst t1", "  id          t1", "  session     s1"]
     assert lines[-4:] == ["", "@@ -1 +1 @@", "-old", "+new"]
     assert "events:" in lines
 
@@ -254,6 +313,7 @@ def test_log_of_a_narrow_terminal_keeps_to_what_fits() -> None:
 def test_long_lines_of_a_narrow_terminal_break_between_words() -> None:
     row = {
         "id": "claude-code-20261121-7f3a9c",
+        "actor": "agent",
         "agent": "claude-code",
         "started": minutes_ago(2),
         "turns": 1,
@@ -261,6 +321,6 @@ def test_long_lines_of_a_narrow_terminal_break_between_words() -> None:
     assert list(
         session_lines([decode(SessionRow, row)], View(terminal=True, width=60))
     ) == [
-        "claude-code-20261121-7f3a9c  2 min ago  claude-code  open  1",
-        "    turn, 0 files",
+        "claude-code-20261121-7f3a9c  2 min ago  claude-code       1",
+        "    turn, open",
     ]

@@ -61,7 +61,7 @@ def test_acquire_is_refused_when_another_process_holds_it(path: str) -> None:
         ) as caught:
             WriterLock(path).acquire(0)
         assert caught.value.hint is not None
-        assert "git agent-undo stop" in caught.value.hint
+        assert "git agent-undo daemon stop" in caught.value.hint
         child.communicate()
 
 

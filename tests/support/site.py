@@ -31,8 +31,8 @@ _LINK = re.compile(r"(?<=\]\()(?P<target>[^)#\s:]+)(?P<anchor>#[^)\s]*)?(?=\))")
 _COMMANDS_HEAD = """\
 # Commands
 
-The output of `git agent-undo VERB -h` for each verb, in the groups of `git agent-undo -h`. The
-manual page contains the same texts: `git agent-undo --help`.
+The output of `git agent-undo VERB -h` for each verb, in the groups of `git agent-undo help
+--all`. The manual page contains the same texts: `git agent-undo --help`.
 """
 
 

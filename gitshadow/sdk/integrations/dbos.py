@@ -436,7 +436,7 @@ def _translated() -> Iterator[None]:
     except (dbos_error.DBOSException, SQLAlchemyError) as error:
         raise EngineError(
             f"cannot use DBOS: {error}",
-            hint="a submitted undo is kept; to finish it here: git agent-undo recover",
+            hint="a submitted undo is kept; to finish it here: git agent-undo program recover",
         ) from error
 
 

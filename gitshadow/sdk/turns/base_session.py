@@ -44,7 +44,7 @@ def stays_primary(error: BaseException | None, trouble: ShadowError) -> None:
     if error is None:
         raise trouble
     error.add_note(
-        f"the rollback stopped: {trouble}; to see what is left: git agent-undo attention"
+        f"the rollback stopped: {trouble}; to see what is left: git agent-undo program attention"
     )
 
 

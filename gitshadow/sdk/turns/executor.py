@@ -130,7 +130,7 @@ class Carrying:
             if op.status == _SUBMITTED:
                 raise SessionBusy(
                     f"cannot use session {op.session}: undo {op.id} is waiting for its engine",
-                    hint="wait for it to end, or finish it here: git agent-undo recover",
+                    hint="wait for it to end, or finish it here: git agent-undo program recover",
                 )
 
     def _work(self, op_id: str) -> Whole:

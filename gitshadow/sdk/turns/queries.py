@@ -55,7 +55,8 @@ def session_named(db: Db, session: str | None, turn: str | None = None) -> str:
     if not found:
         raise UsageError(
             f"cannot find {wanted}",
-            hint="to list turns: git agent-undo saga turns; of agents: git agent-undo turns",
+            hint="to list turns: git agent-undo program saga turns;"
+            " of agents: git agent-undo turns",
         )
     raise UsageError(
         f"ambiguous session: {', '.join(found)}",
@@ -195,7 +196,7 @@ def attention_rows(
                     turn=op.target,
                     op=op.id,
                     state="unfinished",
-                    text=f"{op.id}: git agent-undo recover",
+                    text=f"{op.id}: git agent-undo program recover",
                 )
     for call in saga.unsettled(db, session):
         yield _call_row(call)

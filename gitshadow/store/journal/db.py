@@ -92,7 +92,7 @@ class Db:
             if db_file.is_on_read_only(path):
                 raise JournalError(
                     "could not write the journal: its file system is read-only",
-                    hint="make it writable; to inspect it: git agent-undo saga log",
+                    hint="make it writable; to inspect it: git agent-undo program saga log",
                 ) from error
             raise
         except BaseException:
