@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from gitshadow.messages.states import CommitRow, ShowAnswer, ShowRequest, Thing
 from gitshadow.model import (
+    Actor,
     Burst,
     Call,
     Event,
@@ -78,7 +79,7 @@ def show(context: RecorderContext, request: ShowRequest) -> ShowAnswer:
     answer = ShowAnswer(kind, row, events=shown, cut=is_cut)
     if isinstance(found.thing, Op) and found.thing.report is not None:
         answer = answer._replace(report=json.loads(found.thing.report))
-    if isinstance(found.thing, Turn):
+    if isinstance(found.thing, Turn | Burst):
         whole = events_of(ws.db, ws.layout.worktree, unit_of(ws.db, found.thing))
         # As an undo of it, with the parts of subagents; what other worktrees have is only listed.
         mine = [one for one in whole if paths is None or _is_below(one, paths)]
@@ -156,15 +157,21 @@ def _describe(
     if isinstance(thing, Call):
         chosen = EventFilter(sessions=(thing.session,), call=thing.id)
         return "call", call_row(thing), chosen
+    whose = (
+        sessions.get(context.workspace.db, thing.session)
+        if isinstance(thing, Turn | Burst)
+        else None
+    )
+    agent = whose.agent if whose is not None else None
     if isinstance(thing, Turn):
         counts = events.counts_of_turn(context.workspace.db, thing.session, thing.id)
         chosen = EventFilter(sessions=(thing.session,), turn=thing.id)
-        session = sessions.get(context.workspace.db, thing.session)
-        agent = session.agent if session is not None else None
         of_turn = turn_row(thing, *counts)
         return "turn", of_turn._replace(short=thing.short_id, agent=agent), chosen
     if isinstance(thing, Burst):
-        return "burst", burst_row(thing), EventFilter(burst=thing.id)
+        actor = (whose.actor if whose is not None else Actor.UNKNOWN).value
+        of_burst = burst_row(thing)._replace(actor=actor, agent=agent)
+        return "burst", of_burst, EventFilter(burst=thing.id)
     if isinstance(thing, Op):
         undone_by = standing(context.workspace.db).undone_by.get(thing.id)
         return "op", op_row(thing, undone_by), EventFilter(op=thing.id)

@@ -103,8 +103,8 @@ def show_command(
     """Show a turn as git show shows a commit: who, when, the prompt, and the diff.
 
     ID is any id that another command or git log of a session's ref prints, or a unique
-    prefix; the newest turn of an agent by default. An event, call, group of changes, session,
-    undo or recorded commit is shown with all its fields. PATHS limit the files.
+    prefix; the newest turn of an agent by default. A group of changes looks like a turn; an
+    event, call, session, undo or recorded commit has all its fields. PATHS limit the files.
     """
     brief = shown["no_patch"] or shown["stat"] or shown["name_only"]
     request = ShowRequest(

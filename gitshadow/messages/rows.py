@@ -113,7 +113,10 @@ class CallRow(NamedTuple):
 
 
 class BurstRow(NamedTuple):
-    """One burst: events `first_seq` to `last_seq` of one session in one worktree."""
+    """One burst: events `first_seq` to `last_seq` of one session in one worktree.
+
+    `actor` and `agent` are those of the session.
+    """
 
     id: str
     burst: str
@@ -125,6 +128,8 @@ class BurstRow(NamedTuple):
     first_seq: int
     last_seq: int
     open: bool
+    actor: str = ""
+    agent: str | None = None
 
 
 class AboutRow(NamedTuple):

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from gitshadow.messages.codec import Unset, decode, encode
 from gitshadow.messages.history import HistoryRow
 from gitshadow.messages.lists import PinAnswer, PinRow, UnpinAnswer
-from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
+from gitshadow.messages.rows import BurstRow, EventRow, OpRow, SessionRow, TurnRow
 from gitshadow.messages.states import ShowAnswer, StatRow
 from gitshadow.render.diffstat import stat_lines
-from gitshadow.render.history import table_lines
+from gitshadow.render.history import author_of, table_lines
 from gitshadow.render.report import about_line, report_lines
 from gitshadow.render.style import View, patch_style, printable, printable_line
 from gitshadow.words import counted
@@ -226,8 +226,8 @@ def show_lines(
     answer: ShowAnswer, view: View, parts: ShowParts = _DIFF_ALONE
 ) -> Iterator[str]:
     """Yield one thing in full: its fields, what belongs to it, and its diff."""
-    if isinstance(answer.thing, TurnRow):
-        yield from _turn_head(answer, answer.thing, view)
+    if isinstance(answer.thing, TurnRow | BurstRow):
+        yield from _head(answer, answer.thing, view)
     else:
         yield from _all_fields(answer, view)
     if answer.report:
@@ -247,18 +247,25 @@ def show_lines(
         yield from patch_lines(answer.diff, view)
 
 
-def _turn_head(answer: ShowAnswer, turn: TurnRow, view: View) -> Iterator[str]:
+def _head(answer: ShowAnswer, unit: TurnRow | BurstRow, view: View) -> Iterator[str]:
     """Yield who, when and why, in the form in which Git shows a commit."""
-    yield view.paint(f"turn {printable(turn.short or turn.id)}", "warn")
-    yield f"Agent:    {printable(turn.agent or 'unknown')}"
-    yield f"Session:  {printable(turn.session)}"
+    prompt: str | None = None
+    if isinstance(unit, TurnRow):
+        yield view.paint(f"turn {printable(unit.short or unit.id)}", "warn")
+        yield f"Agent:    {printable(unit.agent or 'unknown')}"
+        prompt = unit.prompt
+    else:
+        yield view.paint(f"changes {printable(unit.id)}", "warn")
+        label = "Agent: " if unit.actor == "agent" else "Author:"
+        yield f"{label}   {author_of('changes', unit.actor, unit.agent)}"
+    yield f"Session:  {printable(unit.session)}"
     if answer.machine:
         yield f"Machine:  {printable(answer.machine)}"
-    yield f"Date:     {_git_date(turn.started or '')}"
+    yield f"Date:     {_git_date(unit.started or '')}"
     yield f"Files:    {_sum_of(answer.stat or ())}"
-    if turn.prompt:
+    if prompt:
         yield ""
-        yield from (f"    {printable_line(line)}" for line in turn.prompt.splitlines())
+        yield from (f"    {printable_line(line)}" for line in prompt.splitlines())
 
 
 def _sum_of(files: Sequence[StatRow]) -> str:
@@ -291,9 +298,11 @@ def _all_fields(answer: ShowAnswer, view: View) -> Iterator[str]:
         yield f"    {printable_line(line)}"
     found = answer.events or ()
     if answer.cut:
-        listed = counted(len(found), "file" if fields.get("files") else "event")
-        which = "first" if fields.get("files") else "newest"
-        more = "PATHS" if fields.get("files") else "PATHS, or git agent-undo log"
+        # Only a switch is one event of many files.
+        is_switch = answer.type == "event"
+        listed = counted(len(found), "file" if is_switch else "event")
+        which = "first" if is_switch else "newest"
+        more = "PATHS" if is_switch else "PATHS, or git agent-undo log"
         yield f"only the {which} {listed} are shown; for the others: {more}"
     if found:
         yield "events:"

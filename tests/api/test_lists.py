@@ -100,6 +100,8 @@ def test_show_of_more_events_than_the_limit_says_that_it_is_cut(paged: Studio) -
     cut = paged.run("show", id=burst, limit=4)
     assert rows(cut, "events") == rows(whole, "events")[1:]
     assert cut["cut"] is True
+    session = paged.session("S1")
+    cut = paged.run("show", id=session, limit=4)
     said = list(show_lines(decode(ShowAnswer, cut), View()))
     told = "only the newest 4 events are shown; for the others: PATHS, or git agent-undo log"
     assert told in said

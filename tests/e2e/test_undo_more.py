@@ -230,9 +230,16 @@ def test_undo_of_an_undo_and_of_that(agent: Claude) -> None:
         states.append(text_of(repo, "a"))
     assert states == ["agent\n", ten_lines("a"), "agent\n"]
     assert undo(shadow, last)["status"] == "reversed"
+    kinds = [row["kind"] for row in shadow.ok("ops", "--json").rows()]
+    assert kinds == ["undo"] * 4 + ["oops"]
     shown = shadow.ok("ops").out.splitlines()
-    ops = [line.split() for line in shown if not line.startswith(" ")]
-    assert [words[3] for words in ops] == ["undo"] * 4 + ["oops"]
+    ops = [line.split("  ")[0] for line in shown if not line.startswith(" ")]
+    undone = [
+        line.rpartition("undid ")[2].split()[0]
+        for line in shown
+        if not line.startswith(" ")
+    ]
+    assert undone[:-1] == ops[1:]
 
 
 def test_older_unit_is_undone_while_newer_ones_stay(agent: Claude) -> None:

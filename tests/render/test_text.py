@@ -217,17 +217,37 @@ def test_turn_that_changed_nothing_says_so() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("actor", "agent", "line"),
+    [
+        ("agent", "codex", "Agent:    codex"),
+        ("human", None, "Author:   you"),
+        ("unknown", None, "Author:   you?"),
+    ],
+)
+def test_group_of_changes_has_the_head_of_a_turn(
+    actor: str, agent: str | None, line: str
+) -> None:
+    burst = {"type": "burst", "id": "b-1", "session": "s1", "started": "soon"}
+    assert shown({**burst, "actor": actor, "agent": agent}) == [
+        "changes b-1",
+        line,
+        "Session:  s1",
+        "Date:     soon",
+        "Files:    none",
+    ]
+
+
 def test_show_lines_print_fields_rows_and_diff() -> None:
     document = {
-        "type": "burst",
+        "type": "session",
         "id": "t1",
-        "session": "s1",
-        "turn": "",
+        "parent": "s1",
         "events": [ROW],
         "diff": "@@ -1 +1 @@\n-old\n+new\n",
     }
     lines = shown(document)
-    assert lines[:3] == ["burst t1", "  id          t1", "  session     s1"]
+    assert lines[:3] == ["session t1", "  id          t1", "  parent      s1"]
     assert lines[-4:] == ["", "@@ -1 +1 @@", "-old", "+new"]
     assert "events:" in lines
 
