@@ -13,9 +13,8 @@ from gitshadow.messages.own_session import (
     OwnUndo,
     OwnUndoneAnswer,
     OwnUndoRequest,
-    Processes,
 )
-from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
+from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest, Processes
 from gitshadow.model import Event, EventKind, Op, OpKind, PathChange
 from gitshadow.query.params import typed_paths
 from gitshadow.query.resolve import Own, own_of, own_thing, sessions_above

@@ -2,12 +2,19 @@
 
 import re
 
+from gitshadow.attribution.process import ProcessId
 from gitshadow.config import CONFIRM, POST_UNDO, PRE_UNDO, Config
 from gitshadow.errors import UsageError
-from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest, HandOverAnswer
+from gitshadow.messages.undo import (
+    FileUndoAnswer,
+    FileUndoRequest,
+    HandOverAnswer,
+    UndoTarget,
+)
 from gitshadow.model import OpKind
 from gitshadow.query.moments import time_of
 from gitshadow.query.params import typed_unit
+from gitshadow.query.resolve import Own, newest_of, own_of
 from gitshadow.query.rows import about_row
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace, read_config
@@ -18,6 +25,7 @@ from gitshadow.undo.engine import UndoEngine
 from gitshadow.undo.report import Action
 from gitshadow.undo.run import ResolvedUndo
 from gitshadow.undo.sdk_turns import ProgramTarget
+from gitshadow.undo.targets import undoes_of
 
 _OP = re.compile(r"op-[0-9a-f]{8,32}(-[0-9]{1,3})?")
 
@@ -35,6 +43,9 @@ def undo(
         RefusedError: the token is that of another plan; nothing was changed.
     """
     settings = _settings(context, request)
+    own: Own | None = None
+    if request.ancestors:
+        own, request = _own(context, request)
     program = request.program
     wanted = None if program is None else sdk_turns.wanted(context, program)
     runner = request.runner
@@ -42,6 +53,8 @@ def undo(
         runner = wanted.session
     engine = UndoEngine(context, runner)
     resolved = _resolved(context, request, wanted)
+    if own is not None:
+        resolved = resolved._replace(whose=own.whose)
     if request.hand_over:
         whose = sdk_turns.hand_over(context, engine, resolved)
         if whose is not None:
@@ -59,6 +72,29 @@ def undo(
     if request.hook_settings is not None:
         answer = answer._replace(announced=announced, hooks=_hooks(settings))
     return answer
+
+
+def _own(
+    context: RecorderContext, request: FileUndoRequest
+) -> tuple[Own, FileUndoRequest]:
+    """Return the session that the caller is in, and the request for its newest turn.
+
+    Raises:
+        UsageError: nothing of it can be undone.
+        RefusedError: no agent above the caller reported its session.
+    """
+    ws = context.workspace
+    own = own_of(ws.db, [ProcessId(*pair) for pair in request.ancestors])
+    context.observer.settle()
+    newest = newest_of(ws, own)
+    if newest is None:
+        raise UsageError("nothing to undo: no change of this session is in effect")
+    return own, request._replace(
+        verb=OpKind.UNDO.value,
+        targets=(UndoTarget(undoes_of(newest)),),
+        runner=own.session.id,
+        hand_over=False,
+    )
 
 
 def _resolved(

@@ -64,11 +64,18 @@ def command() -> None:
     default=None,
     help="With `git`: run `check` at each commit.",
 )
+@click.option(
+    "--with",
+    "extras",
+    metavar="EXTRAS",
+    help="Add commands, skill, statusline, or all of them.",
+)
 @writing_options
 def install_command(
     agents: tuple[str, ...],
     scope: str | None,
     check: bool | None,
+    extras: str | None,
     **manner: bool,
 ) -> int:
     """Install the hooks of each AGENT; by default of every agent found on this machine.
@@ -77,6 +84,9 @@ def install_command(
     not changed, and a copy of each file is kept for `hooks uninstall`. In this repository, the
     name `git` stands for Git's own hooks, and `git-config` for settings that hide the recorded
     history from Git's listings.
+
+    With `--with`, an agent also gets what it has a place for: the commands /oops and /who, a
+    skill about its own history, and a status line, unless you have one.
     """
     if check is not None and _GIT not in agents:
         raise UsageError(
@@ -87,14 +97,17 @@ def install_command(
     wanted = None if scope is None else InstallScope(scope)
     works: list[InstallWork] = []
     chosen, notes = advice.choose(agents, wanted, around)
+    named = advice.extras_of(extras)
     steps: list[FileStep] = []
     for agent in chosen:
-        steps += install.plan_install(agent, wanted or agent.default_scope, around)
+        where = wanted or agent.default_scope
+        steps += install.plan_install(agent, where, around, named)
     if steps:
         works.append(agent_work(steps, around, installing=True))
         notes += advice.notes(
             steps, around, recorded=layout is None or layout.initialised
         )
+        notes += advice.notes_on_extras(chosen, wanted, named, steps)
     if _GIT in agents:
         git = Git(find_layout(), dict(os.environ))
         plan = githooks.plan(find_layout(), git, around.executable, check=check)

@@ -1,5 +1,7 @@
 """oops, undo, redo."""
 
+import os
+
 from gitshadow.commands.client import spelled
 from gitshadow.commands.options import (
     separated,
@@ -21,14 +23,22 @@ from gitshadow.messages.undo import UndoTarget
 
 @verb("oops")
 @option("--include-low", is_flag=True, help="Also include uncertain changes.")
+@option("--own", is_flag=True, help="For an agent: only the work of its own session.")
 @tools_option
 @manner_options
-def oops_command(include_low: bool, tools: str | None, manner: UndoFlags) -> int:
+def oops_command(
+    include_low: bool, own: bool, tools: str | None, manner: UndoFlags
+) -> int:
     """Undo the latest changes of an agent; run it again to undo those before.
 
     Later edits by people or other agents are kept. `redo` reverses the undo. A turn of an
     agent program is undone as a whole, including its effects if `--tools` defines how.
     """
+    if own:
+        from gitshadow.attribution.process import ancestors
+
+        above = tuple((one.pid, one.started) for one in ancestors(os.getpid()))
+        manner = manner._replace(request=manner.request._replace(ancestors=above))
     return _newest(include_low, tools, manner)
 
 

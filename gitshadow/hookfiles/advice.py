@@ -6,15 +6,22 @@ Invariant: an agent that was not named never gets a file in a project.
 import os
 from collections.abc import Sequence
 
+from gitshadow.errors import UsageError
 from gitshadow.hookfiles import detect, gitconfig, health, install
 from gitshadow.hookfiles.catalog import AGENTS, SERVED_BY
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.health import HealthState
 from gitshadow.hookfiles.install import FileAction, FileStep
-from gitshadow.hookfiles.placement import Agent, InstallScope
+from gitshadow.hookfiles.placement import Agent, Extra, InstallScope
+from gitshadow.words import did_you_mean
 
 GIT = "git"
 """The name of Git's own hooks among those of agents."""
+
+ALL = "all"
+"""Every extra, for `--with`."""
+
+_OFFER = "for /oops, /who, a skill and a status line in the agent"
 
 NO_AGENTS = frozenset({GIT, gitconfig.AGENT})
 """Names that can be installed, but are not agents."""
@@ -65,6 +72,42 @@ def choose(
     return chosen, notes
 
 
+def extras_of(typed: str | None) -> frozenset[Extra]:
+    """Return the extras that `--with` names: some of them with commas, or `all`.
+
+    Raises:
+        UsageError: there is no such extra.
+    """
+    names = [name.strip() for name in (typed or "").split(",") if name.strip()]
+    known = [extra.value for extra in Extra]
+    for name in names:
+        if name not in (*known, ALL):
+            raise UsageError(
+                f"cannot install {name!r} with hooks",
+                hint=did_you_mean(name, known) or f"use {', '.join(known)} or {ALL}",
+            )
+    return frozenset(Extra if ALL in names else map(Extra, names))
+
+
+def notes_on_extras(
+    agents: Sequence[Agent],
+    scope: InstallScope | None,
+    extras: frozenset[Extra],
+    steps: Sequence[FileStep],
+) -> list[str]:
+    """Return a note on what the agents could have too, or on what none of them can have."""
+    offers = {
+        agent.name: agent.offers(scope or agent.default_scope) for agent in agents
+    }
+    if not extras:
+        having = {step.agent for step in steps if step.is_extra}
+        named = [name for name, found in offers.items() if found and name not in having]
+        hint = f"git agent-undo hooks install {' '.join(named)} --with {ALL}"
+        return [f"{_OFFER}: {hint}"] if named else []
+    nowhere = extras.difference(*offers.values())
+    return [f"no agent here can have: {', '.join(sorted(nowhere))}"] if nowhere else []
+
+
 def is_possible(agent: Agent, scope: InstallScope, around: InstallEnvironment) -> bool:
     """Return whether an agent has that scope, and it exists here."""
     return scope in agent.placements and (
@@ -93,7 +136,7 @@ def notes(
     steps: Sequence[FileStep], around: InstallEnvironment, *, recorded: bool
 ) -> list[str]:
     """Return notes on the files that are written; `recorded` is this repository's state."""
-    said: list[str] = []
+    said = [f"{step.agent}: {step.note}" for step in steps if step.note]
     written = [
         step for step in steps if step.action in (FileAction.CREATE, FileAction.CHANGE)
     ]

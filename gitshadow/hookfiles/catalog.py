@@ -12,6 +12,7 @@ from gitshadow.hookfiles.placement import (
     Agent,
     EntryShape,
     EventRegistration,
+    Extra,
     FileLocation,
     InstallScope,
     Owned,
@@ -71,6 +72,7 @@ CLAUDE = EntryShape(
         PostToolUseFailure=10,
         SessionEnd=3,
     ),
+    line="statusLine",
 )
 # Codex ends what its SessionEnd runs after 3 s at most.
 CODEX = EntryShape(
@@ -223,6 +225,67 @@ def _owned(
     return {InstallScope.USER: pieces(user), InstallScope.PROJECT: pieces(project)}
 
 
+_COMMANDS = ("oops", "who")
+_PLUGIN = "claude-code/plugin"
+
+
+def _commands(
+    user: FileLocation, project: FileLocation, source: str = f"{_PLUGIN}/commands/*.md"
+) -> Mapping[Extra, Mapping[InstallScope, Owned]]:
+    """Place one file per command into a directory that an agent reads commands from."""
+    suffix = source.rpartition(".")[2]
+
+    def pieces(top: FileLocation) -> Owned:
+        return Owned(
+            tuple(
+                PackagedPiece(
+                    source.replace("*", name),
+                    FileLocation(top.root, f"{top.path}/{name}.{suffix}"),
+                )
+                for name in _COMMANDS
+            )
+        )
+
+    places = {InstallScope.USER: pieces(user), InstallScope.PROJECT: pieces(project)}
+    return {Extra.COMMANDS: places}
+
+
+def _skill(top: FileLocation, name: str, source: str) -> PackagedPiece:
+    return PackagedPiece(source, FileLocation(top.root, f"{top.path}/{name}/SKILL.md"))
+
+
+def _skills(
+    user: FileLocation, project: FileLocation
+) -> Mapping[Extra, Mapping[InstallScope, Owned]]:
+    """Place the skill below a directory of skills."""
+    source = f"{_PLUGIN}/skills/agent-undo/SKILL.md"
+    places = ((InstallScope.USER, user), (InstallScope.PROJECT, project))
+    return {
+        Extra.SKILL: {
+            scope: Owned((_skill(top, "agent-undo", source),)) for scope, top in places
+        }
+    }
+
+
+def _codex_commands(top: FileLocation) -> Owned:
+    # Codex has no commands of a user's own any more; a skill that only a person starts, by
+    # `$oops`, is one ("Agent Skills" of its documentation, and 0.169).
+    found: list[PackagedPiece] = []
+    for name in _COMMANDS:
+        policy = FileLocation(top.root, f"{top.path}/{name}/agents/openai.yaml")
+        found.append(_skill(top, name, f"{_PLUGIN}/commands/{name}.md"))
+        found.append(PackagedPiece("codex/openai.yaml", policy))
+    return Owned(tuple(found))
+
+
+_CODEX_EXTRAS: Mapping[Extra, Mapping[InstallScope, Owned]] = {
+    Extra.COMMANDS: {
+        InstallScope.USER: _codex_commands(_home(".agents/skills")),
+        InstallScope.PROJECT: _codex_commands(_tree(".agents/skills")),
+    },
+    **_skills(_home(".agents/skills"), _tree(".agents/skills")),
+}
+
 _RESTART = "restart it: its hooks are read when it starts"
 _CLINE_EVENTS = (
     "TaskStart",
@@ -249,6 +312,12 @@ _ALL = (
         programs=("claude",),
         # Its changelog: prompts are reported since then.
         oldest="1.0.54",
+        extras={
+            **_commands(
+                FileLocation(Root.CLAUDE, "commands"), _tree(".claude/commands")
+            ),
+            **_skills(FileLocation(Root.CLAUDE, "skills"), _tree(".claude/skills")),
+        },
     ),
     Agent(
         name="codex",
@@ -265,6 +334,7 @@ _ALL = (
         signs=(FileLocation(Root.CODEX, ""),),
         programs=("codex",),
         notes=("approve the hooks in Codex with /hooks; it skips them until then",),
+        extras=_CODEX_EXTRAS,
     ),
     Agent(
         name="cursor",
@@ -273,6 +343,7 @@ _ALL = (
         ),
         signs=(_home(".cursor"),),
         programs=("cursor", "cursor-agent"),
+        extras=_commands(_home(".cursor/commands"), _tree(".cursor/commands")),
     ),
     Agent(
         name="gemini",
@@ -284,6 +355,11 @@ _ALL = (
         # "Tailor Gemini CLI to your workflow with hooks", 2026-01-28: on by default since then.
         oldest="0.26.0",
         project_notes=("Gemini runs a project's hooks only in trusted folders",),
+        extras=_commands(
+            _home(".gemini/commands"),
+            _tree(".gemini/commands"),
+            "gemini/commands/*.toml",
+        ),
     ),
     Agent(
         name="copilot",
@@ -330,6 +406,7 @@ _ALL = (
         signs=(_home(".factory"),),
         programs=("droid",),
         notes=(_RESTART,),
+        extras=_commands(_home(".factory/commands"), _tree(".factory/commands")),
     ),
     Agent(
         name="goose",
@@ -396,6 +473,7 @@ _ALL = (
         signs=(_config("opencode"),),
         programs=("opencode",),
         notes=(_RESTART,),
+        extras=_commands(_config("opencode/commands"), _tree(".opencode/commands")),
     ),
     Agent(
         name="amp",
@@ -422,6 +500,7 @@ _ALL = (
         project_notes=(
             "Pi loads it only in trusted projects: /trust, or pi --approve",
         ),
+        extras=_commands(_home(".pi/agent/prompts"), _tree(".pi/prompts")),
     ),
     Agent(
         name="grok",

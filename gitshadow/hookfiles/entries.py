@@ -32,23 +32,35 @@ _MOST_S = 600
 
 
 class Want(NamedTuple):
-    """Whose entries are wanted, their form, and the command that they run."""
+    """Whose entries are wanted, their form, and the command that they run.
+
+    `line` is the command of a status line of ours; it is added only if `adds_line`.
+    """
 
     agent: str
     shape: EntryShape
     command: str
+    line: str = ""
+    adds_line: bool = False
 
 
 def want(
-    agent: Agent, scope: InstallScope, around: InstallEnvironment, shape: EntryShape
+    agent: Agent,
+    scope: InstallScope,
+    around: InstallEnvironment,
+    shape: EntryShape,
+    *,
+    adds_line: bool = False,
 ) -> Want:
     """Return the entries that an installation adds to a file of that form."""
+    is_users = scope is InstallScope.USER
     text = (
         invocation.for_user(agent.name, around.executable)
-        if scope is InstallScope.USER
+        if is_users
         else invocation.for_project(agent.name)
     )
-    return Want(agent.name, shape, text)
+    line = invocation.for_status_line(around.executable if is_users else None)
+    return Want(agent.name, shape, text, line, adds_line)
 
 
 @dataclass(frozen=True, slots=True)

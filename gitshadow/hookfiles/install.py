@@ -8,12 +8,12 @@ and every directory, as it was.
 
 import difflib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gitshadow.errors import RefusedError, ShadowError, UsageError
-from gitshadow.hookfiles import files, packaged, places
+from gitshadow.hookfiles import files, merge, packaged, places
 from gitshadow.hookfiles.catalog import AGENTS, SERVED_BY
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.entries import Want, want
@@ -21,6 +21,7 @@ from gitshadow.hookfiles.files import Content
 from gitshadow.hookfiles.ledger import Ledger, LedgerRecord, sha256
 from gitshadow.hookfiles.placement import (
     Agent,
+    Extra,
     InstallScope,
     Owned,
     PackagedPiece,
@@ -49,6 +50,8 @@ class FileStep:
         former: The bytes for the backup.
         shown_as: The one line of the difference, for a symbolic link.
         entries: How many entries of ours the file has, after an install or before a removal.
+        note: What a person should know about the file.
+        is_extra: The file is of a command or skill, not of hooks.
     """
 
     agent: str
@@ -63,6 +66,8 @@ class FileStep:
     former: bytes | None = None
     shown_as: str = ""
     entries: int = 0
+    note: str = ""
+    is_extra: bool = False
     error: ShadowError | None = None
 
     def diff(self) -> list[str]:
@@ -100,15 +105,43 @@ def find_agent(name: str) -> Agent:
 
 
 def plan_install(
-    agent: Agent, scope: InstallScope, around: InstallEnvironment
+    agent: Agent,
+    scope: InstallScope,
+    around: InstallEnvironment,
+    extras: Collection[Extra] = (),
 ) -> list[FileStep]:
-    """Return what installing an agent's hooks would write; nothing is written.
+    """Return what installing an agent's hooks and extras would write; nothing is written.
 
-    A file that cannot be used gives a failed step with its reason.
+    A file that cannot be used gives a failed step with its reason. Extras that were installed
+    before are brought up to date, also if they are not named.
 
     Raises:
         UsageError: the agent has no such scope, or there is no worktree here.
     """
+    hooks = _plan_hooks(agent, scope, around, line=Extra.STATUSLINE in extras)
+    return [*hooks, *_plan_extras(agent, scope, around, extras)]
+
+
+def _plan_extras(
+    agent: Agent,
+    scope: InstallScope,
+    around: InstallEnvironment,
+    extras: Collection[Extra],
+) -> Iterator[FileStep]:
+    for extra, placements in agent.extras.items():
+        for piece in _pieces(placements.get(scope)):
+            step = _guarded(agent, scope, around, piece)
+            if extra in extras or Ledger(around.states[scope]).find(step.real):
+                yield replace(step, is_extra=True)
+
+
+def _pieces(placement: Placement | None) -> Sequence[PackagedPiece]:
+    return placement.pieces if isinstance(placement, Owned) else ()
+
+
+def _plan_hooks(
+    agent: Agent, scope: InstallScope, around: InstallEnvironment, *, line: bool
+) -> list[FileStep]:
     placement = _placement(agent, scope, around)
     if isinstance(placement, Owned):
         return [_guarded(agent, scope, around, piece) for piece in placement.pieces]
@@ -118,7 +151,7 @@ def plan_install(
         path = around.path(placement.files[0]) or ""
         return [_failed(agent, scope, path, error)]
     try:
-        return [_put_in(agent, scope, around, file)]
+        return [_put_in(agent, scope, around, file, line=line)]
     except ShadowError as error:
         return [_failed(agent, scope, file.path, error)]
 
@@ -142,9 +175,14 @@ def _placement(
 
 
 def _put_in(
-    agent: Agent, scope: InstallScope, around: InstallEnvironment, file: SharedFile
+    agent: Agent,
+    scope: InstallScope,
+    around: InstallEnvironment,
+    file: SharedFile,
+    *,
+    line: bool,
 ) -> FileStep:
-    wanted = want(agent, scope, around, file.shape)
+    wanted = want(agent, scope, around, file.shape, adds_line=line)
     ledger = Ledger(around.states[scope])
     old = ledger.find(file.real)
     text = file.editor.put_in(file.text, wanted)
@@ -157,6 +195,7 @@ def _put_in(
         action=FileAction.NONE,
         before=file.content,
         entries=len(file.editor.entries(text, wanted)),
+        note=_OWN_LINE if line and merge.has_line(file.text, wanted) else "",
     )
     if text == file.text and file.content is not None:
         return step
@@ -170,17 +209,20 @@ def _former(
     """Return what an uninstallation restores: the file without our entries."""
     if file.content is None:
         return None
-    if not file.editor.entries(file.text, wanted):
-        return file.content.data
     known = _backup(ledger, old)
+    text = file.editor.take_out(file.text, wanted, _text(known))
+    if text == file.text:
+        return file.content.data
     if (
         old is not None
         and known is not _LOST
         and sha256(file.content.data) == old.after
     ):
         return known
-    text = file.editor.take_out(file.text, wanted, _text(known))
     return None if text is None else packaged.encoded(text)
+
+
+_OWN_LINE = "your own status line is kept; it can print: git-agent-undo prompt"
 
 
 # None already means that there was no file before. A settings file cannot begin with NUL.
@@ -275,12 +317,23 @@ def plan_uninstall(
     Raises:
         UsageError: as `plan_install`.
     """
+    hooks = _plan_removal(agent, scope, around)
+    extras = [
+        step
+        for placements in agent.extras.values()
+        for piece in _pieces(placements.get(scope))
+        if (step := _take_piece(agent, scope, around, piece)).record is not None
+        or step.action is not FileAction.NONE
+    ]
+    return [*hooks, *extras]
+
+
+def _plan_removal(
+    agent: Agent, scope: InstallScope, around: InstallEnvironment
+) -> list[FileStep]:
     placement = _placement(agent, scope, around)
     if isinstance(placement, Owned):
-        pieces = [
-            _take_piece(agent, scope, around, piece) for piece in placement.pieces
-        ]
-        return pieces
+        return [_take_piece(agent, scope, around, piece) for piece in placement.pieces]
     try:
         found = list(places.candidates(placement, around))
     except ShadowError as error:
@@ -331,9 +384,9 @@ def _taking(
     untouched = record is not None and sha256(file.content.data) == record.after
     if untouched and known is not _LOST:
         return _leaving(step, known)
-    if not step.entries:
-        return step
     text = file.editor.take_out(file.text, wanted, _text(known))
+    if text == file.text:
+        return step
     # Only our entries are left, but the file is older than they are: it stays, empty.
     if text is None and record is not None and record.before is not None:
         text = ""

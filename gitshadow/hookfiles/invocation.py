@@ -43,6 +43,21 @@ def _wrapped(test: str, program: str, agent: str) -> str:
     return f"sh -c {shlex.quote(script)}{_NEVER_FAILS}"
 
 
+def for_status_line(executable: str | None) -> str:
+    """Return the text of a status line's command: of a user, or of a project without a path."""
+    if executable is None:
+        return f"{PROGRAM} prompt 2>/dev/null || true"
+    return f"{shlex.quote(executable)} prompt 2>/dev/null || true"
+
+
+def is_status_line(command: str) -> bool:
+    """Return whether a command is one that `for_status_line` returns."""
+    words = _words(command)
+    if not words or not _is_ours(words[0]):
+        return False
+    return command == for_status_line(words[0])
+
+
 def agent_of(command: str) -> str | None:
     """Return the agent that a command reports for, if the command only runs our program.
 
@@ -126,6 +141,9 @@ def fill(template: str, suffix: str, agent: str, executable: str | None) -> str:
     if suffix == ".json":
         text = _in_string(for_user(agent, executable))
         return template.replace(_in_string(for_project(agent)), text)
+    if suffix in (".md", ".toml"):
+        # The texts that a model reads; with `git agent-undo` they name the command for a person.
+        return template.replace(f"{PROGRAM} ", f"{shlex.quote(executable)} ")
     if suffix in (".ts", ".js"):
         return template.replace(f'= "{PROGRAM}"', f'= "{_in_string(executable)}"')
     if suffix == ".service":

@@ -8,6 +8,7 @@ Invariant: `take_out(put_in(text)) == text`, if `text` is given as the file befo
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import invocation, jsonc
@@ -24,6 +25,7 @@ from gitshadow.hookfiles.entries import (
 )
 from gitshadow.hookfiles.jsonc import ParsedText, Path, Value
 from gitshadow.hookfiles.placement import EntryShape, EventRegistration
+from gitshadow.model import JsonObject
 
 
 def fresh(want: Want) -> str:
@@ -39,13 +41,13 @@ def put_in(text: str, want: Want) -> str:
     """
     document = parse(text)
     if document.root is None:
-        return jsonc.fresh(text, whole(want))
+        return _with_line(jsonc.fresh(text, whole(want)), want)
     _check_object(document.root, "the file")
     text = _without_stale(text, want)
     text = _with_map(text, want)
     for event in want.shape.events:
         text = _with_event(text, want, event)
-    return _with_top(text, want.shape)
+    return _with_line(_with_top(text, want.shape), want)
 
 
 def take_out(text: str, want: Want, before: str | None = None) -> str | None:
@@ -67,8 +69,10 @@ def take_out(text: str, want: Want, before: str | None = None) -> str | None:
         return None
     # Which empty lists and objects are the user's own is only known from the file before.
     was = parse(before or "")
-    found = entries(text, want)
-    if not found:
+    line, found = _line(document, want.shape), entries(text, want)
+    if line is not None:
+        text = jsonc.remove(text, line.path)
+    elif not found:
         return text
     for _ in found:
         # One at a time, the last one first: each removal moves the text after it.
@@ -89,6 +93,54 @@ def entries(text: str, want: Want) -> list[HookEntry]:
 def changed(text: str, want: Want) -> list[HookEntry]:
     """Return the entries that a person changed and that still report for the agent."""
     return [entry for entry in _all_handlers(text, want) if is_changed(entry, want)]
+
+
+class _Line(NamedTuple):
+    """A status line of ours in a file."""
+
+    path: Path
+    command: str
+
+
+def has_line(text: str, want: Want) -> bool:
+    """Return whether a file has a status line, and it is not ours."""
+    name = want.shape.line
+    # The file of an agent without one may be TOML.
+    root = None if name is None else parse(text).root
+    if root is None or name is None or root.index(name) is None:
+        return False
+    return _line(parse(text), want.shape) is None
+
+
+def _line(document: ParsedText, shape: EntryShape) -> _Line | None:
+    root = document.root
+    index = None if root is None or shape.line is None else root.index(shape.line)
+    if root is None or index is None:
+        return None
+    data = root.children[index].data
+    # With another key (`padding`), a person has made it theirs.
+    if not isinstance(data, dict) or set(data) != {"type", "command"}:
+        return None
+    command = data["command"]
+    if not isinstance(command, str) or not invocation.is_status_line(command):
+        return None
+    return _Line((index,), command)
+
+
+def _with_line(text: str, want: Want) -> str:
+    """Add our status line, or correct its command; one of the user's own stays."""
+    document, name = parse(text), want.shape.line
+    if document.root is None or name is None:
+        return text
+    there = _line(document, want.shape)
+    if there is None and (not want.adds_line or document.root.index(name) is not None):
+        return text
+    if there is not None and there.command == want.line:
+        return text
+    if there is not None:
+        text = jsonc.remove(text, there.path)
+    data: JsonObject = {"type": "command", "command": want.line}
+    return jsonc.append(text, (), data, key=name)
 
 
 def _all_handlers(text: str, want: Want) -> Iterator[HookEntry]:
@@ -344,9 +396,14 @@ def _without_top(text: str, was: ParsedText, shape: EntryShape) -> str:
 
 def _is_wholly_ours(document: ParsedText, want: Want) -> bool:
     """Return whether a file is what we write into a new one, with any command."""
-    found = entries(document.text, want)
+    found, line = entries(document.text, want), _line(document, want.shape)
     if not found:
         return False
     shape = want.shape._replace(base=found[0].base)
-    former = want._replace(command=found[0].command, shape=shape)
+    former = want._replace(
+        command=found[0].command,
+        shape=shape,
+        line="" if line is None else line.command,
+        adds_line=line is not None,
+    )
     return document.text == fresh(former)

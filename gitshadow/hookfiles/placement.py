@@ -21,6 +21,14 @@ class InstallScope(StrEnum):
     PROJECT = "project"
 
 
+class Extra(StrEnum):
+    """What an agent can have besides hooks, if a person asks for it."""
+
+    COMMANDS = "commands"
+    SKILL = "skill"
+    STATUSLINE = "statusline"
+
+
 class Root(StrEnum):
     """A directory above an agent's files of a scope."""
 
@@ -72,6 +80,7 @@ class EntryShape(NamedTuple):
         extra: Added to each handler.
         top: Added to the file.
         milliseconds: The unit of timeouts, else seconds.
+        line: The member of the file's top level that describes a status line.
     """
 
     events: tuple[EventRegistration, ...]
@@ -85,6 +94,7 @@ class EntryShape(NamedTuple):
     extra: "JsonObject" = _NOTHING
     top: "JsonObject" = _NOTHING
     milliseconds: bool = False
+    line: str | None = None
 
 
 class Shared(NamedTuple):
@@ -129,6 +139,7 @@ class Agent(NamedTuple):
         oldest: The first version that runs the hooks which turns and calls need, if it is known.
         notes: Printed whenever something is written.
         project_notes: Printed when a project's file is written.
+        extras: The files of commands and skills; a status line is part of the shape of a file.
     """
 
     name: str
@@ -138,6 +149,15 @@ class Agent(NamedTuple):
     oldest: str | None = None
     notes: tuple[str, ...] = ()
     project_notes: tuple[str, ...] = ()
+    extras: Mapping[Extra, Mapping[InstallScope, Owned]] = MappingProxyType({})
+
+    def offers(self, scope: InstallScope) -> list[Extra]:
+        """Return what the agent can have besides hooks in a scope."""
+        found = [extra for extra, places in self.extras.items() if scope in places]
+        placement = self.placements.get(scope)
+        if isinstance(placement, Shared) and placement.shape.line is not None:
+            found.append(Extra.STATUSLINE)
+        return found
 
     @property
     def default_scope(self) -> InstallScope:

@@ -4,13 +4,10 @@
 arguments and variables, but not its ancestors.
 """
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from gitshadow.messages.codec import Unset, Verb
-from gitshadow.messages.undo import FileUndoAnswer
-
-Processes: TypeAlias = tuple[tuple[int, int], ...]
-"""Each process as its pid and its start, in clock ticks since the boot."""
+from gitshadow.messages.undo import FileUndoAnswer, Processes
 
 
 class OwnSessionRequest(NamedTuple):

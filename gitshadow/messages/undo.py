@@ -1,11 +1,14 @@
 """undo: oops, undo, redo and restore of files, as one request; its plan and its report."""
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from gitshadow.errors import ExitCode
 from gitshadow.messages.codec import JsonObject, Verb
 from gitshadow.messages.rows import AboutRow
+
+Processes: TypeAlias = tuple[tuple[int, int], ...]
+"""Each process as its pid and its start, in clock ticks since the boot."""
 
 EXITS: Mapping[str, ExitCode] = {
     "reversed": ExitCode.DONE,
@@ -79,7 +82,8 @@ class FileUndoRequest(NamedTuple):
     if more than files is to be undone. `confirm` and `hook_settings` are what the environment of
     the process that asks says; with `announce` an undo whose hook command has to run first is
     only planned. `program` names the work of an agent program, which asks itself if `by_program`
-    is set.
+    is set. `ancestors` are the processes above the caller, nearest first: with them an `oops`
+    reverts only work of the agent that started the caller.
     """
 
     verb: str = "undo"
@@ -104,6 +108,7 @@ class FileUndoRequest(NamedTuple):
     program: ProgramUndo | None = None
     by_program: bool = False
     cwd: str | None = None
+    ancestors: Processes = ()
 
     @property
     def apply(self) -> bool:

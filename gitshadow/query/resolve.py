@@ -35,7 +35,14 @@ from gitshadow.store.journal import bursts, events, ops, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.objects import CommitInfo
 from gitshadow.store.refs import ShadowCommit, parse_message
-from gitshadow.undo.targets import family, find_address
+from gitshadow.undo.effective import Undone
+from gitshadow.undo.targets import (
+    events_of,
+    family,
+    find_address,
+    newest_turns,
+    unit_of,
+)
 from gitshadow.words import ago, shortened
 
 _SHOWN = 6
@@ -273,6 +280,17 @@ def own_thing(ws: Workspace, own: Own, typed: str) -> Thing:
     raise UsageError(
         f"cannot find {typed}", hint="ids are shown in the list of changes"
     )
+
+
+def newest_of(ws: Workspace, own: Own) -> Turn | Burst | None:
+    """Return the newest turn of a session that is in effect; None if all are undone."""
+    undone = Undone(ws.db, ws.layout.worktree)
+    for turn in newest_turns(ws.db, ws.layout.worktree):
+        rows = events_of(ws.db, ws.layout.worktree, unit_of(ws.db, turn))
+        taken = [row for row in rows if row.attribution.session in own.whose]
+        if taken and undone.all(taken) is None:
+            return turn
+    return None
 
 
 def _counts(session: Session) -> bool:

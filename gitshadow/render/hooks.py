@@ -60,8 +60,9 @@ def _size(diff: Sequence[str]) -> str:
 
 
 def _counts(diff: Sequence[str]) -> tuple[int, int]:
-    added = sum(line.startswith("+") and not line.startswith("+++") for line in diff)
-    removed = sum(line.startswith("-") and not line.startswith("---") for line in diff)
+    # The lines of the two file names are no part of it, and Markdown has lines of dashes.
+    added = sum(line.startswith("+") for line in diff)
+    removed = sum(line.startswith("-") for line in diff)
     return added, removed
 
 

@@ -6,6 +6,8 @@ what one answer of the model asks for, side by side if it has more than one acti
 
 from dataclasses import dataclass
 
+from tests.support.shadow import COMMAND
+
 
 @dataclass(frozen=True)
 class Write:
@@ -198,6 +200,17 @@ SCRIPTS: dict[str, Script] = {
     "outer": (
         (Shell(f"cd {{cwd}} && {INNER_AGENT} && echo after > after.txt"),),
         (Say("The other agent is done."),),
+    ),
+    "oops": (
+        # By its path, as the installed command names it: Codex's login shell has a short PATH.
+        (Shell(f"cd {{cwd}} && {COMMAND} oops --own --dry-run --json > .git/plan"),),
+        (
+            Shell(
+                f"cd {{cwd}} && {COMMAND} oops --own --token"
+                ' $(grep -o \'"token": *"[^"]*\' .git/plan | cut -d \'"\' -f 4)'
+            ),
+        ),
+        (Say("It is undone."),),
     ),
     "look": ((Say("I see."),),),
     "background": (

@@ -491,3 +491,40 @@ def at_a_terminal(
         os.killpg(running.pid, signal.SIGKILL)
         running.wait()
         (studio.top / "drawn.txt").write_bytes(terminal.drawn)
+
+
+COMMANDS = {"claude-code": "/oops", "codex": "$oops"}
+"""How a person calls the command of an undo in the agent."""
+
+
+@pytest.mark.parametrize(
+    "agent", [pytest.param("claude-code", marks=pytest.mark.quick), "codex"]
+)
+def test_its_own_last_turn_is_undone_by_a_command_in_the_agent(
+    agent: str, studio: AgentStudio
+) -> None:
+    studio.prepare()
+    before = set(studio.home.rglob("*"))
+    studio.command("hooks", "install", agent, "--with", "all", "--yes")
+    installed = {one for one in studio.home.rglob("*") if one.is_file()} - before
+    follows(studio, "basic")
+    basic = studio.changes()
+    studio.repo.write("person.txt", "a line of the person\n")
+    again = studio.driver.again
+    assert again is not None
+    words = f"{COMMANDS[agent]} yes {studio.prompt('oops')}"
+    program = studio.surroundings().program
+    done = studio.run([program, *again[0], words, *again[1]])
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert basic
+    assert studio.changes() == {" M person.txt"}
+    asked = "".join(one.body for one in studio.model.requests)
+    assert "asks you to undo the files" in asked
+    if agent == "claude-code":
+        (listed,) = re.findall(r'"slash_commands":\[[^]]*\]', done.stdout)[:1]
+        assert '"oops"' in listed
+        assert '"who"' in listed
+    (op,) = studio.rows("ops", "--json")
+    assert op["status"] == "done"
+    studio.command("hooks", "uninstall", agent, "--yes")
+    assert [one for one in installed if one.exists() and "oops" in str(one)] == []

@@ -325,3 +325,30 @@ def _rows(document: Document) -> list[Document]:
     rows = document["rows"]
     assert isinstance(rows, list)
     return rows
+
+
+def oops(studio: Studio, **params: object) -> Document:
+    """Run `oops --own`, as an agent does."""
+    above = [list(one) for one in ME]
+    return studio.run("undo", verb="oops", ancestors=above, **params)
+
+
+def test_oops_undoes_the_newest_turn_of_the_caller_alone(studio: Studio) -> None:
+    studio.write("S1", "x", "1\n")
+    studio.write("S2", "y", "1\n")
+    runs_in(studio, "S1", ME[0])
+    plan = oops(studio, dry_run=True)
+    assert plan["status"] == "planned"
+    assert [item["path"] for item in plan["items"]] == ["x"]  # type: ignore[attr-defined]
+    assert oops(studio, yes=True, token=plan["token"])["status"] == "reversed"
+    assert not (studio.repo.root / "x").exists()
+    assert text(studio, "y") == "1\n"
+    with pytest.raises(UsageError, match="no change of this session is in effect"):
+        oops(studio)
+
+
+def test_oops_of_a_caller_without_a_session_undoes_nothing(studio: Studio) -> None:
+    studio.write("S1", "x", "1\n")
+    with pytest.raises(RefusedError, match="cannot identify the current session"):
+        oops(studio, yes=True)
+    assert text(studio, "x") == "1\n"
