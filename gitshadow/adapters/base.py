@@ -162,6 +162,7 @@ class Traits(NamedTuple):
         shells_below: Its shells are processes that it started itself, seen with the real program;
             not those of an editor's terminal, of a server or of a container.
         context: The form of a text for the model at a prompt.
+        rewind: How a person rewinds its conversation, and only that.
     """
 
     covers_all_tools: bool = False
@@ -174,6 +175,7 @@ class Traits(NamedTuple):
     reports_turns: bool = False
     shells_below: bool = False
     context: ContextChannel = ContextChannel.NONE
+    rewind: str = ""
 
 
 Parsed: TypeAlias = HookEvent | BadPayload | None

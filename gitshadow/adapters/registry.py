@@ -32,6 +32,8 @@ _TRAITS: Mapping[str, Traits] = {
         reports_turns=True,
         shells_below=True,
         context=ContextChannel.JSON,
+        # Its menu restores code, conversation or both (2.1.330).
+        rewind='/rewind, then "Restore conversation"',
     ),
     # Only the hosted web search has no hook, and it writes nothing.
     "codex": Traits(

@@ -4,7 +4,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gitshadow.messages.states import CommitRow, ShowAnswer, ShowRequest, Thing
+from gitshadow.messages.states import (
+    CommitRow,
+    ShowAnswer,
+    ShowRequest,
+    Thing,
+    TranscriptPlace,
+)
 from gitshadow.model import (
     Actor,
     Burst,
@@ -48,7 +54,7 @@ from gitshadow.store.journal import events, sessions, switches, turns
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.paths import is_within
 from gitshadow.undo.effective import standing
-from gitshadow.undo.targets import events_of, unit_of
+from gitshadow.undo.targets import addressed_files, events_of, unit_of
 
 _EVENTS_SHOWN = 1000
 
@@ -63,7 +69,8 @@ def show(context: RecorderContext, request: ShowRequest) -> ShowAnswer:
         return _show_commit(context, commit, request)
     found = find(ws, request.id)
     kind, row, wanted = _describe(context, found)
-    paths = typed_paths(ws.layout, request.cwd, request.paths) or None
+    typed = typed_paths(ws.layout, request.cwd, request.paths)
+    paths = typed or addressed_files([request.id]) or None
     rows, limit = [], request.limit or _EVENTS_SHOWN
     if wanted is not None:
         # One more than is shown, to know whether there are more without counting them.
@@ -79,6 +86,8 @@ def show(context: RecorderContext, request: ShowRequest) -> ShowAnswer:
     answer = ShowAnswer(kind, row, events=shown, cut=is_cut)
     if isinstance(found.thing, Op) and found.thing.report is not None:
         answer = answer._replace(report=json.loads(found.thing.report))
+    if isinstance(found.thing, Turn):
+        answer = answer._replace(transcript=_transcript(context, found.thing))
     if isinstance(found.thing, Turn | Burst):
         whole = events_of(ws.db, ws.layout.worktree, unit_of(ws.db, found.thing))
         # As an undo of it, with the parts of subagents; what other worktrees have is only listed.
@@ -145,6 +154,21 @@ def _prompt(context: RecorderContext, event: Event) -> str | None:
     session, turn_id = event.attribution.session, event.attribution.turn
     turn = turns.get_turn(context.workspace.db, session, turn_id)
     return None if turn is None else turn.prompt
+
+
+def _transcript(context: RecorderContext, turn: Turn) -> TranscriptPlace | None:
+    """Return where the conversation of a turn is, as the hooks of its agent reported it."""
+    db = context.workspace.db
+    path, session = (
+        sessions.transcript(db, turn.session),
+        sessions.get(db, turn.session),
+    )
+    if path is None or session is None:
+        return None
+    # An id that comes twice in a session has a number; that of a nested agent has its caller's
+    # turn before it.
+    own = turn.id.rpartition("/")[2].partition("~")[0]
+    return TranscriptPlace(path, session.agent, own)
 
 
 def _describe(

@@ -2,6 +2,7 @@
 
 import re
 
+from gitshadow.adapters import registry
 from gitshadow.attribution.process import ProcessId
 from gitshadow.config import CONFIRM, POST_UNDO, PRE_UNDO, Config
 from gitshadow.errors import UsageError
@@ -27,6 +28,7 @@ from gitshadow.undo.run import ResolvedUndo
 from gitshadow.undo.sdk_turns import ProgramTarget
 from gitshadow.undo.targets import undoes_of
 
+_DONE = ("reversed", "partial")
 _OP = re.compile(r"op-[0-9a-f]{8,32}(-[0-9]{1,3})?")
 
 
@@ -69,6 +71,7 @@ def undo(
     answer = _with_staged(answer, context.workspace)._replace(confirm=settings.confirm)
     if wanted is not None:
         answer = answer._replace(missing=wanted.missing, loose=wanted.loose)
+    answer = _with_rewinds(answer)
     if request.hook_settings is not None:
         answer = answer._replace(announced=announced, hooks=_hooks(settings))
     return answer
@@ -137,6 +140,19 @@ def _answer(engine: UndoEngine, request: ResolvedUndo) -> FileUndoAnswer:
             return earlier._replace(about=())
     report = undo_run.run(engine, request)
     return report.answer()._replace(about=tuple(map(about_row, report.about)))
+
+
+def _with_rewinds(answer: FileUndoAnswer) -> FileUndoAnswer:
+    """Return the report of an undo with how to rewind the conversations that it concerns."""
+    if answer.status not in _DONE or answer.kind not in (OpKind.OOPS, OpKind.UNDO):
+        return answer
+    agents = dict.fromkeys(row.agent for row in answer.about or () if row.agent)
+    notes = tuple(
+        f"the conversation in {agent} is not changed; to rewind it: {how}"
+        for agent in agents
+        if (how := registry.traits(agent).rewind)
+    )
+    return answer._replace(notes=(*answer.notes, *notes))
 
 
 def _with_staged(answer: FileUndoAnswer, ws: Workspace) -> FileUndoAnswer:

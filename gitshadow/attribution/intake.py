@@ -292,6 +292,10 @@ class _Intake:
         return found
 
     def _begin_turn(self, session: Session) -> Turn:
+        if self._event.transcript_path is not None:
+            # The agent's own file is read only when a person asks for it, and never stored.
+            path = self._event.transcript_path
+            sessions.note_transcript(self._db, session.id, path)
         wanted = self._own_turn_id(session, begins=True)
         return lifecycle.begin_turn(
             self._db, session.id, wanted, self._at_ns, self._event.prompt

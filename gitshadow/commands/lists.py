@@ -1,10 +1,11 @@
 """sessions, turns, ops, show, pin: what was recorded, and its named states."""
 
-from gitshadow.commands.client import send
+from gitshadow.commands.client import Reply, send
 from gitshadow.commands.options import colour_option, json_option, spelled_paths
 from gitshadow.commands.parameters import argument, option, verb
 from gitshadow.commands.terminal import print_answer, print_list
-from gitshadow.errors import UsageError
+from gitshadow.errors import UnsupportedError, UsageError
+from gitshadow.messages.codec import encode
 from gitshadow.messages.lists import (
     OPS,
     PIN,
@@ -19,7 +20,7 @@ from gitshadow.messages.lists import (
     TurnsRequest,
     UnpinRequest,
 )
-from gitshadow.messages.states import SHOW, ShowRequest
+from gitshadow.messages.states import SHOW, ShowAnswer, ShowRequest
 from gitshadow.render.text import (
     ShowParts,
     op_lines,
@@ -90,6 +91,9 @@ def ops_command(limit: int | None, as_json: bool) -> None:
 @option("-s", "--no-patch", is_flag=True, help="Without the diff.")
 @option("--stat", is_flag=True, help="List the files, with counts of lines.")
 @option("--name-only", is_flag=True, help="List only the names of the files.")
+@option(
+    "--transcript", is_flag=True, help="Show the turn's conversation, not the diff."
+)
 @colour_option
 @json_option
 @argument("id", required=False)
@@ -104,9 +108,10 @@ def show_command(
 
     ID is any id that another command or git log of a session's ref prints, or a unique
     prefix; the newest turn of an agent by default. A group of changes looks like a turn; an
-    event, call, session, undo or recorded commit has all its fields. PATHS limit the files.
+    event, call, session, undo or recorded commit has all its fields. PATHS limit the files. The
+    conversation is read from the agent's own file (Claude Code, Codex); it is not stored.
     """
-    brief = shown["no_patch"] or shown["stat"] or shown["name_only"]
+    brief = any(shown[one] for one in ("no_patch", "stat", "name_only", "transcript"))
     request = ShowRequest(
         id or "last",
         tuple(spelled_paths(paths)),
@@ -115,12 +120,39 @@ def show_command(
         stat=not as_json or shown["stat"] or shown["name_only"],
     )
     parts = ShowParts(stat=shown["stat"], names=shown["name_only"])
+    reply = send(SHOW, request)
+    if shown["transcript"]:
+        reply = _with_conversation(reply)
     print_answer(
-        send(SHOW, request),
+        reply,
         lambda answer, view: show_lines(answer, view, parts),
         as_json=as_json,
         paged=True,
     )
+
+
+def _with_conversation(reply: Reply[ShowAnswer]) -> Reply[ShowAnswer]:
+    """Return an answer about a turn with its conversation, which this process reads.
+
+    Raises:
+        UsageError: it is not about a turn.
+        UnsupportedError: no hook reported where the conversation is, or its format is not known.
+    """
+    answer = reply.answer
+    if answer.type != "turn":
+        raise UsageError(
+            f"cannot show the conversation of a {answer.type}: only that of a turn",
+            hint="git agent-undo turns",
+        )
+    if answer.transcript is None:
+        raise UnsupportedError(
+            "cannot show the conversation: the hooks of this turn did not report its file",
+            hint="Claude Code and Codex report it: git agent-undo hooks install",
+        )
+    from gitshadow.reporting import transcript
+
+    said = [encode(one) for one in transcript.read(answer.transcript)]
+    return Reply(ShowAnswer, {**reply.document, "said": said})
 
 
 _EMPTY = "no pins; to save the current state: git agent-undo pin NAME"

@@ -119,12 +119,28 @@ Thing: TypeAlias = (
 _NAMES = ("event", "call", "turn", "burst", "op", "session", "commit")
 
 
+class TranscriptPlace(NamedTuple):
+    """Where an agent keeps the conversation of a turn, and its own id of the turn."""
+
+    path: str
+    agent: str | None
+    turn: str
+
+
+class Said(NamedTuple):
+    """One text or tool call of a conversation; `who` is user, assistant, tool or note."""
+
+    who: str
+    text: str
+
+
 class ShowAnswer(NamedTuple):
     """One thing, with its events and its patch.
 
     `cut` is set if there are more events, `report` if an op has one. `diff` is None if nothing
     changed a file, and missing if no patch was asked for. `machine` is set if another machine
-    recorded the thing.
+    recorded the thing. `transcript` is where the conversation of a turn is, if its hooks say it;
+    `said` is what it contains, which is read by the program that shows it.
     """
 
     type: str
@@ -136,6 +152,8 @@ class ShowAnswer(NamedTuple):
     file_diffs: tuple[FileDiff, ...] | Unset = UNSET
     stat: tuple[StatRow, ...] | Unset = UNSET
     machine: str = ""
+    transcript: TranscriptPlace | None = None
+    said: tuple[Said, ...] = ()
 
 
 SHOW = Verb("show", ShowRequest, ShowAnswer)

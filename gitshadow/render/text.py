@@ -11,7 +11,7 @@ from gitshadow.messages.codec import Unset, decode, encode
 from gitshadow.messages.history import HistoryRow
 from gitshadow.messages.lists import PinAnswer, PinRow, UnpinAnswer
 from gitshadow.messages.rows import BurstRow, EventRow, OpRow, SessionRow, TurnRow
-from gitshadow.messages.states import ShowAnswer, StatRow
+from gitshadow.messages.states import Said, ShowAnswer, StatRow
 from gitshadow.render.diffstat import stat_lines
 from gitshadow.render.history import author_of, table_lines
 from gitshadow.render.report import about_line, report_lines
@@ -230,6 +230,7 @@ def show_lines(
         yield from _head(answer, answer.thing, view)
     else:
         yield from _all_fields(answer, view)
+    yield from _said_lines(answer.said, view)
     if answer.report:
         from gitshadow.messages.undo import FileUndoAnswer
 
@@ -307,6 +308,18 @@ def _all_fields(answer: ShowAnswer, view: View) -> Iterator[str]:
     if found:
         yield "events:"
         yield from log_lines(found, view)
+
+
+def _said_lines(said: Sequence[Said], view: View) -> Iterator[str]:
+    """Yield a conversation: texts under who said them, each tool call in one line."""
+    before = ""
+    for one in said:
+        if one.who != before:
+            yield ""
+            yield view.paint(f"{printable(one.who)}:", "bold")
+        before = one.who
+        for line in one.text.splitlines():
+            yield f"  {printable_line(line)}"
 
 
 def _field(key: str, value: object, view: View) -> Iterator[str]:

@@ -524,6 +524,10 @@ def test_its_own_last_turn_is_undone_by_a_command_in_the_agent(
         (listed,) = re.findall(r'"slash_commands":\[[^]]*\]', done.stdout)[:1]
         assert '"oops"' in listed
         assert '"who"' in listed
+    said = studio.command("show", turn_of(studio, "basic"), "--transcript")
+    for text in (studio.prompt("basic"), "made.txt", "All done."):
+        assert text in said
+    assert "It is undone." not in said
     (op,) = studio.rows("ops", "--json")
     assert op["status"] == "done"
     studio.command("hooks", "uninstall", agent, "--yes")

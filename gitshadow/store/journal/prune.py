@@ -8,6 +8,7 @@ from gitshadow.model import Chain, Oid
 from gitshadow.store.journal import bursts, corrections, events, meta
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import SagaEntry, digest_of
+from gitshadow.store.journal.sessions import TRANSCRIPT
 
 UNDER_WAY = "forgetting"
 _BY_SESSION = (
@@ -109,6 +110,7 @@ def drop_some(db: Db, session: str, rows: int) -> bool:
     db.run(_STEPS, (session,))
     for table in (*_BY_SESSION, "ops", "chains"):
         db.run(f"DELETE FROM {table} WHERE session = ?", (session,))
+    db.run("DELETE FROM meta WHERE key = ?", (f"{TRANSCRIPT}{session}",))
     db.run("DELETE FROM sessions WHERE id = ?", (session,))
     db.run("DELETE FROM corrections WHERE seq NOT IN (SELECT seq FROM events)")
     return True

@@ -4,6 +4,7 @@ The id of a session never changes. A model has a row only where it changed.
 """
 
 from gitshadow.model import Actor, Chain, Session
+from gitshadow.store.journal import meta
 from gitshadow.store.journal.db import Db, Table
 
 _SESSIONS = Table("sessions", Session, micro_ns="started_ns")
@@ -12,6 +13,8 @@ _SESSIONS = Table("sessions", Session, micro_ns="started_ns")
 _CHAINS = Table("chains", Chain)
 # An Agent Trace record (0.1.0) takes no longer name of a model (`model_id`).
 _MOST_MODEL_CHARACTERS = 250
+TRANSCRIPT = "transcript:"
+"""Before the id of a session, the key of the path of its conversation."""
 
 
 def put(db: Db, session: Session) -> None:
@@ -22,6 +25,16 @@ def put(db: Db, session: Session) -> None:
 def get(db: Db, session: str) -> Session | None:
     """Return a session by its id, or None."""
     return _SESSIONS.get(db, "WHERE id = ?", session)
+
+
+def note_transcript(db: Db, session: str, path: str) -> None:
+    """Store where the agent keeps the conversation; call it inside `db.write()`."""
+    meta.put(db, f"{TRANSCRIPT}{session}", path)
+
+
+def transcript(db: Db, session: str) -> str | None:
+    """Return where the agent keeps the conversation of a session, None if it is not known."""
+    return meta.get(db, f"{TRANSCRIPT}{session}")
 
 
 def find_native(db: Db, agent: str | None, native_id: str) -> Session | None:
