@@ -283,6 +283,31 @@ WITNESS = ConfigKey(
 )
 
 
+ALERTS = ConfigKey(
+    "alerts",
+    _boolean,
+    _BOOLEAN,
+    "true",
+    "Alert you when an agent deletes many files, writes outside the repository or changes a "
+    "protected path. It needs the daemon.",
+)
+ALERT_DELETES = ConfigKey(
+    "alertDeletes",
+    _count,
+    "a whole number",
+    "20",
+    "Alert when an agent deletes more files than this in one turn.",
+)
+PROTECT = ConfigKey(
+    "protect",
+    _patterns,
+    _PATTERN_WORDS,
+    "",
+    "Alert when an agent changes one of these paths.",
+    joined=True,
+)
+
+
 _COMMAND_WORDS = "a command and its arguments, run without a shell"
 PRE_UNDO = ConfigKey(
     "preUndo",
@@ -366,6 +391,9 @@ KEYS: tuple[ConfigKey[object], ...] = (
     PUSH_GUARD,
     LEDGER,
     WITNESS,
+    ALERTS,
+    ALERT_DELETES,
+    PROTECT,
     PRE_UNDO,
     POST_UNDO,
     POST_REWIND,
@@ -401,6 +429,9 @@ class Config:
     push_guard: bool
     ledger: bool
     witness: bool
+    alerts: bool
+    alert_deletes: int
+    protect: tuple[str, ...]
     pre_undo: tuple[str, ...]
     post_undo: tuple[str, ...]
     post_rewind: tuple[str, ...]
@@ -454,6 +485,9 @@ def load(
         push_guard=sources.value(PUSH_GUARD),
         ledger=sources.value(LEDGER),
         witness=sources.value(WITNESS),
+        alerts=sources.value(ALERTS),
+        alert_deletes=sources.value(ALERT_DELETES),
+        protect=sources.value(PROTECT),
         pre_undo=sources.value(PRE_UNDO),
         post_undo=sources.value(POST_UNDO),
         post_rewind=sources.value(POST_REWIND),

@@ -33,6 +33,7 @@ from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.reporting.patches import sum_of_lines
 from gitshadow.store.journal import (
+    alerts,
     bursts,
     events,
     ops,
@@ -92,6 +93,7 @@ class _Reader:
     _sessions: dict[str, Session | None] = field(default_factory=dict)
     _paths: tuple[RepoPath, ...] = ()
     _session: str | None = None
+    _alerts: dict[tuple[str, str], list[str]] | None = None
 
     def __post_init__(self) -> None:
         ws, asked = self.context.workspace, self.request
@@ -173,10 +175,17 @@ class _Reader:
                 agent=agent,
                 session=thing.session,
                 prompt=prompt[:_PROMPT_CHARS],
+                alerts=self._alerts_of(thing),
             ),
             rows,
         )
         return row if self._has_text(row, rows) else None
+
+    def _alerts_of(self, thing: Turn | Burst) -> tuple[str, ...]:
+        if self._alerts is None:
+            self._alerts = alerts.of_turns(self.context.workspace.db)
+        turn = thing.id if isinstance(thing, Turn) else thing.turn or ""
+        return tuple(self._alerts.get((thing.session, turn), ()))
 
     def _row_of_op(self, op: Op) -> HistoryRow | None:
         ws = self.context.workspace

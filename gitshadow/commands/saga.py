@@ -216,7 +216,7 @@ def verify_command(as_json: bool) -> int:
 @session_option
 @json_option
 def attention_command(session: str | None, as_json: bool) -> None:
-    """List interrupted turns and undos, failed or doubtful calls, and held calls.
+    """List interrupted turns and undos, failed or doubtful calls, held calls, and alerts.
 
     The last row is the effect whose undo window closes next.
     """
@@ -224,6 +224,7 @@ def attention_command(session: str | None, as_json: bool) -> None:
 
     with journal() as db:
         found = list(queries.attention_rows(db, session, time.time_ns()))
+        found = [*queries.alert_rows(db, session), *found]
     print_rows(
         found,
         attention_lines,

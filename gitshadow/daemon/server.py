@@ -34,6 +34,8 @@ from gitshadow.errors import (
     StoreError,
     shortage_behind,
 )
+from gitshadow.guards.outlets import outlets
+from gitshadow.guards.watch import Guard
 from gitshadow.ipc import client, wire
 from gitshadow.maintenance import setup, startup_repair
 from gitshadow.maintenance.setup import Initialised
@@ -110,6 +112,7 @@ class Service:
         self._upkeep = Upkeep(context)
         self._mirroring = Mirroring(context.workspace)
         self._prompting = Prompting(context)
+        self._guard = Guard(context, outlets(context.workspace.environ))
         self._rooted: Initialised | None = None
 
     @classmethod
@@ -205,6 +208,7 @@ class Service:
         if self.enabled:
             self._upkeep.tick()
             self._mirroring.tick()
+            self._guard.tick()
         if self._context.workspace.states.shed():
             _give_back()
 
@@ -225,7 +229,7 @@ class Service:
         """Process one hook delivery; return what the agent is to read."""
         self._follow_settings()
         hook_intake.drain_spool(self._context)
-        return hook_intake.take_body(self._context, body)
+        return hook_intake.take_body(self._context, body, self._guard)
 
     def told(self, body: bytes) -> bytes:
         """Return what the agent is to read at a delivery that came through the spool."""

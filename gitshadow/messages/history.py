@@ -26,7 +26,7 @@ class HistoryRow(NamedTuple):
     `head`, `gap`, `coverage`, or the kind of an op. `id` is what other verbs take. `paths` are the
     first of its `files`; `added` and `removed` are lines, None where they were not counted.
     `undone` files are undone, of `unsure` ones the author is not sure. `note` describes what has no
-    files.
+    files, `alerts` what was alarming.
     """
 
     kind: str
@@ -44,6 +44,7 @@ class HistoryRow(NamedTuple):
     unsure: int = 0
     note: str = ""
     machine: str = ""
+    alerts: tuple[str, ...] = ()
 
 
 class HistoryAnswer(NamedTuple):

@@ -64,12 +64,21 @@ class UnreportedRow(NamedTuple):
     problem: str
 
 
+class AlertRow(NamedTuple):
+    """Something alarming that an agent did in a turn; `id` names the turn."""
+
+    id: str
+    agent: str
+    ts: str | None
+    text: str
+
+
 class StatusAnswer(NamedTuple):
     """The state of a worktree.
 
     `heard` has the time of the newest hook of each agent, `heard_lately` the agents whose hooks
     came lately, `unreported` those of which only some events come. `degraded` says why changes
-    are detected late.
+    are detected late. `alerts` are those of the last day.
     """
 
     root: str
@@ -90,6 +99,7 @@ class StatusAnswer(NamedTuple):
     undo_window: ClosingRow | None
     hints: tuple[str, ...]
     unreported: tuple[UnreportedRow, ...] = ()
+    alerts: tuple[AlertRow, ...] = ()
 
 
 # These states are read from settings files, which an agent may be told to ignore: a hook that came

@@ -134,4 +134,5 @@ def _marks(row: HistoryRow) -> str:
         found.append(f"undone{part}")
     if row.unsure:
         found.append(f"{counted(row.unsure, 'file')} unsure")
+    found += [f"alert: {printable(text)}" for text in row.alerts]
     return f"  ({', '.join(found)})" if found else ""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from gitshadow.messages.status import (
+    AlertRow,
     Coverage,
     DoctorAnswer,
     ExcludedRow,
@@ -11,6 +12,7 @@ from gitshadow.messages.status import (
     Protection,
     StatusAnswer,
 )
+from gitshadow.render.history import age_of
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
 from gitshadow.words import counted
@@ -18,6 +20,7 @@ from gitshadow.words import counted
 _NEXT = "if an agent goes wrong: git agent-undo oops"
 _LABEL = 13
 _NAMED = 4
+_ALERTS_SHOWN = 3
 _GROUPS_SHOWN = 6
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -53,6 +56,7 @@ def status_lines(
             yield from view.fold(f"{label:<{_LABEL}}{said}", _LABEL)
         coverage = status.coverage
         yield from _each(coverage, view) if whole else _grouped(coverage, view)
+        yield from _alerts(status.alerts, view)
         yield from _hints(status.hints)
     fix = printable(verdict.fix or "")
     yield f"next: {fix}" if fix else _NEXT
@@ -154,6 +158,16 @@ def _each(coverage: Coverage, view: View) -> Iterator[str]:
         many = f", {counted(count, 'entry', 'entries')}" if count > 1 else ""
         path = view.path(entry.path)
         yield f"not recorded: {path}: {printable(entry.reason)}{because}{many}"
+
+
+def _alerts(found: Sequence[AlertRow], view: View) -> Iterator[str]:
+    """Yield what agents did that is alarming, the newest first, with how to look at it."""
+    for row in found[:_ALERTS_SHOWN]:
+        said = f"{printable(row.agent)} {printable(row.text)}, {age_of(row.ts)}"
+        yield view.paint(f"alert: {said}", "warn")
+        yield f"  to see it: git agent-undo show {printable(row.id)}"
+    if len(found) > _ALERTS_SHOWN:
+        yield f"  and {len(found) - _ALERTS_SHOWN} more: git agent-undo attention"
 
 
 def _hints(hints: Sequence[str]) -> Iterator[str]:

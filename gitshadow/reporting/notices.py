@@ -11,7 +11,8 @@ from typing import NamedTuple
 from gitshadow.model import Actor, Op, OpKind, Session
 from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
-from gitshadow.store.journal import events, meta, ops, sessions
+from gitshadow.store.journal import alerts, events, meta, ops, sessions
+from gitshadow.store.journal.alerts import Alert
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.ops import EndedOps
@@ -63,6 +64,19 @@ class _Change(NamedTuple):
 def take(context: RecorderContext, session: str) -> str:
     """Return the notice for a session, empty if there is none; it is not repeated."""
     db = context.workspace.db
+    alarming = "\n".join(map(_alert_line, alerts.take_untold(db, session)))
+    undone = _of_undos(db, session)
+    return "\n".join(part for part in (alarming, undone) if part)
+
+
+def _alert_line(alert: Alert) -> str:
+    return (
+        f"gitshadow: the user was alerted that a turn of this session {alert.text}."
+        " Tell the user if that was not intended."
+    )
+
+
+def _of_undos(db: Db, session: str) -> str:
     known, ended = sessions.get(db, session), ops.ended(db)
     # The common case first, without a look at any op: nothing was undone since the session began.
     if known is None or ended.newest_ns <= known.started_ns:

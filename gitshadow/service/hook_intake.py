@@ -28,6 +28,7 @@ from gitshadow.attribution.delivery import (
 from gitshadow.attribution.intake import Doubt, EventSource, Intake
 from gitshadow.config import PromptPolicy
 from gitshadow.errors import ShadowError, raise_shortage
+from gitshadow.guards.watch import Guard
 from gitshadow.model import PATHLESS_WRITERS, Call, RepoPath
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.host_evidence import HostEvidence
@@ -49,13 +50,17 @@ _FAULTS = (
 )
 
 
-def take_body(context: RecorderContext, body: bytes) -> bytes:
+def take_body(
+    context: RecorderContext, body: bytes, guard: Guard | None = None
+) -> bytes:
     """Process one request of the hook program; return what the agent is to read.
 
-    That is nothing, unless a prompt comes after work of its session was undone.
+    That is nothing, unless a prompt comes after work of its session was undone, or after an alert.
     """
     delivery = parse_body(body)
     taken = take(context, delivery) if delivery is not None else None
+    if taken is not None and guard is not None:
+        guard.saw(taken[0], taken[1].session, taken[1].turn)
     if taken is None or not registry.takes_context(taken[0]):
         return b""
     event, done = taken

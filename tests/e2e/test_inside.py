@@ -1,10 +1,14 @@
-"""What an agent's user sees of us besides hooks: conversation, and rewinding it."""
+"""What an agent's user sees of us besides hooks: conversation, rewinding it, and alerts."""
 
 import json
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.claude import Claude
+from tests.support.repo import Repo
+from tests.support.shadow import Shadow
+from tests.support.waiting import until
 
 TALK = "a secret of the conversation"
 
@@ -65,6 +69,26 @@ def test_an_undo_says_how_to_rewind_the_conversation(agent: Claude) -> None:
     assert said not in agent.shadow.ok("oops", "--dry-run").out
     assert said in agent.shadow.ok("oops", "--yes").out
     assert said not in agent.shadow.ok("redo", "--yes").out
+
+
+def test_many_deletions_are_shown_everywhere_once(
+    repo: Repo, make_shadow: Callable[..., Shadow]
+) -> None:
+    for number in range(25):
+        repo.write(f"old{number}.txt", "x\n")
+    repo.commit("old files")
+    shadow = make_shadow(repo, daemon=True)
+    shadow.ok("init")
+    agent = Claude(shadow)
+    agent.prompt("Clean up")
+    agent.shell("rm old*.txt")
+    agent.stop()
+    alert = "claude-code deleted 25 files"
+    until(lambda: f"alert: {alert}" in shadow.ok("status").out)
+    assert "(alert: deleted 25 files)" in shadow.ok("log").out
+    assert "deleted 25 files" in shadow.ok("attention").out
+    assert "a turn of this session deleted 25 files" in agent.prompt("And now?")
+    assert agent.prompt("And now?") == ""
 
 
 def test_a_pruned_session_leaves_no_path_of_a_conversation(agent: Claude) -> None:

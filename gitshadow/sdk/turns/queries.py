@@ -34,7 +34,7 @@ from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.report import UndoKind
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import EVERYTHING, Release
-from gitshadow.store.journal import saga
+from gitshadow.store.journal import alerts, saga
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import Held, SagaCall, SagaTurn
 
@@ -209,6 +209,19 @@ def attention_rows(
         row = closing_row(closing)
         said = f"can be undone until {row.closes}"
         yield ClosingWindow("window", "closes", said, row)
+
+
+def alert_rows(db: Db, session: str | None) -> Iterator[AttentionRow]:
+    """Return what was alarming in turns of agents, newest first."""
+    for one in alerts.all_alerts(db):
+        if session in (None, one.session):
+            yield AttentionRow(
+                what=one.agent,
+                session=one.session,
+                turn=one.turn,
+                state="alert",
+                text=one.text,
+            )
 
 
 def held_row(db: Db, held: Held, now_ns: int | None = None) -> AttentionRow:

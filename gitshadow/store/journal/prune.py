@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from gitshadow.model import Chain, Oid
-from gitshadow.store.journal import bursts, corrections, events, meta
+from gitshadow.store.journal import alerts, bursts, corrections, events, meta
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga_rows import SagaEntry, digest_of
 from gitshadow.store.journal.sessions import TRANSCRIPT
@@ -111,6 +111,7 @@ def drop_some(db: Db, session: str, rows: int) -> bool:
     for table in (*_BY_SESSION, "ops", "chains"):
         db.run(f"DELETE FROM {table} WHERE session = ?", (session,))
     db.run("DELETE FROM meta WHERE key = ?", (f"{TRANSCRIPT}{session}",))
+    alerts.drop(db, session)
     db.run("DELETE FROM sessions WHERE id = ?", (session,))
     db.run("DELETE FROM corrections WHERE seq NOT IN (SELECT seq FROM events)")
     return True

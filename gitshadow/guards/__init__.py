@@ -1,0 +1,1 @@
+"""Alerts about what agents do; see ARCHITECTURE.md."""
