@@ -62,7 +62,7 @@ def init_answer(layout: Layout, done: Initialised) -> InitAnswer:
         already=done.already,
         warnings=(*unreadable, *around.warnings),
         hints=() if done.already else (_VIEW_HINT,),
-        excluded=done.excluded,
+        excluded=len(done.excluded),
         daemon=False,
         daemon_allowed=done.daemon_allowed,
     )

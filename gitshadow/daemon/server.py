@@ -163,6 +163,7 @@ class Service:
         done = setup.root_worktree(ws, entering)
         allowed = ws.config.enabled and ws.config.daemon is DaemonMode.AUTO
         self._rooted = done._replace(daemon_allowed=allowed)
+        self._context.pipeline.uncovered.walked(done.excluded)
         return Watched(done.directories, done.polled)
 
     def hints(self, hints: Hints) -> None:

@@ -17,6 +17,7 @@ from gitshadow.model import (
     LINK_MODE,
     PLAIN_MODES,
     Actor,
+    Excluded,
     FileState,
     FileVersion,
     Oid,
@@ -53,7 +54,7 @@ class Initialised(NamedTuple):
     already: bool
     files: int
     unreadable: tuple[tuple[RepoPath, str], ...]
-    excluded: int = 0
+    excluded: tuple[Excluded, ...] = ()
     daemon_allowed: bool = False
     directories: tuple[RepoPath, ...] = ()
     polled: tuple[RepoPath, ...] = ()
@@ -189,7 +190,7 @@ def root_worktree(
         False,
         len(reader.states),
         tuple(reader.unreadable),
-        len(found.excluded),
+        tuple(item for item, _ in found.excluded),
         directories=tuple(found.directories),
         polled=tuple(found.polled),
     )

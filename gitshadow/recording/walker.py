@@ -329,9 +329,13 @@ class Walker:
         They are as of the last barrier, without another walk where this process has walked before.
         """
         reasons = self._pipeline.uncovered.reasons
-        if reasons is None or not self._ws.config.enabled:
+        is_on = self._ws.config.enabled
+        if reasons is None or not is_on:
             walked = walk(self._ws.files, self._ws.coverage).excluded
-            return tuple(sorted((item for item, _ in walked), key=_path))
+            barred = sorted((item for item, _ in walked), key=_path)
+            if is_on:
+                self._pipeline.uncovered.walked(barred)
+            return tuple(barred)
         with self._ws.files.together():
             found = [self._still_excluded(reasons[path]) for path in sorted(reasons)]
         topmost = {one.path: one for one in found if one is not None}

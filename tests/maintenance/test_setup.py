@@ -427,7 +427,9 @@ def test_what_is_written_behind_a_daemons_only_walk_is_recorded(
 ) -> None:
     """Each directory is watched before it is listed, so nothing has to be listed again."""
     repo.write("d/clean", "clean\n")
+    repo.write(".gitignore", "*.log\n")
     repo.commit("more")
+    repo.write("out.log", "ignored\n")
     settle(repo)
     layout = discover(str(repo.root))
     assert layout is not None
@@ -457,6 +459,10 @@ def test_what_is_written_behind_a_daemons_only_walk_is_recorded(
         check_bytes(context, repo)
         rows = events.rows(context.workspace.db, EventFilter())
         assert {row.path for row in path_changes(rows)} == {b"d/clean", b"d/new/late"}
+        # `status` lists what is not recorded, by what that walk saw.
+        walked.clear()
+        assert [one.path for one in context.walker.excluded_now()] == [b"out.log"]
+        assert walked == []
     finally:
         watcher.close()
         context.close()
