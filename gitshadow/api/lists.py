@@ -123,15 +123,24 @@ def _beginning(prompt: str) -> str:
     return first.strip()[:_PROMPT_SHOWN]
 
 
-def _kinds(request: LogRequest) -> tuple[EventKind, ...] | None:
+def event_kinds(names: Sequence[str]) -> tuple[EventKind, ...]:
+    """Return the kinds of events that some names mean.
+
+    Raises:
+        UsageError: there is no such kind.
+    """
     known = {kind.value: kind for kind in EventKind}
-    unknown = [name for name in request.kinds if name not in known]
+    unknown = [name for name in names if name not in known]
     if unknown:
         raise UsageError(
             f"no such kind: {unknown[0]}", hint="kinds: " + ", ".join(known)
         )
+    return tuple(known[name] for name in names)
+
+
+def _kinds(request: LogRequest) -> tuple[EventKind, ...] | None:
     if request.kinds:
-        return tuple(known[name] for name in request.kinds)
+        return event_kinds(request.kinds)
     if request.all:
         return None
     return tuple(kind for kind in EventKind if kind not in _QUIET)

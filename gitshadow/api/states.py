@@ -76,7 +76,7 @@ def diff(context: RecorderContext, request: DiffRequest) -> DiffAnswer:
     ws = context.workspace
     paths = typed_paths(ws.layout, request.cwd, request.paths)
     deltas = [each for each in _deltas(context, request) if _within(each.path, paths)]
-    stat = stat_rows(ws.repo, deltas)
+    stat = stat_rows(ws.repo, deltas, lines=request.lines)
     if not request.patch:
         return DiffAnswer(UNSET, UNSET, stat)
     patch = patch_of(ws.repo, deltas, as_data=request.hunks)

@@ -3,10 +3,16 @@
 from typing import NamedTuple
 
 from gitshadow.messages.codec import Verb
+from gitshadow.messages.rows import EventRow
 
 
 class HistoryRequest(NamedTuple):
-    """Which rows are asked for; times are nanoseconds since the epoch."""
+    """Which rows are asked for; times are nanoseconds since the epoch.
+
+    `below` and `above` are numbers of events: older or newer rows, those next to it. `of` is the
+    number of an event: the row that has it, and older ones. `worktrees` are names; without any, it
+    is this worktree. `events` asks for the changes of each row.
+    """
 
     limit: int | None = None
     session: str | None = None
@@ -17,6 +23,12 @@ class HistoryRequest(NamedTuple):
     lines: bool = True
     paths: tuple[str, ...] = ()
     cwd: str | None = None
+    kinds: tuple[str, ...] = ()
+    below: int | None = None
+    above: int | None = None
+    of: int | None = None
+    worktrees: tuple[str, ...] = ()
+    events: bool = False
 
 
 class HistoryRow(NamedTuple):
@@ -26,7 +38,8 @@ class HistoryRow(NamedTuple):
     `head`, `gap`, `coverage`, or the kind of an op. `id` is what other verbs take. `paths` are the
     first of its `files`; `added` and `removed` are lines, None where they were not counted.
     `undone` files are undone, of `unsure` ones the author is not sure. `note` describes what has no
-    files, `alerts` what was alarming.
+    files, `alerts` what was alarming. `seq` is the number of the newest event, `undone_by` the
+    newest undo of some of it. `events` are the newest changes, newest first, if they were asked for.
     """
 
     kind: str
@@ -45,10 +58,14 @@ class HistoryRow(NamedTuple):
     note: str = ""
     machine: str = ""
     alerts: tuple[str, ...] = ()
+    seq: int = 0
+    worktree: str = ""
+    undone_by: str = ""
+    events: tuple[EventRow, ...] = ()
 
 
 class HistoryAnswer(NamedTuple):
-    """Rows, newest first; `more` says that there are older ones.
+    """Rows, newest first; `more` says that there are older ones, or newer ones with `above`.
 
     `machine` is set if they are another machine's: their ids are no ids here.
     """

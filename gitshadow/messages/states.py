@@ -33,7 +33,7 @@ class DiffRequest(NamedTuple):
     """What to compare: the moments `a` and `b`, a session, or `of`.
 
     `of` is an id, whose changes are shown, or a moment, which is compared with the present.
-    `patch` asks for the patch, `hunks` for its files as data.
+    `patch` asks for the patch, `hunks` for its files as data, `lines` for counts of lines.
     """
 
     a: object = None
@@ -44,10 +44,11 @@ class DiffRequest(NamedTuple):
     patch: bool = True
     hunks: bool = False
     cwd: str | None = None
+    lines: bool = True
 
 
 class StatRow(NamedTuple):
-    """One changed file; binary content has no counts."""
+    """One changed file; binary content has no counts, nor has what nobody asked to count."""
 
     path: str
     kind: str

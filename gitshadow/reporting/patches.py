@@ -114,12 +114,14 @@ def format_delta(repo: Repo, delta: Delta) -> str:
     return "\n".join([*lines, *diff.hunks, ""])
 
 
-def stat_rows(repo: Repo, deltas: Sequence[Delta]) -> tuple[StatRow, ...]:
-    """Return how many lines come and go per file."""
-    return tuple(_stat_row(repo, delta) for delta in deltas)
+def stat_rows(
+    repo: Repo, deltas: Sequence[Delta], *, lines: bool = True
+) -> tuple[StatRow, ...]:
+    """Return the kind of change of each file, and how many lines come and go."""
+    return tuple(_stat_row(repo, delta, lines=lines) for delta in deltas)
 
 
-def _stat_row(repo: Repo, delta: Delta) -> StatRow:
+def _stat_row(repo: Repo, delta: Delta, *, lines: bool) -> StatRow:
     kind = "modify"
     if delta.before is None:
         kind = "create"
@@ -127,7 +129,8 @@ def _stat_row(repo: Repo, delta: Delta) -> StatRow:
         kind = "delete"
     elif delta.path != delta.old_path:
         kind = "rename"
-    added, removed = line_counts(repo, delta) or (None, None)
+    counts = line_counts(repo, delta) if lines else None
+    added, removed = counts or (None, None)
     return StatRow(
         path=display_path(delta.path),
         kind=kind,

@@ -1,11 +1,14 @@
 """history: turns, people's changes, undos and moves of HEAD, newest first."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from gitshadow.api.history import history
+from gitshadow.errors import UsageError
 from gitshadow.messages.history import HistoryRequest, HistoryRow
 from gitshadow.model import Confidence
 from gitshadow.store.journal import turns
@@ -127,3 +130,104 @@ def test_unsure_files_are_counted(engine: Engine) -> None:
     engine.by("one", "first", confidence=Confidence.LOW).write("m", "1\n")
     (row,) = rows(engine)
     assert (row.files, row.unsure) == (2, 1)
+
+
+def test_pages_go_on_below_and_above_an_event(engine: Engine) -> None:
+    for number in range(5):
+        engine.by("one", f"turn {number}").write("n", f"{number}\n")
+    newest = rows(engine, HistoryRequest(limit=2))
+    assert [row.id for row in newest] == ["t5", "t4"]
+    below = rows(engine, HistoryRequest(limit=2, below=newest[-1].seq))
+    assert [row.id for row in below] == ["t3", "t2"]
+    above = rows(engine, HistoryRequest(limit=2, above=below[-1].seq))
+    assert [row.id for row in above] == ["t4", "t3"]
+    oldest = history(engine.context, HistoryRequest(limit=2, above=0))
+    assert [row.id for row in oldest.rows] == ["t2", "t1"]
+    assert oldest.more
+
+
+def test_turn_that_was_newer_is_not_on_the_page_below(engine: Engine) -> None:
+    """Its older changes are below, but the turn is where its newest change is."""
+    engine.by("one", "first").write("n", "1\n")
+    engine.by("two", "second").write("m", "1\n")
+    engine.by("one", "first").write("n", "2\n")
+    newest = rows(engine, HistoryRequest(limit=1))
+    assert [row.id for row in newest] == ["t1"]
+    below = rows(engine, HistoryRequest(below=newest[0].seq))
+    assert [row.id for row in below] == ["t2"]
+
+
+def test_row_of_an_event_is_found_and_has_its_changes(engine: Engine) -> None:
+    engine.by("one", "first").write("n", "1\n")
+    first = rows(engine)[0].seq
+    engine.by("two", "second").write("m", "1\n")
+    engine.by("one", "first").write("n", "2\n")
+    (row, *older) = rows(engine, HistoryRequest(of=first, events=True))
+    assert row.id == "t1"
+    assert [row.id for row in older] == ["t2"]
+    assert [(one.path, one.kind) for one in row.events] == [
+        ("n", "modify"),
+        ("n", "create"),
+    ]
+    with pytest.raises(UsageError, match="cannot find event"):
+        rows(engine, HistoryRequest(of=9999))
+
+
+def test_undo_is_found_by_an_event_of_it_and_named_by_what_it_undid(
+    engine: Engine,
+) -> None:
+    engine.by("one", "first").write("n", "1\n")
+    engine.by("human")
+    op = engine.undo("t1").op_id
+    (undo, turn) = rows(engine)
+    assert (turn.undone_by, undo.undone_by) == (op, "")
+    assert rows(engine, HistoryRequest(of=undo.seq, limit=1)) == (undo,)
+
+
+def test_kinds_choose_the_changes_that_count(engine: Engine) -> None:
+    engine.by("one", "first").write("n", "1\n")
+    engine.write("m", "1\n")
+    engine.by("one", "second").write("n", "2\n")
+    engine.by("human").git("switch", "-q", "-c", "other")
+    found = rows(engine, HistoryRequest(kinds=("create",)))
+    assert [(row.id, row.files) for row in found] == [("t1", 2)]
+    assert [row.kind for row in rows(engine, HistoryRequest(kinds=("head",)))] == [
+        "head"
+    ]
+    with pytest.raises(UsageError, match="no such kind: nothing"):
+        rows(engine, HistoryRequest(kinds=("nothing",)))
+
+
+def test_text_is_found_in_capital_and_small_letters(engine: Engine) -> None:
+    engine.by("one", "first").write("src/Parser.py", "1\n")
+    assert [row.id for row in rows(engine, HistoryRequest(text="pARSER"))] == ["t1"]
+
+
+def test_rows_of_several_worktrees_are_in_one_order(
+    engine: Engine, tmp_path: Path
+) -> None:
+    engine.by("one", "first").write("n", "1\n")
+    linked = tmp_path / "linked"
+    engine.run_git("worktree", "add", "-q", "-b", "side", str(linked))
+    with closing(Engine.open(linked)) as there:
+        there.by("two", "second").write("m", "1\n")
+        other = rows(there)
+    engine.by("one", "third").write("n", "2\n")
+    both = HistoryRequest(worktrees=("main", "linked"), kinds=("create", "modify"))
+    assert [(row.worktree, row.id) for row in rows(engine, both)] == [
+        ("main", "t3"),
+        ("linked", "t2"),
+        ("main", "t1"),
+    ]
+    assert rows(engine, HistoryRequest(of=other[0].seq)) == ()
+
+
+def test_filters_find_what_a_child_session_changed(engine: Engine) -> None:
+    """It is part of its parent's turn; what is found is what the whole list shows."""
+    engine.by("one", "first").write("n", "1\n")
+    engine.start("kid", parent="one")
+    engine.by("kid").write("c", "1\n")
+    listed = [row.id for row in rows(engine) if "c" in row.paths]
+    assert listed
+    for request in (HistoryRequest(paths=("c",)), HistoryRequest(text="C")):
+        assert [row.id for row in rows(engine, request)] == listed

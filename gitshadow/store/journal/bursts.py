@@ -4,7 +4,7 @@ With turns a burst is the turn; without, an idle gap ends it. In both cases a ch
 the session did not make itself. A burst belongs to one session in one worktree.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from hashlib import blake2b
 
@@ -12,6 +12,8 @@ from gitshadow.model import Burst
 from gitshadow.store.journal.db import Db, Table
 
 _BURSTS = Table("bursts", Burst)
+_END = 2**62
+_FIRST_PAGE, _LARGEST_PAGE = 128, 4096
 _OPEN = (
     "WHERE session = ? AND worktree = ? AND turn IS ? AND open = 1"
     " ORDER BY last_seq DESC LIMIT 1"
@@ -129,6 +131,24 @@ def list_bursts(db: Db, worktree: str, session: str | None = None) -> list[Burst
         worktree,
         session,
     )
+
+
+def each_newest(db: Db, worktree: str) -> Iterator[Burst]:
+    """Yield the bursts of a worktree, newest last event first, read as they are needed."""
+    below, most = _END, _FIRST_PAGE
+    while True:
+        part = _BURSTS.rows(
+            db,
+            "WHERE worktree = ? AND last_seq < ? ORDER BY last_seq DESC LIMIT ?",
+            worktree,
+            below,
+            most,
+        )
+        yield from part
+        if len(part) < most:
+            return
+        # Who wants more than a screen mostly wants all.
+        below, most = part[-1].last_seq, min(2 * most, _LARGEST_PAGE)
 
 
 def between(

@@ -575,6 +575,15 @@ def stored_of_paths(
             yield from db.each(sql, values)
 
 
+def groups(db: Db, wanted: EventFilter) -> Iterator[tuple[str, str, str | None]]:
+    """Yield burst, session and turn of the events that fit and have a burst, each once."""
+    clauses, values = _where(wanted)
+    where = " AND ".join([*clauses, "burst IS NOT NULL"])
+    sql = f"SELECT DISTINCT burst, session, turn FROM events WHERE {where}"
+    for burst, session, turn in db.each(sql, values):
+        yield str(burst), str(session), None if turn is None else str(turn)
+
+
 def changes_of(found: Iterable[Row]) -> list[PathChange]:
     """Return the changes of paths among stored rows, in the order given."""
     return path_changes(map(event_of, found))
