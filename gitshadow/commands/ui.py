@@ -5,7 +5,7 @@ import os
 import shlex
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 import click
@@ -30,7 +30,7 @@ from gitshadow.messages.codec import A, Q, Verb, decode, encode
 from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest, HandOver
 from gitshadow.render.style import is_plain_locale, named_locale
 from gitshadow.service.client import answer
-from gitshadow.store.layout import Layout
+from gitshadow.store.layout import Layout, recorded
 
 _STAMPED = ("", "-wal")
 _DARK_GROUNDS = frozenset({"0", "1", "2", "3", "4", "5", "6", "8"})
@@ -134,6 +134,7 @@ class HereEngine:
         self._top = spelled(layout.root)
         # In this process each question opens the worktree under its lock: one after the other.
         self._one_at_a_time = threading.Lock()
+        self._others: dict[str, HereEngine] = {}
 
     def send(self, verb: Verb[Q, A], request: Q, /) -> A:
         """Return a verb's answer; notes about interrupted undos go to the callback.
@@ -168,6 +169,27 @@ class HereEngine:
     def mark(self) -> object:
         """Return when the journal's files last changed, and how large they are."""
         return tuple(_stamp(self._layout.journal + end) for end in _STAMPED)
+
+    def worktrees(self) -> Sequence[str]:
+        """Return the names of the recorded worktrees, this one first."""
+        names = {one.worktree for one in recorded(self._layout)}
+        here = self._layout.worktree
+        return (here, *sorted(names - {here}))
+
+    def there(self, worktree: str, /) -> "HereEngine":
+        """Return the engine of another worktree.
+
+        Raises:
+            UsageError: it is gone.
+        """
+        if worktree == self._layout.worktree:
+            return self
+        if worktree not in self._others:
+            found = [one for one in recorded(self._layout) if one.worktree == worktree]
+            if not found:
+                raise UsageError(f"worktree {worktree} was removed")
+            self._others[worktree] = HereEngine(found[0], self._told)
+        return self._others[worktree]
 
     def _undo(self, request: FileUndoRequest) -> FileUndoAnswer:
         whole = of_here(request)._replace(hand_over=True)

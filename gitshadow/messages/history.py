@@ -39,7 +39,8 @@ class HistoryRow(NamedTuple):
     first of its `files`; `added` and `removed` are lines, None where they were not counted.
     `undone` files are undone, of `unsure` ones the author is not sure. `note` describes what has no
     files, `alerts` what was alarming. `seq` is the number of the newest event, `undone_by` the
-    newest undo of some of it. `events` are the newest changes, newest first, if they were asked for.
+    newest undo of some of it. `events` are the newest changes, newest first, if they were asked
+    for.
     """
 
     kind: str

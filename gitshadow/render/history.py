@@ -21,11 +21,16 @@ _UNDOS: Mapping[str, str] = {
 
 def age_of(stamp: str | None) -> str:
     """Return how long ago an RFC 3339 time was."""
+    seconds = seconds_since(stamp, datetime.now(UTC).timestamp())
+    return "-" if seconds is None else ago(seconds)
+
+
+def seconds_since(stamp: str | None, now: float) -> float | None:
+    """Return the seconds since an RFC 3339 time; None for what is none."""
     try:
-        moment = datetime.fromisoformat(stamp or "")
-        return ago((datetime.now(UTC) - moment).total_seconds())
-    except (ValueError, TypeError, OverflowError):
-        return "-"
+        return now - datetime.fromisoformat(stamp or "").timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def author_of(kind: str, actor: str | None, agent: str | None) -> str:

@@ -13,16 +13,16 @@ from textual.worker import get_current_worker
 
 from gitshadow.errors import ShadowError
 from gitshadow.messages.codec import A, Q, Unset, Verb
+from gitshadow.messages.history import HISTORY, HistoryRequest, HistoryRow
 from gitshadow.messages.lists import (
     LOG,
     OPS,
     PINS,
-    LogRequest,
     OpsRequest,
     PinRow,
     PinsRequest,
 )
-from gitshadow.messages.rows import EventRow
+from gitshadow.messages.rows import EventRow, OpRow
 from gitshadow.messages.states import (
     CAT,
     DIFF,
@@ -30,21 +30,15 @@ from gitshadow.messages.states import (
     CatRequest,
     DiffRequest,
     FileDiff,
+    ShowAnswer,
     ShowRequest,
     StatRow,
 )
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
 from gitshadow.ui.filters import Filter
-from gitshadow.ui.paging import PAGE, PageWindow, opened, opened_upwards, with_newer
+from gitshadow.ui.paging import PAGE, PageWindow, with_newer
 from gitshadow.ui.patches import Patch, patch_of
-from gitshadow.ui.timeline import (
-    BlockKind,
-    TimelineLine,
-    UndoMarks,
-    files_of,
-    marks_of,
-    moment_named,
-)
+from gitshadow.ui.timeline import BlockKind, TimelineLine, files_of, moment_named
 
 
 class UiBackend(Protocol):
@@ -79,150 +73,223 @@ class UiBackend(Protocol):
         """Return a value that differs after every change of the journal; cheap."""
         ...
 
+    def worktrees(self) -> Sequence[str]:
+        """Return the names of the recorded worktrees of the repository, this one first."""
+        ...
+
+    def there(self, worktree: str, /) -> "UiBackend":
+        """Return what answers in another worktree.
+
+        Raises:
+            UsageError: it is gone.
+        """
+        ...
+
 
 _T = TypeVar("_T")
-# An undo that is older than this many later ones is not marked in the timeline.
-_OPS = 500
 _FILES = 20_000
-"""So many writes of one block are read to list its files."""
+"""So many files that Git switched at once are listed."""
 
 
 class HistoryState(NamedTuple):
-    """What ops and pins mean for the timeline, and the op that is applied right now, if any."""
+    """The pins, and the newest op."""
 
-    marks: UndoMarks
     pins: tuple[PinRow, ...]
-    applying: str
+    op: OpRow | None
+
+    @property
+    def applying(self) -> str:
+        """Return the op that is applied right now, if there is one."""
+        op = self.op
+        return op.id if op is not None and op.status == "applying" else ""
 
 
-class FoundEvent(NamedTuple):
-    """An event that was searched, and a window around it."""
+class FoundRow(NamedTuple):
+    """A row that was searched, and a window around it."""
 
     window: PageWindow
-    seq: int
+    row: HistoryRow
 
 
 class Listed(NamedTuple):
-    """The files of a block, and whether there are more than were read."""
+    """The files of a line, and whether there are more than were read."""
 
     files: tuple[StatRow, ...]
     is_cut: bool = False
 
 
 class DataSource(NamedTuple):
-    """Ask an engine, under a filter; `moment` reads a time as typed."""
+    """Ask an engine, under a filter; `moment` reads a time as typed.
+
+    `worktrees` are the names of those that are shown; without any, it is the engine's own.
+    """
 
     engine: UiBackend
     moment: Callable[[str], int]
     filter: Filter = Filter()
+    worktrees: tuple[str, ...] = ()
 
     def newest(self) -> PageWindow:
         """Return a window on the newest page."""
-        return opened(self._page(), newer=False)
+        page = self._page()
+        return PageWindow(page, newer=False, older=len(page) >= PAGE)
 
     def oldest(self) -> PageWindow:
         """Return a window on the oldest page."""
-        return opened_upwards(self._page(above=0))
+        page = self._page(above=0)
+        return PageWindow(page, newer=len(page) >= PAGE, older=False)
 
-    def below(self, window: PageWindow) -> tuple[EventRow, ...]:
+    def below(self, window: PageWindow) -> tuple[HistoryRow, ...]:
         """Return the page below a window."""
-        return self._page(below=window.oldest, limit=window.page)
+        return self._page(below=window.oldest)
 
-    def above(self, window: PageWindow) -> tuple[EventRow, ...]:
+    def above(self, window: PageWindow) -> tuple[HistoryRow, ...]:
         """Return the page above a window."""
-        return self._page(above=window.newest, limit=window.page)
+        return self._page(above=window.newest)
 
-    def around(self, seq: int) -> PageWindow:
-        """Return a window with an event about in the middle."""
-        # Half of the window is above the event, so that it is not at an edge that loads at once.
-        lower = opened(self._page(below=seq + 1), newer=False)
-        return with_newer(lower, self._page(above=seq))
+    def again(self, window: PageWindow) -> PageWindow:
+        """Return the rows of a window as they are now, and newer ones if it had the newest."""
+        below = window.newest + 1 if window.newer else None
+        most = max(PAGE, len(window.rows))
+        rows = self._page(below=below, limit=most)
+        return PageWindow(rows, window.newer, window.older or len(rows) >= most)
 
-    def at(self, words: str) -> FoundEvent | None:
-        """Return the newest event up to a moment; None where there is none.
+    def around(self, row: HistoryRow) -> PageWindow:
+        """Return a window with a row about in the middle."""
+        # Half of the window is above the row, so that it is not at an edge that loads at once.
+        page = self._page(below=row.seq + 1)
+        window = PageWindow(page, newer=False, older=len(page) >= PAGE)
+        return with_newer(window, self._page(above=row.seq))
+
+    def at(self, words: str) -> FoundRow | None:
+        """Return the newest row that ended by a moment; None where there is none.
 
         Raises:
             UsageError: the words are no moment.
         """
-        until, request = self.moment(words), self._request()
-        # A time outside the filter would show an event that the filter hides.
+        until, request = self.moment(words), self.filter.log_request(self.moment)
+        # A time outside the filter would show what the filter hides.
         if request.until is not None:
             until = min(until, request.until)
-        page = self.engine.send(LOG, request._replace(until=until, limit=1)).rows
-        return FoundEvent(self.around(page[0].seq), page[0].seq) if page else None
+        asked = request._replace(until=until, limit=1, all=len(self.worktrees) > 1)
+        events = self.engine.send(LOG, asked).rows
+        return self._found(below=events[0].seq + 1) if events else None
 
-    def of(self, seq: int) -> FoundEvent:
-        """Return an event with what is around it."""
-        return FoundEvent(self.around(seq), seq)
+    def of(self, seq: int) -> FoundRow | None:
+        """Return the row of an event; None if it is not among what is shown."""
+        return self._found(of=seq)
 
-    def find(
-        self, wanted: str, window: PageWindow, *, older: bool
-    ) -> FoundEvent | None:
-        """Return the next event beyond a window whose path or prompt holds a text."""
-        one = self._request()._replace(text=wanted, limit=1)
-        end = (
-            one._replace(below=window.oldest)
-            if older
-            else one._replace(above=window.newest)
-        )
-        page = self.engine.send(LOG, end).rows
-        return FoundEvent(self.around(page[0].seq), page[0].seq) if page else None
+    def find(self, wanted: str, seq: int, *, older: bool) -> FoundRow | None:
+        """Return the next row beyond an event whose paths or prompt hold a text."""
+        if older:
+            return self._found(text=wanted, below=seq)
+        return self._found(text=wanted, above=seq)
+
+    def _found(
+        self,
+        *,
+        text: str | None = None,
+        below: int | None = None,
+        above: int | None = None,
+        of: int | None = None,
+    ) -> FoundRow | None:
+        asked = self._request()._replace(below=below, above=above, of=of, limit=1)
+        if text is not None:
+            asked = asked._replace(text=text)
+        rows = self.engine.send(HISTORY, asked).rows
+        return FoundRow(self.around(rows[0]), rows[0]) if rows else None
 
     def _page(
-        self, *, below: int | None = None, above: int | None = None, limit: int = 0
-    ) -> tuple[EventRow, ...]:
-        request = self._request()._replace(below=below, above=above)
-        return self.engine.send(LOG, request._replace(limit=limit or PAGE)).rows
+        self,
+        *,
+        below: int | None = None,
+        above: int | None = None,
+        limit: int | None = None,
+    ) -> tuple[HistoryRow, ...]:
+        asked = self._request()._replace(below=below, above=above)
+        asked = asked._replace(limit=PAGE if limit is None else limit)
+        return self.engine.send(HISTORY, asked).rows
 
-    def _request(self) -> LogRequest:
-        return self.filter.request(self.moment)._replace(prompts=True)
+    def _request(self) -> HistoryRequest:
+        request = self.filter.request(self.moment)
+        return request._replace(worktrees=self.worktrees)
 
     def standing(self) -> HistoryState:
-        """Return marks and pins."""
-        ops = self.engine.send(OPS, OpsRequest(_OPS)).rows
-        pins = self.engine.send(PINS, PinsRequest()).rows
-        applying = next((op.id for op in ops if op.status == "applying"), "")
-        return HistoryState(marks_of(ops), pins, applying)
+        """Return pins and the newest op."""
+        ops = self.engine.send(OPS, OpsRequest(1)).rows
+        shown = self.worktrees or self.engine.worktrees()[:1]
+        pins = tuple(
+            pin
+            for pin in self.engine.send(PINS, PinsRequest()).rows
+            if pin.worktree in shown
+        )
+        return HistoryState(pins, ops[0] if ops else None)
+
+    def there(self, line: TimelineLine | None) -> UiBackend:
+        """Return what answers in the worktree of a line.
+
+        Raises:
+            UsageError: that worktree is gone.
+        """
+        named = line.block.row.worktree if line is not None else ""
+        return self.engine.there(named) if named else self.engine
+
+    def events(self, line: TimelineLine) -> tuple[EventRow, ...]:
+        """Return the single changes of a block, newest first."""
+        row = line.block.row
+        if row.kind == "head":
+            return tuple(self._switched(line).events or ())[::-1]
+        asked = HistoryRequest(of=row.seq, limit=1, lines=False, events=True)
+        found = self.there(line).send(HISTORY, asked).rows
+        return found[0].events if found else ()
+
+    def _switched(self, line: TimelineLine) -> ShowAnswer:
+        asked = ShowRequest(line.block.row.id, patch=False, limit=_FILES)
+        return self.there(line).send(SHOW, asked)
 
     def files(self, line: TimelineLine) -> Listed:
         """Return the files that a block, or one event of it, changed."""
-        block = line.block
+        row = line.block.row
         if line.event is not None:
             return Listed(files_of((line.event,)))
-        # Loose events have no id of their own, so what is loaded of them is all there is. The files
-        # that Git switched are asked for by the number of the move.
-        if block.kind not in (BlockKind.BURST, BlockKind.OP) and not block.switched:
-            return Listed(block.files())
-        request = ShowRequest(block.target, patch=False, limit=_FILES)
-        shown = self.engine.send(SHOW, request)
-        return Listed(files_of(shown.events or ()), shown.cut)
+        if row.kind == "head":
+            shown = self._switched(line)
+            return Listed(files_of(shown.events or ()), shown.cut)
+        if line.block.kind is BlockKind.RARE:
+            return Listed(files_of(self.events(line)))
+        # Lines of very many files are not counted: each costs a diff.
+        asked = DiffRequest(of=row.id, patch=False, lines=row.added is not None)
+        return Listed(self.there(line).send(DIFF, asked).stat)
 
     def patch(self, line: TimelineLine, path: str) -> Patch | None:
         """Return what a block, or one event of it, changed in a file."""
-        block = line.block
-        request = ShowRequest(block.target, (path,), hunks=True)
-        loose = block.kind is BlockKind.LOOSE and not block.switched
-        if line.event is not None or loose:
-            named = [event for event in block.events if event.path == path]
-            # The newest event of the path is first; no event has the number 0.
-            seq = line.event.seq if line.event else named[0].seq if named else 0
-            request = ShowRequest(str(seq), hunks=True)
-        return _patch(self.engine.send(SHOW, request).file_diffs)
+        row, engine = line.block.row, self.there(line)
+        if line.event is None and line.block.kind is not BlockKind.RARE:
+            of = DiffRequest(of=row.id, paths=(path,), hunks=True)
+            return _patch(engine.send(DIFF, of).file_diffs)
+        request = ShowRequest(row.id, (path,), hunks=True)
+        if line.event is not None:
+            request = ShowRequest(str(line.event.seq), hunks=True)
+        elif row.kind != "head":
+            # Each of these events has a patch of its own; no event has the number 0.
+            named = [one for one in self.events(line) if one.path == path]
+            request = ShowRequest(str(named[0].seq if named else 0), hunks=True)
+        return _patch(engine.send(SHOW, request).file_diffs)
 
     def since(self, line: TimelineLine) -> Listed:
         """Return the files that differ between the moment of a line and now."""
         request = DiffRequest(moment_named(line), patch=False)
-        return Listed(self.engine.send(DIFF, request).stat)
+        return Listed(self.there(line).send(DIFF, request).stat)
 
     def patch_since(self, line: TimelineLine, path: str) -> Patch | None:
         """Return how a file differs between the moment of a line and now."""
         request = DiffRequest(moment_named(line), paths=(path,), hunks=True)
-        return _patch(self.engine.send(DIFF, request).file_diffs)
+        return _patch(self.there(line).send(DIFF, request).file_diffs)
 
     def content(self, line: TimelineLine, path: str) -> str:
         """Return a file as it was at the moment of a line, its bytes in base64."""
         request = CatRequest(path, moment_named(line))
-        return self.engine.send(CAT, request).data_base64
+        return self.there(line).send(CAT, request).data_base64
 
 
 def _patch(diffs: Sequence[FileDiff] | Unset) -> Patch | None:
@@ -254,11 +321,11 @@ class Looked(Message):
 
 
 class Waiting(Message):
-    """A question was asked, or was answered."""
+    """A question was asked, or was answered; a newer one replaces one about the same."""
 
-    def __init__(self, begun: bool) -> None:
+    def __init__(self, about: str, asked: object, *, begun: bool) -> None:
         super().__init__()
-        self.begun = begun
+        self.about, self.asked, self.begun = about, asked, begun
 
 
 def ask(
@@ -277,7 +344,7 @@ def ask(
         worker = get_current_worker()
         if worker.is_cancelled:
             return
-        asker.post_message(Waiting(begun=True))
+        asker.post_message(Waiting(about, worker, begun=True))
         try:
             answer = question()
         except ShadowError as error:
@@ -287,7 +354,7 @@ def ask(
             if not worker.is_cancelled:
                 asker.post_message(Answered(lambda: then(answer)))
         finally:
-            asker.post_message(Waiting(begun=False))
+            asker.post_message(Waiting(about, worker, begun=False))
 
     # `exclusive` cancels the older worker of the group. Its thread goes on until it has an
     # answer, which is then dropped.

@@ -22,7 +22,7 @@ from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.layout import Bar, Pane
 from gitshadow.ui.lines import Listing
 from gitshadow.ui.patches import Patch
-from gitshadow.ui.timeline import TimelineLine, heading
+from gitshadow.ui.timeline import BlockKind, TimelineLine, heading
 from gitshadow.words import counted
 
 _SETTLES_S = 0.06
@@ -120,6 +120,9 @@ class FileList(Listing):
             name += f" <- {file.old_path}"
         indent = "  " if line.directory else ""
         letter = _LETTERS.get(file.kind, " ")
+        # A change of mode alone has no lines; binary content has no counts.
+        if file.kind == "modify" and (file.added, file.removed) == (0, 0):
+            letter = _LETTERS["mode"]
         room = width - len(indent) - len(counts) - 3
         return [
             Segment(f" {letter} {indent}"),
@@ -160,7 +163,8 @@ class Detail(Container):
     def since(self) -> bool:
         """Return whether the differences from then to now are shown, as always for a pin."""
         line = self._line
-        return self._moment or (line is not None and line.block.pin is not None)
+        is_pin = line is not None and line.block.kind is BlockKind.PIN
+        return self._moment or is_pin
 
     @property
     def selected(self) -> tuple[TimelineLine, StatRow]:
@@ -249,7 +253,7 @@ class Detail(Container):
         def hold(patch: Patch | None) -> None:
             if self._is_selected(line):
                 self._diff_of = line.key
-                self.diff.show(patch, title=file.path)
+                self.diff.show(patch, title=f"Diff of {file.path}")
 
         ask(self.screen, _DIFF, lambda: question(line, file.path), hold)
 
@@ -263,7 +267,11 @@ class Detail(Container):
         listed = counted(self.files.files, "file")
         listed = f"at least {listed}" if self._is_cut else listed
         said = heading(line, listed, moment=self._moment) if line else ""
-        self._heading.show(glyphs_of(self).cut(" " + said, width))
+        # Three lines at most; the last one is cut, not the words before it.
+        self._heading.show(
+            glyphs_of(self).cut(" " + said, width * max(1, self._heading.size.height))
+        )
+        self.files.border_title = "Files"
 
     def on_resize(self) -> None:
         """Fit the heading to the new width."""

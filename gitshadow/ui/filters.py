@@ -4,11 +4,13 @@ Invariant: pure; a filter's text gives the same filter, and a word that cannot b
 error that names it.
 """
 
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from gitshadow.errors import UsageError
+from gitshadow.messages.history import HistoryRequest
 from gitshadow.messages.lists import LogRequest
 
 KEYS: Mapping[str, str] = {
@@ -20,6 +22,9 @@ KEYS: Mapping[str, str] = {
     "until": "until a time: until:10m",
 }
 """The words that a filter knows, each with an example; all else is text to look for."""
+_TEXT = "text"
+_WORD = re.compile(r"[a-z]+(?=:(?!//))")
+"""What looks like a word of a filter: not the beginning of a URL or of a path of Windows."""
 
 
 class Filter(NamedTuple):
@@ -33,8 +38,8 @@ class Filter(NamedTuple):
     since: str = ""
     until: str = ""
 
-    def request(self, moment: Callable[[str], int]) -> LogRequest:
-        """Return it as a request of `log`.
+    def request(self, moment: Callable[[str], int]) -> HistoryRequest:
+        """Return it as a request of `history`.
 
         Args:
             moment: What reads a time as typed, into nanoseconds.
@@ -42,7 +47,7 @@ class Filter(NamedTuple):
         Raises:
             UsageError: a time cannot be read.
         """
-        return LogRequest(
+        return HistoryRequest(
             text=self.text or None,
             agent=self.agent or None,
             session=self.session or None,
@@ -52,6 +57,19 @@ class Filter(NamedTuple):
             until=moment(self.until) if self.until else None,
         )
 
+    def log_request(self, moment: Callable[[str], int]) -> LogRequest:
+        """Return it as a request of `log`, as `request` does."""
+        one = self.request(moment)
+        return LogRequest(
+            text=one.text,
+            agent=one.agent,
+            session=one.session,
+            paths=one.paths,
+            kinds=one.kinds,
+            since=one.since,
+            until=one.until,
+        )
+
     def __str__(self) -> str:
         """Return the line that was typed, as `parse` reads it."""
         words = [
@@ -59,14 +77,18 @@ class Filter(NamedTuple):
             for key, value in zip(self._fields[1:], self[1:], strict=True)
             if value
         ]
-        return " ".join([*words, *map(shlex.quote, self.text.split())])
+        plain = (
+            f"{_TEXT}:{word}" if _WORD.match(word) else word
+            for word in self.text.split()
+        )
+        return " ".join([*words, *map(shlex.quote, plain)])
 
 
 def parse(line: str) -> Filter:
     """Read a filter as it is typed; words without a key are text to look for, in that order.
 
     Raises:
-        UsageError: a quote is not closed, or a key is given twice.
+        UsageError: a quote is not closed, a key is given twice, or there is no such key.
     """
     try:
         # As a shell splits them, so that a value with blanks can be quoted.
@@ -76,9 +98,16 @@ def parse(line: str) -> Filter:
     found: dict[str, str] = {}
     plain: list[str] = []
     for word in words:
-        key, colon, value = word.partition(":")
-        if not colon or key not in KEYS:
+        key, _, value = word.partition(":")
+        if key == _TEXT and value:
+            plain.append(value)
+        elif not _WORD.match(word):
             plain.append(word)
+        elif key not in KEYS:
+            raise UsageError(
+                f"no such filter: {key}:",
+                hint=f"filters: {', '.join(KEYS)}; for the text: {_TEXT}:{word}",
+            )
         elif key in found:
             raise UsageError(f"invalid filter: {key} is given twice")
         else:

@@ -3,17 +3,20 @@
 Invariant: what is selected stays selected when rows come in above or below it.
 """
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.message import Message
-from textual.strip import Strip
 
 from gitshadow import words
+from gitshadow.messages.history import HistoryRow
 from gitshadow.messages.lists import PinRow
 from gitshadow.messages.rows import EventRow
+from gitshadow.render.history import author_of, seconds_since
 from gitshadow.render.text import local_time
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.lines import Listing
@@ -28,19 +31,22 @@ from gitshadow.ui.timeline import (
     DayLine,
     LanePosition,
     TimelineLine,
-    UndoMarks,
     blocks_of,
     lettered,
     lines_of,
     placed,
 )
 
-_NEAR = 60
+_NEAR = 40
 """With fewer lines than this between the screen and the end of the rows, more are fetched."""
 _DARK = ("#e69f00", "#56b4e9", "#2fbf94", "#f0e442", "#e08fbd", "#ff8a4c")
 _LIGHT = ("#8a5a00", "#00609c", "#006b4f", "#6b6200", "#8f3f6f", "#a83f00")
 """Colours that colour-blind people can distinguish; the letter has the same meaning."""
 _WIDE, _MEDIUM = 100, 70
+_AGES_S = 30.0
+"""How often the ages on the screen are written again."""
+_AGE, _MOST_WHO = 7, 14
+_MOST_LINES = 9_999
 
 
 # Each redraw formats the times of all loaded blocks.
@@ -49,6 +55,12 @@ _local = lru_cache(maxsize=4 * HELD)(local_time)
 
 class History(Listing):
     """Show the timeline."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"line--more", "line--less"}
+    DEFAULT_CSS = """
+    History > .line--more { color: $text-success; }
+    History > .line--less { color: $text-error; }
+    """
 
     class Selected(Message):
         """Another block, or another event of it, is under the cursor."""
@@ -70,13 +82,15 @@ class History(Listing):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.window = PageWindow()
-        self.marks = UndoMarks()
         self.pins: tuple[PinRow, ...] = ()
-        self.opened: set[str] = set()
+        self.opened: dict[str, Sequence[EventRow]] = {}
+        self.worktrees: Sequence[str] = ()
         self.letters: Mapping[str, str] = lettered({}, ())
         self.empty = "looking …"
         self._lines: list[TimelineLine | DayLine] = []
         self._places: dict[str, LanePosition] = {}
+        self._lanes = FIRST_AGENT
+        self._who, self._counts = 0, 0
         self._told = ""
 
     def hold(self, window: PageWindow) -> None:
@@ -84,10 +98,14 @@ class History(Listing):
         self.window = window
         self._fold()
 
-    def mark(self, marks: UndoMarks, pins: Iterable[PinRow]) -> None:
-        """Show other marks and pins."""
-        self.marks, self.pins = marks, tuple(pins)
+    def pin(self, pins: Iterable[PinRow]) -> None:
+        """Show other pins."""
+        self.pins = tuple(pins)
         self._fold()
+
+    def on_mount(self) -> None:
+        """Keep the ages on the screen true."""
+        self.set_interval(_AGES_S, self.refresh)
 
     @property
     def line(self) -> TimelineLine | None:
@@ -108,30 +126,6 @@ class History(Listing):
                 return True
         return False
 
-    def find(self, wanted: str, *, older: bool, here: bool = False) -> bool:
-        """Go to the next block whose prompt or files contain a text; return whether one is loaded.
-
-        With `here` the block under the cursor counts.
-        """
-        step, number = (1 if older else -1), self.cursor
-        if not here:
-            number += step
-        while 0 <= number < len(self._lines):
-            line = self._lines[number]
-            if line.block and not line.event and line.block.holds(wanted):
-                self.go(number)
-                return True
-            number += step
-        return False
-
-    def select_event(self, seq: int) -> bool:
-        """Put the cursor on the block of an event; return whether it is loaded."""
-        for number, line in enumerate(self._lines):
-            if line.block and any(event.seq == seq for event in line.block.events):
-                self.go(number)
-                return True
-        return False
-
     def _fold(self) -> None:
         """Make the lines again, and put the cursor where it was."""
         selected = self.line
@@ -143,8 +137,14 @@ class History(Listing):
         self.letters = lettered(
             self.letters, [block.lane for block in reversed(blocks)]
         )
-        self._lines = list(lines_of(blocks, self.opened, days))
+        today = time.strftime("%Y-%m-%d")
+        self._lines = list(lines_of(blocks, self.opened, days, today))
+        changes = [one.row for one in blocks if one.kind is BlockKind.CHANGES]
+        self._who = max((len(author_of(row)) for row in changes), default=0)
+        self._counts = max((len(_counts(row)) for row in changes), default=0)
         places = placed([block.lane for block in blocks], self._columns)
+        # No wider than the lanes that there are: the prompts get the rest.
+        self._lanes = max(FIRST_AGENT, *(1 + place.column for place in places), 0)
         self._places = {
             block.key: place for block, place in zip(blocks, places, strict=True)
         }
@@ -186,64 +186,63 @@ class History(Listing):
             return self._draw_event(line.block, line.event, width)
         return self._draw_block(line.block, width)
 
-    def render_line(self, y: int) -> Strip:
-        """Draw one line of the screen; after the last one, that there are older changes."""
-        if self._lines and self.top + y == len(self._lines) and self.window.older:
-            glyphs, width = glyphs_of(self), self.size.width
-            said = glyphs.cut(f" {glyphs.more} older changes: down", width)
-            shown = Segment(said, self._base + self.faint())
-            return Strip([shown]).adjust_cell_length(width, self._base)
-        return super().render_line(y)
-
     def _draw_block(self, block: Block, width: int) -> Iterable[Segment]:
-        glyphs = glyphs_of(self)
-        undone, part = self.marks.of(block), self.marks.part_of(block)
-        time = _local(block.ts)[11:]
-        pieces = [Segment(f" {time} "), *self._graph(block)]
-        mark = f" {glyphs.undone} undone" if undone else ""
-        if part is not None:
-            mark = f" {glyphs.undone} {part[0]}/{part[1]}"
-        used = sum(len(piece.text) for piece in pieces)
+        glyphs, row = glyphs_of(self), block.row
+        style = self.faint() if block.is_undone else Style.null()
+        pieces = [
+            Segment(f" {age_of(row.ts):>{_AGE}} ", self.faint()),
+            *self._graph(block),
+        ]
+        if len(self.worktrees) > 1:
+            longest = min(12, max(map(len, self.worktrees)))
+            pieces.append(
+                Segment(glyphs.fit(row.worktree, longest) + " ", self.faint())
+            )
+        if block.kind is BlockKind.CHANGES:
+            pieces += self._draw_counts(block, width)
+        mark = self._mark(block, width)
+        used = sum(piece.cell_length for piece in pieces)
         room = max(0, width - used - len(mark))
-        style = self.faint() if undone and not part else Style.null()
-        pieces.append(Segment(glyphs.fit(self.said_of(block), room), style))
+        pieces.append(Segment(glyphs.fit(said_of(block), room), style))
         pieces.append(Segment(mark, self.faint()))
         return pieces
 
-    def said_of(self, block: Block) -> str:
-        """Return the text of a block's line after its lanes."""
-        if block.pin is not None:
-            return f"pin {block.pin.name}"
-        head = block.head
-        files = len({event.path for event in block.events if event.path})
-        more = "+" if self._goes_on(block) else ""
-        counted = f"{files}{more} {'file' if files == 1 and not more else 'files'}"
-        who = who_of(head)
-        if block.kind is BlockKind.OP:
-            op = self.marks.ops.get(head.op or "")
-            return f"{op.kind if op else 'restore'}: {counted}  ({who})"
-        if block.kind is BlockKind.LOOSE:
-            note = head.note or ("" if head.path else head.reason)
-            said = note or (head.path if files == 1 else counted)
-            if head.files:
-                return f"git switched {words.counted(head.files, 'file')}: {said}"
-            return f"{'git switched' if head.switched else head.kind}: {said}"
-        said = block.prompt or _names(block)
-        return f"{who:<11} {counted:<8} {said}"
+    def _draw_counts(self, block: Block, width: int) -> Iterable[Segment]:
+        """Draw who wrote, how many files, and how many lines came and went."""
+        row = block.row
+        # On a narrow screen the letter alone names the author; the title explains it.
+        if width >= _MEDIUM:
+            who = min(self._who, _MOST_WHO)
+            yield Segment(glyphs_of(self).fit(author_of(row), who) + "  ")
+        yield Segment(f"{words.counted(row.files, 'file'):<8} ")
+        is_crowded = width < _MEDIUM and len(self.worktrees) > 1
+        if is_crowded or not self._counts:
+            return
+        added, _, removed = _counts(row).partition(" ")
+        yield Segment(added, self._counted("more"))
+        yield Segment(f" {removed}" if removed else "", self._counted("less"))
+        yield Segment(" " * (self._counts + 2 - len(_counts(row))))
 
-    def _goes_on(self, block: Block) -> bool:
-        """Return whether a block may have more events than are loaded."""
-        window = self.window
-        below = window.older and block.events[-1] is window.rows[-1]
-        return below or (window.newer and block.events[0] is window.rows[0])
+    def _counted(self, what: str) -> Style:
+        return Style(color=self.get_component_rich_style(f"line--{what}").color)
+
+    def _mark(self, block: Block, width: int) -> str:
+        row, sign = block.row, glyphs_of(self).undone
+        # Where there is little room the line above the files says it.
+        shows_unsure = row.unsure and width >= _WIDE
+        unsure = f" ({row.unsure} unsure)" if shows_unsure else ""
+        if block.is_undone:
+            return f" {sign} undone{unsure}"
+        part = f" {sign} {row.undone}/{row.files}" if row.undone else ""
+        return part + unsure
 
     def _draw_event(
         self, block: Block, event: EventRow, width: int
     ) -> Iterable[Segment]:
         glyphs = glyphs_of(self)
         graph = self._graph(block, event=True)
-        time = _local(event.ts or "")[11:]
-        used = sum(len(piece.text) for piece in graph) + 10
+        clock = _local(event.ts or "")[11:19]
+        used = sum(piece.cell_length for piece in graph) + _AGE + 2
         name = event.path or ""
         if event.old_path:
             name = f"{event.old_path} -> {name}"
@@ -252,7 +251,7 @@ class History(Listing):
             said += f"  ({event.confidence})"
         faint = self.faint()
         return [
-            Segment(f" {time} ", faint),
+            Segment(f"{clock:>{_AGE + 1}} ", faint),
             *graph,
             Segment(glyphs.cut(said, width - used)),
         ]
@@ -262,7 +261,7 @@ class History(Listing):
         glyphs, place = glyphs_of(self), self._places[block.key]
         beside = {*place.beside, *((place.column,) if event else ())}
         pieces = []
-        for column in range(self._columns):
+        for column in range(self._lanes):
             if column == place.column and not event:
                 letter = self.letters[block.lane]
                 pieces.append(Segment(letter + " ", self.colour(block.lane)))
@@ -273,7 +272,8 @@ class History(Listing):
                     )
                 )
         sign = glyphs.opened if block.key in self.opened else glyphs.closed
-        sign = sign if len(block.events) > 1 and not event else " "
+        has_parts = block.row.files > 1 or block.key in self.opened
+        sign = sign if has_parts and not event else " "
         if place.column < 0 and not event:
             sign = self.letters[NOBODY]
         pieces.append(Segment(sign + " ", self.faint()))
@@ -295,7 +295,7 @@ class History(Listing):
         for line in self._lines[self.top : self.top + max(1, self.size.height)]:
             if line.block is not None and line.block.lane != NOBODY:
                 lane = line.block.lane
-                agent = line.block.head.agent or "agent"
+                agent = line.block.row.agent or "agent"
                 found.setdefault(lane, lane if lane in (YOU, UNKNOWN) else agent)
         return sorted(found.items(), key=lambda item: self.letters[item[0]])
 
@@ -306,48 +306,51 @@ class History(Listing):
             self._told = key
             self.post_message(self.Selected())
         window, bottom = self.window, self.top + max(1, self.size.height)
-        near = 1 if window.is_heavy else _NEAR
-        if window.is_full:
-            return
-        if window.older and bottom + near > len(self._lines):
+        if window.older and bottom + _NEAR > len(self._lines):
             self.post_message(self.Wanting(older=True))
-        elif window.newer and self.top < near:
+        elif window.newer and self.top < _NEAR:
             self.post_message(self.Wanting(older=False))
 
-    def go(self, row: int, step: int = 1) -> None:
-        """Put the cursor on a line; beyond the ends ask for more, however much is loaded."""
-        if self.window.is_full and row >= self.row_count() and self.window.older:
-            self.post_message(self.Wanting(older=True))
-        elif self.window.is_full and row <= 0 and self.window.newer:
-            self.post_message(self.Wanting(older=False))
-        super().go(row, step)
+    def find(self, wanted: str, *, older: bool, here: bool) -> bool:
+        """Go to the next block with a text; return False if only the backend can tell.
 
-    def kept(self, *, older: bool) -> int:
-        """Return the row that stays when a page comes in: what the screen shows is not dropped.
-
-        Args:
-            older: Whether the page comes in below, so that rows above go, or the other way.
+        With `here` the block under the cursor counts.
         """
-        bottom = self.top + max(1, self.size.height) + _NEAR
-        near = (
-            self._lines[max(0, self.top - _NEAR) :] if older else self._lines[:bottom]
-        )
-        # A pin has no events, so it keeps no row loaded.
-        blocks = [one.block for one in near if one.block and one.block.events]
-        if not blocks:
-            return 0
-        if older:
-            return max(block.head.seq for block in blocks)
-        return min(block.events[-1].seq for block in blocks)
+        step, number = (1 if older else -1), self.cursor
+        number += 0 if here else step
+        while 0 <= number < len(self._lines):
+            line = self._lines[number]
+            if line.block is not None and line.event is None:
+                if line.block.holds(wanted):
+                    self.go(number)
+                    return True
+                if not line.block.is_whole:
+                    return False
+            number += step
+        return False
 
-    def toggle(self) -> None:
-        """Show the events of the block under the cursor, or hide them."""
-        if self.block is None or len(self.block.events) < 1:
-            return
-        key = self.block.key
-        self.opened ^= {key}
+    def seq_near(self, *, older: bool) -> int:
+        """Return the number of the next row above the cursor, or below it."""
+        step = -1 if older else 1
+        number = self.cursor
+        while 0 <= number < len(self._lines):
+            block = self._lines[number].block
+            if block is not None and block.row.seq:
+                return block.row.seq
+            number += step
+        return self.window.newest + 1 if older else 0
+
+    def open(self, key: str, events: Sequence[EventRow]) -> None:
+        """Show the events of a block, or hide them if there are none."""
+        if events:
+            self.opened[key] = events
+        else:
+            self.opened.pop(key, None)
         self._fold()
         self.select(key)
+        # What was opened is seen, as much of it as there is room for.
+        last = self.cursor + len(events) - max(1, self.size.height) + 1
+        self.scroll_to_line(max(self.top, min(self.cursor, last)))
 
     def along(self, step: int) -> bool:
         """Go to the next block of the same lane; return whether one is loaded."""
@@ -380,15 +383,40 @@ class History(Listing):
         self._fold()
 
 
-def who_of(event: EventRow) -> str:
-    """Return who wrote, in one word or two."""
-    if event.confidence == "ambiguous":
-        return "ambiguous"
-    if event.actor == "agent":
-        return event.agent or "agent"
-    return {"human": "you", "unknown": "you?"}.get(event.actor or "", "-")
+def age_of(stamp: str | None) -> str:
+    """Return how long ago it was, in few characters; an old day is the date of its line."""
+    seconds = seconds_since(stamp, time.time())
+    if seconds is None:
+        return "-"
+    if seconds < 24 * 3600:
+        return words.ago(seconds).removesuffix(" ago").replace("just now", "now")
+    return _local(stamp or "")[11:16]
 
 
-def _names(block: Block) -> str:
-    names = [row.path for row in block.files()]
-    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+def said_of(block: Block) -> str:
+    """Return the text of a block's line after its lanes and counts."""
+    row = block.row
+    names = ", ".join(row.paths)
+    if row.files > len(row.paths):
+        names += ", ..."
+    if block.kind is BlockKind.CHANGES:
+        return row.prompt or names
+    if block.kind is BlockKind.PIN:
+        return f"pin {row.id}"
+    files = words.counted(row.files, "file")
+    if block.kind is BlockKind.OP:
+        return f"{row.kind} {row.note}: {files}  ({author_of(row)})"
+    if row.kind == "head":
+        return f"git switched {files}: {row.note}" if row.files else f"git: {row.note}"
+    return f"{row.kind}: {row.note or (names if row.files == 1 else files)}"
+
+
+def _counts(row: HistoryRow) -> str:
+    """Return how many lines came and went: `+3 -1`; empty if they were not counted."""
+    if row.added is None or row.removed is None:
+        return ""
+    return f"{_short(row.added, '+')} {_short(row.removed, '-')}"
+
+
+def _short(count: int, sign: str) -> str:
+    return f"{sign}{count}" if count <= _MOST_LINES else f"{sign}{count // 1000}k"

@@ -5,14 +5,7 @@ Invariant: pure; a request names what is under the cursor and nothing else.
 
 from gitshadow.errors import UsageError
 from gitshadow.messages.undo import FileUndoRequest, UndoTarget
-from gitshadow.ui.timeline import (
-    BlockKind,
-    TimelineLine,
-    UndoMarks,
-    moment_named,
-)
-
-_BACK = frozenset({"oops", "undo", "restore"})
+from gitshadow.ui.timeline import Block, BlockKind, TimelineLine, moment_named
 
 
 def undo_of(*ids: str, only: tuple[str, ...] = ()) -> FileUndoRequest:
@@ -35,18 +28,13 @@ def undo(line: TimelineLine | None, path: str = "") -> FileUndoRequest:
     block = line.block
     if block.kind is BlockKind.PIN:
         raise UsageError("a pin cannot be undone: R restores its state")
-    only = (path,) if path else ()
-    if line.event is not None:
-        return undo_of(str(line.event.seq), only=only)
-    if block.kind is not BlockKind.LOOSE:
-        return undo_of(block.target, only=only)
     # No undo reverts what Git itself wrote; a restore to an earlier time can.
-    if block.head.switched or block.head.files:
+    if block.row.kind == "head" and block.row.files:
         raise UsageError("Git switched these files: R restores an earlier time")
-    events = [one for one in block.events if one.path and path in ("", one.path)]
-    if not events:
+    if block.kind is BlockKind.RARE:
         raise UsageError("nothing to undo here: no file was changed")
-    return undo_of(*(str(one.seq) for one in events))
+    only = (path,) if path else ()
+    return undo_of(str(line.event.seq) if line.event else block.row.id, only=only)
 
 
 def undo_turn(line: TimelineLine | None) -> FileUndoRequest:
@@ -55,10 +43,10 @@ def undo_turn(line: TimelineLine | None) -> FileUndoRequest:
     Raises:
         UsageError: there is none.
     """
-    turn = next((one.turn for one in _selected(line).block.events if one.turn), "")
-    if not turn:
+    row = _selected(line).block.row
+    if row.kind != "turn":
         raise UsageError("this is not part of a turn: u undoes the block")
-    return undo_of(turn)
+    return undo_of(row.id)
 
 
 def undo_session(line: TimelineLine | None) -> FileUndoRequest:
@@ -67,24 +55,21 @@ def undo_session(line: TimelineLine | None) -> FileUndoRequest:
     Raises:
         UsageError: there is none.
     """
-    session = next(
-        (one.session for one in _selected(line).block.events if one.session), ""
-    )
+    session = _selected(line).block.row.session
     if not session:
         raise UsageError("this belongs to no session")
     return undo_of(session)
 
 
-def redo(line: TimelineLine | None, marks: UndoMarks) -> FileUndoRequest:
+def redo(line: TimelineLine | None) -> FileUndoRequest:
     """Return the redo of the op that is selected or undid the block, else of the newest one."""
     if line is None:
         return redo_of()
-    block = line.block
+    block: Block = line.block
     if block.kind is BlockKind.OP:
-        op = marks.ops.get(block.target)
-        return redo_of(block.target) if op and op.kind in _BACK else redo_of()
-    undone = marks.of(block)
-    return redo_of(undone.id) if undone else redo_of()
+        return redo_of(block.row.id) if block.row.kind != "redo" else redo_of()
+    undone = block.row.undone_by
+    return redo_of(undone) if undone else redo_of()
 
 
 def restore(line: TimelineLine | None, path: str = "") -> FileUndoRequest:
@@ -96,8 +81,8 @@ def restore(line: TimelineLine | None, path: str = "") -> FileUndoRequest:
     line = _selected(line)
     paths = (UndoTarget(path, path_only=True),) if path else ()
     request = FileUndoRequest("restore", paths)
-    if line.block.pin is not None:
-        return request._replace(pin=line.block.pin.name)
+    if line.block.kind is BlockKind.PIN:
+        return request._replace(pin=line.block.row.id)
     return request._replace(at=moment_named(line))
 
 

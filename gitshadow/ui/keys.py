@@ -4,7 +4,7 @@ Invariant: a key means one thing on the main screen, whichever pane has the focu
 diff are a group of their own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from textual.binding import Binding, BindingType
@@ -31,7 +31,7 @@ LOOKING = (
     KeyBinding(
         "escape,h,left",
         "back",
-        "back to the previous pane; on the timeline: clear the filter",
+        "back to the previous pane; on the timeline twice: clear the filter",
     ),
     KeyBinding("tab", "next_pane", "next pane"),
     KeyBinding("shift+tab", "previous_pane", "previous pane"),
@@ -47,6 +47,7 @@ LOOKING = (
     KeyBinding(
         "f", "filter", "filter: agent:, session:, file:, kind:, since:, until:, text"
     ),
+    KeyBinding("w", "worktrees", "changes of all worktrees, or of this one only"),
     KeyBinding("at", "go_to", "go to a time: 10m, 2h ago, 2026-11-21 14:00"),
     KeyBinding("m", "moment", "files: changes of the block, or from then to now"),
     KeyBinding("v", "content", "the file at that time"),
@@ -93,6 +94,95 @@ GROUPS = {
     "In the diff": DIFF,
     "Other": OTHER,
 }
+HELP_LEFT: Mapping[str, Mapping[str, str]] = {
+    "Everywhere": {
+        "j k": "line down, up",
+        "Ctrl-D Ctrl-U": "page down, up",
+        "g G": "first (newest), last",
+        "Enter Esc": "next pane, back",
+        "Tab Shift-Tab": "next, previous pane",
+        "z": "zoom, and back",
+        "p O": "pins; undos and reports",
+        "Ctrl-R": "refresh",
+        "D": "dark or light",
+        "? q": "help; quit",
+    },
+    "Timeline": {
+        "Space": "single changes",
+        "] [": "older, newer in lane",
+        "/ n N": "search, older, newer",
+        "f": "filter",
+        "@": "go to a time",
+        "w": "all worktrees, or this",
+    },
+}
+HELP_RIGHT: Mapping[str, Mapping[str, str]] = {
+    "Undo, with a plan first": {
+        "u": "block; in files: file",
+        "t U": "turn; session",
+        "i": "hunk, in the diff",
+        "o": "latest agent changes",
+        "r": "redo",
+        "R": "restore that time",
+    },
+    "Files": {
+        "m": "changes, or then to now",
+        "v": "the file at that time",
+        "b": "who wrote each line",
+    },
+    "Diff": {
+        "n N": "next, previous hunk",
+        "] [": "next, previous file",
+        "h l": "left, right",
+        "s": "side by side, unified",
+        "F": "find",
+    },
+}
+"""The help: two columns on 80x24, by pane, several keys a line."""
+HINTS: Mapping[str, tuple[str, ...]] = {
+    "history": (
+        "Enter files",
+        "u undo",
+        "/ search",
+        "f filter",
+        "Space changes",
+        "r redo",
+        "R restore",
+        "t turn",
+        "U session",
+        "o oops",
+        "m then to now",
+        "w worktrees",
+        "@ time",
+        "] [ in lane",
+        "p pins",
+        "O undos",
+    ),
+    "files": (
+        "Enter diff",
+        "u undo file",
+        "R restore file",
+        "b blame",
+        "v view",
+        "Esc back",
+        "m then to now",
+        "r redo",
+    ),
+    "diff": (
+        "i undo hunk",
+        "n N hunk",
+        "u undo file",
+        "s side by side",
+        "F find",
+        "Esc back",
+        "h l sideways",
+        "b blame",
+        "R restore file",
+        "v view",
+    ),
+}
+"""What the last line of the screen offers in each pane, the most useful first."""
+ALWAYS = ("? help", "q quit")
 _NAMES = {
     "right_square_bracket": "]",
     "left_square_bracket": "[",

@@ -11,10 +11,11 @@ from typing import NamedTuple
 from textual.content import Content
 from textual.widgets import Static
 
+from gitshadow.ui import keys
 from gitshadow.ui.glyphs import Glyphs, glyphs_of
 
-_WIDE, _NARROW, _LOW = 120, 70, 16
-_HINT = "? help  / search  f filter  u undo  r redo  q quit"
+_BROAD, _WIDE, _NARROW, _LOW = 170, 120, 70, 16
+_BETWEEN = "  "
 _WAITS_S = 0.7
 """An answer may take so long before the foot shows that it is pending."""
 
@@ -22,6 +23,7 @@ _WAITS_S = 0.7
 class PaneLayout(Enum):
     """How the panes are laid out."""
 
+    BROAD = "broad"
     WIDE = "wide"
     TALL = "tall"
     SINGLE = "single"
@@ -54,7 +56,7 @@ class FootState(NamedTuple):
     said: str = ""
     wrong: bool = False
     read_only: str = ""
-    waiting: bool = False
+    waiting: str = ""
 
 
 def shape_of(width: int, height: int) -> PaneLayout:
@@ -62,20 +64,35 @@ def shape_of(width: int, height: int) -> PaneLayout:
     # Three panes on such a terminal would leave each too few lines to read.
     if width < _NARROW or height < _LOW:
         return PaneLayout.SINGLE
+    if width >= _BROAD:
+        return PaneLayout.BROAD
     return PaneLayout.WIDE if width >= _WIDE else PaneLayout.TALL
 
 
-def foot(state: FootState, hint: str, width: int, glyphs: Glyphs) -> str:
-    """Return the last line: an error or what is running, else hints."""
+def hints_of(pane: Pane, width: int) -> str:
+    """Return the keys of a pane and those of every pane, as many as fit."""
+    last = _BETWEEN.join(keys.ALWAYS)
+    said = ""
+    for hint in keys.HINTS[pane.value]:
+        longer = said + hint + _BETWEEN
+        if len(longer) + len(last) > width:
+            break
+        said = longer
+    return said + last
+
+
+def foot(state: FootState, pane: Pane, width: int, glyphs: Glyphs) -> str:
+    """Return the last line: an error or what is running, else the keys of a pane."""
     said = state.said
     if state.read_only and not state.wrong:
         said = f"read-only: {state.read_only}"
     elif state.waiting and not said:
-        said = "waiting for the recorder" + glyphs.more
+        said = f"loading {state.waiting} {glyphs.more}"
     if not said:
-        return glyphs.fit(" " + hint, width)
+        return glyphs.fit(" " + hints_of(pane, width - 1), width)
     left = glyphs.cut(" " + said, width)
     room = width - len(left) - 2
+    hint = hints_of(pane, room)
     return left + (f"  {hint:>{room}}" if len(hint) <= room else "")
 
 
@@ -124,38 +141,45 @@ class Foot(Bar):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.state = FootState()
-        self._asked = 0
+        self.pane = Pane.HISTORY
+        self._asked: dict[str, object] = {}
 
     def say(self, said: str, *, wrong: bool = False) -> None:
         """Show a text until the next one."""
         self._change(self.state._replace(said=said, wrong=wrong))
 
+    def enter(self, pane: Pane) -> None:
+        """Show the keys of another pane."""
+        self.pane = pane
+        self._change(self.state)
+
     def forbid(self, why: str) -> None:
         """Show that nothing can be changed now, and why; an empty text ends that."""
         self._change(self.state._replace(read_only=why))
 
-    def asked(self) -> None:
-        """Count a question that waits for its answer."""
-        self._asked += 1
+    def asked(self, about: str, question: object) -> None:
+        """Record a question that waits for its answer, in place of an older one."""
+        self._asked[about] = question
         # Most answers come at once, and a foot that flickers at each key is hard to read.
-        self.set_timer(_WAITS_S, self._still)
+        self.set_timer(_WAITS_S, lambda: self._still(about, question))
 
-    def answered(self) -> None:
-        """Count an answer."""
-        self._asked -= 1
-        if not self._asked:
-            self._change(self.state._replace(waiting=False))
+    def answered(self, about: str, question: object) -> None:
+        """Record an answer; one to an older question is not waited for any more."""
+        if self._asked.get(about) is question:
+            del self._asked[about]
+            if self.state.waiting == about:
+                self._change(self.state._replace(waiting=""))
 
     def on_resize(self) -> None:
         """Fit the line to the new width."""
         self._change(self.state)
 
-    def _still(self) -> None:
-        if self._asked:
-            self._change(self.state._replace(waiting=True))
+    def _still(self, about: str, question: object) -> None:
+        if self._asked.get(about) is question:
+            self._change(self.state._replace(waiting=about))
 
     def _change(self, state: FootState) -> None:
         self.state = state
-        self.show(foot(state, _HINT, self.app.size.width, glyphs_of(self)))
+        self.show(foot(state, self.pane, self.app.size.width, glyphs_of(self)))
         self.set_class(state.wrong, "wrong")
         self.set_class(bool(state.read_only) and not state.wrong, "read-only")

@@ -13,7 +13,7 @@ from textual.containers import Container
 from textual.events import DescendantFocus
 from textual.screen import Screen
 
-from gitshadow.errors import LockedError, UsageError
+from gitshadow.errors import LockedError, ShadowError, UsageError
 from gitshadow.messages.undo import FileUndoRequest
 from gitshadow.ui import intents, keys
 from gitshadow.ui.blame import BlameScreen
@@ -24,14 +24,17 @@ from gitshadow.ui.filters import Filter, parse
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.history import History
 from gitshadow.ui.layout import Bar, Foot, Pane, PaneLayout, shape_of, title
-from gitshadow.ui.page_loader import Loader
+from gitshadow.ui.page_loader import UNASKED, Loader
 from gitshadow.ui.pages import ContentScreen, HelpScreen
 from gitshadow.ui.patches import PatchHunk
 from gitshadow.ui.pins_and_ops import OpsScreen, PinsScreen
 from gitshadow.ui.plans import PlanScreen
+from gitshadow.ui.timeline import BlockKind, TimelineLine
+from gitshadow.words import counted
 
 _SEARCH = "search paths and prompts"
 _FILTER = "filter: agent: session: file: kind: since: until: words"
+_CLEAR = "Esc again clears the filter"
 _MOMENT = "go to: 10m, 2h ago, yesterday, 2026-11-21 14:00"
 
 
@@ -47,13 +50,28 @@ class MainScreen(Screen[None]):
     MainScreen #body { height: 1fr; layout: vertical; }
     MainScreen Detail { height: 1fr; layout: vertical; }
     MainScreen #lower { height: 1fr; layout: horizontal; }
-    MainScreen FileList { width: 28; }
+    MainScreen FileList { width: 30; }
     MainScreen DiffView { width: 1fr; height: 1fr; }
+    MainScreen #body LineView {
+        border: round $surface-lighten-2; border-title-color: $text-muted;
+    }
+    MainScreen #body LineView:focus {
+        border: heavy $primary; border-title-color: $text;
+        border-title-style: bold reverse;
+    }
+    MainScreen.ascii #body LineView { border: blank $surface-lighten-2; }
+    MainScreen.ascii #body LineView:focus { border: ascii $primary; }
     MainScreen.wide #body { layout: horizontal; }
     MainScreen.wide History { width: 50%; }
     MainScreen.wide Detail { width: 1fr; height: 1fr; }
     MainScreen.wide #lower { layout: vertical; }
     MainScreen.wide FileList { width: 1fr; height: 30%; }
+    MainScreen.wide #heading { height: 2; }
+    MainScreen.broad #body { layout: horizontal; }
+    MainScreen.broad History { width: 46%; }
+    MainScreen.broad Detail { width: 1fr; height: 1fr; }
+    MainScreen.broad FileList { width: 36; }
+    MainScreen.broad #heading { height: 3; }
     MainScreen.single FileList { width: 1fr; }
     """
 
@@ -77,6 +95,8 @@ class MainScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Fetch the newest page, and watch the journal from then on."""
+        self.set_class(not glyphs_of(self).unicode, "ascii")
+        self._history.border_title = "Timeline"
         self._enter(Pane.HISTORY)
         self._loader.watch()
         self._loader.newest()
@@ -104,6 +124,7 @@ class MainScreen(Screen[None]):
     def _enter(self, pane: Pane) -> None:
         self._pane = pane
         self._arrange()
+        self._foot.enter(pane)
         self.query_one(f"#{pane.value}").focus()
 
     @on(DescendantFocus)
@@ -111,6 +132,7 @@ class MainScreen(Screen[None]):
         """Follow the mouse into another pane."""
         if event.widget.id in {pane.value for pane in Pane}:
             self._pane = Pane(event.widget.id)
+            self._foot.enter(self._pane)
 
     def _entitle(self) -> None:
         """Write the first line."""
@@ -147,10 +169,12 @@ class MainScreen(Screen[None]):
 
     @on(Waiting)
     def _waited(self, message: Waiting) -> None:
+        if message.about in UNASKED:
+            return
         if message.begun:
-            self._foot.asked()
+            self._foot.asked(message.about, message.asked)
         else:
-            self._foot.answered()
+            self._foot.answered(message.about, message.asked)
 
     @on(History.Wanting)
     def _wanting(self, message: History.Wanting) -> None:
@@ -174,13 +198,24 @@ class MainScreen(Screen[None]):
         self._enter(self._pane.closer())
 
     def action_back(self) -> None:
-        """Go back; on the timeline, clear the filter."""
+        """Go back; on the timeline, clear the filter at the second time."""
         if self._zoomed:
             self.action_zoom()
         elif self._pane is not Pane.HISTORY:
             self._enter(self._pane.farther())
         else:
             self._finder.unfilter()
+
+    def action_worktrees(self) -> None:
+        """Show the changes of all worktrees, or of this one only."""
+        source = self._loader.source
+        names = tuple(source.engine.worktrees())
+        if len(names) < 2:
+            self.say("this is the only recorded worktree of the repository")
+            return
+        self._loader.show_worktrees(() if source.worktrees else names)
+        shown = "this worktree" if source.worktrees else counted(len(names), "worktree")
+        self._history.border_title = f"Timeline of {shown}"
 
     def action_next_pane(self) -> None:
         """Go to the next pane."""
@@ -197,7 +232,9 @@ class MainScreen(Screen[None]):
 
     def action_open(self) -> None:
         """Show the events of a block, or hide them."""
-        self._history.toggle()
+        line = self._history.line
+        if line is not None and line.block.kind is not BlockKind.PIN:
+            self._loader.toggle(line)
 
     def action_older_in_lane(self) -> None:
         """Go to the next older block in this lane."""
@@ -235,13 +272,20 @@ class MainScreen(Screen[None]):
             self.say(str(error))
             return
         line = self._detail.diff.line
-        screen = BlameScreen(self._loader.source.engine, path, line=line)
+        try:
+            engine = self._loader.source.there(self._history.line)
+        except ShadowError as error:
+            self.say(str(error), wrong=True)
+            return
+        screen = BlameScreen(engine, path, line=line)
         self.app.push_screen(screen, self._blamed)
 
     def _blamed(self, seq: int | None) -> None:
-        # An old event is mostly not among the loaded rows, and may not match the filter.
-        if seq is not None and not self._history.select_event(seq):
-            self._loader.reach(seq)
+        def missed() -> None:
+            self.say(f"event {seq} is not listed here; w lists all worktrees")
+
+        if seq is not None:
+            self._loader.reach(seq, missed)
 
     def action_pins(self) -> None:
         """Show the pins."""
@@ -285,12 +329,21 @@ class MainScreen(Screen[None]):
         if self._foot.state.read_only:
             self.say(f"not possible now: {self._foot.state.read_only}", wrong=True)
             return
+        # It would be about the line where the cursor still is, not the one that is searched.
+        if self._loader.is_going:
+            self.say("still searching: press the key again when it is done")
+            return
+        line = self._history.line
         try:
             wish = make()
-        except UsageError as error:
+            engine = self._loader.source.there(line)
+        except ShadowError as error:
             self.say(str(error))
             return
-        screen = PlanScreen(self._loader.source.engine, wish, hunk)
+        where = ""
+        if self._loader.source.worktrees and line is not None:
+            where = f"in worktree {line.block.row.worktree}"
+        screen = PlanScreen(engine, wish, hunk, where=where)
         self.app.push_screen(screen, self._undone)
 
     def _undone(self, report: object) -> None:
@@ -342,7 +395,7 @@ class MainScreen(Screen[None]):
 
     def action_redo(self) -> None:
         """Redo what was undone."""
-        self._wish(lambda: intents.redo(self._history.line, self._history.marks))
+        self._wish(lambda: intents.redo(self._history.line))
 
     def action_restore(self) -> None:
         """Restore a moment."""
@@ -381,21 +434,28 @@ class Finder:
 
     def find(self, *, older: bool, here: bool = False) -> None:
         """Go to the next block with the text that was asked for last."""
-        wanted, window = self._wanted, self._history.window
+        wanted, line = self._wanted, self._history.line
         if not wanted:
             self._foot.say("nothing to search for: press / first")
             return
-        # The loaded rows first: they need no question, and the answer shows at once.
+        # A key that was typed after the search must find the cursor there, so what is loaded is
+        # searched at once.
         if self._history.find(wanted, older=older, here=here):
             self._foot.say("")
             return
-        source = self._loader.source
+        source, seq = self._loader.source, self._seq_of(line, older=older)
         where = "older" if older else "newer"
-        self._foot.say("searching")
         self._loader.go_to(
-            lambda: source.find(wanted, window, older=older),
+            lambda: source.find(wanted, seq + here, older=older),
             lambda: self._foot.say(f"nothing {where} has {wanted}"),
+            lambda: self._foot.say(""),
         )
+
+    def _seq_of(self, line: TimelineLine | None, *, older: bool) -> int:
+        """Return the number from which to search; a pin has none, but the row next to it."""
+        if line is not None and line.block.row.seq:
+            return line.block.row.seq
+        return self._history.seq_near(older=older)
 
     def ask_filter(self, screen: Screen[None]) -> None:
         """Ask for a filter."""
@@ -404,14 +464,20 @@ class Finder:
             try:
                 self._loader.filter(parse(typed))
             except UsageError as error:
-                self._foot.say(str(error), wrong=True)
+                hint = f" ({error.hint})" if error.hint else ""
+                self._foot.say(f"{error}{hint}", wrong=True)
 
         _ask_line(screen, _FILTER, str(self._loader.source.filter), take)
 
     def unfilter(self) -> None:
-        """Show everything again."""
-        if self._loader.source.filter != Filter():
+        """Show everything again, if asked for twice in a row."""
+        if self._loader.source.filter == Filter():
+            return
+        if self._foot.state.said == _CLEAR:
+            self._foot.say("")
             self._loader.filter(Filter())
+        else:
+            self._foot.say(_CLEAR)
 
     def ask_moment(self, screen: Screen[None]) -> None:
         """Ask for a moment, and go to the newest block up to it."""
@@ -421,6 +487,7 @@ class Finder:
             self._loader.go_to(
                 lambda: source.at(typed),
                 lambda: self._foot.say(f"nothing is older than {typed}"),
+                lambda: self._foot.say(""),
             )
 
         _ask_line(screen, _MOMENT, "", take)

@@ -9,18 +9,23 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from gitshadow.messages.history import HistoryRow
 from gitshadow.messages.rows import EventRow
-from gitshadow.ui.data_source import DataSource, FoundEvent, HistoryState, Looked, ask
+from gitshadow.ui.data_source import DataSource, FoundRow, HistoryState, Looked, ask
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.history import History
 from gitshadow.ui.paging import PageWindow, with_newer, with_older
+from gitshadow.ui.timeline import Block, TimelineLine
 
 _T = TypeVar("_T")
 _Then = Callable[[], None]
 _LOOKS_S = 1.0
 """How often the journal is checked for new changes."""
 _LONGEST_S = 30.0
-_PAGE, _NEWS, _MARKS = "the history", "new changes", "ops and pins"
+_PAGE, _NEWS, _PINS = "the history", "new changes", "ops and pins"
+_EVENTS = "the changes"
+UNASKED = frozenset({_NEWS, _PINS})
+"""What is asked for without a key, so that nobody waits for it."""
 
 
 class Loader:
@@ -30,6 +35,7 @@ class Loader:
         self._history = history
         self.source = source
         self.applying = ""
+        self.is_going = False
         self._busy = False
         self._asked = 0
         self._standing: HistoryState | None = None
@@ -43,11 +49,17 @@ class Loader:
             self._history.go(0)
 
         self._ask_page(self.source.newest, hold)
-        self.marks()
+        self.pins()
 
     def filter(self, wanted: Filter) -> None:
         """Show what matches another filter, from the newest change on."""
         self.source = self.source._replace(filter=wanted)
+        self.newest()
+
+    def show_worktrees(self, names: tuple[str, ...]) -> None:
+        """Show other worktrees; without any, the one of the engine."""
+        self.source = self.source._replace(worktrees=names)
+        self._history.worktrees = names
         self.newest()
 
     def oldest(self) -> None:
@@ -59,22 +71,53 @@ class Loader:
 
         self._ask_page(self.source.oldest, hold)
 
-    def go_to(self, question: Callable[[], FoundEvent | None], missed: _Then) -> None:
-        """Show what is searched, with the cursor on it; without a match, call `missed`."""
+    def go_to(
+        self, question: Callable[[], FoundRow | None], missed: _Then, found: _Then
+    ) -> None:
+        """Show what is searched, with the cursor on it; without a match, call `missed`.
 
-        def hold(found: FoundEvent | None) -> None:
-            if found is None:
+        Until then `is_going` is set: the cursor is not where it will be.
+        """
+
+        def hold(answer: FoundRow | None) -> None:
+            if answer is None:
                 missed()
                 return
-            self._hold(found.window)
-            self._history.select_event(found.seq)
+            key = Block(answer.row).key
+            # A loaded row stays where it is: the window around it would move the screen.
+            if not self._history.select(key):
+                self._hold(answer.window)
+                self._history.select(key)
+            found()
 
         self._ask_page(question, hold)
+        self.is_going = True
 
-    def reach(self, seq: int) -> None:
-        """Show an event without a filter."""
-        source = self.source = self.source._replace(filter=Filter())
-        self.go_to(lambda: source.of(seq), lambda: None)
+    def reach(self, seq: int, missed: _Then) -> None:
+        """Show an event, without the filter if that hides it."""
+        source = self.source
+        plain = source._replace(filter=Filter())
+
+        def unfiltered() -> None:
+            self.source = plain
+            self.go_to(lambda: plain.of(seq), missed, lambda: None)
+
+        if source == plain:
+            unfiltered()
+        else:
+            self.go_to(lambda: source.of(seq), unfiltered, lambda: None)
+
+    def toggle(self, line: TimelineLine) -> None:
+        """Show the events of a block, or hide them."""
+        key, source = line.block.key, self.source
+        if key in self._history.opened:
+            self._history.open(key, ())
+            return
+
+        def show(events: tuple[EventRow, ...]) -> None:
+            self._history.open(key, events)
+
+        ask(self._history.screen, _EVENTS, lambda: source.events(line), show)
 
     def _ask_page(self, question: Callable[[], _T], hold: Callable[[_T], None]) -> None:
         """Ask for a page; the answer to an older question is dropped.
@@ -82,13 +125,13 @@ class Loader:
         `ask` cancels the older question, but its answer may already be on its way here. Taken
         as the newer one's, it would let the next page be asked for, which cancels the newer one.
         """
-        self._busy = True
+        self._busy, self.is_going = True, False
         self._asked += 1
         asked = self._asked
 
         def take(answer: _T) -> None:
             if asked == self._asked:
-                self._busy = False
+                self._busy, self.is_going = False, False
                 hold(answer)
 
         ask(self._history.screen, _PAGE, question, take)
@@ -97,17 +140,26 @@ class Loader:
         self._history.empty = "no matching changes"
         self._history.hold(window)
 
-    def marks(self) -> None:
-        """Ask for ops and pins again."""
+    def pins(self) -> None:
+        """Ask for pins and the newest op again."""
 
-        def mark(standing: HistoryState) -> None:
+        def take(standing: HistoryState) -> None:
+            before, self._standing = self._standing, standing
             self.applying = standing.applying
-            if standing != self._standing:
-                self._standing = standing
-                self._watch.brought(something=True)
-                self._history.mark(standing.marks, standing.pins)
+            if standing == before:
+                return
+            self._watch.brought(something=True)
+            self._history.pin(standing.pins)
+            # An op changes what older rows say: whether they are undone.
+            if before is not None and standing.op != before.op:
+                self.again()
 
-        ask(self._history.screen, _MARKS, self.source.standing, mark)
+        ask(self._history.screen, _PINS, self.source.standing, take)
+
+    def again(self) -> None:
+        """Fetch the loaded rows again, and newer ones; the cursor stays."""
+        window, source = self._history.window, self.source
+        self._ask_page(lambda: source.again(window), self._hold)
 
     def more(self, *, older: bool) -> None:
         """Fetch the page at one end, unless one is on its way."""
@@ -117,11 +169,10 @@ class Loader:
         fetch = self.source.below if older else self.source.above
         add = with_older if older else with_newer
 
-        def hold(page: tuple[EventRow, ...]) -> None:
+        def hold(page: tuple[HistoryRow, ...]) -> None:
             # Another window came in between; this page does not join it without a hole.
             if self._history.window is window:
-                keep = self._history.kept(older=older)
-                self._history.hold(add(window, page, keep))
+                self._history.hold(add(window, page))
 
         self._ask_page(lambda: fetch(window), hold)
 
@@ -133,7 +184,7 @@ class Loader:
         if locked:
             self._watch.again()
         if about in (_PAGE, _NEWS):
-            self._busy = False
+            self._busy, self.is_going = False, False
             self._history.empty = "could not be read"
             self._history.refresh()
 
@@ -157,7 +208,7 @@ class Loader:
 
     def news(self) -> None:
         """Fetch what is newer than the loaded rows, unless only older rows are loaded."""
-        self.marks()
+        self.pins()
         window = self._history.window
         # The newest rows are not loaded, so new ones would leave a hole.
         if window.newer or self._busy:
@@ -166,7 +217,7 @@ class Loader:
                 self._watch.again()
             return
 
-        def hold(page: tuple[EventRow, ...]) -> None:
+        def hold(page: tuple[HistoryRow, ...]) -> None:
             self._watch.brought(bool(page))
             if self._history.window is not window:
                 self._watch.again()

@@ -1,7 +1,7 @@
 """Screens of lines to read: a file as it was, and the keys."""
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
@@ -17,11 +17,15 @@ from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.lines import Listing
 
 _TAB = 8
-_NAMES = 18
-_LEGEND = (
-    "Y you   ? you, or unrecorded   A B C agent sessions   - Git, gaps, pins",
-    "A added  M changed  D deleted  R renamed  X mode  T type",
-)
+_TWO_COLUMNS, _KEYS = 76, 14
+_LEGEND = {
+    "Signs": {
+        "Y ? A B": "you, unsure, agents",
+        "-": "Git, gaps, pins",
+        "A M D": "added, modified, deleted",
+        "R X": "renamed, mode only",
+    }
+}
 
 
 class _FileLines(Listing):
@@ -80,29 +84,52 @@ class _HelpLine(NamedTuple):
     keys: str = ""
 
 
+def _help_lines(groups: Mapping[str, Mapping[str, str]]) -> list[_HelpLine]:
+    found: list[_HelpLine] = []
+    for title, group in groups.items():
+        found += [_HelpLine(title)]
+        found += [_HelpLine(says, keys) for keys, says in group.items()]
+    return found
+
+
 class _KeyLines(Listing):
     def __init__(self) -> None:
         super().__init__()
-        self._lines = [_HelpLine(line) for line in _LEGEND]
-        for title, group in keys.GROUPS.items():
-            self._lines += [_HelpLine(""), _HelpLine(title)]
-            self._lines += [
-                _HelpLine(key.says, keys.spelled(key.keys)) for key in group
-            ]
+        self._left = _help_lines(keys.HELP_LEFT) + _help_lines(_LEGEND)
+        self._right = _help_lines(keys.HELP_RIGHT)
 
     def on_mount(self) -> None:
         self.changed()
 
+    def on_resize(self) -> None:
+        self.changed()
+
+    @property
+    def _is_wide(self) -> bool:
+        return self.size.width >= _TWO_COLUMNS
+
     def row_count(self) -> int:
-        return len(self._lines)
+        left, right = len(self._left), len(self._right)
+        return max(left, right) if self._is_wide else left + right
 
     def draw(self, row: int, width: int) -> Iterable[Segment]:
-        glyphs, line = glyphs_of(self), self._lines[row]
-        if not line.keys:
-            yield Segment(" " + glyphs.cut(line.says, width - 1), Style(bold=True))
+        if not self._is_wide:
+            yield from self._cell([*self._left, *self._right], row, width)
             return
-        yield Segment(" " + glyphs.fit(line.keys, _NAMES))
-        yield Segment(glyphs.cut(line.says, width - _NAMES - 1))
+        half = min(width // 2, 50)
+        yield from self._cell(self._left, row, half)
+        yield from self._cell(self._right, row, half)
+
+    def _cell(
+        self, lines: Sequence[_HelpLine], row: int, width: int
+    ) -> Iterator[Segment]:
+        glyphs = glyphs_of(self)
+        line = lines[row] if row < len(lines) else _HelpLine("")
+        if not line.keys:
+            yield Segment(" " + glyphs.fit(line.says, width - 1), Style(bold=True))
+            return
+        yield Segment("  " + glyphs.fit(line.keys, _KEYS))
+        yield Segment(glyphs.fit(line.says, width - _KEYS - 2))
 
 
 class HelpScreen(ModalScreen[None]):

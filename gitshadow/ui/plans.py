@@ -31,6 +31,14 @@ from gitshadow.ui.patches import PatchHunk
 _VIEW = View(colour=True)
 _NOTHING_YET = decode(FileUndoAnswer, {})
 _LOW = "i includes them"
+_NOT_ALONE = (
+    "later edits changed these lines, so this hunk cannot be undone alone; this plan "
+    "undoes what the block changed in the whole file, as far as the later edits allow; "
+    "h chooses among its hunks"
+)
+_NOT_AT_ALL = "later edits changed these lines, so this hunk cannot be undone"
+_FRAME, _LEAST = 2, 8
+"""Lines of the border, and the least lines of the frame."""
 _CONFLICTS = {"skip": "overwrite", "overwrite": "markers", "markers": "skip"}
 _CONFLICT_WORDS = {
     "skip": "skip",
@@ -57,7 +65,7 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
     DEFAULT_CSS = """
     PlanScreen { align: center middle; }
     PlanScreen > Vertical {
-        width: 100%; max-width: 110; height: 100%; max-height: 40;
+        width: 100%; max-width: 110; height: 8; max-height: 100%;
         background: $surface; border: round $primary; padding: 0 1;
     }
     PlanScreen #banner { height: auto; color: $text-warning; display: none; }
@@ -88,6 +96,7 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
         engine: UiBackend,
         wish: FileUndoRequest,
         hunk: tuple[str, PatchHunk] | None = None,
+        where: str = "",
     ) -> None:
         """Begin with an intent.
 
@@ -95,6 +104,7 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
             engine: What answers.
             wish: What to undo, redo or restore.
             hunk: The path and the hunk of a diff, to undo only this one.
+            where: The worktree for the title, if there are several on the screen.
         """
         super().__init__()
         self.stage = PlanStage.ASKING
@@ -102,6 +112,8 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
         self._engine = engine
         self._wish = wish
         self._hunk = hunk
+        self._where = where
+        self._is_whole = False
         self._report: FileUndoAnswer | None = None
 
     def compose(self) -> ComposeResult:
@@ -138,6 +150,11 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
             self._stop(error)
             return
         self._shown = plan
+        if self._is_whole:
+            self._is_whole = False
+            said = _NOT_ALONE if plan.status == "planned" else _NOT_AT_ALL
+            # What is undone already has no items: later edits are not the reason then.
+            self._warn(said if plan.items else "")
         self._enter(PlanStage.PLAN)
 
     def _begin_anew(self, error: RefusedError) -> None:
@@ -156,10 +173,7 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
         plan = await asyncio.to_thread(self._engine.plan, wish)
         choice = taking_back(plan, path, hunk)
         self._wish = self._wish._replace(only=(path,), choice=choice)
-        if choice is None:
-            self._warn(
-                "this hunk was edited later: h shows the hunks that can be undone"
-            )
+        self._is_whole = choice is None
 
     def action_hunks(self) -> None:
         """Choose among the hunks of the plan."""
@@ -287,7 +301,10 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
         if stage is PlanStage.PLAN:
             self._show(plan_lines(self._shown, _VIEW, low=_LOW))
         elif stage is PlanStage.REPORT:
-            self._show(report_lines(self._shown, _VIEW))
+            lines = list(report_lines(self._shown, _VIEW))
+            # The command that the report names works on the worktree that it runs in.
+            lines += [f"all of this is {self._where}"] if self._where else []
+            self._show(lines)
         elif stage is PlanStage.ASKING:
             self._show(["checking the files on disk ..."])
         elif stage is PlanStage.APPLYING:
@@ -315,6 +332,18 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
 
     def _show(self, lines: Iterator[str] | list[str]) -> None:
         self.query_one(Prose).show(lines)
+        self.call_after_refresh(self._fit)
+
+    def on_resize(self) -> None:
+        """Fit the frame to its text again."""
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        """Make the frame as high as its text, up to its limits: a short plan is a small one."""
+        border, prose = self.query_one(Vertical), self.query_one(Prose)
+        around = self.query_one("#banner").outer_size.height
+        around += self.query_one(KeyLine).outer_size.height + _FRAME
+        border.styles.height = max(_LEAST, prose.row_count() + around)
 
     def _warn(self, said: str) -> None:
         banner = self.query_one("#banner", Static)
@@ -325,13 +354,13 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
         status = self._shown.status
         verb = _VERBS.get(self._wish.verb, "undo")
         targets = (target.text for target in self._wish.targets)
-        named = " ".join((*targets, self._wish.pin or ""))
+        named = " ".join(filter(None, (*targets, self._wish.pin, self._where)))
         said = {
             PlanStage.REPORT: _DONE.get(status, status.replace("_", " ")),
             PlanStage.STUCK: "failed",
             PlanStage.APPLYING: "running",
         }.get(stage, "plan")
-        title = glyphs_of(self).cut(f"{verb} {named}".strip(), 40)
+        title = glyphs_of(self).cut(f"{verb} {named}".strip(), 60)
         border = self.query_one(Vertical)
         border.border_title = Content(f"{title}: {said}")
 

@@ -1,17 +1,19 @@
-"""The timeline as values: events folded into blocks, and blocks into the lines of a list.
+"""The timeline as values: rows of the history as blocks, and blocks as the lines of a list.
 
-Invariant: pure; a block is where its newest event is, its key stays the same when older events of
-it come in, and a session keeps its letter as long as the UI runs.
+Invariant: pure; a block keeps its key when more is written in it, and a session keeps its letter
+as long as the UI runs.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from string import ascii_uppercase
 from typing import NamedTuple
 
+from gitshadow.messages.history import HistoryRow
 from gitshadow.messages.lists import PinRow
-from gitshadow.messages.rows import EventRow, OpRow
+from gitshadow.messages.rows import EventRow
 from gitshadow.messages.states import StatRow
+from gitshadow.render.history import author_of
 from gitshadow.render.text import local_time
 
 YOU, UNKNOWN, NOBODY = "you", "unknown", ""
@@ -21,71 +23,77 @@ _LETTERS = "".join(letter for letter in ascii_uppercase if letter != "Y")
 _FIXED: Mapping[str, str] = {YOU: "Y", UNKNOWN: "?", NOBODY: "-"}
 FIRST_AGENT = 2
 """The column of the first session of an agent, after the two of people and unknown authors."""
+_CHANGES = frozenset({"turn", "changes"})
+_RARE = frozenset({"head", "gap", "coverage"})
+_PIN = "pin"
+_KNOWN_PROMPT = 400
+"""A prompt of so many characters may be cut."""
 
 
 class BlockKind(Enum):
     """What a block is."""
 
-    BURST = "burst"
+    CHANGES = "changes"
+    """A turn, or a group of changes."""
     OP = "op"
-    LOOSE = "loose"
-    """Events outside a burst: what Git switched, moves of HEAD, gaps, coverage."""
+    RARE = "rare"
+    """A move of HEAD, a gap, or a change of what is recorded."""
     PIN = "pin"
 
 
 class Block(NamedTuple):
-    """Events that are shown as one: those that were loaded, newest first."""
+    """One row of the history; a pin is a row of its own kind."""
 
-    key: str
-    kind: BlockKind
-    events: tuple[EventRow, ...]
-    pin: PinRow | None = None
+    row: HistoryRow
 
     @property
-    def head(self) -> EventRow:
-        """Return the newest event."""
-        return self.events[0]
+    def key(self) -> str:
+        """Return what identifies it, whatever is written in it later."""
+        row = self.row
+        name = _PIN if row.kind == _PIN else row.worktree
+        return f"{name} {row.id}"
+
+    @property
+    def kind(self) -> BlockKind:
+        """Return what it is."""
+        if self.row.kind in _CHANGES:
+            return BlockKind.CHANGES
+        if self.row.kind in _RARE:
+            return BlockKind.RARE
+        return BlockKind.PIN if self.row.kind == _PIN else BlockKind.OP
 
     @property
     def ts(self) -> str:
         """Return the time of its end."""
-        return (self.pin.ts if self.pin else self.head.ts) or ""
+        return self.row.ts or ""
 
     @property
     def lane(self) -> str:
         """Return its lane: an agent's session, or one of the three others."""
-        if self.pin is not None:
-            return NOBODY
-        return lane_of(self.head)
+        if self.row.actor == "agent":
+            return self.row.session or NOBODY
+        if self.row.actor == "human":
+            return YOU
+        return UNKNOWN if self.row.actor else NOBODY
 
     @property
-    def target(self) -> str:
-        """Return the id that names it to the verbs."""
-        if self.pin is not None:
-            return self.pin.name
-        return self.head.op or self.head.burst or str(self.head.seq)
-
-    @property
-    def switched(self) -> int:
-        """Return how many files Git switched by the move of HEAD that it is."""
-        return self.head.files or 0 if self.events else 0
-
-    @property
-    def prompt(self) -> str:
-        """Return the beginning of its prompt."""
-        return next((one.prompt for one in self.events if one.prompt), "") or ""
+    def is_undone(self) -> bool:
+        """Return whether all of its files are undone."""
+        return 0 < self.row.files <= self.row.undone
 
     def holds(self, wanted: str) -> bool:
-        """Return whether a text is in its prompt or in a path, ignoring case."""
-        if self.pin is not None:
-            return wanted.lower() in self.pin.name.lower()
-        paths = ({one.path, one.old_path} for one in self.events)
-        texts = {self.prompt}.union(*paths)
-        return any(text and wanted.lower() in text.lower() for text in texts)
+        """Return whether a text is in what is known of it, ignoring case."""
+        row = self.row
+        note = row.note if self.kind is BlockKind.RARE else ""
+        small = wanted.lower()
+        return any(small in text.lower() for text in (row.prompt, note, *row.paths))
 
-    def files(self) -> tuple[StatRow, ...]:
-        """Return the files that it changed, as far as it is loaded."""
-        return files_of(self.events)
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all its paths are known, and all of its prompt."""
+        row = self.row
+        is_cut = len(row.prompt) >= _KNOWN_PROMPT or row.files > len(row.paths)
+        return not is_cut or row.kind == "head"
 
 
 class DayLine(NamedTuple):
@@ -113,86 +121,12 @@ class TimelineLine(NamedTuple):
         return self.block.key if self.event is None else f"event {self.event.seq}"
 
 
-class UndoMarks(NamedTuple):
-    """What ops undid: each op by the id, or the event's number, that it undid."""
-
-    undone: Mapping[str, OpRow] = {}
-    ops: Mapping[str, OpRow] = {}
-
-    def of(self, block: Block) -> OpRow | None:
-        """Return the op in effect that undid a block, the whole of it or a part."""
-        if block.pin is not None:
-            return None
-        # An undo of the burst, turn or session comes before one of single events.
-        whole = self._of_head(block.head)
-        if whole is not None:
-            return whole
-        for event in block.events:
-            if str(event.seq) in self.undone:
-                return self.undone[str(event.seq)]
-        return None
-
-    def part_of(self, block: Block) -> tuple[int, int] | None:
-        """Return how many files of a block are undone, of how many; None if it is none or all."""
-        # Paths are counted, not events: one file can be written many times in a block.
-        paths = {event.path for event in block.events if event.path}
-        left = {
-            event.path
-            for event in block.events
-            if event.path and str(event.seq) not in self.undone
-        }
-        some = len(left) < len(paths) and self._of_head(block.head) is None
-        return (len(paths) - len(left), len(paths)) if left and some else None
-
-    def _of_head(self, head: EventRow) -> OpRow | None:
-        """Return the op that undid everything that an event belongs to."""
-        for id in (head.op, head.burst, head.turn):
-            if id and id in self.undone:
-                return self.undone[id]
-        session = self.undone.get(head.session or "")
-        if session is None or head.op:
-            return None
-        return session if (session.ts or "") >= (head.ts or "") else None
-
-
 def moment_named(line: TimelineLine) -> str:
     """Return the name of the moment right after a line's newest event, as verbs take it."""
     if line.event is not None:
         return str(line.event.seq)
-    pin = line.block.pin
-    return pin.name if pin else str(line.block.head.seq)
-
-
-def lane_of(event: EventRow) -> str:
-    """Return the lane of an event."""
-    if event.actor == "agent" and event.confidence != "ambiguous":
-        return event.session or NOBODY
-    if event.actor == "human":
-        return YOU
-    return UNKNOWN if event.actor else NOBODY
-
-
-def marks_of(ops: Iterable[OpRow]) -> UndoMarks:
-    """Return what the ops in effect undid; of two the newest counts."""
-    undone: dict[str, OpRow] = {}
-    known: dict[str, OpRow] = {}
-    for op in ops:
-        known[op.id] = op
-        if (
-            op.undone_by
-            or op.status in ("applying", "rolled_back")
-            or op.kind == "redo"
-        ):
-            continue
-        # The ops come newest first, so `setdefault` keeps the newest one that counts.
-        for id in op.undoes or _begun(op):
-            undone.setdefault(id, op)
-    return UndoMarks(undone, known)
-
-
-def _begun(op: OpRow) -> list[str]:
-    """Return the target of an undo of some hunks, which `undoes` does not list."""
-    return op.target.split() if op.kind in ("undo", "oops") else []
+    row = line.block.row
+    return row.id if row.kind == _PIN else str(row.seq)
 
 
 def files_of(events: tuple[EventRow, ...]) -> tuple[StatRow, ...]:
@@ -223,79 +157,48 @@ def _together(before: StatRow | None, event: EventRow) -> str:
 
 
 def blocks_of(
-    events: Sequence[EventRow], pins: Sequence[PinRow] = ()
+    rows: Sequence[HistoryRow], pins: Sequence[PinRow] = ()
 ) -> tuple[Block, ...]:
-    """Fold events into blocks.
+    """Return the blocks of rows and pins, newest first.
 
     Args:
-        events: Newest first.
-        pins: In any order; pins older than the oldest event are left out.
-
-    Returns:
-        The blocks, newest first.
+        rows: Newest first.
+        pins: In any order; pins older than the oldest row are left out.
     """
-    found: dict[str, list[EventRow]] = {}
-    loose = ""
-    for event in events:
-        key = _key(event)
-        if key is None:
-            # A checkout switches hundreds of files: they are one block, not one line each.
-            if not loose or not _belongs(found[loose][-1], event):
-                loose = f"{BlockKind.LOOSE.value} {event.seq}"
-            key = loose
-        else:
-            loose = ""
-        found.setdefault(key, []).append(event)
-    blocks = [Block(key, _kind(key), tuple(mine)) for key, mine in found.items()]
-    return tuple(_with_pins(blocks, pins, events[-1].ts or "" if events else ""))
+    blocks = [Block(row) for row in rows]
+    return tuple(_with_pins(blocks, pins, rows[-1].ts or "" if rows else ""))
 
 
 def lines_of(
-    blocks: Iterable[Block], opened: Collection[str], day_of: Mapping[str, str]
+    blocks: Iterable[Block],
+    opened: Mapping[str, Sequence[EventRow]],
+    day_of: Mapping[str, str],
+    today: str,
 ) -> Iterator[TimelineLine | DayLine]:
     """Yield the lines of a list: a line for each new day, the blocks, what is opened of them.
 
     Args:
         blocks: Newest first.
-        opened: The keys of those that show their events.
+        opened: The events that are shown, by the keys of their blocks.
         day_of: The local day of each block, by its key.
+        today: The day that needs no line if it is the first one.
     """
-    day = ""
+    day = today
     for block in blocks:
         if day_of[block.key] != day:
             day = day_of[block.key]
             yield DayLine(day)
         yield TimelineLine(block)
-        if block.key in opened:
-            yield from (TimelineLine(block, event) for event in block.events)
-
-
-def _key(event: EventRow) -> str | None:
-    if event.op:
-        return f"{BlockKind.OP.value} {event.op}"
-    if event.burst:
-        return f"{BlockKind.BURST.value} {event.burst}"
-    return None
-
-
-def _kind(key: str) -> BlockKind:
-    return BlockKind(key.partition(" ")[0])
-
-
-def _belongs(last: EventRow, event: EventRow) -> bool:
-    """Return whether two consecutive events outside a burst belong together."""
-    alike = (last.kind, last.session, last.switched) == (
-        event.kind,
-        event.session,
-        event.switched,
-    )
-    return (alike or (last.switched and event.switched)) and bool(event.path)
+        shown = opened.get(block.key, ())
+        yield from (TimelineLine(block, event) for event in shown)
 
 
 def _with_pins(
     blocks: Sequence[Block], pins: Sequence[PinRow], oldest: str
 ) -> Iterator[Block]:
-    pinned = (_pinned(pin) for pin in pins)
+    pinned = (
+        Block(HistoryRow(_PIN, pin.name, pin.ts, worktree=pin.worktree)) for pin in pins
+    )
     waiting = sorted(
         (pin for pin in pinned if pin.ts >= oldest), key=lambda pin: pin.ts
     )
@@ -304,10 +207,6 @@ def _with_pins(
             yield waiting.pop()
         yield block
     yield from reversed(waiting)
-
-
-def _pinned(pin: PinRow) -> Block:
-    return Block(f"{BlockKind.PIN.value} {pin.name}", BlockKind.PIN, (), pin)
 
 
 class LanePosition(NamedTuple):
@@ -380,13 +279,19 @@ def heading(line: TimelineLine, listed: str, *, moment: bool) -> str:
         listed: How many files are listed, in words.
         moment: Whether the differences from then to now are listed.
     """
-    block = line.block
-    if moment or block.pin is not None:
-        return f"{listed} differ between {local_time(block.ts)} and now   R restores"
+    row = line.block.row
+    if moment or row.kind == _PIN:
+        return (
+            f"{listed} differ between {local_time(line.block.ts)} and now   R restores"
+        )
     if line.event is not None:
         one = line.event
         tool = f", {one.tool}" if one.tool else ""
         return f"write {one.seq}: {one.confidence or 'not attributed'}{tool}"
-    named = {BlockKind.BURST: "burst", BlockKind.OP: "op"}.get(block.kind)
-    said = f"{named} {block.target}" if named else f"event {block.target}"
-    return f"{listed} of {said}" + (f": {block.prompt}" if block.prompt else "")
+    kind = {"changes": "group", "head": "event", "coverage": "event"}.get(row.kind)
+    unsure = f" ({row.unsure} unsure)" if row.unsure else ""
+    named = f"{kind or row.kind} {row.id}"
+    said = f"{listed}{unsure} of {named}, {local_time(line.block.ts)}"
+    who = author_of(row)
+    told = row.prompt or row.note
+    return said + (f", {who}" if row.actor else "") + (f": {told}" if told else "")

@@ -60,15 +60,48 @@ def test_it_works_without_colours_and_without_a_locale(
         shown.press("q")
 
 
+def test_first_screen_shows_the_turns_after_a_checkout_of_many_files(
+    wronged: Shadow, tmp_path: Path
+) -> None:
+    repo = wronged.repo
+    repo.git("switch", "-q", "-c", "many")
+    for number in range(300):
+        repo.write(f"many/{number}", "x\n")
+    repo.git("add", "many")
+    repo.git("commit", "-qm", "many")
+    wronged.ok("flush")
+    repo.git("switch", "-q", "main")
+    wronged.ok("flush")
+    with terminal(tmp_path, VIEW, repo.root, columns=80, lines=24) as shown:
+        shown.sees("git switched 300 files", "third", "wrong", "first")
+
+
+@pytest.mark.parametrize(
+    ("env", "focused", "other"),
+    [
+        ({"NO_COLOR": "1"}, "┏━ ", "╭─ "),
+        ({"LC_ALL": "C", "NO_COLOR": "1"}, "+- ", "   "),
+    ],
+)
+def test_focus_is_seen_without_colours(
+    wronged: Shadow, tmp_path: Path, env: dict[str, str], focused: str, other: str
+) -> None:
+    root = wronged.repo.root
+    with terminal(tmp_path, VIEW, root, columns=120, lines=40, env=env) as shown:
+        shown.sees(f"{focused}Timeline", f"{other}Files", "Enter files")
+        shown.press("Enter")
+        shown.sees(f"{other}Timeline", f"{focused}Files", "u undo file")
+
+
 def test_it_follows_a_terminal_that_changes_its_size(
     wronged: Shadow, tmp_path: Path
 ) -> None:
     with terminal(tmp_path, VIEW, wronged.repo.root, columns=80, lines=24) as shown:
-        shown.sees("of burst")
+        shown.sees("of turn")
         shown.resize(50, 12)
-        shown.sees("third", without="of burst")
+        shown.sees("third", without="of turn")
         shown.resize(140, 40)
-        shown.sees("of burst", "third")
+        shown.sees("of turn", "third")
 
 
 @pytest.mark.parametrize("sign", [signal.SIGHUP, signal.SIGKILL])

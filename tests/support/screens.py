@@ -21,7 +21,7 @@ from gitshadow.commands.times import parse_moment
 from gitshadow.messages.codec import A, JsonObject, Q, Verb, decode, encode
 from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest, UndoTarget
 from gitshadow.service import in_process
-from gitshadow.store.layout import Layout
+from gitshadow.store.layout import Layout, recorded
 from gitshadow.ui.app import UiSettings, ViewApp
 from gitshadow.ui.data_source import UiBackend
 from gitshadow.ui.glyphs import Glyphs
@@ -71,6 +71,18 @@ class Direct:
         """Return time and size of the journal's file."""
         found = os.stat(self.layout.journal)
         return found.st_mtime_ns, found.st_size
+
+    def worktrees(self) -> Sequence[str]:
+        """Return the names of the recorded worktrees, this one first."""
+        names = {one.worktree for one in recorded(self.layout)}
+        return (self.layout.worktree, *sorted(names - {self.layout.worktree}))
+
+    def there(self, worktree: str, /) -> "Direct":
+        """Return the engine of a worktree."""
+        if worktree == self.layout.worktree:
+            return self
+        (found,) = (one for one in recorded(self.layout) if one.worktree == worktree)
+        return Direct(found)
 
 
 def wish_of(

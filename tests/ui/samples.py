@@ -1,10 +1,11 @@
-"""Rows of events for tests: `wrote(3, "a", burst="b1")`; patches from what git prints."""
+"""Rows for tests: `row(3)`, `wrote(3, "a")`; patches from what git prints."""
 
 from collections.abc import Iterator
 
 from gitshadow.messages.codec import decode
+from gitshadow.messages.history import HistoryRow
 from gitshadow.messages.lists import PinRow
-from gitshadow.messages.rows import EventRow, OpRow
+from gitshadow.messages.rows import EventRow
 from gitshadow.messages.states import FileDiff
 
 
@@ -34,30 +35,27 @@ def wrote(seq: int, path: str = "a", **more: str) -> EventRow:
     return decode(EventRow, {**row, **more})
 
 
-def op_of(
-    id: str,
-    kind: str,
-    ts: str = "",
-    target: str = "",
-    undoes: tuple[str, ...] = (),
-    status: str = "",
-    undone_by: str = "",
-) -> OpRow:
-    """Return an op of which only this is known."""
-    known = decode(OpRow, {"id": id, "kind": kind, "ts": ts, "target": target})
-    return known._replace(undoes=undoes, status=status, undone_by=undone_by)
+def row(seq: int, id: str = "", **more: object) -> HistoryRow:
+    """Return a turn of an agent's session S1 that ended with an event."""
+    known = {
+        "kind": "turn",
+        "id": id or f"t{seq}",
+        "ts": wrote(seq).ts,
+        "actor": "agent",
+        "agent": "claude-code",
+        "session": "S1",
+        "files": 1,
+        "seq": seq,
+        "worktree": "main",
+    }
+    return decode(HistoryRow, {**known, **more})
+
+
+def rare(seq: int, kind: str, **more: object) -> HistoryRow:
+    """Return a move of HEAD, a gap, or a change of coverage."""
+    return row(seq, str(seq), kind=kind, actor=None, agent=None, session=None, **more)
 
 
 def pin_of(name: str, ts: str) -> PinRow:
     """Return a pin of which only this is known."""
-    return decode(PinRow, {"name": name, "ts": ts})
-
-
-def by_hand(seq: int, path: str = "a") -> EventRow:
-    """Return a person's write."""
-    return wrote(seq, path, actor="human", agent="", session="H1", burst=f"h{seq}")
-
-
-def gap(seq: int) -> EventRow:
-    """Return a gap."""
-    return wrote(seq, "", kind="gap", actor="", agent="", session="", note="killed")
+    return decode(PinRow, {"name": name, "ts": ts, "worktree": "main"})

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from gitshadow.errors import UsageError
-from gitshadow.messages.lists import LogRequest
+from gitshadow.messages.history import HistoryRequest
 from gitshadow.ui.filters import Filter, parse
 from gitshadow.ui.glyphs import Glyphs
 
@@ -25,8 +25,16 @@ def test_quotes_keep_words_together() -> None:
     )
 
 
-def test_unknown_key_is_text() -> None:
-    assert parse("http://x").text == "http://x"
+def test_word_with_a_colon_that_is_no_key_is_text() -> None:
+    assert parse("http://x C:x").text == "http://x C:x"
+    assert parse("text:fix:it").text == "fix:it"
+    assert parse(str(parse("text:fix:it"))).text == "fix:it"
+
+
+def test_unknown_key_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(UsageError, match="no such filter: foo:") as caught:
+        parse("foo:bar")
+    assert "agent, session, file, kind, since, until" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("line", ["agent:a agent:b", "don't"])
@@ -41,9 +49,9 @@ def test_filter_is_read_as_it_is_written(agent: str, file: str, since: str) -> N
     assert parse(str(wanted)) == wanted
 
 
-def test_filter_becomes_parameters_of_log() -> None:
+def test_filter_becomes_a_request_of_the_history() -> None:
     found = parse("kind:gap until:5m file:src x").request({"5m": 55}.__getitem__)
-    assert found == LogRequest(text="x", paths=("src",), kinds=("gap",), until=55)
+    assert found == HistoryRequest(text="x", paths=("src",), kinds=("gap",), until=55)
 
 
 @given(st.text(max_size=60), st.integers(0, 20), st.booleans())

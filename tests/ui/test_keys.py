@@ -34,5 +34,26 @@ def test_no_key_means_two_things() -> None:
     assert len(every) == len(set(every))
 
 
+def test_help_and_hints_name_only_keys_that_there_are() -> None:
+    known = {
+        name
+        for group in keys.GROUPS.values()
+        for key in group
+        for name in keys.spelled(key.keys).split()
+    }
+    shown = [*keys.HELP_LEFT.values(), *keys.HELP_RIGHT.values()]
+    assert {name for group in shown for line in group for name in line.split()} <= known
+    hints = [hint for group in keys.HINTS.values() for hint in group]
+    assert {hint.split()[0] for hint in (*hints, *keys.ALWAYS)} <= known
+
+
+def test_help_has_every_action() -> None:
+    shown = [*keys.HELP_LEFT.values(), *keys.HELP_RIGHT.values()]
+    named = {name for group in shown for line in group for name in line.split()}
+    for group in keys.GROUPS.values():
+        for key in group:
+            assert named & set(keys.spelled(key.keys).split()), key
+
+
 if __name__ == "__main__":
     write()

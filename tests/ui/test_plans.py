@@ -236,7 +236,7 @@ def test_a_hunk_that_is_there_no_more_is_not_guessed_at(
 
     async def steps(on: Play) -> None:
         await on.seen(
-            "this hunk was edited later",
+            "later edits changed these lines, so this hunk cannot be undone",
             "skip      a: the same lines were edited later",
         )
 

@@ -2,22 +2,26 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
+from textual.containers import Vertical
 from textual.widget import Widget
 from textual.worker import Worker
 
 from gitshadow.messages.codec import A, Q, Verb
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
 from gitshadow.store.lock import WriterLock
-from gitshadow.ui import data_source, page_loader, paging
+from gitshadow.ui import data_source, page_loader
 from gitshadow.ui.app import UiSettings
 from gitshadow.ui.blame import BlameScreen
+from gitshadow.ui.data_source import UiBackend
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.history import History
+from gitshadow.ui.lines import LineView
 from gitshadow.ui.pins_and_ops import PinsScreen
 from gitshadow.ui.plans import PlanScreen
 from tests.support.repo import Repo
@@ -68,7 +72,7 @@ def test_blocks_stand_newest_first_with_agent_files_and_prompt(engine: Direct) -
             shown, "Tidy up", "README.md", "prompt of S2", "Make the parser"
         )
         assert found == sorted(found)
-        assert "claude-code 2 files  Make the parser strict" in shown
+        assert "claude-code  2 files  +2 -0" in shown
 
     view(engine, steps)
 
@@ -77,7 +81,7 @@ def test_files_and_diff_of_what_is_selected_are_shown(engine: Direct) -> None:
     async def steps(on: Play) -> None:
         await on.seen("Make the parser")
         await on.press("G")
-        await on.seen("2 files of burst", "src/", "errors.py", "parser.py", "+errors")
+        await on.seen("2 files of turn t1", "src/", "errors.py", "parser.py", "+errors")
         await on.press("enter", "j")
         await on.seen("+strict")
 
@@ -91,7 +95,7 @@ def test_search_finds_the_turn_and_u_y_undoes_it(repo: Repo, engine: Direct) -> 
     async def steps(on: Play) -> None:
         await on.seen("Make the parser")
         await on.press(*keys[:6])
-        await on.seen("2 files of burst")
+        await on.seen("2 files of turn t1")
         await on.press("u")
         await on.seen("will restore", "y apply")
         await on.press("y")
@@ -123,7 +127,7 @@ def test_keys_typed_in_one_go_open_and_close_one_screen_after_the_other(
         on.type("p", "escape", "question_mark", "escape", "f", "k", "i", "n", "d")
         await on.seen("filter: agent:", "kind")
         on.type("escape", "G")
-        await on.seen("2 files of burst")
+        await on.seen("2 files of turn t1")
 
     view(engine, steps)
 
@@ -164,7 +168,7 @@ def test_u_in_the_files_undoes_that_file_alone(repo: Repo, engine: Direct) -> No
         await on.press("y")
         await on.seen("undo this with")
         await on.press("enter")
-        await on.seen("undo: 1 file", "1/2")
+        await on.seen("undo ", ": 1 file", "1/2")
 
     view(engine, steps)
     assert not repo.exists("src/errors.py")
@@ -181,7 +185,7 @@ def test_what_was_undone_is_marked_and_r_brings_it_back(
         await on.press("y")
         await on.seen("undo this with")
         await on.press("enter")
-        shown = await on.seen("undo: 1 file", "undone")
+        shown = await on.seen("undo t3: 1 file", "undone")
         assert "undone" in shown.split("\n")[rows_of(shown, "Tidy up")[0]]
         assert repo.read("src/parser.py") == b"strict\n"
         await on.press("r")
@@ -246,11 +250,11 @@ def test_what_comes_in_appears_and_the_cursor_stays(repo: Repo, engine: Direct) 
     async def steps(on: Play) -> None:
         await on.seen("Make the parser")
         await on.press("G")
-        await on.seen("2 files of burst")
+        await on.seen("2 files of turn t1")
         with studio_of(repo) as studio:
             studio.prompt("S2", "Add a page")
             studio.write("S2", "docs/page.md", "new\n")
-        shown = await on.seen("Make the parser", "Add a page", "2 files of burst")
+        shown = await on.seen("Make the parser", "Add a page", "2 files of turn t1")
         assert rows_of(shown, "Add a page") < rows_of(shown, "Tidy up")
 
     view(engine, steps)
@@ -288,12 +292,21 @@ class Slow:
         self.looks += 1
         return self.engine.mark()
 
+    def worktrees(self) -> Sequence[str]:
+        """Name the worktrees."""
+        return self.engine.worktrees()
+
+    def there(self, worktree: str, /) -> UiBackend:
+        """Answer for this worktree only."""
+        assert worktree == self.engine.layout.worktree
+        return self
+
 
 def test_what_comes_in_while_a_page_is_fetched_appears_too(
     repo: Repo, engine: Direct, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page_loader, "_LOOKS_S", 0.02)
-    slow = Slow(engine, "log")
+    slow = Slow(engine, "history")
 
     async def steps(on: Play) -> None:
         await on.seen("Make the parser")
@@ -312,7 +325,7 @@ def test_what_comes_in_while_a_page_is_fetched_appears_too(
 
 
 def test_i_does_not_undo_in_the_diff_of_another_block(engine: Direct) -> None:
-    slow = Slow(engine, "show")
+    slow = Slow(engine, "diff")
 
     async def steps(on: Play) -> None:
         await on.seen("Make the parser", "+tidy")
@@ -327,16 +340,27 @@ def test_i_does_not_undo_in_the_diff_of_another_block(engine: Direct) -> None:
     view(slow, steps)
 
 
-def test_filter_shows_what_fits_and_escape_shows_all(engine: Direct) -> None:
+def test_filter_shows_what_fits_and_the_second_escape_shows_all(engine: Direct) -> None:
     async def steps(on: Play) -> None:
         await on.seen("Tidy up", "prompt of S2")
         await on.press("f", *"file:docs", "enter")
         await on.seen("filter: file:docs", "prompt of S2")
         await on.until(lambda: "Tidy up" not in on.text())
         await on.press("escape")
+        await on.seen("Esc again clears the filter", "filter: file:docs")
+        await on.press("escape")
         await on.seen("Tidy up", "prompt of S2")
 
     view(engine, steps)
+
+
+def test_unknown_filter_is_refused_with_the_known_ones(engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up")
+        await on.press("f", *"foo:bar", "enter")
+        await on.seen("no such filter: foo: (filters: agent, session, file", "Tidy up")
+
+    view(engine, steps, size=(120, 24))
 
 
 def test_filter_that_fits_nothing_says_so(engine: Direct) -> None:
@@ -351,7 +375,7 @@ def test_search_that_finds_nothing_says_so_and_stays(engine: Direct) -> None:
     async def steps(on: Play) -> None:
         await on.seen("Tidy up")
         await on.press("slash", "x", "y", "z", "enter")
-        await on.seen("nothing older has xyz", "1 file of burst")
+        await on.seen("nothing older has xyz", "1 file of turn")
 
     view(engine, steps)
 
@@ -432,7 +456,8 @@ def test_help_shows_the_keys_and_leaves(engine: Direct) -> None:
     async def steps(on: Play) -> None:
         await on.seen("Tidy up")
         await on.press("question_mark")
-        await on.seen("search paths and prompts")
+        await on.seen("Timeline", "search, older, newer", "hunk, in the diff")
+        await on.seen("renamed, mode only")
         await on.press("q")
         await on.seen("Tidy up")
 
@@ -443,11 +468,11 @@ def test_b_leads_from_a_line_to_the_write_of_it(engine: Direct) -> None:
     async def steps(on: Play) -> None:
         await on.seen("Tidy up")
         await on.press("G")
-        await on.seen("2 files of burst", "errors.py")
+        await on.seen("2 files of turn t1", "errors.py")
         await on.press("enter", "b")
         await on.seen("A claude-code  1 errors", "prompt: Make the parser strict")
         await on.press("enter")
-        await on.seen("2 files of burst")
+        await on.seen("2 files of turn t1")
 
     view(engine, steps)
 
@@ -488,7 +513,7 @@ def test_while_another_process_is_at_work_nothing_can_be_changed(
     """Read-only, with the reason; it ends by itself when the other one is done."""
 
     async def steps(on: Play) -> None:
-        await on.seen("Tidy up", "1 file of burst", "+tidy")
+        await on.seen("Tidy up", "1 file of turn", "+tidy")
         engine.lock_s = 0.05
         with locked(engine):
             await on.press("ctrl+r")
@@ -521,7 +546,7 @@ def test_hostile_names_and_long_lines_act_on_nothing(repo: Repo) -> None:
         await on.seen("at that time", "1  xxx")
         assert "\x1b" not in on.text()
 
-    view(direct(repo), steps, size=(130, 30))
+    view(direct(repo), steps, size=(180, 30))
 
 
 def test_history_of_many_pages_is_walked_to_its_end_and_back(repo: Repo) -> None:
@@ -541,7 +566,7 @@ def test_history_of_many_pages_is_walked_to_its_end_and_back(repo: Repo) -> None
         await on.press("g")
         await on.seen("turn 29")
         await on.press("slash", *"turn 03", "enter")
-        await on.seen("turn 03", "of burst")
+        await on.seen("turn 03", "of turn")
 
     view(direct(repo), steps)
 
@@ -581,65 +606,24 @@ def test_search_is_answered_although_an_older_page_comes_late(
     view(engine, steps)
 
 
-@pytest.fixture
-def storms(repo: Repo, engine: Direct, monkeypatch: pytest.MonkeyPatch) -> Direct:
-    """Return a history whose newest blocks have more files than are held otherwise."""
-    for place in (paging, data_source):
-        monkeypatch.setattr(place, "PAGE", 10)
-    monkeypatch.setattr(paging, "HELD", 20)
+def test_turn_of_thousands_of_files_is_one_line_of_a_full_screen(
+    repo: Repo, engine: Direct
+) -> None:
     with studio_of(repo) as studio:
         for turn in ("first", "second", "third"):
             studio.prompt("S1", f"generate the {turn}")
-            for number in range(24):
-                repo.write(f"gen/{turn}{number:02}", "x\n")
+            for number in range(400):
+                repo.write(f"gen/{turn}{number:03}", "x\n")
             studio.write("S1", "a", f"{turn}\n")
             studio.stop("S1")
-    return engine
-
-
-def test_storms_fill_the_screen_and_the_newest_stays(storms: Direct) -> None:
-    """What is on the screen never slides out by itself, and what is counted is there."""
-    turns = [f"25 files generate the {one}" for one in ("third", "second", "first")]
+    turns = [f"generate the {one}" for one in ("third", "second", "first")]
 
     async def steps(on: Play) -> None:
-        shown = await on.seen(*turns, "Tidy up", "Make the parser")
+        shown = await on.seen("401 files", *turns, "Tidy up", "Make the parser")
         assert rows_of(shown, *turns) == sorted(rows_of(shown, *turns))
-        assert "older changes" not in shown
-        await on.press("G")
-        await on.seen("2 files of burst")
-        await on.press("g")
-        await on.seen("25 files of burst", *turns)
+        await on.seen("401 files (400 unsure) of turn t6")
 
-    view(storms, steps)
-
-
-def test_more_files_than_are_read_are_said_to_be_more(
-    storms: Direct, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(data_source, "_FILES", 20)
-
-    async def steps(on: Play) -> None:
-        await on.seen("at least 20 files of burst")
-        await on.press("G")
-        await on.seen(" 2 files of burst")
-
-    view(storms, steps)
-
-
-def test_that_the_history_goes_on_is_said_and_down_goes_there(
-    storms: Direct, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With more than can be held on one screen a person says how far to go."""
-    monkeypatch.setattr(paging, "MOST", 40)
-
-    async def steps(on: Play) -> None:
-        await on.seen("generate the third", "+ files generate the second", "older")
-        await on.press("j", "j")
-        await on.seen("+ files generate the second", "Tidy up", "Make the parser")
-        await on.press("g")
-        await on.seen("25 files generate the third")
-
-    view(storms, steps)
+    view(engine, steps)
 
 
 def test_files_fill_a_screen_that_has_grown(repo: Repo, engine: Direct) -> None:
@@ -655,7 +639,126 @@ def test_files_fill_a_screen_that_has_grown(repo: Repo, engine: Direct) -> None:
         await on.press("enter", "G")
         await on.seen("n11", "n05")
         await on.until(lambda: "n00" not in on.text())
-        await on.pilot.resize_terminal(140, 50)
+        await on.pilot.resize_terminal(140, 60)
         await on.seen("n00", "n11")
 
     view(engine, steps)
+
+
+def test_u_undoes_nothing_while_a_search_is_on_its_way(engine: Direct) -> None:
+    """The cursor is still on a line that is not the one that is searched."""
+    slow = Slow(engine, "history")
+
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up", "+tidy")
+        slow.waits.set()
+        await on.press("slash", *"nowhere", "enter")
+        await on.until(slow.entered.is_set)
+        await on.press("u")
+        await on.seen("still searching")
+        slow.waits.clear()
+        slow.let_go.set()
+        await on.seen("nothing older has nowhere")
+
+    view(slow, steps)
+
+
+@pytest.fixture
+def linked(repo: Repo, engine: Direct, tmp_path: Path) -> Repo:
+    """Return a linked worktree in which an agent worked last."""
+    made = Repo(tmp_path / "linked")
+    repo.git("worktree", "add", "-q", "-b", "side", str(made.root))
+    with studio_of(made) as studio:
+        studio.prompt("S3", "Try it elsewhere")
+        studio.write("S3", "try.py", "try\n")
+        studio.stop("S3")
+    return made
+
+
+def test_w_shows_the_turns_of_other_worktrees_and_u_undoes_there(
+    repo: Repo, engine: Direct, linked: Repo
+) -> None:
+    async def steps(on: Play) -> None:
+        assert "Try it elsewhere" not in await on.seen("Tidy up")
+        await on.press("w")
+        shown = await on.seen("Timeline of 2 worktrees", "Try it elsewhere", "Tidy up")
+        assert any("linked" in one and "Try it" in one for one in shown.split("\n"))
+        await on.press("g", "u")
+        await on.seen("in worktree linked: plan", "try.py", "y apply")
+        await on.press("y")
+        await on.seen("undo this with", "all of this is in worktree linked")
+        await on.press("enter")
+        await on.until(lambda: not linked.exists("try.py"))
+        await on.press("w")
+        await on.seen("Timeline of this worktree")
+        await on.until(lambda: "Try it elsewhere" not in on.text())
+
+    view(engine, steps)
+    assert repo.read("src/parser.py") == b"tidy\n"
+
+
+def test_w_without_other_worktrees_says_so(engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up")
+        await on.press("w")
+        await on.seen("this is the only recorded worktree")
+
+    view(engine, steps)
+
+
+def test_pane_with_the_focus_is_marked_and_the_foot_has_its_keys(
+    engine: Direct,
+) -> None:
+    """By the form of its border, not by colour alone."""
+
+    async def steps(on: Play) -> None:
+        shown = await on.seen("Tidy up", "Timeline", "Files", "Diff of src/parser.py")
+        assert "\u250f\u2501 Timeline" in shown
+        await on.seen("Enter files", "? help", "q quit")
+        await on.press("enter")
+        await on.seen("u undo file", "\u250f\u2501 Files", "\u256d\u2500 Timeline")
+        await on.press("enter")
+        await on.seen("i undo hunk", "\u250f\u2501 Diff of")
+
+    view(engine, steps)
+
+
+@pytest.mark.parametrize(
+    ("size", "columns"), [((80, 24), 2), ((120, 40), 2), ((200, 60), 3)]
+)
+def test_panes_use_the_size_of_the_terminal(
+    engine: Direct, size: tuple[int, int], columns: int
+) -> None:
+    """At 200 columns three panes are side by side."""
+
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up", "Files", "Diff of")
+        panes = list(on.app.screen.query(LineView))
+        assert all(pane.size.height >= 6 for pane in panes)
+        assert len({pane.region.x for pane in panes}) == columns
+
+    view(engine, steps, size=size)
+
+
+def test_i_on_the_line_of_the_file_takes_its_first_hunk(
+    repo: Repo, engine: Direct
+) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up", "+tidy")
+        await on.press("enter", "enter", "i")
+        await on.seen("will restore 1 file", "src/parser.py", "y apply")
+        await on.press("y")
+        await on.until(lambda: repo.read("src/parser.py") == b"strict\n")
+
+    view(engine, steps)
+
+
+def test_short_plan_is_a_small_frame(engine: Direct) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up")
+        await on.press("u")
+        await on.seen("will restore 1 file", "y apply")
+        frame = on.app.screen.query_one(Vertical)
+        await on.until(lambda: frame.outer_size.height == 8)
+
+    view(engine, steps, size=(120, 40))
