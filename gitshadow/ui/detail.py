@@ -263,14 +263,12 @@ class Detail(Container):
 
     def tell(self) -> None:
         """Write the heading."""
-        line, width = self._line, self.size.width
+        line, size = self._line, self._heading.size
         listed = counted(self.files.files, "file")
         listed = f"at least {listed}" if self._is_cut else listed
         said = heading(line, listed, moment=self._moment) if line else ""
-        # Three lines at most; the last one is cut, not the words before it.
-        self._heading.show(
-            glyphs_of(self).cut(" " + said, width * max(1, self._heading.size.height))
-        )
+        # It wraps, so only the last of its lines is cut.
+        self._heading.show(glyphs_of(self).cut(said, size.width * max(1, size.height)))
         self.files.border_title = "Files"
 
     def on_resize(self) -> None:

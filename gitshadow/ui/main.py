@@ -46,20 +46,20 @@ class MainScreen(Screen[None]):
     ]
     CSS = """
     MainScreen { layout: vertical; overflow: hidden; }
-    MainScreen #heading { color: $text-muted; }
+    MainScreen #heading { color: $text-muted; padding: 0 1; }
     MainScreen #body { height: 1fr; layout: vertical; }
     MainScreen Detail { height: 1fr; layout: vertical; }
     MainScreen #lower { height: 1fr; layout: horizontal; }
     MainScreen FileList { width: 30; }
     MainScreen DiffView { width: 1fr; height: 1fr; }
     MainScreen #body LineView {
-        border: round $surface-lighten-2; border-title-color: $text-muted;
+        border: round $foreground 25%; border-title-color: $text-muted;
     }
     MainScreen #body LineView:focus {
         border: heavy $primary; border-title-color: $text;
         border-title-style: bold reverse;
     }
-    MainScreen.ascii #body LineView { border: blank $surface-lighten-2; }
+    MainScreen.ascii #body LineView { border: blank $foreground 25%; }
     MainScreen.ascii #body LineView:focus { border: ascii $primary; }
     MainScreen.wide #body { layout: horizontal; }
     MainScreen.wide History { width: 50%; }

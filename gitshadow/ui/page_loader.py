@@ -137,7 +137,10 @@ class Loader:
         ask(self._history.screen, _PAGE, question, take)
 
     def _hold(self, window: PageWindow) -> None:
-        self._history.empty = "no matching changes"
+        is_filtered = self.source.filter != Filter()
+        self._history.empty = (
+            "no matching changes" if is_filtered else "nothing is recorded here yet"
+        )
         self._history.hold(window)
 
     def pins(self) -> None:

@@ -371,6 +371,15 @@ def test_filter_that_fits_nothing_says_so(engine: Direct) -> None:
     view(engine, steps, setting=wanted)
 
 
+def test_history_without_changes_says_so(repo: Repo) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("nothing is recorded here yet")
+
+    with studio_of(repo):
+        pass
+    view(direct(repo), steps)
+
+
 def test_search_that_finds_nothing_says_so_and_stays(engine: Direct) -> None:
     async def steps(on: Play) -> None:
         await on.seen("Tidy up")
