@@ -79,11 +79,19 @@ class History(Listing):
             super().__init__()
             self.oldest = oldest
 
+    class Grown(Message):
+        """A block that shows its events has more of them now."""
+
+        def __init__(self, line: TimelineLine) -> None:
+            super().__init__()
+            self.line = line
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.window = PageWindow()
         self.pins: tuple[PinRow, ...] = ()
         self.opened: dict[str, Sequence[EventRow]] = {}
+        self._opened_at: dict[str, int] = {}
         self.worktrees: Sequence[str] = ()
         self.letters: Mapping[str, str] = lettered({}, ())
         self.empty = "looking …"
@@ -97,6 +105,11 @@ class History(Listing):
         """Show other rows; the cursor stays on its line if that is still there."""
         self.window = window
         self._fold()
+        for row in window.rows if self.opened else ():
+            block = Block(row)
+            if self._opened_at.get(block.key, row.seq) != row.seq:
+                self._opened_at[block.key] = row.seq
+                self.post_message(self.Grown(TimelineLine(block)))
 
     def pin(self, pins: Iterable[PinRow]) -> None:
         """Show other pins."""
@@ -340,14 +353,22 @@ class History(Listing):
             number += step
         return self.window.newest + 1 if older else 0
 
-    def open(self, key: str, events: Sequence[EventRow]) -> None:
+    def update_events(self, key: str, events: Sequence[EventRow]) -> None:
+        """Show other events of a block that shows its events; the cursor stays."""
+        if key in self.opened:
+            self.opened[key] = events
+            self._fold()
+
+    def open(self, block: Block, events: Sequence[EventRow]) -> None:
         """Show the events of a block, or hide them if there are none."""
         if events:
-            self.opened[key] = events
+            self.opened[block.key] = events
+            self._opened_at[block.key] = block.row.seq
         else:
-            self.opened.pop(key, None)
+            self.opened.pop(block.key, None)
+            self._opened_at.pop(block.key, None)
         self._fold()
-        self.select(key)
+        self.select(block.key)
         # What was opened is seen, as much of it as there is room for.
         last = self.cursor + len(events) - max(1, self.size.height) + 1
         self.scroll_to_line(max(self.top, min(self.cursor, last)))

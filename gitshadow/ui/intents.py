@@ -5,7 +5,7 @@ Invariant: pure; a request names what is under the cursor and nothing else.
 
 from gitshadow.errors import UsageError
 from gitshadow.messages.undo import FileUndoRequest, UndoTarget
-from gitshadow.ui.timeline import Block, BlockKind, TimelineLine, moment_named
+from gitshadow.ui.timeline import BlockKind, TimelineLine, moment_named
 
 
 def undo_of(*ids: str, only: tuple[str, ...] = ()) -> FileUndoRequest:
@@ -65,7 +65,7 @@ def redo(line: TimelineLine | None) -> FileUndoRequest:
     """Return the redo of the op that is selected or undid the block, else of the newest one."""
     if line is None:
         return redo_of()
-    block: Block = line.block
+    block = line.block
     if block.kind is BlockKind.OP:
         return redo_of(block.row.id) if block.row.kind != "redo" else redo_of()
     undone = block.row.undone_by

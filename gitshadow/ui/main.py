@@ -180,6 +180,10 @@ class MainScreen(Screen[None]):
     def _wanting(self, message: History.Wanting) -> None:
         self._loader.more(older=message.older)
 
+    @on(History.Grown)
+    def _grown(self, message: History.Grown) -> None:
+        self._loader.grown(message.line)
+
     @on(History.Jumping)
     def _jumping(self, message: History.Jumping) -> None:
         if message.oldest:

@@ -109,15 +109,25 @@ class Loader:
 
     def toggle(self, line: TimelineLine) -> None:
         """Show the events of a block, or hide them."""
-        key, source = line.block.key, self.source
-        if key in self._history.opened:
-            self._history.open(key, ())
+        block, source = line.block, self.source
+        if block.key in self._history.opened:
+            self._history.open(block, ())
             return
 
         def show(events: tuple[EventRow, ...]) -> None:
-            self._history.open(key, events)
+            self._history.open(block, events)
 
         ask(self._history.screen, _EVENTS, lambda: source.events(line), show)
+
+    def grown(self, line: TimelineLine) -> None:
+        """Show the events of a block again that has more of them now."""
+        key, source = line.block.key, self.source
+
+        def show(events: tuple[EventRow, ...]) -> None:
+            self._history.update_events(key, events)
+
+        about = f"{_EVENTS} of {key}"
+        ask(self._history.screen, about, lambda: source.events(line), show)
 
     def _ask_page(self, question: Callable[[], _T], hold: Callable[[_T], None]) -> None:
         """Ask for a page; the answer to an older question is dropped.

@@ -654,6 +654,25 @@ def test_files_fill_a_screen_that_has_grown(repo: Repo, engine: Direct) -> None:
     view(engine, steps)
 
 
+def test_single_changes_of_a_block_follow_while_they_are_shown(
+    repo: Repo, engine: Direct
+) -> None:
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up", "+tidy")
+        await on.press("space")
+        await on.seen("modify  src/parser.py")
+        with studio_of(repo) as studio:
+            studio.turns["S1"] = turn
+            studio.write("S1", "src/more.py", "more\n")
+        await on.seen("create  src/more.py", "modify  src/parser.py", "2 files")
+
+    with studio_of(repo) as studio:
+        studio.prompt("S1", "Tidy up again")
+        studio.write("S1", "src/parser.py", "tidy again\n")
+        turn = studio.turns["S1"]
+    view(engine, steps)
+
+
 def test_u_undoes_nothing_while_a_search_is_on_its_way(engine: Direct) -> None:
     """The cursor is still on a line that is not the one that is searched."""
     slow = Slow(engine, "history")
