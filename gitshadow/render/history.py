@@ -33,7 +33,7 @@ def seconds_since(stamp: str | None, now: float) -> float | None:
         return None
 
 
-def author_of(kind: str, actor: str | None, agent: str | None) -> str:
+def who_is(kind: str, actor: str | None, agent: str | None) -> str:
     """Return who did it: the agent's name, `you`, `you?`, or `-` for Git and gitshadow."""
     if actor == "agent":
         return printable(agent or "agent")
@@ -42,8 +42,9 @@ def author_of(kind: str, actor: str | None, agent: str | None) -> str:
     return "you" if kind in _UNDOS or actor == "human" else "you?"
 
 
-def _author(row: HistoryRow) -> str:
-    return author_of(row.kind, row.actor, row.agent)
+def author_of(row: HistoryRow) -> str:
+    """Return `who_is` of a row."""
+    return who_is(row.kind, row.actor, row.agent)
 
 
 class Columns(NamedTuple):
@@ -61,7 +62,7 @@ def columns_of(rows: Sequence[HistoryRow], whens: Sequence[str]) -> Columns:
     return Columns(
         max((len(row.id) for row in rows), default=0),
         max(map(len, whens), default=0),
-        max((len(_author(row)) for row in rows), default=0),
+        max((len(author_of(row)) for row in rows), default=0),
         max((len(_files(row)) for row in rows), default=0),
         max((len(" ".join(_lines(row))) for row in rows), default=0),
     )
@@ -88,7 +89,7 @@ def history_line(row: HistoryRow, when: str, widths: Columns, view: View) -> str
     cells = (
         view.paint(f"{printable(row.id):<{widths.id}}", "warn"),
         f"{when:<{widths.age}}",
-        f"{_author(row):<{widths.who}}",
+        f"{author_of(row):<{widths.who}}",
         f"{_files(row):<{widths.files}}",
         counts,
         f"{view.paint(text, 'bold') if row.prompt else text}{marks}",
@@ -99,7 +100,7 @@ def history_line(row: HistoryRow, when: str, widths: Columns, view: View) -> str
 def oneline_of(row: HistoryRow, view: View) -> str:
     """Return a row as `git log --oneline` would: its id and what it is."""
     number = view.paint(printable(row.id), "warn")
-    who = "" if row.actor is None else f"{_author(row)}: "
+    who = "" if row.actor is None else f"{author_of(row)}: "
     return f"{number} {who}{_subject(row, view)}{_marks(row)}"
 
 

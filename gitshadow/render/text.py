@@ -13,7 +13,7 @@ from gitshadow.messages.lists import PinAnswer, PinRow, UnpinAnswer
 from gitshadow.messages.rows import BurstRow, EventRow, OpRow, SessionRow, TurnRow
 from gitshadow.messages.states import Said, ShowAnswer, StatRow
 from gitshadow.render.diffstat import stat_lines
-from gitshadow.render.history import author_of, table_lines
+from gitshadow.render.history import table_lines, who_is
 from gitshadow.render.report import about_line, report_lines
 from gitshadow.render.style import View, patch_style, printable, printable_line
 from gitshadow.words import counted
@@ -258,7 +258,7 @@ def _head(answer: ShowAnswer, unit: TurnRow | BurstRow, view: View) -> Iterator[
     else:
         yield view.paint(f"changes {printable(unit.id)}", "warn")
         label = "Agent: " if unit.actor == "agent" else "Author:"
-        yield f"{label}   {author_of('changes', unit.actor, unit.agent)}"
+        yield f"{label}   {who_is('changes', unit.actor, unit.agent)}"
     yield f"Session:  {printable(unit.session)}"
     if answer.machine:
         yield f"Machine:  {printable(answer.machine)}"
