@@ -186,7 +186,7 @@ def _without_excluded(evidence: Evidence, scene: Scene) -> Claim:
     """Name a writer among those whose processes wrote enough bytes."""
     left = scene.without(evidence.excluded)
     claim = attribute(replace(evidence, excluded=frozenset()), left)
-    if claim.confidence is Confidence.UNKNOWN or claim.reason == _WEAK_REASON:
+    if claim.confidence is Confidence.UNKNOWN:
         return replace(claim, reason=_EXCLUDED_REASON)
     # Nobody counts a process that its parent did not wait for and that ended before it was seen.
     # So exclusion of the others is not enough for more.

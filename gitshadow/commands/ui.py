@@ -187,7 +187,10 @@ class HereEngine:
         if worktree not in self._others:
             found = [one for one in recorded(self._layout) if one.worktree == worktree]
             if not found:
-                raise UsageError(f"worktree {worktree} was removed")
+                raise UsageError(
+                    f"worktree {worktree} was removed",
+                    hint="to list what is recorded: git agent-undo sessions",
+                )
             self._others[worktree] = HereEngine(found[0], self._told)
         return self._others[worktree]
 

@@ -663,19 +663,3 @@ def test_claim_names_no_call_whose_agent_left_out_the_path(
     rivals = {around.root(session) for session, _ in left_out}
     if claim.by_time_only and rivals:
         assert rivals == {around.root(claim.session or "")}
-
-
-@pytest.mark.parametrize("covers_all", [True, False])
-def test_reason_says_that_the_open_call_was_ruled_out(covers_all: bool) -> None:
-    """A call was open, so `no tool call` would be untrue."""
-    around = replace(
-        scene(window("c", "s1", 100, 200)), turns=(turn("s1", covers_all),)
-    )
-    ruled_out = replace(wrote("a", 150), excluded=frozenset({("s1", "c")}))
-    claim = attribute(ruled_out, around)
-    assert claim.confidence in (Confidence.LOW, Confidence.MEDIUM)
-    assert claim.reason == (
-        "an agent was at work, but its processes did not run or wrote fewer bytes"
-        if covers_all
-        else "a turn was open, but no tool call"
-    )

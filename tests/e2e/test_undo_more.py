@@ -195,7 +195,9 @@ def test_interrupted_undo_is_told_by_any_verb(shadow_n: Shadow) -> None:
     ]
     interrupt(shadow_n.repo)
     report = shadow_n.oops()
-    assert report["notes"] == ["op op-dead was interrupted and has been rolled back"]
+    notes = report["notes"]
+    assert isinstance(notes, list)
+    assert notes[0] == "op op-dead was interrupted and has been rolled back"
     assert "recovered" not in report
 
 
