@@ -164,8 +164,9 @@ class _Splitter:
         trail: list[_Part] = []
         base: tuple[Entry | None, ...] = ()
         if fitting:
-            start = fitting[-1]
-            base = (ends[start],)
+            start, base = fitting[-1], (ends[fitting[-1]],)
+            if fitting[1:] and start == len(changes) and self._is_anew(before, after):
+                start, base = fitting[-2], ()
         else:
             commits = [
                 at for at, one in enumerate(changes) if one.kind is HeadMoveKind.COMMIT
@@ -184,6 +185,12 @@ class _Splitter:
             trail.pop()
         runs = (list(run) for _, run in groupby(trail, lambda part: part.kind))
         return [run[-1] for run in runs]
+
+    def _is_anew(self, before: FileVersion | None, after: FileVersion | None) -> bool:
+        """Whether Git wrote a file again: it has the mode that Git gives to files, and had not."""
+        if before is None or after is None or before.mode == after.mode:
+            return False
+        return after.mode & 0o777 in self.witness.modes
 
     def _writes(
         self, changes: Sequence[_Change], at: int, after: FileVersion | None

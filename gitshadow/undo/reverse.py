@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gitshadow.model import LINK_MODE, FileVersion, Oid
+from gitshadow.model import LINK_MODE, FileVersion, Oid, git_mode
 from gitshadow.store.objects import blob_oid
 from gitshadow.undo import merge
 from gitshadow.undo.lineage import EventRun, LineageRecord
@@ -144,7 +144,7 @@ class _Fold:
             return
         absent = self.at.version is None and run.after.version is None
         # A file that is absent is the same under every name.
-        if self.at == run.after or absent:
+        if self.at == run.after or absent or self._is_rewritten(run):
             self.at = run.before
         # Git has not touched the file since, or it left the run's own result: what differs now was
         # written by people or programs after the run.
@@ -155,6 +155,14 @@ class _Fold:
             self.at = taken
         else:
             self.elsewhere = True
+
+    def _is_rewritten(self, run: EventRun) -> bool:
+        """Return whether Git wrote the run's result again: it keeps no mode but executable."""
+        then, now = run.after.version, self.at.version
+        if self.at != run.switched_to or then is None or now is None:
+            return False
+        same = (then.oid, git_mode(then.mode)) == (now.oid, git_mode(now.mode))
+        return same and run.after.path == self.at.path
 
     def check_readable(self, present: LineageRecord) -> None:
         """Make sure that what is to be written still exists."""

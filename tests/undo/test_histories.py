@@ -50,6 +50,15 @@ _RESET_UNDER_IT = [
     (0, "oops", 0, 0, 0),
 ]
 """What an agent had renamed is as it was, so nothing of it is left to write (FID-11)."""
+_PLAIN_AGAIN = [
+    (0, "reset", 0, 0, 0),
+    (0, "insert", 0, 0, 0),
+    (0, "commit", 0, 0, 0),
+    (0, "chmod", 0, 0, 1),
+    (0, "trip", 0, 0, 0),
+    (0, "oops", 0, 0, 0),
+]
+"""Git writes a file again on the way back, without the mode that an agent had given it."""
 _BROUGHT_ANOTHER = [
     (3, "clear", 3, 0, 0),
     (3, "bring", 7, 0, 0),
@@ -101,6 +110,7 @@ def test_laws_hold_in_every_history(longest: int) -> None:
 
 @pytest.mark.timeout(600 * _TIMES)
 @given(histories(10))
+@example(_PLAIN_AGAIN)
 @settings(max_examples=_TWINS * _TIMES)
 def test_undo_is_the_same_when_branches_were_switched_there_and_back(
     history: list[Step],
