@@ -79,7 +79,7 @@ class ToolCount(NamedTuple):
 
 
 class ReportedStep(NamedTuple):
-    """One turn, or one burst of a session without turns."""
+    """One turn, with its short id, or one burst of a session without turns."""
 
     kind: str
     id: str
@@ -94,6 +94,7 @@ class ReportedStep(NamedTuple):
     confidence: str | None
     undone: str | None
     files: tuple[StepFile, ...]
+    short: str = ""
 
 
 class ConfidenceCount(NamedTuple):

@@ -1,4 +1,6 @@
-"""A report as one HTML page that needs nothing else: no script, no network, no other file.
+"""A report as one HTML page that needs nothing else: no network, no other file.
+
+Its one script searches and folds; without it the page is complete.
 
 Its timeline is a drawing: bars and marks in the lanes of their authors, in the local time zone.
 Every value that is printed passes the template engine's escaping and `_shown`.
@@ -7,7 +9,7 @@ Every value that is printed passes the template engine's escaping and `_shown`.
 import base64
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -15,20 +17,25 @@ from typing import NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from gitshadow.messages.codec import UNSET
 from gitshadow.messages.report import (
     LaneMark,
     LaneRow,
     LaneSpan,
     ReportAnswer,
+    ReportedFile,
+    StepFile,
     Timeline,
 )
 from gitshadow.render.style import printable_line
-from gitshadow.words import counted
+from gitshadow.words import counted, shortened
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
 _OPEN_STEPS = 3
 _TITLE_CHARACTERS = 90
+_LONG_CHARACTERS = 1_500
+_LONG_LINES = 15
 _CLASSES: Mapping[str, str] = {"+": "add", "-": "del", "@": "hunk", "\\": "hunk"}
 _KINDS: Mapping[str, str] = {
     "create": "new",
@@ -46,6 +53,10 @@ AXIS_HEIGHT = 26
 # A write takes milliseconds and a session hours: a bar to scale would be thinner than a pixel.
 _NARROWEST = 5.0
 _NUMBER_FITS = 18.0
+# Numbers below narrow bars: the width of one digit, and the space between two numbers.
+_DIGIT = 6.0
+_SPACE = 5.0
+_BELOW = 12
 _LABEL_CHARACTERS = 18
 _MOST_TICKS = 7
 _STEPS_S = (
@@ -87,13 +98,18 @@ class Notice(NamedTuple):
 
 
 class TimelineBar(NamedTuple):
-    """One period of work, with the text on it."""
+    """One period of work, with its number: on it or, where it is narrow, below it.
+
+    `target` is the number of the turn that it leads to, 0 for none.
+    """
 
     x: float
     width: float
     kind: str
     label: str
     title: str
+    below: bool = False
+    target: int = 0
 
 
 class Lane(NamedTuple):
@@ -121,29 +137,27 @@ class Tick(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """The whole picture."""
+    """The whole picture; it is sparse if there was no space for some numbers."""
 
     height: int
     lanes: Sequence[Lane]
     marks: Sequence[TimelineMark]
     ticks: Sequence[Tick]
+    is_sparse: bool
 
 
 def page(report: ReportAnswer) -> str:
     """Return the page of a report; it is complete and ends with a newline."""
-    # The policy allows this one inline style by its hash and nothing else: even a mistake in a
-    # template could load or run nothing (https://www.w3.org/TR/CSP3/).
-    style = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
-    drawing = draw_timeline(report.timeline)
+    drawing = draw_timeline(report.timeline, len(report.steps))
+    style, script = _part("style.css"), _part("script.js")
     return (
         _environment()
         .get_template("report.html")
         .render(
             doc=report,
-            style=Markup(style),
-            policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
-            "form-action 'none'",
+            style=style,
+            script=script,
+            policy=_policy(style, script),
             drawing=drawing,
             drawing_said=timeline_text(report.timeline),
             box=_BOX,
@@ -151,6 +165,26 @@ def page(report: ReportAnswer) -> str:
             totals=_totals(report),
             open_steps=len(report.steps) <= _OPEN_STEPS,
         )
+    )
+
+
+def _part(name: str) -> Markup:
+    return Markup((_TEMPLATES / name).read_text(encoding="utf-8"))
+
+
+def _policy(style: str, script: str) -> str:
+    """Return the content security policy, which allows one style and one script by their hashes.
+
+    Even a mistake in a template could load or run nothing else (https://www.w3.org/TR/CSP3/).
+    """
+    digests = (
+        base64.b64encode(hashlib.sha256(one.encode()).digest()).decode("ascii")
+        for one in (style, script)
+    )
+    style_digest, script_digest = digests
+    return (
+        f"default-src 'none'; style-src 'sha256-{style_digest}'; "
+        f"script-src 'sha256-{script_digest}'; base-uri 'none'; form-action 'none'"
     )
 
 
@@ -170,6 +204,8 @@ def _environment() -> Environment:
         "duration": duration,
         "lines": _lines,
         "title": _title,
+        "is_long": _is_long,
+        "net": _net,
         "count": counted,
         "kind": lambda name: _KINDS.get(name, name),
     }
@@ -207,11 +243,27 @@ def duration(seconds: int) -> str:
 
 
 def _title(prompt: str) -> str:
-    """Return the first line of a prompt, cut."""
+    """Return the first line of a prompt, cut between words."""
     lines = [line.strip() for line in prompt.split("\n") if line.strip()]
-    first = lines[0] if lines else ""
-    cut = len(lines) > 1 or len(first) > _TITLE_CHARACTERS
-    return first[:_TITLE_CHARACTERS] + (" …" if cut else "")
+    first = shortened(lines[0], _TITLE_CHARACTERS) if lines else ""
+    return f"{first} …" if len(lines) > 1 and not first.endswith("…") else first
+
+
+def _is_long(prompt: str) -> bool:
+    text = prompt.strip()
+    return len(text) > _LONG_CHARACTERS or text.count("\n") >= _LONG_LINES
+
+
+def _net(files: Sequence[StepFile | ReportedFile]) -> tuple[int, int] | None:
+    """Return the lines that files gain and lose together; None if no file has lines."""
+    counts = [
+        (one.change.added, one.change.removed)
+        for one in files
+        if one.change.added is not UNSET
+    ]
+    if not counts:
+        return None
+    return sum(a or 0 for a, _ in counts), sum(b or 0 for _, b in counts)
 
 
 def _lines(patch: str) -> Iterator[PageLine]:
@@ -231,9 +283,10 @@ def _lines(patch: str) -> Iterator[PageLine]:
 
 
 def _totals(report: ReportAnswer) -> Mapping[str, int]:
+    added, removed = _net(report.files) or (0, 0)
     return {
-        "added": sum(one.change.added or 0 for one in report.files),
-        "removed": sum(one.change.removed or 0 for one in report.files),
+        "added": added,
+        "removed": removed,
         "confident": sum(one.events for one in report.confidence),
     }
 
@@ -290,19 +343,28 @@ class _Scale(NamedTuple):
         return round(LABEL_WIDTH + min(max(share, 0.0), 1.0) * width, 1)
 
 
-def draw_timeline(timeline: Timeline) -> Drawing | None:
-    """Lay a report's timeline out; None where it has no beginning or no end."""
+def draw_timeline(timeline: Timeline, turns: int = 0) -> Drawing | None:
+    """Lay a report's timeline out; None where it has no beginning or no end.
+
+    Args:
+        timeline: Who worked when.
+        turns: How many turns the page lists; the bars of these are links.
+    """
     begin, end = moment_of(timeline.begin), moment_of(timeline.end)
     if begin is None or end is None or end <= begin:
         return None
     scale = _Scale(begin, (end - begin).total_seconds())
-    lanes = [
-        Lane(TOP + place * LANE_HEIGHT, _label(lane), list(_bars(lane, scale)))
-        for place, lane in enumerate(timeline.lanes)
-    ]
-    height = TOP + len(lanes) * LANE_HEIGHT + AXIS_HEIGHT
+    lanes: list[Lane] = []
+    y, is_sparse = TOP, False
+    for lane in timeline.lanes:
+        bars = list(_numbered(_bars(lane, scale, turns)))
+        lanes.append(Lane(y, _label(lane), bars))
+        y += LANE_HEIGHT + (_BELOW if any(bar.below for bar in bars) else 0)
+        shown = sum(bar.label != "" for bar in bars)
+        is_sparse |= shown < sum(bool(span.step) for span in lane.spans)
     marks = list(_marks(timeline.marks, scale))
-    return Drawing(height, lanes, marks, list(_ticks(scale, end)))
+    ticks = list(_ticks(scale, end))
+    return Drawing(y + AXIS_HEIGHT, lanes, marks, ticks, is_sparse)
 
 
 def _label(lane: LaneRow) -> str:
@@ -310,7 +372,7 @@ def _label(lane: LaneRow) -> str:
     return label[:_LABEL_CHARACTERS] + ("…" if len(label) > _LABEL_CHARACTERS else "")
 
 
-def _bars(lane: LaneRow, scale: _Scale) -> Iterator[TimelineBar]:
+def _bars(lane: LaneRow, scale: _Scale, turns: int) -> Iterator[TimelineBar]:
     for span in lane.spans:
         start, end = moment_of(span.start), moment_of(span.end)
         if start is None or end is None:
@@ -326,9 +388,26 @@ def _bars(lane: LaneRow, scale: _Scale) -> Iterator[TimelineBar]:
             x=x,
             width=round(width, 1),
             kind=kind,
-            label=str(span.step) if span.step and width > _NUMBER_FITS else "",
+            label=str(span.step or ""),
             title=_said(span, start, end),
+            target=span.step if span.step and span.step <= turns else 0,
         )
+
+
+def _numbered(bars: Iterable[TimelineBar]) -> Iterator[TimelineBar]:
+    """Keep the numbers that fit: on their bars, or below narrow ones where no other number is."""
+    taken = 0.0
+    for bar in bars:
+        if bar.width > _NUMBER_FITS or not bar.label:
+            yield bar
+            continue
+        half = len(bar.label) * _DIGIT / 2
+        middle = bar.x + bar.width / 2
+        if middle - half < taken:
+            yield bar._replace(label="")
+            continue
+        taken = middle + half + _SPACE
+        yield bar._replace(below=True)
 
 
 def _said(span: LaneSpan, start: datetime, end: datetime) -> str:

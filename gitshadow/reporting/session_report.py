@@ -205,7 +205,7 @@ class Story:
             kind="turn" if turn else "burst",
             id=step.id,
             session=step.session,
-            prompt=prompt[:PROMPT_CHARACTERS] if prompt else prompt,
+            prompt=_beginning(prompt) if prompt else prompt,
             prompt_cut=bool(prompt) and len(prompt or "") > PROMPT_CHARACTERS,
             started=rfc3339(step.began_ns),
             ended=rfc3339(step.ended_ns),
@@ -215,6 +215,7 @@ class Story:
             confidence=weakest(step.events),
             undone=self.undone(step.events),
             files=tuple(files),
+            short=turn.short_id if turn else "",
         )
 
     def _now(self, path: RepoPath, own: Sequence[PathChange]) -> str | None:
@@ -228,6 +229,13 @@ class Story:
         if present == own[-1].after:
             return "as left"
         return "deleted since" if present is None else "changed since"
+
+
+def _beginning(prompt: str) -> str:
+    """Return as much of a prompt as a report has, cut between words."""
+    if len(prompt) <= PROMPT_CHARACTERS:
+        return prompt
+    return prompt[:PROMPT_CHARACTERS].rsplit(maxsplit=1)[0]
 
 
 def weakest(found: Iterable[PathChange]) -> str | None:

@@ -14,14 +14,16 @@ import pytest
 
 from gitshadow.messages.codec import decode
 from gitshadow.messages.report import ReportAnswer
+from gitshadow.render import page as page_module
 from gitshadow.render.page import duration, page
 from tests.support.hostile import TAG, hostile
 from tests.support.repo import Repo
 from tests.support.scenery import shop
 from tests.support.studio import studio_of
 
+TEMPLATES = Path(page_module.__file__).parent / "templates"
 SECTIONS = ("time", "turns", "files", "undone", "not-covered", "sure", "about")
-_VOID = frozenset({"meta", "br", "rect", "line"})
+_VOID = frozenset({"meta", "br", "rect", "line", "input"})
 _ALLOWED = frozenset(
     [
         "html",
@@ -29,6 +31,7 @@ _ALLOWED = frozenset(
         "meta",
         "title",
         "style",
+        "script",
         "body",
         "header",
         "main",
@@ -52,6 +55,8 @@ _ALLOWED = frozenset(
         "code",
         "time",
         "bdi",
+        "input",
+        "button",
         "details",
         "summary",
         "blockquote",
@@ -80,6 +85,7 @@ class Reader(HTMLParser):
         self.tags: list[tuple[str, Mapping[str, str]]] = []
         self.depth: list[str] = []
         self.style = ""
+        self.script = ""
         self.feed(text)
         self.close()
 
@@ -97,6 +103,8 @@ class Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.depth[-1:] == ["style"]:
             self.style += data
+        elif self.depth[-1:] == ["script"]:
+            self.script += data
 
     def all(self, name: str) -> list[str]:
         """Return the values of an attribute, wherever it stands."""
@@ -158,18 +166,22 @@ def test_tables_have_headers_with_a_scope(fair: str) -> None:
     assert {"col", "row"} == set(scopes)
 
 
-def test_policy_allows_the_one_style_alone(fair: str) -> None:
+def test_policy_allows_the_one_style_and_the_one_script_alone(fair: str) -> None:
     read = Reader(fair)
     (policy,) = (
         attributes["content"]
         for _, attributes in read.tags
         if attributes.get("http-equiv") == "Content-Security-Policy"
     )
-    digest = base64.b64encode(hashlib.sha256(read.style.encode()).digest()).decode()
-    assert policy == (
-        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none';"
-        " form-action 'none'"
+    style, script = (
+        base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()
+        for one in (read.style, read.script)
     )
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{style}';"
+        f" script-src 'sha256-{script}'; base-uri 'none'; form-action 'none'"
+    )
+    assert [tag for tag, _ in read.tags].count("script") == 1
     assert "@import" not in read.style
     assert not re.search(r"url\((?!#)", read.style)
 
@@ -181,6 +193,7 @@ def test_hostile_session_adds_no_tag_and_no_attribute(foul: str) -> None:
     names = {name for _, attributes in read.tags for name in attributes}
     assert not [name for name in names if name.startswith("on") or name == "style"]
     assert TAG not in foul
+    assert Reader(foul).script == (TEMPLATES / "script.js").read_text(encoding="utf-8")
     assert html.escape(TAG, quote=False) in foul.replace("&#39;", "'")
     assert {href[0] for href in read.all("href")} == {"#"}
 
@@ -229,3 +242,45 @@ def test_page_of_a_large_session_stays_small(foul: str) -> None:
 )
 def test_duration_has_two_units(seconds: int, said: str) -> None:
     assert duration(seconds) == said
+
+
+def one_turn(prompt: str, tmp_path: Path) -> str:
+    repo = Repo.create(tmp_path / "one")
+    with studio_of(repo) as studio:
+        studio.prompt("S1", prompt)
+        studio.write("S1", "new", "one\ntwo\n")
+        studio.write("S1", "b", b"\x00\x01")
+        studio.stop("S1")
+    return page_of(repo, "S1")
+
+
+def test_title_of_a_turn_is_cut_between_words_and_the_prompt_is_whole(
+    tmp_path: Path,
+) -> None:
+    prompt = f"{'keep the promise of the parser ' * 6}please"
+    text = one_turn(prompt, tmp_path)
+    (title,) = re.findall('<span class="title">(.*?)</span>', text)
+    assert title.endswith("…")
+    assert f"{title.removesuffix('…')} " in prompt
+    assert f"<blockquote>{prompt}</blockquote>" in text
+
+
+def test_long_prompt_is_folded_and_whole(tmp_path: Path) -> None:
+    prompt = "\n".join(f"point {n}" for n in range(40))
+    text = one_turn(prompt, tmp_path)
+    assert "<summary>Whole prompt, 40 lines</summary>" in text
+    assert f"<blockquote>{prompt}</blockquote>" in text
+
+
+def test_prompt_beyond_the_limit_is_cut_between_words(tmp_path: Path) -> None:
+    text = one_turn("promise " * 5_000, tmp_path)
+    assert 'promise promise<span class="faint"> … cut here</span></blockquote>' in text
+
+
+def test_turn_has_its_lines_and_its_short_id(tmp_path: Path) -> None:
+    text = one_turn("go", tmp_path)
+    facts = (
+        '<span class="plus">+2</span> <span class="minus">\u22120</span></span><time'
+    )
+    assert f'<span>2 files</span><span class="lines">{facts}' in text
+    assert "git agent-undo undo t1</code>" in text

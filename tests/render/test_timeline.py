@@ -1,5 +1,6 @@
 """The drawing of a timeline: everything inside it, nothing too thin to see."""
 
+import itertools
 from collections.abc import Mapping
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from gitshadow.messages.codec import decode
 from gitshadow.messages.report import Timeline
 from gitshadow.render import page
-from gitshadow.render.page import LABEL_WIDTH, WIDTH, Drawing
+from gitshadow.render.page import LABEL_WIDTH, LANE_HEIGHT, WIDTH, Drawing
 
 HOUR = {"begin": "2026-11-22T14:00:00.000000Z", "end": "2026-11-22T15:00:00.000000Z"}
 
@@ -48,7 +49,7 @@ def test_moment_is_wide_enough_to_be_seen_and_stays_inside() -> None:
     assert drawing is not None
     (bar,) = drawing.lanes[0].bars
     assert (bar.width, bar.x + bar.width) == (5.0, WIDTH - 10)
-    assert bar.label == ""
+    assert (bar.label, bar.below) == ("1", True)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,33 @@ def test_bar_says_what_became_of_it(fields: dict[str, object], kind: str) -> Non
     drawing = draw({**HOUR, "lanes": [lane(span("14:00:00", "14:30:00", **fields))]})
     assert drawing is not None
     assert drawing.lanes[0].bars[0].kind == kind
+
+
+def test_hundred_narrow_bars_have_as_many_numbers_below_as_fit() -> None:
+    spans = [
+        span(f"14:{at // 60:02}:{at % 60:02}", f"14:{at // 60:02}:{at % 60:02}", step=n)
+        for n, at in enumerate(range(0, 3_600, 36), 1)
+    ]
+    drawing = draw({**HOUR, "lanes": [lane(*spans), lane(kind="agent")]})
+    assert drawing is not None
+    assert drawing.is_sparse
+    own, other = drawing.lanes
+    numbered = [bar for bar in own.bars if bar.label]
+    assert numbered[0].label == "1"
+    assert len(numbered) >= 33
+    assert all(bar.below for bar in numbered)
+    middles = [(bar.x + bar.width / 2, len(bar.label) * 3.0) for bar in numbered]
+    assert all(a + c < b - d for (a, c), (b, d) in itertools.pairwise(middles))
+    assert other.y > own.y + LANE_HEIGHT
+
+
+def test_bars_lead_to_the_turns_that_the_page_lists() -> None:
+    spans = [span("14:00:00", "14:20:00", step=1), span("14:30:00", "14:40:00", step=2)]
+    timeline = decode(Timeline, {**HOUR, "lanes": [lane(*spans)]})
+    drawing = page.draw_timeline(timeline, 1)
+    assert drawing is not None
+    assert not drawing.is_sparse
+    assert [bar.target for bar in drawing.lanes[0].bars] == [1, 0]
 
 
 def test_marks_have_a_sign_and_what_came_later_says_so() -> None:
