@@ -87,7 +87,7 @@ def test_wheel_carries_the_templates_of_the_page(wheel_files: dict[str, bytes]) 
     expected = {
         f"gitshadow/render/templates/{path.name}" for path in templates.iterdir()
     }
-    assert len(expected) == 4
+    assert len(expected) == 5
     assert expected <= wheel_files.keys()
 
 

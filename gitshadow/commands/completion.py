@@ -64,6 +64,7 @@ ARGUMENTS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("record", "paths"): ("file",),
     ("redo", "op"): ("op",),
     ("report", "session"): ("session",),
+    ("report", "other"): ("session",),
     ("restore", "paths"): ("path",),
     ("review", "targets"): ("session", "path"),
     ("session end", "id"): ("session",),

@@ -3,13 +3,15 @@
 import errno
 import os
 import sys
+from collections.abc import Sequence
 
 import click
 
-from gitshadow.commands.client import find_layout, send
+from gitshadow.commands.client import Reply, find_layout, send
 from gitshadow.commands.options import json_option
-from gitshadow.errors import ShadowError
-from gitshadow.messages.report import REPORT, ReportRequest
+from gitshadow.errors import ShadowError, UsageError
+from gitshadow.messages.codec import JsonObject
+from gitshadow.messages.report import REPORT, ReportAnswer, ReportRequest
 from gitshadow.render import output
 from gitshadow.render.style import printable
 from gitshadow.store.layout import page_of
@@ -29,30 +31,63 @@ _STDOUT = "-"
 @click.option("--open", "opened", is_flag=True, help="Open the report in a browser.")
 @json_option
 @click.argument("session", required=False)
+@click.argument("other", required=False)
 def command(
-    session: str | None, target: str | None, opened: bool, as_json: bool
+    session: str | None,
+    other: str | None,
+    target: str | None,
+    opened: bool,
+    as_json: bool,
 ) -> None:
     """Write an HTML report of SESSION; by default of the newest agent session.
+
+    With OTHER it compares the two sessions, side by side.
 
     The report is a single file and needs no network. Without --output it is stored with the
     files of gitshadow in the Git directory, where only you can read it.
     """
-    reply = send(REPORT, ReportRequest(session))
+    replies = _asked(session, other)
     if as_json:
-        output.show_json(reply.document)
+        documents = [one.document for one in replies]
+        whole: JsonObject = {"version": 1, "sessions": documents}
+        output.show_json(whole if other else documents[0])
         return
-    from gitshadow.render.page import page
-
-    data = page(reply.answer).encode()
+    data = _page(replies).encode()
     if target == _STDOUT:
         output.show_bytes(data)
         return
-    own = page_of(find_layout(), reply.answer.session.row.id)
+    own = page_of(find_layout(), *(one.answer.session.row.id for one in replies))
     path = own if target is None else os.path.abspath(target)
     _write(path, data, private=target is None)
     click.echo(printable(path))
     if opened:
         _open(path)
+
+
+def _asked(session: str | None, other: str | None) -> list[Reply[ReportAnswer]]:
+    """Return the report of one session, or those of two.
+
+    Raises:
+        ShadowError: a session does not exist, or both are the same.
+    """
+    replies = [send(REPORT, ReportRequest(session))]
+    if other is not None:
+        replies.append(send(REPORT, ReportRequest(other)))
+        first, second = (one.answer.session.row.id for one in replies)
+        if first == second:
+            raise UsageError(
+                f"cannot compare session {first} with itself",
+                hint="name two sessions of: git agent-undo sessions",
+            )
+    return replies
+
+
+def _page(replies: Sequence[Reply[ReportAnswer]]) -> str:
+    # The template engine is imported for pages only, not for --json.
+    from gitshadow.render.page import compare, page
+
+    first, *rest = (one.answer for one in replies)
+    return compare(first, rest[0]) if rest else page(first)
 
 
 def _write(path: str, data: bytes, *, private: bool) -> None:

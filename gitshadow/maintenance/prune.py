@@ -19,7 +19,7 @@ from gitshadow.store import artifacts, marks
 from gitshadow.store.git import Git
 from gitshadow.store.journal import corrections, pins, sessions, state
 from gitshadow.store.journal import prune as journal
-from gitshadow.store.layout import Layout, page_of
+from gitshadow.store.layout import Layout, pages_about
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.packs import Packer
 from gitshadow.store.refs import exposed_ref
@@ -122,15 +122,16 @@ def _release(
 
 
 def _drop_refs(ws: Workspace, chains: _Chains) -> None:
-    for session, found in chains.items():
+    for found in chains.values():
         for chain in found:
             shown = ws.repo.ref(exposed_ref(chain.ref))
             if shown is not None and is_ours(ws.repo, shown):
                 ws.repo.delete_ref(exposed_ref(chain.ref))
             if ws.repo.ref(chain.ref) is not None:
                 ws.repo.delete_ref(chain.ref)
+    for page in pages_about(ws.layout, frozenset(chains)):
         with suppress(OSError):
-            os.unlink(page_of(ws.layout, session))
+            os.unlink(page)
     # Refs before rows: commits whose rows are missing are replayed at the next start.
     with ws.db.write():
         for session in chains:

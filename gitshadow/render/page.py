@@ -9,6 +9,7 @@ Every value that is printed passes the template engine's escaping and `_shown`.
 import base64
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -33,6 +34,7 @@ from gitshadow.words import counted, shortened
 _TEMPLATES = Path(__file__).parent / "templates"
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
 _OPEN_STEPS = 3
+_OPEN_FILES = 8
 _TITLE_CHARACTERS = 90
 _LONG_CHARACTERS = 1_500
 _LONG_LINES = 15
@@ -136,6 +138,21 @@ class Tick(NamedTuple):
     label: str
 
 
+class ComparedSession(NamedTuple):
+    """One of two sessions, under the letter that the page gives it."""
+
+    letter: str
+    doc: ReportAnswer
+
+
+class ComparedFile(NamedTuple):
+    """What each of two sessions changed in one file; `who` says in which of them it changed."""
+
+    path: str
+    who: str
+    changes: tuple[ReportedFile | None, ReportedFile | None]
+
+
 class Drawing(NamedTuple):
     """The whole picture; it is sparse if there was no space for some numbers."""
 
@@ -149,22 +166,52 @@ class Drawing(NamedTuple):
 def page(report: ReportAnswer) -> str:
     """Return the page of a report; it is complete and ends with a newline."""
     drawing = draw_timeline(report.timeline, len(report.steps))
+    return _rendered(
+        "report.html",
+        doc=report,
+        drawing=drawing,
+        drawing_said=timeline_text(report.timeline),
+        box=_BOX,
+        notices=list(_notices(report)),
+        totals=_totals(report),
+        open_steps=len(report.steps) <= _OPEN_STEPS,
+    )
+
+
+def compare(first: ReportAnswer, second: ReportAnswer) -> str:
+    """Return the page that shows two sessions side by side."""
+    files = compared_files(first, second)
+    return _rendered(
+        "compare.html",
+        sides=(ComparedSession("A", first), ComparedSession("B", second)),
+        files=files,
+        counts=Counter(one.who for one in files),
+        open_files=len(files) <= _OPEN_FILES,
+    )
+
+
+def compared_files(first: ReportAnswer, second: ReportAnswer) -> list[ComparedFile]:
+    """Return the files of both sessions by path, each with what each session changed in it."""
+    ours, theirs = ({f.change.path: f for f in doc.files} for doc in (first, second))
+    found = []
+    for path in sorted(ours.keys() | theirs.keys()):
+        mine, other = ours.get(path), theirs.get(path)
+        who = "both"
+        if mine is None or other is None:
+            who = "only A" if mine else "only B"
+        elif mine.change == other.change and mine.change.note is None:
+            # A note says that the patch is not the whole change.
+            who = "same change"
+        found.append(ComparedFile(path, who, (mine, other)))
+    return found
+
+
+def _rendered(template: str, **values: object) -> str:
     style, script = _part("style.css"), _part("script.js")
     return (
         _environment()
-        .get_template("report.html")
-        .render(
-            doc=report,
-            style=style,
-            script=script,
-            policy=_policy(style, script),
-            drawing=drawing,
-            drawing_said=timeline_text(report.timeline),
-            box=_BOX,
-            notices=list(_notices(report)),
-            totals=_totals(report),
-            open_steps=len(report.steps) <= _OPEN_STEPS,
-        )
+        .get_template(template)
+        .render(style=style, script=script, policy=_policy(style, script), **values)
     )
 
 

@@ -90,9 +90,23 @@ class BorrowedLayout(Layout):
         )
 
 
-def page_of(layout: Layout, session: str) -> str:
-    """Return the default file of a session's page."""
-    return os.path.join(layout.pages_dir, f"{session}.html")
+def page_of(layout: Layout, *sessions: str) -> str:
+    """Return the default file of the page of one session, or of two that are compared."""
+    # No id contains "..", because it is part of the name of a ref (git-check-ref-format(1)).
+    return os.path.join(layout.pages_dir, f"{'..'.join(sessions)}.html")
+
+
+def pages_about(layout: Layout, sessions: frozenset[str]) -> list[str]:
+    """Return the files of all pages about at least one of some sessions."""
+    try:
+        found = os.listdir(layout.pages_dir)
+    except OSError:
+        return []
+    return [
+        os.path.join(layout.pages_dir, name)
+        for name in found
+        if any(one in sessions for one in name.removesuffix(".html").split(".."))
+    ]
 
 
 def discover(start: str) -> Layout | None:

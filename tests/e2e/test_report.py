@@ -48,3 +48,31 @@ def test_facts_are_the_same_as_json_and_errors_are_said(
     bad = shadow_n("report", "-o", str(tmp_path / "none" / "page.html"))
     assert bad.code == 1
     assert bad.err.startswith("error: could not write ")
+
+
+def test_two_sessions_are_one_page_or_one_document(shadow_n: Shadow) -> None:
+    for session in ("one", "two"):
+        agent = Claude(shadow_n, session)
+        agent.prompt(f"attempt {session}")
+        agent.write("a", f"{session}\n")
+        agent.stop()
+    two, one = (
+        str(row["id"])
+        for row in shadow_n.ok("sessions", "--json").rows()
+        if row["agent"] == "claude-code"
+    )
+    said = shadow_n.ok("report", one, two)
+    path = Path(said.out.rstrip("\n"))
+    assert path == shadow_n.repo.state_dir / "pages" / f"{one}..{two}.html"
+    assert path.stat().st_mode & 0o777 == 0o600
+    text = path.read_text(encoding="utf-8")
+    assert "attempt one" in text
+    assert "attempt two" in text
+    document = shadow_n.ok("report", one, two, "--json").json()
+    assert document["version"] == 1
+    sessions = document["sessions"]
+    assert isinstance(sessions, list)
+    assert [each["session"]["id"] for each in sessions] == [one, two]
+    same = shadow_n("report", one, one)
+    assert (same.code, same.raw) == (2, b"")
+    assert same.err.startswith(f"error: cannot compare session {one} with itself\n")

@@ -21,6 +21,7 @@ from gitshadow.store.journal import events, purge, saga, turns
 from gitshadow.store.journal import prune as journal
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.saga_rows import SagaEntry
+from gitshadow.store.layout import page_of
 from gitshadow.store.lock import WriterLock
 from tests.support.audit import audit, audit_states, open_journal
 from tests.support.packed import Shelf
@@ -220,6 +221,18 @@ def rows(studio: Studio, verb: str) -> list[dict[str, object]]:
     found = studio.run(verb)["rows"]
     assert isinstance(found, list)
     return found
+
+
+def test_reports_of_a_dropped_session_go_also_where_it_is_compared(repo: Repo) -> None:
+    with played(repo) as studio:
+        studio.write("S3", "late", "three\n")
+        layout = layout_of(repo)
+        gone, kept = studio.session("S1"), studio.session("S3")
+        os.mkdir(layout.pages_dir)
+        for names in ((gone,), (kept,), (gone, kept), (kept, gone)):
+            Path(page_of(layout, *names)).write_text("page")
+        studio.run("prune", all=True)
+    assert os.listdir(layout.pages_dir) == [f"{kept}.html"]
 
 
 def test_a_pin_outlives_its_session(repo: Repo) -> None:

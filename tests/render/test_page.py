@@ -15,7 +15,7 @@ import pytest
 from gitshadow.messages.codec import decode
 from gitshadow.messages.report import ReportAnswer
 from gitshadow.render import page as page_module
-from gitshadow.render.page import duration, page
+from gitshadow.render.page import compare, compared_files, duration, page
 from tests.support.hostile import TAG, hostile
 from tests.support.repo import Repo
 from tests.support.scenery import shop
@@ -284,3 +284,74 @@ def test_turn_has_its_lines_and_its_short_id(tmp_path: Path) -> None:
     )
     assert f'<span>2 files</span><span class="lines">{facts}' in text
     assert "git agent-undo undo t1</code>" in text
+
+
+def two_attempts(tmp_path: Path) -> tuple[ReportAnswer, ReportAnswer]:
+    """Return two sessions: of four files one is the same in both, one differs."""
+    repo = Repo.create(tmp_path / "two", files=())
+    with studio_of(repo) as studio:
+        studio.prompt("S1", "first <attempt>")
+        studio.write("S1", "same", "x\n")
+        studio.write("S1", "differs", "1\n")
+        studio.write("S1", "first", "1\n")
+        studio.stop("S1")
+        for name in ("same", "differs"):
+            (repo.root / name).unlink()
+        studio.run("flush")
+        studio.prompt("S2", "second attempt")
+        studio.write("S2", "same", "x\n")
+        studio.write("S2", "differs", "2\n2\n")
+        studio.write("S2", "second", "2\n")
+        studio.stop("S2")
+        first, second = (
+            decode(ReportAnswer, studio.run("report", session=one))
+            for one in ("S1", "S2")
+        )
+    return first, second
+
+
+def test_two_sessions_are_compared_file_by_file(tmp_path: Path) -> None:
+    first, second = two_attempts(tmp_path)
+    found = compared_files(first, second)
+    assert [(one.path, one.who) for one in found] == [
+        ("differs", "both"),
+        ("first", "only A"),
+        ("same", "same change"),
+        ("second", "only B"),
+    ]
+    text = compare(first, second)
+    read = Reader(text)
+    assert read.depth == []
+    assert [attributes["id"] for tag, attributes in read.tags if tag == "h2"] == [
+        *("totals", "turns", "files", "about")
+    ]
+    for said in ("first &lt;attempt&gt;", "second attempt", "4 files in all"):
+        assert said in text
+    assert text.count("The same change as in A.") == 1
+    assert text.count("Not changed.") == 2
+
+
+def test_change_whose_patch_is_cut_is_not_called_the_same(tmp_path: Path) -> None:
+    first, _ = two_attempts(tmp_path)
+    cut = tuple(
+        one._replace(change=one.change._replace(note="2 more lines are not shown"))
+        for one in first.files
+    )
+    part = first._replace(files=cut)
+    assert {one.who for one in compared_files(part, part)} == {"both"}
+
+
+def test_comparison_of_hostile_sessions_adds_no_tag_and_no_attribute(
+    tmp_path: Path,
+) -> None:
+    with studio_of(hostile(tmp_path / "foul")) as studio:
+        report = decode(ReportAnswer, studio.run("report", session="S1"))
+    text = compare(report, report)
+    read = Reader(text)
+    assert read.depth == []
+    assert {tag for tag, _ in read.tags} <= _ALLOWED
+    assert TAG not in text
+    names = {name for _, attributes in read.tags for name in attributes}
+    assert not [name for name in names if name.startswith("on") or name == "style"]
+    ids = read.all("id")
+    assert len(ids) == len(set(ids))

@@ -7,7 +7,7 @@ import pytest
 
 from gitshadow.messages.codec import decode
 from gitshadow.messages.report import ReportAnswer
-from gitshadow.render.page import page
+from gitshadow.render.page import compare, page
 from tests.support.browser import Browser, browsing
 from tests.support.hostile import hostile
 from tests.support.repo import Repo
@@ -123,7 +123,7 @@ def test_search_shows_and_opens_what_matches_and_brings_back_the_rest(
     assert browser.run(shown) == []
     browser.run(key % "Escape")
     assert browser.run("matches.hidden") is True
-    assert len(list(browser.run(shown))) == 5  # type: ignore[call-overload]
+    assert browser.run(f"{shown}.length") == 5
     assert browser.run(opened) == before
 
 
@@ -155,6 +155,32 @@ def test_page_without_its_script_is_complete_and_has_no_dead_controls(
     browser.call("Emulation.setScriptExecutionDisabled", value=False)
     assert browser.run("tools.checkVisibility()") is False
     assert browser.run("document.querySelectorAll('.step.unit').length") == 5
+
+
+def test_two_sessions_are_side_by_side_and_fold_on_a_phone(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with studio_of(shop(tmp_path / "shop")) as studio:
+        first, second = (
+            decode(ReportAnswer, studio.run("report", session=one))
+            for one in ("main", "other")
+        )
+    target = tmp_path / "two.html"
+    target.write_text(compare(first, second), encoding="utf-8")
+    columns = (
+        "[...new Set([...document.querySelectorAll('.file .pair')].map(one =>"
+        " new Set([...one.children].map(c => c.getBoundingClientRect().left)).size))]"
+    )
+    for width, count in ((1400, 2), (500, 1)):
+        browser.look_at(width)
+        browser.open(target.as_uri())
+        browser.run("expand.click()")
+        assert browser.run(_WIDTH) == width
+        assert browser.run(columns) == [count]
+    assert browser.said == []
+    for dark in (False, True):
+        browser.look_at(1400, dark=dark)
+        assert browser.run(_CONTRAST) == []
 
 
 def test_hostile_session_runs_nothing_and_breaks_no_layout(
