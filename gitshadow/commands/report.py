@@ -1,9 +1,12 @@
 """`git agent-undo report`: one session as a page to read."""
 
 import errno
+import hashlib
+import json
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -14,7 +17,7 @@ from gitshadow.messages.codec import JsonObject
 from gitshadow.messages.report import REPORT, ReportAnswer, ReportRequest
 from gitshadow.render import output
 from gitshadow.render.style import printable
-from gitshadow.store.layout import page_of
+from gitshadow.store.layout import journal_stamp, page_of
 from gitshadow.store.safe_files import replacing
 
 _STDOUT = "-"
@@ -29,23 +32,44 @@ _STDOUT = "-"
     help="Write the report to FILE; - is standard output.",
 )
 @click.option("--open", "opened", is_flag=True, help="Open the report in a browser.")
+@click.option(
+    "--serve",
+    is_flag=True,
+    help="Serve it on this machine, kept up to date, until Ctrl-C.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    metavar="N",
+    help="With --serve, the port; by default any that is free.",
+)
 @json_option
 @click.argument("session", required=False)
 @click.argument("other", required=False)
-def command(
+def command(  # noqa: PLR0913 - one per option
     session: str | None,
     other: str | None,
     target: str | None,
     opened: bool,
+    serve: bool,
+    port: int | None,
     as_json: bool,
 ) -> None:
     """Write an HTML report of SESSION; by default of the newest agent session.
 
-    With OTHER it compares the two sessions, side by side.
+    With OTHER it compares the two sessions, side by side. With --serve the page renews itself
+    when something is recorded.
 
     The report is a single file and needs no network. Without --output it is stored with the
     files of gitshadow in the Git directory, where only you can read it.
     """
+    if serve and (target or as_json):
+        raise UsageError("cannot use --serve with --output or --json")
+    if port and not serve:
+        raise UsageError("cannot use --port without --serve")
+    if serve:
+        _serve(session, other, port or 0, opened=opened)
+        return
     replies = _asked(session, other)
     if as_json:
         documents = [one.document for one in replies]
@@ -61,7 +85,7 @@ def command(
     _write(path, data, private=target is None)
     click.echo(printable(path))
     if opened:
-        _open(path)
+        _show(Path(path).as_uri())
 
 
 def _asked(session: str | None, other: str | None) -> list[Reply[ReportAnswer]]:
@@ -82,12 +106,35 @@ def _asked(session: str | None, other: str | None) -> list[Reply[ReportAnswer]]:
     return replies
 
 
-def _page(replies: Sequence[Reply[ReportAnswer]]) -> str:
+def _page(replies: Sequence[Reply[ReportAnswer]], live: str = "") -> str:
     # The template engine is imported for pages only, not for --json.
     from gitshadow.render.page import compare, page
 
     first, *rest = (one.answer for one in replies)
-    return compare(first, rest[0]) if rest else page(first)
+    return compare(first, rest[0], live) if rest else page(first, live)
+
+
+def _serve(session: str | None, other: str | None, port: int, *, opened: bool) -> None:
+    # http.server takes 25 ms to import.
+    from gitshadow.commands import live_report
+
+    layout = find_layout()
+
+    def ask() -> live_report.Edition:
+        replies = _asked(session, other)
+        # Without the time at which it was made, which always differs.
+        facts = [{**one.document, "generated": None} for one in replies]
+        tag = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        return live_report.Edition(tag, lambda: _page(replies, tag))
+
+    def announce(url: str) -> None:
+        click.echo(url)
+        sys.stdout.flush()
+        click.echo("live until Ctrl-C; only this address opens the report", err=True)
+        if opened:
+            _show(url)
+
+    live_report.serve(ask, lambda: journal_stamp(layout), port, announce)
 
 
 def _write(path: str, data: bytes, *, private: bool) -> None:
@@ -112,10 +159,9 @@ def _write(path: str, data: bytes, *, private: bool) -> None:
         ) from error
 
 
-def _open(path: str) -> None:
+def _show(url: str) -> None:
     import webbrowser
-    from pathlib import Path
 
-    if not webbrowser.open(Path(path).as_uri()):
-        click.echo("hint: no browser was found; open the file by hand", err=True)
+    if not webbrowser.open(url):
+        click.echo(f"hint: no browser was found; open {url} by hand", err=True)
         sys.stderr.flush()

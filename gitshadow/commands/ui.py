@@ -30,9 +30,8 @@ from gitshadow.messages.codec import A, Q, Verb, decode, encode
 from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest, HandOver
 from gitshadow.render.style import is_plain_locale, named_locale
 from gitshadow.service.client import answer
-from gitshadow.store.layout import Layout, recorded
+from gitshadow.store.layout import Layout, journal_stamp, recorded
 
-_STAMPED = ("", "-wal")
 _DARK_GROUNDS = frozenset({"0", "1", "2", "3", "4", "5", "6", "8"})
 
 
@@ -168,7 +167,7 @@ class HereEngine:
 
     def mark(self) -> object:
         """Return when the journal's files last changed, and how large they are."""
-        return tuple(_stamp(self._layout.journal + end) for end in _STAMPED)
+        return journal_stamp(self._layout)
 
     def worktrees(self) -> Sequence[str]:
         """Return the names of the recorded worktrees, this one first."""
@@ -217,12 +216,3 @@ def _refused(found: HandOver) -> RefusedError:
         f"cannot undo {named} here: it did more than change files",
         hint=f"in a shell: git agent-undo {command}",
     )
-
-
-def _stamp(path: str) -> tuple[int, int]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return 0, 0
-    # The WAL counts too: SQLite writes to it, and to the journal itself only at a checkpoint.
-    return found.st_mtime_ns, found.st_size

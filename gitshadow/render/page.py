@@ -163,11 +163,17 @@ class Drawing(NamedTuple):
     is_sparse: bool
 
 
-def page(report: ReportAnswer) -> str:
-    """Return the page of a report; it is complete and ends with a newline."""
+def page(report: ReportAnswer, live: str = "") -> str:
+    """Return the page of a report; it is complete and ends with a newline.
+
+    Args:
+        report: The report.
+        live: For a page that renews itself from its own address, the ETag of this state of it.
+    """
     drawing = draw_timeline(report.timeline, len(report.steps))
     return _rendered(
         "report.html",
+        live,
         doc=report,
         drawing=drawing,
         drawing_said=timeline_text(report.timeline),
@@ -178,11 +184,12 @@ def page(report: ReportAnswer) -> str:
     )
 
 
-def compare(first: ReportAnswer, second: ReportAnswer) -> str:
-    """Return the page that shows two sessions side by side."""
+def compare(first: ReportAnswer, second: ReportAnswer, live: str = "") -> str:
+    """Return the page that shows two sessions side by side; `live` is as in `page`."""
     files = compared_files(first, second)
     return _rendered(
         "compare.html",
+        live,
         sides=(ComparedSession("A", first), ComparedSession("B", second)),
         files=files,
         counts=Counter(one.who for one in files),
@@ -206,12 +213,18 @@ def compared_files(first: ReportAnswer, second: ReportAnswer) -> list[ComparedFi
     return found
 
 
-def _rendered(template: str, **values: object) -> str:
+def _rendered(template: str, live: str, **values: object) -> str:
     style, script = _part("style.css"), _part("script.js")
     return (
         _environment()
         .get_template(template)
-        .render(style=style, script=script, policy=_policy(style, script), **values)
+        .render(
+            style=style,
+            script=script,
+            policy=_policy(style, script, is_live=live != ""),
+            live=live,
+            **values,
+        )
     )
 
 
@@ -219,7 +232,7 @@ def _part(name: str) -> Markup:
     return Markup((_TEMPLATES / name).read_text(encoding="utf-8"))
 
 
-def _policy(style: str, script: str) -> str:
+def _policy(style: str, script: str, *, is_live: bool) -> str:
     """Return the content security policy, which allows one style and one script by their hashes.
 
     Even a mistake in a template could load or run nothing else (https://www.w3.org/TR/CSP3/).
@@ -229,9 +242,11 @@ def _policy(style: str, script: str) -> str:
         for one in (style, script)
     )
     style_digest, script_digest = digests
+    renewing = "; connect-src 'self'" if is_live else ""
     return (
         f"default-src 'none'; style-src 'sha256-{style_digest}'; "
         f"script-src 'sha256-{script_digest}'; base-uri 'none'; form-action 'none'"
+        f"{renewing}"
     )
 
 

@@ -109,6 +109,20 @@ def pages_about(layout: Layout, sessions: frozenset[str]) -> list[str]:
     ]
 
 
+def journal_stamp(layout: Layout) -> tuple[tuple[int, int], ...]:
+    """Return a value that differs after every change of the journal; cheap."""
+    # The WAL counts too: SQLite writes to it, and to the journal itself only at a checkpoint.
+    return tuple(_stamp(layout.journal + end) for end in ("", "-wal"))
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
 def discover(start: str) -> Layout | None:
     """Find the worktree that holds a directory, looking upwards as Git does.
 

@@ -1,6 +1,6 @@
 "use strict";
 // Without this script the page is complete, with its turns and files folded. All texts are in the
-// HTML: a mark shows which of them is true.
+// HTML; the script only shows and hides them.
 (() => {
   const tools = document.getElementById("tools");
   const box = document.getElementById("search");
@@ -103,5 +103,53 @@
     unfold(target.firstChild ?? target);
     if (target.tagName === "DETAILS") target.open = true;
   });
+  const keyOf = (part) => [
+    part.closest("section")?.getAttribute("aria-labelledby"),
+    part.parentElement.closest(".step")?.id,
+    part.matches(".step")
+      ? part.id
+      : (part.querySelector("summary .path") ?? part.querySelector("summary")).textContent,
+  ].join("\n");
+
+  // Puts a newer page in the place of this one; what is open, and the search, stay.
+  function renew(text) {
+    const fresh = new DOMParser().parseFromString(text, "text/html");
+    for (const one of closed.keys()) one.open = false;
+    closed.clear();
+    const open = new Map(all("main details").map((one) => [keyOf(one), one.open]));
+    const [x, y] = [scrollX, scrollY];
+    for (const part of ["header", "main", "footer"]) {
+      document.querySelector(`body > ${part}`).replaceWith(fresh.querySelector(`body > ${part}`));
+    }
+    for (const one of all("main details")) one.open = open.get(keyOf(one)) ?? one.open;
+    document.title = fresh.title;
+    if (box.value.trim()) search();
+    scrollTo(x, y);
+  }
+
+  async function watch(tag) {
+    for (;;) {
+      await new Promise((done) => { setTimeout(done, 2000); });
+      // Nobody looks, or somebody copies something.
+      if (document.hidden || !getSelection().isCollapsed) continue;
+      let running = true;
+      try {
+        const headers = { "If-None-Match": `"${tag}"` };
+        const answer = await fetch(location.href, { headers, cache: "no-store" });
+        running = answer.ok || answer.status === 304;
+        if (answer.ok) {
+          renew(await answer.text());
+          tag = answer.headers.get("ETag").replaceAll('"', "");
+        }
+      } catch {
+        running = false;
+      }
+      show("live", running);
+      show("lost", !running);
+    }
+  }
+
+  const live = document.documentElement.dataset.live;
+  if (live) watch(live);
   tools.hidden = false;
 })();
