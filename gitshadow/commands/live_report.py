@@ -37,6 +37,8 @@ _REST = 10
 # A page polls every two seconds while it is visible; without one nothing is asked.
 _WATCHED_S = 30.0
 _SILENT_S = 10.0
+# Other users of the machine can connect, too, but see nothing without the key.
+_THREADS = 64
 
 
 class Edition(NamedTuple):
@@ -95,10 +97,12 @@ def _renew(
     while True:
         time.sleep(_LOOK_S)
         began = time.monotonic()
-        if began < due or began > server.asked_at + _WATCHED_S or stamp() == seen:
+        if began < due or began > server.asked_at + _WATCHED_S:
             continue
         # From before the report: what is recorded while it is made has another stamp.
         stamped = stamp()
+        if stamped == seen:
+            continue
         try:
             edition = ask()
             seen, reported = stamped, ""
@@ -147,6 +151,13 @@ class _LiveServer(ThreadingHTTPServer):
         """Bind without looking up our name, which HTTPServer does and which may take seconds."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = _HOST, self.socket.getsockname()[1]
+
+    def process_request(self, request: object, client_address: object) -> None:
+        """Answer on a thread of its own, unless too many are busy already."""
+        if threading.active_count() > _THREADS:
+            self.shutdown_request(request)  # type: ignore[arg-type]
+        else:
+            super().process_request(request, client_address)  # type: ignore[arg-type]
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignore a client that went away; other errors are printed."""

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -132,7 +133,8 @@ def _serve(session: str | None, other: str | None, port: int, *, opened: bool) -
         sys.stdout.flush()
         click.echo("live until Ctrl-C; only this address opens the report", err=True)
         if opened:
-            _show(url)
+            # Some browsers return only when they are closed.
+            threading.Thread(target=_show, args=(url,), daemon=True).start()
 
     live_report.serve(ask, lambda: journal_stamp(layout), port, announce)
 

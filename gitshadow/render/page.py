@@ -54,10 +54,9 @@ TOP = 26
 AXIS_HEIGHT = 26
 # A write takes milliseconds and a session hours: a bar to scale would be thinner than a pixel.
 _NARROWEST = 5.0
-_NUMBER_FITS = 18.0
-# Numbers below narrow bars: the width of one digit, and the space between two numbers.
-_DIGIT = 6.0
-_SPACE = 5.0
+# The width of one digit, and the space around a number on a bar or between two below bars.
+_DIGIT = 7.0
+_SPACE = 4.0
 _BELOW = 12
 _LABEL_CHARACTERS = 18
 _MOST_TICKS = 7
@@ -460,15 +459,15 @@ def _numbered(bars: Iterable[TimelineBar]) -> Iterator[TimelineBar]:
     """Keep the numbers that fit: on their bars, or below narrow ones where no other number is."""
     taken = 0.0
     for bar in bars:
-        if bar.width > _NUMBER_FITS or not bar.label:
+        width = len(bar.label) * _DIGIT
+        if bar.width >= width + _SPACE or not bar.label:
             yield bar
             continue
-        half = len(bar.label) * _DIGIT / 2
         middle = bar.x + bar.width / 2
-        if middle - half < taken:
+        if middle - width / 2 < taken:
             yield bar._replace(label="")
             continue
-        taken = middle + half + _SPACE
+        taken = middle + width / 2 + _SPACE
         yield bar._replace(below=True)
 
 

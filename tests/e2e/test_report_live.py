@@ -3,9 +3,10 @@
 import http.client
 import re
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -113,6 +114,23 @@ def test_only_the_exact_address_opens_the_report(
             assert (status, body) == (403, "403 Forbidden\n"), host
         for method in ("POST", "PUT", "DELETE", "OPTIONS"):
             assert client.ask(method=method)[0] == 501
+
+
+def test_silent_clients_do_not_keep_others_out_for_ever(
+    shadow_d: Shadow, agent: Claude
+) -> None:
+    with serving(shadow_d) as (_, url), ExitStack() as silent:
+        client = Client(url)
+        for _ in range(80):
+            one = socket.create_connection(("127.0.0.1", client.port), timeout=HANGS_S)
+            silent.enter_context(one)
+
+        def answers() -> bool:
+            with suppress(OSError, http.client.HTTPException):
+                return client.ask()[0] == 200
+            return False
+
+        until(answers)
 
 
 def test_server_is_reached_on_the_loopback_address_alone(

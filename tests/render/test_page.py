@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.messages.codec import decode
-from gitshadow.messages.report import ReportAnswer
+from gitshadow.messages.report import LeftOut, ReportAnswer
 from gitshadow.render import page as page_module
 from gitshadow.render.page import compare, compared_files, duration, page
 from tests.support.hostile import TAG, hostile
@@ -339,6 +339,17 @@ def test_change_whose_patch_is_cut_is_not_called_the_same(tmp_path: Path) -> Non
     )
     part = first._replace(files=cut)
     assert {one.who for one in compared_files(part, part)} == {"both"}
+
+
+def test_comparison_says_that_a_file_may_be_among_what_is_left_out(
+    tmp_path: Path,
+) -> None:
+    first, second = two_attempts(tmp_path)
+    assert "Parts are left out" not in compare(first, second)
+    cut = second._replace(left_out=(LeftOut("3 files", "git agent-undo show S2"),))
+    text = compare(first, cut)
+    assert "Parts are left out" in text
+    assert "Left out of B: 3 files" in text
 
 
 def test_comparison_of_hostile_sessions_adds_no_tag_and_no_attribute(

@@ -21,11 +21,10 @@
       const text = node.data.toLowerCase();
       let at = text.indexOf(words);
       for (; at >= 0; at = text.indexOf(words, at + words.length)) {
-        const range = new Range();
         // A few letters get longer in lower case (U+0130).
-        range.setStart(node, Math.min(at, node.length));
-        range.setEnd(node, Math.min(at + words.length, node.length));
-        yield range;
+        const [startOffset, endOffset] = [at, at + words.length].map((end) => Math.min(end, node.length));
+        // Thousands of ranges that follow each change of the page would make it slow.
+        yield new StaticRange({ startContainer: node, startOffset, endContainer: node, endOffset });
       }
     }
   }
@@ -53,9 +52,10 @@
     for (const unit of all("main .unit")) {
       const here = words ? [...matches(unit, words)] : [];
       unit.hidden = words !== "" && here.length === 0;
-      for (const range of here) unfold(range.startContainer);
-      found.push(...here);
+      for (const range of here) found.push(range);
     }
+    // To open a whole long page takes seconds, at the first letter that somebody types.
+    if (found.length <= 2000) for (const range of found) unfold(range.startContainer);
     document.getElementById("count").textContent = String(found.length);
     show("matches", words !== "");
     paint();
