@@ -65,9 +65,12 @@ def command(  # noqa: PLR0913 - one per option
     files of gitshadow in the Git directory, where only you can read it.
     """
     if serve and (target or as_json):
-        raise UsageError("cannot use --serve with --output or --json")
+        raise UsageError(
+            "cannot use --serve with --output or --json",
+            hint="leave one of them out",
+        )
     if port and not serve:
-        raise UsageError("cannot use --port without --serve")
+        raise UsageError("cannot use --port without --serve", hint="add --serve")
     if serve:
         _serve(session, other, port or 0, opened=opened)
         return
