@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.api import run
+from gitshadow.attribution import process_evidence
 from gitshadow.attribution.delivery import HookDelivery
 from gitshadow.attribution.lifecycle import close_gone
 from gitshadow.attribution.process import ProcessId, process_start
@@ -218,8 +219,10 @@ def test_a_write_right_before_a_kill_is_the_programs_when_it_was_watched(
 
 
 def test_a_write_right_before_a_kill_is_the_shells_when_the_end_was_noted(
-    context: RecorderContext, repo: Repo
+    context: RecorderContext, repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The thread that waits was woken at once, however busy the machine is.
+    monkeypatch.setattr(process_evidence, "_sleeps", lambda: 0)
     layout = context.workspace.layout
     watcher = InotifyWatcher(layout.root, layout.git_dir, lambda: None)
     context.observer.start(watcher)

@@ -95,6 +95,11 @@ def histories(longest: int) -> st.SearchStrategy[list[Step]]:
     ).map(lambda parts: [step for part in parts for step in part])
 
 
+def is_private(step: Step) -> bool:
+    """Return whether a step gives a file a mode that Git does not keep."""
+    return step[1] == "chmod" and _MODES[step[4] % 3] == 0o100600
+
+
 def hooked_histories(longest: int) -> st.SearchStrategy[list[tuple[bool, Step]]]:
     """Return histories of agents with hooks; each step is in the linked worktree or not."""
     at = st.just(False) | st.integers(0, 3).map(lambda number: number == 0)
