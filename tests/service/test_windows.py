@@ -222,7 +222,8 @@ def test_a_write_right_before_a_kill_is_the_shells_when_the_end_was_noted(
     context: RecorderContext, repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The thread that waits was woken at once, however busy the machine is.
-    monkeypatch.setattr(process_evidence, "_sleeps", lambda: 0)
+    for waited in ("_sleeps", "_queued_ns"):
+        monkeypatch.setattr(process_evidence, waited, lambda: 0)
     layout = context.workspace.layout
     watcher = InotifyWatcher(layout.root, layout.git_dir, lambda: None)
     context.observer.start(watcher)
