@@ -142,23 +142,30 @@ def _idle(pid: int, scale: float) -> Iterator[Row]:
 
 
 def burst(scale: float) -> Iterator[Row]:
-    """1,000 new files until all rows are recorded."""
-    values = []
+    """1,000 new files until all rows are recorded, beside the same files with nobody watching."""
+    values: list[float] = []
+    after: list[float] = []
+    alone: list[float] = []
     files = int(1_000 * scale) or 10
     with repository(int(20_000 * scale)) as place:
         start(place)
         journal = Journal(place.journal)
         for turn in range(5):
+            outside = partial(
+                fill, place.root.parent / f"alone{turn}", files, str(turn)
+            )
+            alone.append(timed(outside))
             before = journal.count()
             began = time.perf_counter()
             fill(place.root / f"new{turn}", files, str(turn))
-            values.append(journal.await_count(before + files) - began)
-    yield Row(
-        f"burst of {files:,} new files until all rows are recorded",
-        "≤ 0.25 s",
-        values,
-        "s",
-    )
+            filled = time.perf_counter()
+            done = journal.await_count(before + files)
+            values.append(done - began)
+            after.append(done - filled)
+    what = f"burst of {files:,} new files until all rows are recorded"
+    yield Row(what, "≤ 0.25 s", values, "s")
+    yield Row("… after the last of them was written", "–", after, "s")
+    yield Row("… the files alone, not recorded", "yardstick", alone, "s")
 
 
 def switch(scale: float) -> Iterator[Row]:
@@ -223,11 +230,11 @@ def hooks(scale: float) -> Iterator[Row]:
             timed(lambda: place.hook(before_call(place, "Bash"))) for _ in range(times)
         ]
         bare = [timed(_bare_python) for _ in range(times)]
-        yield Row(
-            "hook that names its paths, whole process", "≤ 20 ms", ms(named), "ms"
-        )
-        yield Row("hook that waits for a cookie", "≤ 35 ms", ms(shell), "ms")
+        yield Row("hook that names its paths, whole process", "–", ms(named), "ms")
+        yield Row("hook that waits for a cookie", "–", ms(shell), "ms")
         yield Row("bare Python with `_socket`", "yardstick", ms(bare), "ms")
+        ratios = [one / other for one, other in zip(named, bare, strict=True)]
+        yield Row("ratio of the first and the last", "≤ 1.4", ratios, "×")
 
 
 def status(scale: float) -> Iterator[Row]:
@@ -362,10 +369,10 @@ def blame(scale: float) -> Iterator[Row]:
         values = [_timed_anew(place, asked) for _ in range(7)]
         yield Row(f"`blame --json`, {what}, no snapshot", "–", ms(values), "ms")
         values = [timed(asked) for _ in range(11)]
-        yield Row(f"`blame --json`, {what}, daemon up", "≤ 250 ms", ms(values), "ms")
+        yield Row(f"`blame --json`, {what}, daemon up", "≤ 80 ms", ms(values), "ms")
         git = partial(place.shadow, "blame", "--porcelain", "long.txt")
         values = [timed(git) for _ in range(11)]
-        yield Row(f"`blame --porcelain`, {what}", "≤ 250 ms", ms(values), "ms")
+        yield Row(f"`blame --porcelain`, {what}", "≤ 80 ms", ms(values), "ms")
         place.shadow("stop")
         place.env["GITSHADOW_DAEMON"] = "off"
         values = [timed(asked) for _ in range(7)]

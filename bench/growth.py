@@ -39,7 +39,7 @@ def growth(scale: float) -> Iterator[Row]:
     what = (
         f"disk after packing, {last.edits:,} one-line edits of a 20 KiB file, per write"
     )
-    yield Row(what, "≤ 1 KiB per write", [each], "KiB", "packs and their indexes")
+    yield Row(what, "≤ 0.5 KiB per write", [each], "KiB", "packs and their indexes")
     peak = max(one.history for one in samples) / 2**20
     yield Row("peak during the run", "–", [peak], "MiB", "loose objects")
     whole = last.whole / last.edits / 1024

@@ -48,10 +48,10 @@ def _logs(place: Place, rows: str, times: int) -> Iterator[Row]:
         said = " ".join(("log", *words[:2], *(["PATH"] if len(words) > 2 else [])))
         read = partial(place.shadow, "log", *words)
         values = [timed(read) for _ in range(times)]
-        yield Row(f"`{said}`, {rows} rows, daemon up", "≤ 150 ms", ms(values), "ms")
+        yield Row(f"`{said}`, {rows} rows, daemon up", "≤ 40 ms", ms(values), "ms")
     place.shadow("stop")
     values = [timed(lambda: alone.shadow("log", "-n", "50")) for _ in range(times)]
-    yield Row(f"`log -n 50`, {rows} rows, no daemon", "≤ 150 ms", ms(values), "ms")
+    yield Row(f"`log -n 50`, {rows} rows, no daemon", "≤ 110 ms", ms(values), "ms")
 
 
 def fill(place: Place, count: int, burst: int = _BURST) -> None:

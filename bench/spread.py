@@ -37,7 +37,7 @@ def measure(scale: float) -> Iterator[Curve]:
         values = waits(
             Journal(place.journal), place.root, _WRITTEN, _times(1_000, scale)
         )
-        yield Curve("write → row", "≤ 10 ms median, ≤ 50 ms p99", "#06c", values)
+        yield Curve("write → row", "≤ 2.5 ms median, ≤ 10 ms p99", "#06c", values)
         hooks = [
             timed(lambda: place.hook(before_call(place, "Write")))
             for _ in range(_times(300, scale))
@@ -46,7 +46,7 @@ def measure(scale: float) -> Iterator[Curve]:
         place.git("checkout", "-q", "--", ".")
         place.shadow("flush")
         undos = [undone(place, _FEW) for _ in range(_times(100, scale))]
-        yield Curve("oops, whole process", "≤ 80 ms", "#c60", ms(undos))
+        yield Curve("oops, whole process", "≤ 45 ms", "#c60", ms(undos))
 
 
 def _times(number: int, scale: float) -> int:

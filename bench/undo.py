@@ -23,10 +23,10 @@ def undo(scale: float) -> Iterator[Row]:
         place.shadow("init")
         few = ["d000/e00000/f000000.txt", "d000/e00000/f000001.txt"]
         turns = max(5, int(15 * scale))
-        yield from _oops(place, few, turns, ("≤ 80 ms", "≤ 200 ms"))
+        yield from _oops(place, few, turns, ("≤ 45 ms", "≤ 140 ms"))
         tracked = place.git("ls-files", "-z").split("\0")[:-1]
         many = tracked[: int(1_000 * scale) or 50]
-        yield from _oops(place, many, max(3, int(5 * scale)), ("≤ 1.2 s", "≤ 1.2 s"))
+        yield from _oops(place, many, max(3, int(5 * scale)), ("≤ 450 ms", "–"))
         yield from _imports(turns)
 
 
