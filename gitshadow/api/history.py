@@ -45,7 +45,7 @@ from gitshadow.store.journal import (
     switches,
 )
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.paths import is_within
+from gitshadow.store.paths import any_within
 from gitshadow.store.refs import display_path
 from gitshadow.undo.effective import Undone
 from gitshadow.undo.targets import (
@@ -336,7 +336,7 @@ class _Reader:
             for one in found
             if isinstance(one, PathChange | Gap) and one.path is not None
         ]
-        chosen = [path for path in paths if not self._paths or self._is_chosen(path)]
+        chosen = [path for path in paths if self._is_chosen(path)]
         shown = tuple(display_path(path) for path in sorted(chosen))
         files = len(shown)
         if isinstance(newest, HeadChange):
@@ -373,7 +373,7 @@ class _Reader:
         return [
             row
             for row in rows
-            if row.kind in self._kinds and (not self._paths or self._touches(row))
+            if row.kind in self._kinds and self._is_chosen(row.path, row.old_path)
         ]
 
     def _with_files(self, row: HistoryRow, rows: Sequence[PathChange]) -> HistoryRow:
@@ -411,12 +411,8 @@ class _Reader:
         since, until = self.request.since, self.request.until
         return (since or 0) <= ts_ns and (until is None or ts_ns <= until)
 
-    def _touches(self, row: PathChange) -> bool:
-        ends = (row.path, row.old_path)
-        return any(end is not None and self._is_chosen(end) for end in ends)
-
-    def _is_chosen(self, path: RepoPath) -> bool:
-        return any(is_within(path, one) for one in self._paths)
+    def _is_chosen(self, *ends: RepoPath | None) -> bool:
+        return not self._paths or any_within(ends, self._paths)
 
     def _has_text(self, prompt: str, rows: Sequence[PathChange]) -> bool:
         ends = {end for row in rows for end in (row.path, row.old_path) if end}

@@ -174,7 +174,7 @@ def turns(context: RecorderContext, request: TurnsRequest) -> TurnsAnswer:
     context.observer.settle()
     db = context.workspace.db
     session = session_of(db, request.session).id if request.session else None
-    agents = {one.id: one.agent for one in session_journal.all_sessions(db)}
+    agents = _agents(db)
     rows = {
         (turn.session, turn.id): turn_row(
             turn, *events.counts_of_turn(db, turn.session, turn.id)
@@ -197,6 +197,11 @@ def turns(context: RecorderContext, request: TurnsRequest) -> TurnsAnswer:
     return TurnsAnswer(tuple(found))
 
 
+def _agents(db: Db) -> dict[str, str | None]:
+    """Return the agent of each session."""
+    return {one.id: one.agent for one in session_journal.all_sessions(db)}
+
+
 def _with_lines(context: RecorderContext, row: TurnRow) -> TurnRow:
     ws = context.workspace
     own = Unit(turns=frozenset({(row.session, row.id)}))
@@ -210,7 +215,7 @@ def ops(context: RecorderContext, request: OpsRequest) -> OpsAnswer:
     """Return the recorded restores, newest first, each with the op that undid it."""
     db = context.workspace.db
     undone_by = standing(db).undone_by
-    agents = {one.id: one.agent for one in session_journal.all_sessions(db)}
+    agents = _agents(db)
     rows: list[OpRow] = []
     for op in ops_journal.list_ops(db)[: request.limit]:
         undone = events_of(db, op.worktree, unit_of_ids(db, op.undoes))

@@ -19,8 +19,6 @@ from gitshadow.model import (
     Gap,
     HeadChange,
     Op,
-    PathChange,
-    RepoPath,
     Session,
     Turn,
 )
@@ -52,7 +50,7 @@ from gitshadow.reporting.patches import (
 )
 from gitshadow.store.journal import events, sessions, switches, turns
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.paths import is_within
+from gitshadow.store.paths import any_within
 from gitshadow.undo.effective import standing
 from gitshadow.undo.targets import addressed_files, events_of, unit_of
 
@@ -91,14 +89,13 @@ def show(context: RecorderContext, request: ShowRequest) -> ShowAnswer:
     if isinstance(found.thing, Turn | Burst):
         whole = events_of(ws.db, ws.layout.worktree, unit_of(ws.db, found.thing))
         # As an undo of it, with the parts of subagents; what other worktrees have is only listed.
-        mine = [one for one in whole if paths is None or _is_below(one, paths)]
+        mine = [
+            one
+            for one in whole
+            if paths is None or any_within((one.path, one.old_path), paths)
+        ]
         return _with_patch(context, mine or rows, answer, request)
     return _with_patch(context, rows, answer, request)
-
-
-def _is_below(event: PathChange, paths: Sequence[RepoPath]) -> bool:
-    ends = (event.path, event.old_path)
-    return any(end is not None and is_within(end, top) for end in ends for top in paths)
 
 
 def _show_switch(
@@ -109,9 +106,7 @@ def _show_switch(
     paths = typed_paths(ws.layout, request.cwd, request.paths)
     switched = switches.all_of(ws.db, head)
     if paths:
-        switched = [
-            one for one in switched if any(is_within(one.path, top) for top in paths)
-        ]
+        switched = [one for one in switched if any_within((one.path,), paths)]
     limit = request.limit or _EVENTS_SHOWN
     shown, is_cut = switched[:limit], len(switched) > limit
     answer = ShowAnswer("event", row, event_rows(ws.db, shown), is_cut)

@@ -2,7 +2,6 @@
 
 import base64
 import shlex
-from collections.abc import Sequence
 from contextlib import suppress
 
 from gitshadow.errors import RefusedError, UsageError
@@ -27,7 +26,7 @@ from gitshadow.reporting.patches import (
 )
 from gitshadow.store.journal import events, pins
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.paths import is_within
+from gitshadow.store.paths import any_within
 from gitshadow.store.purge import is_purged
 from gitshadow.store.refs import display_path
 from gitshadow.undo.targets import events_of, unit_of
@@ -75,7 +74,11 @@ def diff(context: RecorderContext, request: DiffRequest) -> DiffAnswer:
     context.observer.settle()
     ws = context.workspace
     paths = typed_paths(ws.layout, request.cwd, request.paths)
-    deltas = [each for each in _deltas(context, request) if _within(each.path, paths)]
+    deltas = [
+        each
+        for each in _deltas(context, request)
+        if not paths or any_within((each.path,), paths)
+    ]
     stat = stat_rows(ws.repo, deltas, lines=request.lines)
     if not request.patch:
         return DiffAnswer(UNSET, UNSET, stat)
@@ -112,7 +115,3 @@ def _unit_named(context: RecorderContext, words: object) -> Thing | None:
         return None
     thing = find(context.workspace, words).thing
     return None if isinstance(thing, Event) else thing
-
-
-def _within(path: RepoPath, chosen: Sequence[RepoPath]) -> bool:
-    return not chosen or any(is_within(path, one) for one in chosen)

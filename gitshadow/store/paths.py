@@ -5,7 +5,7 @@ For all bytes, unquote(quote(x)) = x and parse_path(display_path(x)) = x (Git's 
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 
 from gitshadow.errors import StoreError
@@ -185,6 +185,13 @@ def parents(path: RepoPath) -> Iterator[RepoPath]:
 def is_within(path: RepoPath, top: RepoPath) -> bool:
     """Return whether a path is `top` or below it; `b""` is above all."""
     return not top or path == top or path.startswith(top + b"/")
+
+
+def any_within(paths: Iterable[RepoPath | None], tops: Collection[RepoPath]) -> bool:
+    """Return whether one of some paths is one of the tops, or below one; None is nowhere."""
+    return any(
+        path is not None and is_within(path, top) for path in paths for top in tops
+    )
 
 
 def absolute(path: bytes, cwd: bytes | None, root: bytes) -> bytes:

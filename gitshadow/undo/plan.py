@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from gitshadow.attribution.ladder import by_time_only
 from gitshadow.messages.undo import HunkChoice
 from gitshadow.model import FileVersion, Oid, PathChange, RepoPath
-from gitshadow.store.paths import is_within, parents
+from gitshadow.store.paths import any_within, parents
 from gitshadow.store.refs import display_path
 from gitshadow.undo import merge, path_plans
 from gitshadow.undo.lineage import (
@@ -39,9 +39,9 @@ class PathFilter(NamedTuple):
 
     def takes(self, paths: Collection[RepoPath]) -> bool:
         """Return whether a file that had these paths is chosen."""
-        if _any_within(paths, self.leave):
+        if any_within(paths, self.leave):
             return False
-        return not self.only or _any_within(paths, self.only)
+        return not self.only or any_within(paths, self.only)
 
 
 class Unrecorded(NamedTuple):
@@ -471,7 +471,3 @@ def _token(
         hashed.update(repr(part).encode() + b"\0")
     seq = f"{newest_seq:0{_SEQ_DIGITS}x}"[-_SEQ_DIGITS:]
     return hashed.hexdigest()[:_HASH_DIGITS] + seq
-
-
-def _any_within(paths: Collection[RepoPath], tops: Collection[RepoPath]) -> bool:
-    return any(is_within(path, top) for path in paths for top in tops)

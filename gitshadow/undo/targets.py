@@ -43,7 +43,7 @@ from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.prune import tombstones
 from gitshadow.store.journal.stretches import Singles, Stretches
-from gitshadow.store.paths import is_within
+from gitshadow.store.paths import any_within
 from gitshadow.store.refs import parse_path
 
 _SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH, Confidence.MEDIUM})
@@ -292,8 +292,7 @@ def turn_of_burst(db: Db, burst: Burst) -> Turn | Burst:
 def _changed(db: Db, worktree: str, one: Turn | Burst, path: RepoPath | None) -> bool:
     """Return whether a turn surely changed something, below a path if there is one."""
     for row in events_of(db, worktree, unit_of(db, one)):
-        ends = [end for end in (row.path, row.old_path) if end is not None]
-        fits = path is None or any(is_within(end, path) for end in ends)
+        fits = path is None or any_within((row.path, row.old_path), (path,))
         if fits and is_agents(row):
             return True
     return False

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 
 from gitshadow.errors import ShadowError, UsageError
-from gitshadow.hookfiles import advice, detect, install, invocation, jsonc, merge
+from gitshadow.hookfiles import advice, install, invocation, jsonc, merge
 from gitshadow.hookfiles.catalog import AGENTS, CLAUDE
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.entries import Want
 from gitshadow.hookfiles.install import FileAction, FileStep
 from gitshadow.hookfiles.placement import Extra, InstallScope, Root
 from tests.hookfiles.texts import documents
-from tests.support.repo import Repo
 
 HOOKS = Path(__file__).parents[2] / "hooks"
 PLUGIN = HOOKS / "claude-code" / "plugin"
@@ -35,22 +34,6 @@ SETTINGS = """{
   "permissions": {"allow": []}
 }
 """
-
-
-@pytest.fixture
-def around(tmp_path: Path, repo: Repo) -> InstallEnvironment:
-    home = tmp_path / "a home"
-    program = home / "bin" / "git-agent-undo"
-    program.parent.mkdir(parents=True)
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    return detect.surroundings(
-        {"PATH": str(program.parent)},
-        str(home),
-        executable=str(program),
-        worktree=str(repo.root),
-        common_state=str(repo.root / ".git" / "agent-undo"),
-    )
 
 
 def put_in(

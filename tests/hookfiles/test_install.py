@@ -39,23 +39,6 @@ CLAUDE = """{
 }"""
 
 
-@pytest.fixture
-def around(tmp_path: Path, repo: Repo) -> InstallEnvironment:
-    home = tmp_path / "a home"
-    home.mkdir()
-    program = home / "bin" / "git-agent-undo"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    return detect.surroundings(
-        {"PATH": str(program.parent)},
-        str(home),
-        executable=str(program),
-        worktree=str(repo.root),
-        common_state=str(repo.root / ".git" / "agent-undo"),
-    )
-
-
 def put_in(
     name: str, scope: InstallScope, around: InstallEnvironment
 ) -> list[FileStep]:
