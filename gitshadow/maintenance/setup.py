@@ -215,15 +215,12 @@ class _Reader:
     def read_all(self, looks: Looks) -> None:
         """Read files; what is left of `looks` could not be read."""
         clean = self._ws.index.clean(looks, self.tree)
-        oids = dict(clean.oids)
+        oids = clean.oids
         other = oids.keys() if self.tree is None else oids.keys() & clean.unlike
-        # What is staged can be broken where HEAD is whole.
-        for path in [one for one in other if not self._ws.repo.has(oids[one])]:
-            del oids[path]
         self.states.take(looks, oids, self._began_ns)
         if clean.absent is not None:
             self.not_found = {*clean.absent, *clean.unlike}
-        for path in oids.keys() & other:
+        for path in other:
             self._differs(path, self.states[path])
         folders: dict[bytes, list[bytes]] = {}
         for path in looks:

@@ -242,8 +242,13 @@ class IndexView:
             # Reading all of them is always right.
             return _NONE_CLEAN
         # The answers above have to be of the same index.
-        is_same = self._stat_index() == before
-        return CleanFiles(oids, unlike, absent) if is_same else _NONE_CLEAN
+        if self._stat_index() != before:
+            return _NONE_CLEAN
+        # What is staged can be broken where HEAD is whole.
+        doubtful = oids.keys() if tree is None else oids.keys() & unlike
+        for path in [one for one in doubtful if not self._repo.has(oids[one])]:
+            del oids[path]
+        return CleanFiles(oids, unlike, absent)
 
     def stored(self, looks: Mapping[RepoPath, Look]) -> Mapping[RepoPath, Oid]:
         """Return the blobs of those of some files that are clean, and that the store has whole."""
@@ -253,15 +258,7 @@ class IndexView:
             tree = self.head_tree()
         except StoreError:
             tree = None
-        found = self.clean(packed, tree)
-        # What is staged can be broken where HEAD is whole.
-        doubtful = found.oids if tree is None else found.unlike
-        has = self._repo.has
-        return {
-            path: oid
-            for path, oid in found.oids.items()
-            if path not in doubtful or has(oid)
-        }
+        return self.clean(packed, tree).oids
 
     def _clean(
         self, looks: Looks, index_ns: int, *, whole: bool
