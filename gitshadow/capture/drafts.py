@@ -315,10 +315,10 @@ def _written_at(
     ctime, mtime = after.stat.ctime_ns, after.stat.mtime_ns
     # chmod and rename(2) leave the mtime, which is then that of an earlier write.
     wrote = kind not in (EventKind.MODE, EventKind.RENAME)
-    if wrote and begin < mtime <= ctime:
+    if wrote and begin <= mtime <= ctime:
         return mtime
     # A ctime cannot be set by a program, an mtime can: tar and rsync restore old ones.
-    if ctime > begin:
+    if ctime >= begin:
         return min(ctime, max(moment.noticed_ns, begin + 1))
     return _ancestor_changed(path, begin, moment) or moment.noticed_ns
 
@@ -330,10 +330,12 @@ def _deleted_at(path: RepoPath, begin: int, moment: BatchTime) -> int:
 
 
 def _ancestor_changed(path: RepoPath, begin: int, moment: BatchTime) -> int | None:
+    # The clock of a file system moves in steps of up to 10 ms, so a change right after a look can
+    # have the very time of that look.
     directory = path
     while directory:
         directory = RepoPath(directory.rpartition(b"/")[0])
         ctime = moment.ctime_of(directory)
-        if ctime is not None and ctime > begin:
+        if ctime is not None and ctime >= begin:
             return ctime
     return None

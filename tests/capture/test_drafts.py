@@ -132,6 +132,21 @@ def test_deletion_is_never_later_than_the_moment_of_noticing() -> None:
     assert draft.end_ns == NOTICED
 
 
+def test_a_change_in_the_very_tick_of_the_look_before_keeps_that_time() -> None:
+    """A file system's clock moves in steps: right after a look the time can be that of the look."""
+    before = state("x", seen=1_500)
+    (gone,) = drafts(seen("d/a", before, None), ctimes={b"d": 1_500})
+    (moved,) = drafts(seen("d/a", None, state()), ctimes={b"d": SETTLED})
+    (written,) = drafts(seen("a", before, state("y", mtime=1_500, ctime=1_500)))
+    (changed,) = drafts(seen("a", before, state("x", mode=EXECUTABLE, ctime=1_500)))
+    assert [one.end_ns for one in (gone, moved, written, changed)] == [
+        1_500,
+        SETTLED,
+        1_500,
+        1_500,
+    ]
+
+
 def test_drafts_are_in_order_of_time_then_path() -> None:
     found = drafts(
         seen("c", None, state("1", mtime=1_300, ctime=1_300)),
