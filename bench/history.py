@@ -27,7 +27,7 @@ from gitshadow.model import (
 )
 from gitshadow.store.journal import bursts, events, sessions, turns
 from gitshadow.store.journal.db import Db
-from gitshadow.store.objects import blob_oid
+from gitshadow.store.object_format import SHA1
 
 _EVENTS = 100_000
 _FILES = 100
@@ -122,7 +122,7 @@ def _packed(place: Place, content: Content, each: int) -> list[Oid]:
         assert importing.stdin is not None
         for at in range(each + 1):
             data = content(at)
-            oids.append(blob_oid(data))
+            oids.append(SHA1.blob(data))
             importing.stdin.write(b"blob\ndata %d\n%b\n" % (len(data), data))
     return oids
 

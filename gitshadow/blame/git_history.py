@@ -26,11 +26,14 @@ from gitshadow.store.git import Git
 from gitshadow.store.journal import events
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.object_format import OID_PATTERN
 from gitshadow.store.objects import CommitInfo
 from gitshadow.store.paths import unquote
 from gitshadow.store.repo import Repo
 
-_HEADER = re.compile(rb"([0-9a-f]{40}) ([0-9]{1,9}) ([0-9]{1,9})(?: [0-9]{1,9})?")
+_HEADER = re.compile(
+    rb"(%b) ([0-9]{1,9}) ([0-9]{1,9})(?: [0-9]{1,9})?" % OID_PATTERN.encode()
+)
 # Each entry costs a lookup of the path in its tree.
 _MOST_HEADS = 500
 """So far the reflog of HEAD is read."""

@@ -31,7 +31,7 @@ from gitshadow.blame.snapshots import (
 )
 from gitshadow.model import Oid, PathChange, RepoPath
 from gitshadow.store.line_diff import Hunk
-from gitshadow.store.objects import blob_oid
+from gitshadow.store.object_format import format_of
 
 AGAIN = "Git had removed an identical line and may have restored it"
 
@@ -136,7 +136,8 @@ class Rewrites:
         self._known[state.oid] = state
         # With core.autocrlf a commit holds the same text without its carriage returns.
         if b"\r" in state.data:
-            self._converted[blob_oid(state.data.replace(b"\r\n", b"\n"))] = state
+            text = state.data.replace(b"\r\n", b"\n")
+            self._converted[format_of(state.oid).blob(text)] = state
         self._cells += len(state.vector)
         # A replay from a snapshot cannot know what a whole replay would have dropped here.
         if self.before.cells + self._cells > _MOST_CELLS:

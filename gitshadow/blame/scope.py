@@ -23,7 +23,6 @@ from gitshadow.query.moments import newest_commit
 from gitshadow.query.params import typed_path, typed_paths
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import events
-from gitshadow.store.objects import blob_oid
 from gitshadow.store.refs import display_path
 
 _FORM = re.compile(r"([0-9]{1,9})?(?:,([+-]?[0-9]{1,9})?)?")
@@ -107,7 +106,8 @@ def lines_named(
     if not has_search(specs):
         return numbered_lines(specs, count_lines(data))
     # Git resolves /regex/ and :function itself, but only in a commit.
-    held = commit or _holding(context, path, blob_oid(data))
+    blob = context.workspace.repo.format.blob(data)
+    held = commit or _holding(context, path, blob)
     if held is None:
         raise UsageError(
             f"cannot search {display_path(path)}: its current content is not recorded",

@@ -14,10 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gitshadow.model import EventKind, FileState, FileVersion, Oid, RepoPath
-from gitshadow.store.objects import blob_oid
+from gitshadow.store.object_format import is_empty_blob
 from gitshadow.store.paths import parents
-
-_EMPTY = blob_oid(b"")
 
 
 class End(NamedTuple):
@@ -53,7 +51,7 @@ def pair_renames(
             left_gone[end.oid].remove(match[0])
             pairs.append((match[0].path, end.path))
         # Empty files are all equal: without the same inode, nothing shows which one moved.
-        elif end.oid != _EMPTY:
+        elif not is_empty_blob(end.oid):
             rest.append(end)
     # A copy is not a rename: if two new files have the bytes, neither is the moved one.
     rivals: dict[Oid, int] = defaultdict(int)
@@ -71,7 +69,7 @@ def _is_same(old: End, new: End) -> bool:
     """Return whether both ends are one file, by its inode."""
     # Inodes are reused at once by some file systems, so for an empty file its time of birth has to
     # agree.
-    if old.inode != new.inode or new.oid != _EMPTY:
+    if old.inode != new.inode or not is_empty_blob(new.oid):
         return old.inode == new.inode
     if old.there_ns is None or new.there_ns is None:
         return False

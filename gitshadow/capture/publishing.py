@@ -39,7 +39,6 @@ from gitshadow.store.journal import events, sessions
 from gitshadow.store.journal.corrections import Correction
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import WorktreeRow
-from gitshadow.store.objects import blob_oid
 from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry
 
@@ -112,7 +111,7 @@ def _restore_missing(
         except OSError:
             reading = None
         # Other bytes at the path are a later write: they must not stand for the lost ones.
-        if reading is None or blob_oid(reading.data) != oid:
+        if reading is None or repo.format.blob(reading.data) != oid:
             lost.append(path)
         else:
             repo.write_blob(reading.data)

@@ -17,7 +17,6 @@ from gitshadow.errors import raise_shortage
 from gitshadow.model import Excluded, FileState, Oid, RepoPath, StatKey, git_mode
 from gitshadow.store.files import Look, Reading, WorkFiles, is_racy, look_of
 from gitshadow.store.journal.state import Looks, States
-from gitshadow.store.objects import blob_oid
 from gitshadow.store.trees import Entry
 
 # What vanishes during a walk is no failure: its removal is found by comparing.
@@ -392,7 +391,8 @@ class _Observer:
             if reading is None:
                 self._gone(path)
             else:
-                change = Change(path, known, reading, blob_oid(reading.data))
+                oid = self._files.format.blob(reading.data)
+                change = Change(path, known, reading, oid)
                 _compare(change, self._seen_ns, self.found)
 
     def _vanished(self, path: RepoPath) -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from gitshadow.adapters.payload import Payload
 from gitshadow.model import Actor, JsonValue, Oid, RepoPath
+from gitshadow.store.object_format import is_oid
 from gitshadow.store.paths import safe_path
 
 MOST_BYTES = 8 * 1024 * 1024
@@ -22,7 +23,6 @@ MOST_BYTES = 8 * 1024 * 1024
 _MOST_NAME = 200
 _MOST_LINE = 100_000_000
 _MOST_ITEMS = 100_000
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
@@ -123,7 +123,7 @@ class Reader:
 
     def is_commit(self, text: str) -> bool:
         """Return whether a text can be the oid of a commit."""
-        return _COMMIT.fullmatch(text) is not None
+        return is_oid(text)
 
     def path(self, value: JsonValue) -> RepoPath | None:
         """Return a path that may be in a tree."""

@@ -18,7 +18,6 @@ from gitshadow.recording.workspace import Workspace
 from gitshadow.store import refs
 from gitshadow.store.journal import events, pins, prune, sessions, state
 from gitshadow.store.lock import WriterLock
-from gitshadow.store.objects import blob_oid
 from gitshadow.store.repo import FORMAT_MARK
 from gitshadow.store.trees import Entry
 from gitshadow.words import counted
@@ -227,7 +226,7 @@ class _Whole:
                 continue
             with suppress(OSError):
                 reading = ws.files.read(path)
-                if reading is not None and blob_oid(reading.data) == oid:
+                if reading is not None and repo.format.blob(reading.data) == oid:
                     repo.write_blob(reading.data)
         repo.trees.forget()
         repo.trees.splice(None, entries)

@@ -40,7 +40,6 @@ from gitshadow.store.journal import sessions, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import Looks, States, uncollected
 from gitshadow.store.layout import Layout
-from gitshadow.store.objects import blob_oid
 from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry
 
@@ -238,8 +237,8 @@ class _Reader:
                     self.states[path] = self._state(path, got)
 
     def _state(self, path: RepoPath, reading: Reading) -> FileState:
-        oid = blob_oid(reading.data)
         repo, tree = self._ws.repo, self.tree
+        oid = repo.format.blob(reading.data)
         known = repo.entry(tree, path) if tree is not None else None
         # What HEAD has already is not stored again.
         if known is None or known[1] != oid:

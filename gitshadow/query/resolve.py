@@ -33,6 +33,7 @@ from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal import bursts, events, ops, sessions, turns
 from gitshadow.store.journal.db import Db
+from gitshadow.store.object_format import ABBREVIATED_OID_PATTERN
 from gitshadow.store.objects import CommitInfo
 from gitshadow.store.refs import ShadowCommit, parse_message
 from gitshadow.undo.effective import Undone
@@ -52,7 +53,7 @@ Thing = Session | Turn | Call | Burst | Op | Event
 # A commit message has whole microseconds, the journal nanoseconds: a row of the same moment may be
 # up to 999 ns later than the message says.
 _MICRO_NS = 999
-_OID = re.compile(r"[0-9a-f]{7,40}")
+_OID = re.compile(ABBREVIATED_OID_PATTERN)
 # An agent may write this instead of an id, for all that its session wrote.
 WHOLE = "session"
 

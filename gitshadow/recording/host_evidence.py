@@ -29,7 +29,7 @@ from gitshadow.model import (
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal import events, turns
 from gitshadow.store.journal.events import EventFilter, path_changes
-from gitshadow.store.objects import blob_oid
+from gitshadow.store.object_format import format_of
 
 _WRITES = (EventKind.CREATE, EventKind.MODIFY, EventKind.DELETE, EventKind.RENAME)
 # Claude Code leaves out names with control characters (2.1.330), and a name that is not UTF-8
@@ -129,6 +129,7 @@ class HostEvidence:
         before, after = row.before, row.after
         if after is None or _oid(before) == after.oid:
             return False
+        blob_oid = format_of(after.oid).blob
         if isinstance(edit, FileEdit) and edit.found is not None:
             found = None if before is None and not edit.found else blob_oid(edit.found)
             return _oid(before) == found and after.oid == blob_oid(edit.left)

@@ -52,7 +52,6 @@ from gitshadow.store.files import Look
 from gitshadow.store.journal import bursts, events, state
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.state import uncollected
-from gitshadow.store.objects import blob_oid
 from gitshadow.store.refs import exact_mode
 from gitshadow.store.replay import CatchUp
 from gitshadow.store.trees import Entry
@@ -174,6 +173,7 @@ class Pipeline:
         if edit.found is None or known is None or known.version.is_link:
             return
         # The tool's own write may be recorded already.
+        blob_oid = ws.repo.format.blob
         if known.holds(blob_oid(edit.found)) or known.holds(blob_oid(edit.left)):
             return
         try:
@@ -245,7 +245,8 @@ class Pipeline:
         for path in paths:
             reading = self._ws.files.read(path)
             if reading is not None and self._ws.states.get(path) is None:
-                changes.append(Change(path, None, reading, blob_oid(reading.data)))
+                oid = self._ws.repo.format.blob(reading.data)
+                changes.append(Change(path, None, reading, oid))
         seen = self._store_blobs(changes, noticed)
         self.record_coverage("coverage grew", seen)
 

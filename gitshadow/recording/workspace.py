@@ -158,7 +158,7 @@ def _open_locked(
     db.switched = SwitchedTrees(repo)
     here = machine.identify(layout, db)
     git = Git(layout, dict(environ))
-    files = WorkFiles(layout.root)
+    files = WorkFiles(layout.root, repo.format)
     index = IndexView(layout, git, repo)
     rules = Rules(max_file_size=settings.max_file_size_bytes, include=settings.include)
     states = StateTable(db, layout.worktree)

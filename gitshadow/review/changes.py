@@ -68,7 +68,7 @@ def staged(ws: Workspace, index: str | None) -> ReviewedChange:
         index: Another index file, as Git gives it to hooks of `git commit -a`; None: its own.
     """
     head = ws.repo.head()[1]
-    files = ws.git.staged_changes(head, index)
+    files = ws.git.staged_changes(head or ws.repo.format.empty_tree, index)
     return _change(ws, ChangeKind.STAGED, (head, head, None), files)
 
 

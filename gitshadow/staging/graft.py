@@ -339,7 +339,7 @@ class _View:
         merged = merge.merge(*texts)
         if merged is None:
             raise self._conflict("other changes to the same lines are")
-        return self.how.blobs.make(merged)
+        return self.how.blobs.make(merged, there)
 
     def _bytes(self, oid: Oid) -> bytes:
         data = self.how.blobs.get(oid)

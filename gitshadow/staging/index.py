@@ -34,7 +34,6 @@ _FACTS = re.compile(
     rb" *size: \d+\tflags: ([0-9a-f]+)\n"
 )
 _MOST_NAMED = 200
-_NO_OID = "0" * 40
 _OUTSIDE = "it is outside the sparse checkout"
 _ASSUMED = "it is marked assume-unchanged"
 _MERGING = {
@@ -86,6 +85,7 @@ class IndexFile:
 
     def __init__(self, ws: Workspace, path: str | None = None) -> None:
         self._git = ws.git
+        self._null = ws.repo.format.null
         self._git_dir = ws.layout.git_dir
         self._path = path
 
@@ -111,7 +111,7 @@ class IndexFile:
             return
         gone = [path for path, entry in writes.items() if entry is None]
         kept = [(path, entry) for path, entry in writes.items() if entry is not None]
-        rows = [f"0 {_NO_OID}\t".encode() + path for path in gone]
+        rows = [f"0 {self._null}\t".encode() + path for path in gone]
         # First what goes: a file may take the place of a directory.
         rows += [f"{mode:06o} {oid}\t".encode() + path for path, (mode, oid) in kept]
         listed = b"".join(row + b"\0" for row in rows)

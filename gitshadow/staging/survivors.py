@@ -188,8 +188,9 @@ def _kept(
     reverted = [edit for edit in merge.edits(left, was) if edit in later]
     if not reverted or after.version is None:
         return after
-    oid = blobs.make(b"".join(merge.edited(left, reverted)))
-    return after._replace(version=replace(after.version, oid=oid))
+    version = after.version
+    oid = blobs.make(b"".join(merge.edited(left, reverted)), version.oid)
+    return after._replace(version=replace(version, oid=oid))
 
 
 def _unwound(

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from gitshadow.messages.storage import DiskFigures
 from gitshadow.model import Oid
 from gitshadow.store.git import Git
+from gitshadow.store.object_format import format_of
 
-_EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 _SETTLED_NS = 2_000_000_000
 _Brought = dict[Oid, "array[int]"]
 
@@ -161,7 +161,8 @@ class Weights:
     def _step(self, commit: _Commit) -> tuple[Oid, Oid]:
         """Return the trees before and after a commit."""
         first = self._commits.get(commit.parents[0]) if commit.parents else None
-        return _EMPTY_TREE if first is None else first.tree, commit.tree
+        before = format_of(commit.tree).empty_tree if first is None else first.tree
+        return before, commit.tree
 
     def _differences(self) -> dict[tuple[Oid, Oid], list[Oid]]:
         """Return the objects that each step brings, trees among them."""

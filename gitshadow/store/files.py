@@ -11,11 +11,12 @@ import time
 from builtins import list as _list
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gitshadow.errors import MovedError, raise_shortage
 from gitshadow.model import LINK_MODE, TREE_MODE, RepoPath, StatKey
 from gitshadow.store.attributes import attributes_at, birth_of, own_like, put_on
+from gitshadow.store.object_format import ObjectFormat
 from gitshadow.store.paths import UnsafePathError, check_path
 
 TEMP_PREFIX = b".agent-undo-tmp-"
@@ -133,9 +134,13 @@ def _is_still(part: bytes, above: int, fd: int) -> bool:
 
 
 class WorkFiles:
-    """Read and change the files below one worktree root."""
+    """Read and change the files below one worktree root.
 
-    def __init__(self, root: str) -> None:
+    `format` is that of the blobs that Git makes of them.
+    """
+
+    def __init__(self, root: str, form: ObjectFormat) -> None:
+        self.format: Final = form
         self._root = os.fsencode(root)
         self._inode = _inode(self._root)
         self._kept: _Kept | None = None

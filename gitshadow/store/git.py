@@ -15,6 +15,7 @@ from gitshadow.errors import StoreError, shortage_behind
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store.git_settings import scrubbed_environment
 from gitshadow.store.layout import Layout
+from gitshadow.store.object_format import OID_PATTERN, format_of
 
 # A repository can be hostile, and the user may be at work in it. `git status` alone would run
 # `core.fsmonitor` and the post-index-change hook, would take index.lock to refresh the index, and
@@ -41,10 +42,7 @@ OF_THE_USER = (
     "--reflog",
 )
 """What the user's own refs and reflogs reach, as arguments of git-rev-list(1)."""
-_NO_OID = "0" * 40
-_OIDS = re.compile(r"\b[0-9a-f]{40}\b")
-# Git knows this object without having it (object-file.c, cached objects).
-_EMPTY_TREE = Oid("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
+_OIDS = re.compile(rf"\b{OID_PATTERN}\b")
 
 
 class StoppedError(StoreError):
@@ -342,18 +340,18 @@ class Git:
         None stands for the empty tree.
         """
         how = ("-r", "-z", "-M", "--raw", "--no-abbrev")
-        out = self.run("diff-tree", *how, old or _EMPTY_TREE, new)
+        out = self.run("diff-tree", *how, old or format_of(new).empty_tree, new)
         return sorted(_deltas(out.split(b"\0")))
 
-    def staged_changes(self, base: Oid | None, index: str | None) -> list[TreeDelta]:
+    def staged_changes(self, base: Oid, index: str | None) -> list[TreeDelta]:
         """Return what an index has other than a tree; what is in conflict is left out.
 
         Args:
-            base: A tree, or a commit for its tree; None stands for the empty tree.
+            base: A tree, or a commit for its tree.
             index: The index file; None: the worktree's own.
         """
         how = ("--cached", "--raw", "-z", "-M", "--no-abbrev", "--diff-filter=u")
-        out = self.run("diff-index", *how, base or _EMPTY_TREE, index=index)
+        out = self.run("diff-index", *how, base, index=index)
         return list(_deltas(out.split(b"\0")[:-1]))
 
     def sizes(self, blobs: Sequence[Oid]) -> dict[Oid, int]:
@@ -478,7 +476,7 @@ class Git:
 
     def put_ref(self, name: str, new: Oid, old: Oid | None) -> None:
         """Write a ref of the user's if it still is at `old` (None: absent)."""
-        self.run("update-ref", name, new, old or _NO_OID)
+        self.run("update-ref", name, new, old or format_of(new).null)
 
     def drop_ref(self, name: str, old: Oid) -> None:
         """Delete a ref of the user's if it still is at `old`."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid, RepoPath, StatKey
 from gitshadow.store.git import Git
+from gitshadow.store.object_format import OID_PATTERN
 
 _WORD = 0xFFFF_FFFF
 _SECOND_NS = 1_000_000_000
@@ -23,7 +24,7 @@ _STAT = (
 _END_OF_ENTRY = re.compile(_STAT)
 # What is no entry matches byte by byte, with no group, and is never skipped in silence.
 _ENTRY = re.compile(
-    rb"(\d{6}) ([0-9a-f]{40}) (\d)\t([^\0]+)\0" + _STAT + rb"|.", re.DOTALL
+    rb"(\d{6}) (%b) (\d)\t([^\0]+)\0%b|." % (OID_PATTERN.encode(), _STAT), re.DOTALL
 )
 
 _COMPARED = re.compile(rb"H 1(?:00|20)")

@@ -13,14 +13,13 @@ import zlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from hashlib import sha1
 from itertools import accumulate
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid
+from gitshadow.store.object_format import ObjectFormat, format_of, object_header
 
-_OID = re.compile(r"[0-9a-f]{40}")
 _FAN = re.compile(r"[0-9a-f]{2}")
 _HEADER = re.compile(rb"(commit|tree|blob|tag) (0|[1-9][0-9]{0,18})\0")
 _LONGEST_HEADER = 32
@@ -32,26 +31,10 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _TEMPORARY = "tmp_obj_"
 
 
-def oid_of(kind: str, content: bytes) -> Oid:
-    """Return the oid that Git gives an object of these bytes (SHA-1 repositories)."""
-    digest = sha1(_header(kind, content), usedforsecurity=False)
-    digest.update(content)
-    return Oid(digest.hexdigest())
-
-
-def _header(kind: str, content: bytes) -> bytes:
-    return b"%b %d\0" % (kind.encode("ascii"), len(content))
-
-
 def _write_all(file: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
-
-
-def blob_oid(data: bytes) -> Oid:
-    """Return the oid that Git gives a blob of these bytes."""
-    return oid_of("blob", data)
 
 
 class BrokenObjectError(StoreError):
@@ -59,10 +42,11 @@ class BrokenObjectError(StoreError):
 
 
 class LooseObjects:
-    """The loose objects of one object directory."""
+    """The loose objects of one object directory, whose ids are of one format."""
 
-    def __init__(self, objects_dir: str) -> None:
+    def __init__(self, objects_dir: str, form: ObjectFormat) -> None:
         self._dir = objects_dir
+        self._form = form
 
     def path(self, oid: Oid) -> str:
         """Return the path of an object's file, whether it exists or not.
@@ -70,7 +54,7 @@ class LooseObjects:
         Raises:
             StoreError: that is not an object id.
         """
-        if not _OID.fullmatch(oid):
+        if not self._form.is_oid(oid):
             raise StoreError(f"could not read object {oid!r}: not an object id")
         return os.path.join(self._dir, oid[:2], oid[2:])
 
@@ -135,7 +119,7 @@ class LooseObjects:
             OSError: the system refused.
         """
         # Level 1 as libgit2 has it: most of these objects are packed within minutes.
-        packed = zlib.compress(_header(kind, content) + content, 1)
+        packed = zlib.compress(object_header(kind, content) + content, 1)
         temporary = os.path.join(self._dir, _TEMPORARY + os.urandom(8).hex())
         try:
             file = os.open(temporary, _CREATE, 0o444)
@@ -172,7 +156,7 @@ class LooseObjects:
             names = os.listdir(os.path.join(self._dir, fan))
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return [Oid(fan + name) for name in names if _OID.fullmatch(fan + name)]
+        return [Oid(fan + name) for name in names if self._form.is_oid(fan + name)]
 
 
 def _unpacked(oid: Oid, file: int) -> Iterator[bytes]:
@@ -183,7 +167,7 @@ def _unpacked(oid: Oid, file: int) -> Iterator[bytes]:
     """
     # In pieces of limited size, so that a header with a false size, or a small file that unpacks to
     # gigabytes, cannot take all memory.
-    unzip, digest, length = zlib.decompressobj(), sha1(usedforsecurity=False), 0
+    unzip, digest, length = zlib.decompressobj(), format_of(oid).hasher(), 0
     head = b""
     while not unzip.eof:
         packed = unzip.unconsumed_tail or os.read(file, _PIECE)
@@ -225,11 +209,11 @@ class NewPack(NamedTuple):
     index_data: bytes
 
 
-def pack_of(contents: Mapping[Oid, tuple[str, bytes]]) -> NewPack:
+def pack_of(contents: Mapping[Oid, tuple[str, bytes]], form: ObjectFormat) -> NewPack:
     """Return a pack of some objects, each with its kind and content; less than 2 GiB in all.
 
-    gitformat-pack(5). No object is a delta of another one: `git pack-objects` finds deltas when
-    packs are merged.
+    gitformat-pack(5): ids and checksums are of the format of the repository. No object is a delta
+    of another one: `git pack-objects` finds deltas when packs are merged.
     """
     parts = [PACK_MAGIC + len(contents).to_bytes(4, "big")]
     rows: list[tuple[bytes, int, int]] = []
@@ -240,7 +224,7 @@ def pack_of(contents: Mapping[Oid, tuple[str, bytes]]) -> NewPack:
         parts.append(part)
         at += len(part)
     data = b"".join(parts)
-    checksum = sha1(data, usedforsecurity=False).digest()
+    checksum = form.hasher(data).digest()
     rows.sort()
     fans = [0] * 256
     for name, _, _ in rows:
@@ -255,7 +239,7 @@ def pack_of(contents: Mapping[Oid, tuple[str, bytes]]) -> NewPack:
             checksum,
         )
     )
-    index += sha1(index, usedforsecurity=False).digest()
+    index += form.hasher(index).digest()
     return NewPack(checksum.hex(), data + checksum, index)
 
 

@@ -20,6 +20,7 @@ from gitshadow.model import Oid
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
+from gitshadow.store.object_format import OID_PATTERN, format_of
 from gitshadow.store.objects import INDEX_MAGIC, NewPack
 from gitshadow.store.paths import c_quoted
 from gitshadow.store.safe_files import make_dir, replacing
@@ -27,8 +28,9 @@ from gitshadow.store.safe_files import make_dir, replacing
 # The content of a .keep is free: Git looks only whether the file exists (git-index-pack(1)). With a
 # mark, a user's own .keep is never taken for ours.
 KEEP_MARK = b"agent-undo\n"
-_NAME = re.compile(r"pack-[0-9a-f]{40}")
-_HEADER, _FANOUT, _OID, _TRAILER = 8, 1024, 20, 40
+_PREFIX = "pack-"
+_NAME = re.compile(_PREFIX + OID_PATTERN)
+_HEADER, _FANOUT = 8, 1024
 # The index comes last: Git finds a pack by its index, so it never sees half a pack.
 _BEFORE_INDEX = (".pack", ".rev")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -106,7 +108,7 @@ class Packs:
         Raises:
             StoreError: it could not be moved; Git sees none of it then.
         """
-        name = f"pack-{digits}"
+        name = _PREFIX + digits
         made = os.path.join(self.quarantine, "pack", name)
         try:
             os.makedirs(self._dir, exist_ok=True)
@@ -133,7 +135,7 @@ class Packs:
         Raises:
             OSError: it could not be written; Git sees none of it then.
         """
-        name = f"pack-{new.digits}"
+        name = _PREFIX + new.digits
         if self._has(name, ".idx"):
             return
         os.makedirs(self._dir, exist_ok=True)
@@ -231,28 +233,30 @@ class Packs:
 
     def _objects(self, name: str) -> list[bytes]:
         """Return the oids that a pack's index lists (gitformat-pack, version 2)."""
+        size = _hash_bytes(name)
         try:
             with open(self._path(name, ".idx"), "rb") as handle:
                 head = handle.read(_HEADER + _FANOUT)
                 count = int.from_bytes(head[-4:], "big")
-                data = handle.read(count * _OID)
+                data = handle.read(count * size)
         except OSError as error:
             raise _error(f"read the index of {name}", error) from error
-        if not head.startswith(INDEX_MAGIC) or len(data) != count * _OID:
+        if not head.startswith(INDEX_MAGIC) or len(data) != count * size:
             raise StoreError(f"could not read the index of {name}: it is damaged")
-        return [data[at : at + _OID] for at in range(0, len(data), _OID)]
+        return [data[at : at + size] for at in range(0, len(data), size)]
 
     def _check(self, pack: Pack) -> None:
         """Raise StoreError if a pack is not the one that its index was made for."""
         # The index ends with the checksum of its pack and then its own, the pack with its own
-        # (gitformat-pack(5)), so this costs two reads of 20 bytes.
+        # (gitformat-pack(5)), so this costs two reads of one hash.
+        size = _hash_bytes(pack.name)
         try:
             with open(self._path(pack.name, ".pack"), "rb") as handle:
-                handle.seek(-_OID, os.SEEK_END)
-                packed = handle.read(_OID)
+                handle.seek(-size, os.SEEK_END)
+                packed = handle.read(size)
             with open(self._path(pack.name, ".idx"), "rb") as handle:
-                handle.seek(-_TRAILER, os.SEEK_END)
-                indexed = handle.read(_OID)
+                handle.seek(-2 * size, os.SEEK_END)
+                indexed = handle.read(size)
         except OSError as error:
             raise _error(f"read pack {pack.name}", error) from error
         if packed != indexed:
@@ -265,6 +269,12 @@ class Packs:
 
     def _path(self, name: str, suffix: str) -> str:
         return os.path.join(self._dir, name + suffix)
+
+
+def _hash_bytes(name: str) -> int:
+    """Return how long the hashes in a pack of this name and in its index are."""
+    # It is named by a hash of the repository's own format (git-pack-objects(1)).
+    return format_of(Oid(name.removeprefix(_PREFIX))).size
 
 
 def _names(directory: str) -> list[str]:

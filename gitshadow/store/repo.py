@@ -6,7 +6,6 @@ Nothing of the user's (index, HEAD, branches, config, reflogs) is ever written.
 import contextlib
 import errno
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
@@ -19,6 +18,7 @@ from gitshadow.store import objects
 from gitshadow.store.layout import Layout
 from gitshadow.store.line_diff import Hunk, only_hunk
 from gitshadow.store.loose_refs import REF_PREFIX, LooseRefs
+from gitshadow.store.object_format import SHA1, ObjectFormat, is_oid
 from gitshadow.store.objects import (
     BrokenObjectError,
     CommitInfo,
@@ -40,7 +40,6 @@ _MAX_LINE = 10_000
 _PACKED_FROM = 64
 _MOST_GATHERED_BYTES = 32 << 20
 _TRUE = frozenset({"true", "yes", "on", "1"})
-_OID = re.compile(r"[0-9a-f]{40}")
 _EXPOSED = "refs/remotes/agent-undo/"
 # `git blame` compares files as text even if they look binary, and its hunks follow the indent
 # heuristic. Other hunks would give lines to other commits than blame does.
@@ -116,10 +115,13 @@ class _LooseBackend(pygit2.OdbBackend):
 class Repo:
     """Read and write one repository's object store and our refs in it.
 
-    `packs_added` is the number of packs that were added here, not by a packer.
+    `format` is that of its object ids, `packs_added` the number of packs that were added here,
+    not by a packer.
     """
 
     def __init__(self, repository: pygit2.Repository, layout: Layout) -> None:
+        # libgit2 opens no repository of another format.
+        self.format: ObjectFormat = SHA1
         self._repository = repository
         self._common_dir = layout.common_dir
         self._objects = layout.objects_dir
@@ -130,9 +132,9 @@ class Repo:
         self.packs_added = 0
         # What a person has asked libgit2 to sync to the disk, it writes.
         self._syncs = (self.config_get("core.fsyncObjectFiles") or "") in _TRUE
-        self.loose = LooseObjects(self._objects)
+        self.loose = LooseObjects(self._objects, self.format)
         self._loose_refs = LooseRefs(layout.common_dir)
-        self.trees = Trees(self)
+        self.trees = Trees(self, self.format)
 
     @classmethod
     def open(cls, layout: Layout) -> "Repo":
@@ -263,7 +265,7 @@ class Repo:
                 for oid, (kind, data) in gathered.items():
                     self.loose.write(kind, data, oid)
             else:
-                Packs(self._objects, self._packing).add(pack_of(gathered))
+                Packs(self._objects, self._packing).add(pack_of(gathered, self.format))
                 self.packs_added += 1
         except OSError as error:
             raise _unwritten(error) from error
@@ -393,7 +395,7 @@ class Repo:
     def _write(self, kind: ObjectType, data: bytes) -> Oid:
         """Store an object; if its file is broken, it is written again."""
         name = kind.name.lower()
-        oid = objects.oid_of(name, data)
+        oid = self.format.oid(name, data)
         gathered = None if kind == ObjectType.COMMIT else self._gathered
         if gathered is not None and oid in gathered:
             return oid
@@ -508,7 +510,7 @@ class Repo:
             oid
             for prefix in ("refs/heads/", "refs/remotes/")
             for name, oid in self.refs(prefix).items()
-            if _OID.fullmatch(oid) and not name.startswith(_EXPOSED)
+            if is_oid(oid) and not name.startswith(_EXPOSED)
         }
         return frozenset(found | ({head} if head is not None else set()))
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from gitshadow.model import TREE_MODE, Oid, RepoPath
+from gitshadow.store.object_format import ObjectFormat
 
 Entry = tuple[int, Oid]
 """A Git mode and an oid."""
@@ -61,7 +62,7 @@ class _Directory:
         for key in (name, name + b"/"):
             at = bisect_left(self.keys, key)
             if at < len(self.keys) and self.keys[at] == key:
-                return _entry(self.rows[at])
+                return _entry(self.rows[at], len(name))
         return None
 
     def set(self, name: bytes, entry: Entry | None) -> None:
@@ -81,26 +82,30 @@ class _Directory:
 
     def items(self) -> Iterator[tuple[bytes, Entry]]:
         for key, row in zip(self.keys, self.rows, strict=True):
-            entry = _entry(row)
-            yield (key[:-1] if entry[0] == TREE_MODE else key), entry
+            space = row.index(b" ")
+            mode = int(row[:space], 8)
+            name = key[:-1] if mode == TREE_MODE else key
+            yield name, (mode, Oid(row[space + len(name) + 2 :].hex()))
 
 
-def _entry(row: bytes) -> Entry:
-    return int(row[: row.index(b" ")], 8), Oid(row[-20:].hex())
+def _entry(row: bytes, name_bytes: int) -> Entry:
+    """Read mode and oid; the oid is what is behind the NUL byte after the name."""
+    space = row.index(b" ")
+    return int(row[:space], 8), Oid(row[space + name_bytes + 2 :].hex())
 
 
-def _parse(data: bytes) -> _Directory:
+def _parse(data: bytes, oid_bytes: int) -> _Directory:
     directory = _Directory([], [])
-    at, end = 0, len(data)
+    at, end, behind = 0, len(data), oid_bytes + 1
     while at < end:
         nul = data.index(b"\0", at)
-        row = data[at : nul + 21]
+        row = data[at : nul + behind]
         mode, _, name = data[at:nul].partition(b" ")
         # Old tools wrote `040000`, which `git fsck` reports as zeroPaddedFilemode and Git reads.
         is_tree = mode in (b"40000", b"040000")
         directory.keys.append(name + b"/" if is_tree else name)
         directory.rows.append(row)
-        at = nul + 21
+        at = nul + behind
     return directory
 
 
@@ -116,8 +121,9 @@ class _Node:
 class Trees:
     """Splices and comparisons of trees, with the directories in use kept parsed."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: Objects, form: ObjectFormat) -> None:
         self._objects = objects
+        self._oid_bytes = form.size
         self._cache: OrderedDict[Oid, _Directory] = OrderedDict()
         self._cached = 0
 
@@ -243,14 +249,13 @@ class Trees:
         found: dict[RepoPath, Entry] = {}
         # Without the cache: a whole tree would push out the directories that the next writes need.
         # By a stack, because a path can be deeper than Python's limit of recursion.
-        stack = [(b"", _parse(self._objects.read_tree(root)).items())]
+        stack = [(b"", self._read(root).items())]
         while stack:
             prefix, rest = stack[-1]
             for name, entry in rest:
                 path = RepoPath(prefix + name)
                 if entry[0] == TREE_MODE:
-                    inner = _parse(self._objects.read_tree(entry[1]))
-                    stack.append((path + b"/", inner.items()))
+                    stack.append((path + b"/", self._read(entry[1]).items()))
                     break
                 found[path] = entry
             else:
@@ -296,11 +301,14 @@ class Trees:
     def _load(self, oid: Oid) -> _Directory:
         directory = self._cache.get(oid)
         if directory is None:
-            directory = _parse(self._objects.read_tree(oid))
+            directory = self._read(oid)
             self._remember(oid, directory)
         else:
             self._cache.move_to_end(oid)
         return directory
+
+    def _read(self, oid: Oid) -> _Directory:
+        return _parse(self._objects.read_tree(oid), self._oid_bytes)
 
     def _remember(self, oid: Oid, directory: _Directory) -> None:
         old = self._cache.pop(oid, None)

@@ -16,8 +16,7 @@ from gitshadow.errors import RefusedError, StoreError
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath
 from gitshadow.store import attributes
 from gitshadow.store.clock import EpochClock
-from gitshadow.store.files import Reading, WorkFiles
-from gitshadow.store.objects import blob_oid
+from gitshadow.store.files import WorkFiles
 from gitshadow.store.paths import UnsafePathError, parents
 from gitshadow.undo.plan import Plan, PlannedItem, PlanStep, RemovalStep, WriteStep
 from gitshadow.undo.report import Action, Item, Reason, State
@@ -260,7 +259,9 @@ class _Run:
     def _keep_newer(self, step: PlanStep, data: bytes | None) -> None:
         """Restore what somebody wrote between the last look at a path and its change."""
         files = self.tools.files
-        if data is None or step.before is None or blob_oid(data) == step.before.oid:
+        if data is None or step.before is None:
+            return
+        if files.format.blob(data) == step.before.oid:
             return
         temp = files.stage(step.path, data, step.before.mode)
         files.harden(temp)
@@ -286,10 +287,13 @@ class _Run:
 
     def _verify(self, step: WriteStep) -> None:
         """Read back what was written."""
-        reading = self.tools.files.read(step.path)
+        files = self.tools.files
+        reading = files.read(step.path)
         if reading is None:
             raise _MovedError
-        state = _state_of(reading, self.tools.clock.now_ns())
+        version = FileVersion(files.format.blob(reading.data), reading.mode)
+        now_ns = self.tools.clock.now_ns()
+        state = FileState(version, reading.stat, now_ns, reading.racy)
         if state.version.oid != step.after.oid:
             raise _MovedError
         self.states[step.path] = state
@@ -458,11 +462,6 @@ def put_back(
         files.publish(temp, path)
         set_modes(made, tools)
     return version_at(files, path) == before
-
-
-def _state_of(reading: Reading, seen_ns: int) -> FileState:
-    version = FileVersion(blob_oid(reading.data), reading.mode)
-    return FileState(version, reading.stat, seen_ns, reading.racy)
 
 
 def _is_chmod(step: PlanStep) -> bool:

@@ -201,7 +201,7 @@ def _take_parts(case: Case, wanted: frozenset[int], blobs: Blobs) -> None:
     oid = start.oid
     if taken - {0}:
         chosen = [edit for number, edit in enumerate(parts.edits, 1) if number in taken]
-        oid = blobs.make(b"".join(merge.edited(parts.before, chosen)))
+        oid = blobs.make(b"".join(merge.edited(parts.before, chosen)), start.oid)
     mode = target.version.mode if 0 in taken else start.mode
     case.turned.target = LineageRecord(target.path, FileVersion(oid, mode))
     case.turned.reason = Reason.DECLINED

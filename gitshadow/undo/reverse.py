@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gitshadow.model import LINK_MODE, FileVersion, Oid, git_mode
-from gitshadow.store.objects import blob_oid
+from gitshadow.store.object_format import format_of
 from gitshadow.undo import merge
 from gitshadow.undo.lineage import EventRun, LineageRecord
 from gitshadow.undo.report import Reason
@@ -56,9 +56,9 @@ class Blobs:
             return Reason.IO_ERROR, why
         return Reason.PURGED, "an earlier version is missing from the repository"
 
-    def make(self, data: bytes) -> Oid:
-        """Keep new content; return its oid."""
-        oid = blob_oid(data)
+    def make(self, data: bytes, beside: Oid) -> Oid:
+        """Keep new content; return its oid, of the format of another one."""
+        oid = format_of(beside).blob(data)
         self.made[oid] = data
         return oid
 
@@ -222,7 +222,7 @@ class _Fold:
         if data is None or data == here or merge.merge(old, left, data) != here:
             return None
         path = run.before.path if self.at.path == run.after.path else self.at.path
-        oid = self.blobs.make(data)
+        oid = self.blobs.make(data, now.oid)
         return LineageRecord(path, FileVersion(oid, _mode(before, after, now)))
 
     def _three_way(self, run: EventRun) -> LineageRecord:
@@ -275,7 +275,8 @@ class _Fold:
         data = merge.merge(base, old, new)
         if data is not None:
             self.merged = True
-            return FileVersion(self.blobs.make(data), _mode(before, after, now))
+            oid = self.blobs.make(data, now.oid)
+            return FileVersion(oid, _mode(before, after, now))
         if self.manner.on_conflict is OnConflict.MARKERS:
             return self._mark(after, before, now)
         return self._clash(before, Reason.CONFLICT, "the same lines were edited later")
@@ -297,7 +298,7 @@ class _Fold:
         data, conflicts = merge.mark(base, old, new, labels)
         self.marked += conflicts
         mode = _mode(before, after, now) if after is not None else now.mode
-        return FileVersion(self.blobs.make(data), mode)
+        return FileVersion(self.blobs.make(data, now.oid), mode)
 
     def _clash(self, before: FileVersion, reason: Reason, detail: str) -> FileVersion:
         """Return the earlier state if the request says so, else skip the lineage."""

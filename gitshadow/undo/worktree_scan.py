@@ -24,14 +24,10 @@ from gitshadow.store.files import Look, WorkFiles
 from gitshadow.store.journal import events, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.objects import blob_oid
 from gitshadow.store.paths import parents, safe_path
 from gitshadow.store.repo import Repo
 from gitshadow.undo.path_plans import Below, World
 from gitshadow.undo.report import Reason
-
-# No blob has this id, so a file that was not read equals no recorded version.
-_UNREAD = Oid("0" * 40)
 
 
 class PathSources(NamedTuple):
@@ -68,7 +64,7 @@ def version_at(files: WorkFiles, path: RepoPath) -> FileVersion | None:
     reading = files.read(path)
     if reading is None:
         return None
-    return FileVersion(blob_oid(reading.data), reading.mode)
+    return FileVersion(files.format.blob(reading.data), reading.mode)
 
 
 @dataclass(slots=True)
@@ -116,7 +112,7 @@ class _Surveyor:
     def _version(self, path: RepoPath, look: Look) -> FileVersion:
         # What is not recorded may be large or private, so it is read only before it is replaced.
         if path in self.excluded:
-            return FileVersion(_UNREAD, look.mode)
+            return self._unread(look)
         state = self.known.state(path)
         # The recorded stat is trusted, as Git trusts its index, unless the file was written in the
         # tick of the clock in which it was read (racy).
@@ -126,8 +122,12 @@ class _Surveyor:
             version = version_at(self.files, path)
         except OSError:
             self.excluded[path] = Reason.IO_ERROR
-            return FileVersion(_UNREAD, look.mode)
-        return version or FileVersion(_UNREAD, look.mode)
+            return self._unread(look)
+        return version or self._unread(look)
+
+    def _unread(self, look: Look) -> FileVersion:
+        # No blob has this id, so a file that was not read equals no recorded version.
+        return FileVersion(self.files.format.null, look.mode)
 
     def _below(self, directory: RepoPath) -> Below:
         inner: set[RepoPath] = set()

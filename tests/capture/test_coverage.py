@@ -15,6 +15,7 @@ from gitshadow.recording.index import IndexView
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
 from gitshadow.store.layout import discover
+from gitshadow.store.object_format import SHA1
 from gitshadow.store.repo import Repo as Store
 from tests.support.repo import Repo
 
@@ -46,7 +47,7 @@ class Place:
 def open_place(repo: Repo, *include: str) -> Place:
     layout = discover(str(repo.root))
     assert layout is not None
-    files = WorkFiles(layout.root)
+    files = WorkFiles(layout.root, SHA1)
     index = IndexView(layout, Git(layout, dict(os.environ)), Store.open(layout))
     return Place(repo, files, Coverage(files, index, Rules(LIMIT, include)))
 

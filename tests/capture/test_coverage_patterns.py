@@ -17,6 +17,7 @@ from gitshadow.recording.index import IndexView
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
 from gitshadow.store.layout import discover
+from gitshadow.store.object_format import SHA1
 from gitshadow.store.repo import Repo as Store
 from tests.support.examples import shares_fixture
 from tests.support.repo import Repo
@@ -89,7 +90,7 @@ def forest(tmp_path_factory: pytest.TempPathFactory) -> Repo:
 def _coverage(repo: Repo) -> tuple[WorkFiles, Coverage]:
     layout = discover(str(repo.root))
     assert layout is not None
-    files = WorkFiles(layout.root)
+    files = WorkFiles(layout.root, SHA1)
     index = IndexView(layout, Git(layout, dict(os.environ)), Store.open(layout))
     return files, Coverage(files, index, Rules(1 << 20))
 

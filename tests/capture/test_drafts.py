@@ -16,7 +16,7 @@ from gitshadow.model import (
     RepoPath,
     StatKey,
 )
-from gitshadow.store.objects import blob_oid
+from gitshadow.store.object_format import SHA1
 
 SETTLED, NOTICED = 1_000, 2_000
 PLAIN, EXECUTABLE = 0o100644, 0o100755
@@ -33,7 +33,7 @@ def state(
 ) -> FileState:
     """Return what a path held."""
     stat = StatKey(len(content), mtime, ctime, inode)
-    return FileState(FileVersion(blob_oid(content.encode()), mode), stat, seen)
+    return FileState(FileVersion(SHA1.blob(content.encode()), mode), stat, seen)
 
 
 def seen(name: str, before: FileState | None, after: FileState | None) -> Seen:

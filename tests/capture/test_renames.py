@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gitshadow.capture.drafts import End, pair_renames
 from gitshadow.model import RepoPath
-from gitshadow.store.objects import blob_oid
+from gitshadow.store.object_format import SHA1
 
 
 def end(
@@ -16,7 +16,7 @@ def end(
     there: int | None = None,
 ) -> End:
     """Return one end."""
-    oid = blob_oid(content.encode())
+    oid = SHA1.blob(content.encode())
     return End(RepoPath(path.encode()), oid, inode, there)
 
 

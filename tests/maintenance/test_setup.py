@@ -18,7 +18,7 @@ from gitshadow.store.git import Git
 from gitshadow.store.journal import events
 from gitshadow.store.journal.events import EventFilter, path_changes
 from gitshadow.store.layout import discover
-from gitshadow.store.objects import blob_oid
+from gitshadow.store.object_format import SHA1
 from tests.support.context import desk_of
 from tests.support.repo import Repo
 from tests.support.waiting import until
@@ -80,7 +80,7 @@ def check_bytes(context: RecorderContext, repo: Repo) -> None:
         state = states[RepoPath(path)]
         is_link = state.version.mode == LINK_MODE
         data = repo.readlink(path) if is_link else repo.read(path)
-        assert state.version.oid == blob_oid(data), path
+        assert state.version.oid == SHA1.blob(data), path
         assert entries[RepoPath(path)] == (
             git_mode(state.version.mode),
             state.version.oid,

@@ -13,11 +13,12 @@ from gitshadow.errors import is_shortage, shortage_behind
 from gitshadow.model import RepoPath
 from gitshadow.recording import head
 from gitshadow.store.files import WorkFiles
+from gitshadow.store.object_format import SHA1
 
 _OPENERS: dict[str, Callable[[str], object]] = {
-    "glance": lambda root: WorkFiles(root).glance(RepoPath(b"file")),
+    "glance": lambda root: WorkFiles(root, SHA1).glance(RepoPath(b"file")),
     "rules of the worktree": lambda root: read_scope(
-        WorkFiles(root), RepoPath(b"file")
+        WorkFiles(root, SHA1), RepoPath(b"file")
     ),
     "rules outside it": lambda root: OutsideFiles([f"{root}/file"]).reload(),
     "spooled payload": lambda root: parse_spool(f"{root}/file"),

@@ -13,6 +13,7 @@ from gitshadow.store import git_index
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
 from gitshadow.store.layout import discover
+from gitshadow.store.object_format import SHA1
 from gitshadow.store.repo import Repo as Store
 from tests.support.repo import Repo
 
@@ -272,7 +273,7 @@ def test_blobs_of_head_need_no_proof_and_staged_ones_do(
     repo.git("add", "n")
     # Otherwise all of it may have changed since without another stat.
     os.utime(repo.git_dir / "index")
-    files = WorkFiles(str(repo.root))
+    files = WorkFiles(str(repo.root), SHA1)
     looks = {RepoPath(p): files.look(RepoPath(p)) for p in (b"a", b"n")}
     known = {path: look for path, look in looks.items() if look is not None}
     staged = repo.git("rev-parse", ":n").strip()

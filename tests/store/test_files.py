@@ -1,6 +1,5 @@
 """The door to the working tree: inside it, byte for byte, and through no link."""
 
-import hashlib
 import os
 import stat
 import time
@@ -14,10 +13,9 @@ from hypothesis import strategies as st
 from gitshadow.errors import MovedError
 from gitshadow.model import LINK_MODE, TREE_MODE, RepoPath
 from gitshadow.store.files import RACY_NS, TEMP_PREFIX, WorkFiles
-from gitshadow.store.objects import blob_oid
+from gitshadow.store.object_format import SHA1
 from gitshadow.store.paths import UnsafePathError, safe_path
 from tests.support.examples import shares_fixture
-from tests.support.repo import Repo
 
 SECRET = b"not yours\n"
 DEEP = RepoPath(b"one/two/three/file")
@@ -46,7 +44,7 @@ class Yard:
         (self.outside / "file").write_bytes(SECRET)
         (self.outside / "empty").mkdir()
         self.root.mkdir()
-        self.files = WorkFiles(str(self.root))
+        self.files = WorkFiles(str(self.root), SHA1)
 
     def put(self, path: bytes, data: bytes, mode: int = 0o644) -> RepoPath:
         full = self.full(path)
@@ -524,16 +522,6 @@ def test_what_is_published_is_read_back(yard: Yard, data: bytes, mode: int) -> N
     reading = yard.files.read(path)
     assert reading is not None
     assert (reading.data, reading.mode) == (data, 0o100400 | mode)
-
-
-@given(data=st.binary(max_size=300))
-def test_blob_oid_is_what_git_computes(data: bytes) -> None:
-    expected = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
-    assert blob_oid(data) == expected
-
-
-def test_blob_oid_is_gits_own(repo: Repo) -> None:
-    assert blob_oid(repo.read("a")) == repo.blob("a")
 
 
 def test_free_bytes_is_what_the_file_system_says(yard: Yard) -> None:

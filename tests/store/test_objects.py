@@ -8,12 +8,8 @@ import pytest
 
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid
-from gitshadow.store.objects import (
-    BrokenObjectError,
-    LooseObjects,
-    oid_of,
-    pack_of,
-)
+from gitshadow.store.object_format import SHA1
+from gitshadow.store.objects import BrokenObjectError, LooseObjects
 from gitshadow.store.repo import Repo as Store
 from tests.support.repo import Repo
 from tests.support.studio import layout_of
@@ -98,11 +94,7 @@ def test_what_is_no_object_id_is_no_path(tmp_path: Path) -> None:
     (tmp_path / "..x").mkdir()
     for wrong in ("", "../../etc/passwd", "A" * 40, "\0" * 40):
         with pytest.raises(StoreError, match="not an object id"):
-            LooseObjects(str(tmp_path)).read(Oid(wrong))
-
-
-def test_oid_is_that_of_git(repo: Repo) -> None:
-    assert oid_of("blob", b"a\n") == repo.git("hash-object", "--stdin", stdin=b"a\n")
+            LooseObjects(str(tmp_path), SHA1).read(Oid(wrong))
 
 
 def test_written_objects_are_what_git_would_have_written(
@@ -173,20 +165,8 @@ def test_object_is_written_again_when_its_pack_is_gone(
 
 def test_failed_write_leaves_no_temporary(repo: Repo, store: Store) -> None:
     objects = repo.common_dir / "objects"
-    oid = oid_of("blob", b"in the way\n")
+    oid = SHA1.blob(b"in the way\n")
     (objects / oid[:2]).write_bytes(b"a file where a directory belongs")
     with pytest.raises(StoreError, match="could not write to the object store"):
         store.write_blob(b"in the way\n")
     assert not [name for name in os.listdir(objects) if name.startswith("tmp_")]
-
-
-def test_pack_and_its_index_are_what_git_makes(repo: Repo, tmp_path: Path) -> None:
-    sizes = (0, 1, 15, 16, 2_047, 2_048, 2_049, 300_000)
-    contents = [("blob", os.urandom(size)) for size in sizes]
-    contents += [("blob", b"the same line\n" * 9_000), ("tree", b"")]
-    contents.append(("commit", repo.git("cat-file", "commit", "HEAD").encode() + b"\n"))
-    made = pack_of({oid_of(kind, data): (kind, data) for kind, data in contents})
-    (tmp_path / "p.pack").write_bytes(made.pack_data)
-    digits = repo.git("index-pack", "--strict", "-v", str(tmp_path / "p.pack"))
-    assert digits.split()[-1] == made.digits
-    assert (tmp_path / "p.idx").read_bytes() == made.index_data

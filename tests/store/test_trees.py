@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from gitshadow.errors import StoreError
 from gitshadow.model import TREE_MODE, Oid, RepoPath
 from gitshadow.store import layout
+from gitshadow.store.object_format import SHA1
 from gitshadow.store.repo import Repo as Store
 from gitshadow.store.trees import Entry, TreeChange, Trees
 from tests.support.examples import shares_fixture
@@ -96,7 +97,7 @@ def test_splice_one_after_the_other_equals_a_dictionary(
         root = store.trees.splice(root, difference(known, wanted))
         known = wanted
         assert store.trees.flat(root) == known
-        assert root == Trees(store).splice(None, known)
+        assert root == Trees(store, SHA1).splice(None, known)
     store.close()
 
 
@@ -254,7 +255,7 @@ def test_splice_answers_alike_when_its_memory_is_tiny(
     wide: Tree = {RepoPath(b"d%d/x" % n): (FILE, BLOBS[n % 3]) for n in range(20)}
     expected = store.trees.splice(None, wide)
     monkeypatch.setattr("gitshadow.store.trees._CACHED_ENTRIES", 2)
-    small = Trees(store)
+    small = Trees(store, SHA1)
     assert small.splice(None, wide) == expected
     assert small.diff(None, expected) == store.trees.diff(None, expected)
     store.close()

@@ -1,7 +1,7 @@
 """An object store in memory, for worlds that need no disk."""
 
 from gitshadow.model import Oid
-from gitshadow.store.objects import blob_oid
+from gitshadow.store.object_format import SHA1
 
 
 class Blobs(dict[Oid, bytes]):
@@ -9,7 +9,7 @@ class Blobs(dict[Oid, bytes]):
 
     def store(self, data: bytes) -> Oid:
         """Keep bytes and return their oid."""
-        oid = blob_oid(data)
+        oid = SHA1.blob(data)
         self[oid] = data
         return oid
 

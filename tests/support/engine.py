@@ -211,7 +211,9 @@ class Engine:
 
     def use_files(self, kind: type[WorkFiles]) -> None:
         """Read and write the working tree through other functions from now on."""
-        self.context.workspace.files = kind(str(self.root))
+        self.context.workspace.files = kind(
+            str(self.root), self.context.workspace.repo.format
+        )
 
     # Who writes what
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import sha1
 from threading import RLock
 from typing import Any
 
@@ -11,6 +10,7 @@ from gitshadow.model import Oid
 from gitshadow.sdk.turns.journal_store import SessionTables
 from gitshadow.sdk.turns.protocols import SessionLock
 from gitshadow.store.journal.db import Db, Row, Value
+from gitshadow.store.object_format import SHA1
 
 
 class MemoryStore(SessionTables):
@@ -36,7 +36,7 @@ class MemoryStore(SessionTables):
         self, session: str, name: str, version: int, data: bytes, now_ns: int
     ) -> Oid:
         """Keep bytes under the id that Git gives to a blob."""
-        oid = Oid(sha1(b"blob %d\0" % len(data) + data).hexdigest())
+        oid = SHA1.blob(data)
         self._blobs[oid] = bytes(data)
         return oid
 

@@ -21,6 +21,7 @@ from gitshadow.model import (
     OpStatus,
     ToolClass,
 )
+from gitshadow.store.object_format import is_oid
 
 VERSION = 16
 
@@ -309,7 +310,6 @@ CREATE TRIGGER ops_numbered AFTER INSERT ON ops
 _PARTS = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 _Part = tuple[str, str, str, str | None]
 Cell = str | bytes | int | float | None
-_OID = re.compile(r"[0-9a-f]{40}")
 _REF = re.compile(r"refs/agent-undo/[a-z0-9][a-z0-9/-]*")
 _PAIR_OF_MODES = re.compile(r"[0-7]{4} [0-7]{4}")
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -442,7 +442,7 @@ def _fits(table: str, name: str, cell: Cell) -> bool:
     if not _is_text(cell):
         return False
     if name in _OIDS:
-        return _OID.fullmatch(cell) is not None
+        return is_oid(cell)
     if name == "ref":
         return _REF.fullmatch(cell) is not None
     if (table, name) in _WORDS:

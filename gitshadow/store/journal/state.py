@@ -43,12 +43,12 @@ Held = TypeVar("Held")
 # with the byte for "not racy", so a racy row never begins with it.
 _LOOK = struct.Struct("<I4q?")
 """Mode, size, mtime, ctime, inode; whether it is racy."""
-_REST = struct.Struct("<20sq")
-"""Oid, when it was seen."""
+_SEEN_NS = struct.Struct("<q")
+"""When it was seen; the oid is behind it, as long as the repository's are."""
 _MODE, _INODE = struct.Struct("<I"), struct.Struct("<q")
 _STAT, _TIME = struct.Struct("<4q"), struct.Struct("<q")
 _CTIME_AT, _INODE_AT = 20, 28
-_OID_CHARS = 40
+_OID_AT = _LOOK.size + _SEEN_NS.size
 _MOST_STALE = 1000
 _MANY = 1000
 
@@ -197,6 +197,7 @@ class States(_Rows[FileState]):
 
     def take(self, looks: Looks, oids: Mapping[RepoPath, Oid], seen_ns: int) -> None:
         """Move files here from a walk that began at a moment, with what is known of them."""
+        seen = _SEEN_NS.pack(seen_ns)
         for path, oid in oids.items():
             row = looks.pop_packed(path)
             if not isinstance(row, bytes):
@@ -204,7 +205,7 @@ class States(_Rows[FileState]):
             (ctime_ns,) = _TIME.unpack_from(row, _CTIME_AT)
             if seen_ns - ctime_ns < RACY_NS:
                 row = row[:-1] + b"\1"
-            self._rows[path] = row + _REST.pack(bytes.fromhex(oid), seen_ns)
+            self._rows[path] = row + seen + bytes.fromhex(oid)
             if self._named is not None:
                 self._name(_inode(row), path)
 
@@ -212,9 +213,10 @@ class States(_Rows[FileState]):
         """Yield every path and state field by field, as the journal has it, after some cells."""
         for path, row in self._rows.items():
             if isinstance(row, bytes):
-                oid, seen_ns = _REST.unpack_from(row, _LOOK.size)
+                (seen_ns,) = _SEEN_NS.unpack_from(row, _LOOK.size)
                 mode, *stat, racy = _LOOK.unpack_from(row)
-                yield *first, path, oid.hex(), mode, *stat, seen_ns, racy, None
+                oid = row[_OID_AT:].hex()
+                yield *first, path, oid, mode, *stat, seen_ns, racy, None
             else:
                 yield *first, path, *_flat(row)
 
@@ -286,12 +288,12 @@ def _flat(state: FileState) -> PackedState:
 
 def _packed(flat: PackedState) -> bytes | None:
     """Return a state as bytes, None for one that does not fit."""
-    if len(flat.oid) != _OID_CHARS or flat.digest is not None:
+    if flat.digest is not None:
         return None
     stat = (flat.size, flat.mtime_ns, flat.ctime_ns, flat.inode)
     try:
         look = _LOOK.pack(flat.mode, *stat, flat.racy != 0)
-        return look + _REST.pack(bytes.fromhex(flat.oid), flat.seen_ns)
+        return look + _SEEN_NS.pack(flat.seen_ns) + bytes.fromhex(flat.oid)
     except (struct.error, ValueError):
         return None
 
@@ -323,9 +325,9 @@ def _inode(row: bytes | FileState) -> int:
 
 def _unpacked(row: bytes) -> FileState:
     mode, size, mtime_ns, ctime_ns, inode, racy = _LOOK.unpack_from(row)
-    oid, seen_ns = _REST.unpack_from(row, _LOOK.size)
+    (seen_ns,) = _SEEN_NS.unpack_from(row, _LOOK.size)
     stat = StatKey(size, mtime_ns, ctime_ns, inode)
-    version = FileVersion(Oid(oid.hex()), mode)
+    version = FileVersion(Oid(row[_OID_AT:].hex()), mode)
     return FileState(version, stat, seen_ns, racy)
 
 
