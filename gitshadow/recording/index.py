@@ -13,6 +13,8 @@ import os
 import time
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from hashlib import blake2b, file_digest
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError, raise_shortage
@@ -42,7 +44,8 @@ _NEVER = float("inf")
 # To read a file takes as long as to list ten entries of the index, of about 100 bytes each.
 _BYTES_PER_READING = 1000
 _SMALL = 100_000
-_CHECKSUM_BYTES = 20
+_MARK_BYTES = 16
+_digest = partial(blake2b, digest_size=_MARK_BYTES)
 _SECOND_NS = 1_000_000_000
 _SIZES = ("cat-file", "--buffer", "--batch-check=%(objectsize)")
 
@@ -212,8 +215,13 @@ class IndexView:
             return None
         try:
             with open(self._path, "rb") as stream:
-                stream.seek(-_CHECKSUM_BYTES, os.SEEK_END)
-                return f"{stat} {stream.read().hex()}"
+                stream.seek(-self._repo.format.size, os.SEEK_END)
+                checksum = stream.read()
+                if not any(checksum):
+                    # `index.skipHash` (git-config(1)) leaves it out.
+                    stream.seek(0)
+                    checksum = file_digest(stream, _digest).digest()
+                return f"{stat} {checksum.hex()}"
         except OSError:
             return None
 

@@ -315,3 +315,22 @@ def test_hold_goes_on_when_the_index_is_locked_again(repo: Repo) -> None:
         assert not hold.look()
     lock.unlink()
     assert not hold.look()
+
+
+def test_mark_of_an_index_without_checksum_tells_every_byte(
+    repo: Repo, view: IndexView
+) -> None:
+    """Git leaves it out with index.skipHash, and a tick of the clock has room for two writes."""
+    names = [f"file-{number:04}" for number in range(1500)]
+    rows = "".join(f"100644 {SHA1.empty_blob} 0\t{name}\0" for name in names)
+    repo.git("update-index", "-z", "--index-info", stdin=rows.encode())
+    path = repo.git_dir / "index"
+    whole = path.read_bytes()
+    marks = set()
+    for name in (b"file-0700", b"file-07_0"):
+        plain = whole.replace(b"file-0700", name)[: -SHA1.size]
+        path.write_bytes(plain + bytes(SHA1.size))
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+        marks.add(view.mark())
+    assert len(marks) == 2
+    assert None not in marks
