@@ -7,7 +7,13 @@ from typing import TextIO
 from gitshadow.adapters.payload import Payload
 from gitshadow.errors import ShadowError, StoreError, UsageError
 from gitshadow.interchange import agent_trace, authorship, commit_trailers
-from gitshadow.interchange.claims import MOST_BYTES, ExternalClaim, Reader, Span
+from gitshadow.interchange.claims import (
+    MOST_BYTES,
+    ExternalClaim,
+    Reader,
+    Span,
+    bounded,
+)
 from gitshadow.interchange.event_lines import (
     Importer,
     is_header,
@@ -67,7 +73,7 @@ class ClaimImporter:
             name = path.replace(b"/", b"").decode("ascii", "replace")
             if mode in (TREE_MODE, GITLINK_MODE):
                 continue
-            reader = Reader(f"note of {name[:40]}")
+            reader = Reader(f"note of {bounded(name)}")
             if not reader.is_commit(name):
                 self.done.skip([f"{authorship.NOTES_REF}: a name is not a commit"])
                 continue
@@ -120,7 +126,8 @@ class ClaimImporter:
         self, source: str, by_commit: Mapping[Oid, list[ExternalClaim]], reader: Reader
     ) -> None:
         for commit, found in by_commit.items():
-            if not self._ws.repo.has(commit):
+            repo = self._ws.repo
+            if not (repo.format.is_oid(commit) and repo.has(commit)):
                 self.done.skip([f"{reader.what}: commit {commit[:10]} is not here"])
                 continue
             rows = [_row(claim) for claim in found]

@@ -25,6 +25,7 @@ from gitshadow.store import machine, refs, remotes
 from gitshadow.store.git import Git
 from gitshadow.store.journal import meta, prune, purge
 from gitshadow.store.layout import Layout
+from gitshadow.store.object_format import ObjectFormat
 from gitshadow.store.remotes import Bare
 from gitshadow.store.repo import Repo
 from gitshadow.words import counted
@@ -224,7 +225,7 @@ def mirror_now(ws: Workspace, git: Git) -> str | None:
     """
     place = place_of(ws)
     if place is not None:
-        _Copy(ws.layout, git, place).run()
+        _Copy(ws.layout, git, place, ws.repo.format).run()
         gone = purge.awaited(ws.db)
         if gone:
             clear(ws, Bare(git, place), gone)
@@ -273,7 +274,8 @@ class Mirroring:
             return
         git = Git(self._ws.layout, dict(self._ws.environ))
         self._begun_at = now
-        self._run = _Run(_Copy(self._ws.layout, git, place, self._care()), state)
+        layout, form = self._ws.layout, self._ws.repo.format
+        self._run = _Run(_Copy(layout, git, place, form, self._care()), state)
         self._run.start()
 
     def _care(self) -> "_Care":
@@ -309,11 +311,17 @@ class _Copy:
     """Copy refs to one mirror; with care nothing there is overwritten that is not here too."""
 
     def __init__(
-        self, layout: Layout, git: Git, place: str, care: _Care | None = None
+        self,
+        layout: Layout,
+        git: Git,
+        place: str,
+        form: ObjectFormat,
+        care: _Care | None = None,
     ) -> None:
         self._layout = layout
         self._git = git
         self.place = place
+        self._form = form
         self._care = care
 
     def run(self) -> None:
@@ -331,7 +339,7 @@ class _Copy:
                 f"could not create the mirror {place}: {error.strerror}",
                 hint="git config agent-undo.mirror DIRECTORY",
             ) from error
-        copy.make()
+        copy.make(self._form)
         if self._care is not None:
             self._refuse_loss(copy.refs(), self._care)
         copy.put(ROOT, self._layout.root)

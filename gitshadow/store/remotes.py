@@ -11,6 +11,7 @@ from typing import NamedTuple
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid
 from gitshadow.store.git import Git
+from gitshadow.store.object_format import ObjectFormat
 from gitshadow.store.refs import REF_PREFIX
 
 
@@ -112,11 +113,13 @@ class Bare:
         self._git = git
         self.path = path
 
-    def make(self) -> None:
-        """Create it, private whatever the umask, unless it exists."""
+    def make(self, form: ObjectFormat) -> None:
+        """Create it with objects of a format, private whatever the umask, unless it exists."""
         if not os.path.exists(os.path.join(self.path, "HEAD")):
             os.makedirs(self.path, mode=0o700, exist_ok=True)
-            self._run("init", "--quiet", "--bare", "--shared=0600")
+            # Git cannot push between formats, and its default becomes another one with Git 3.0.
+            how = ("--quiet", "--bare", "--shared=0600", f"--object-format={form.name}")
+            self._run("init", *how)
 
     def put(self, key: str, value: str) -> None:
         """Set one value of its configuration."""

@@ -162,11 +162,18 @@ def test_agent_trace_records_are_claims_too(
             }
         ],
     }
-    other: dict[str, object] = {**record, "vcs": {"type": "git", "revision": "d" * 40}}
+    # The second could be in a repository of the other object format.
+    gone: list[dict[str, object]] = [
+        {**record, "vcs": {"type": "git", "revision": digit * length}}
+        for digit, length in (("d", 40), ("e", 64))
+    ]
     studio = open_studio(repo)
-    done = studio.run("import_file", file=written(tmp_path / "t", [record, other]))
+    done = studio.run("import_file", file=written(tmp_path / "t", [record, *gone]))
     assert (done["claims"], done["lines"]) == (1, 1)
-    assert done["skipped"] == ["t: commit dddddddddd is not here"]
+    assert done["skipped"] == [
+        "t: commit dddddddddd is not here",
+        "t: commit eeeeeeeeee is not here",
+    ]
     rows = owners(studio, "f")
     assert [row["actor"] for row in rows] == ["unknown", "human"]
 

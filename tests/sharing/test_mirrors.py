@@ -11,10 +11,13 @@ from gitshadow.service import settings
 from gitshadow.sharing import mirror as mirroring
 from gitshadow.sharing.mirror import Mirroring, mirror_now
 from gitshadow.store import machine
+from gitshadow.store.git import Git
 from gitshadow.store.journal import meta
+from gitshadow.store.object_format import SHA1, SHA256, ObjectFormat
+from gitshadow.store.remotes import Bare
 from tests.support.purging import SECRET, end, holders, play
 from tests.support.repo import Repo
-from tests.support.studio import Studio, studio_of
+from tests.support.studio import Studio, layout_of, studio_of
 
 
 def mirrored(studio: Studio, place: Path) -> Repo:
@@ -50,6 +53,25 @@ def rows(document: dict[str, object]) -> list[dict[str, object]]:
     found = document["mirrors"]
     assert isinstance(found, list)
     return found
+
+
+@pytest.mark.parametrize("form", [SHA1, SHA256], ids=lambda form: form.name)
+def test_a_mirror_is_made_with_the_object_format_of_its_repository(
+    repo: Repo, tmp_path: Path, form: ObjectFormat
+) -> None:
+    Bare(Git(layout_of(repo), dict(os.environ)), str(tmp_path / "made")).make(form)
+    made = Repo(tmp_path / "made")
+    assert made.git("rev-parse", "--show-object-format") == form.name
+
+
+def test_a_mirror_takes_no_other_object_format_that_is_git_s_default(
+    repo: Repo, tmp_path: Path
+) -> None:
+    """Git 2.45 and later read the setting; Git cannot push between formats."""
+    repo.git("config", "--global", "init.defaultObjectFormat", "sha256")
+    with studio_of(repo) as studio:
+        play(studio)
+        assert holders(mirrored(studio, tmp_path / "m"))
 
 
 def test_a_mirror_at_an_earlier_place_is_cleared_too(
