@@ -6,7 +6,7 @@
     ├── UsageError (2)          an id that names nothing or several things, a bad argument
     │   └── UnknownIdError      an id that this journal does not know: another one may
     ├── RefusedError (5)        the plan as a whole was refused, nothing was changed
-    ├── UnsupportedError (1)    this repository cannot be recorded (bare, SHA-256, home directory)
+    ├── UnsupportedError (1)    this repository cannot be recorded (bare, home directory)
     ├── NotInitialisedError (1) the repository has no `init` yet
     ├── StoreError (1)          objects or refs could not be read or written
     │   └── StaleTipError       compare-and-swap lost: read the tip again and re-parent

@@ -1,8 +1,8 @@
 """The words of gitshadow as values: frozen, slotted, without I/O, clock or git.
 
 Invariant: two values are equal when they mean the same; nothing here can change.
-Paths are repo-relative POSIX bytes without a leading slash; oids are 40 hex digits;
-times are nanoseconds since the epoch, UTC.
+Paths are repo-relative POSIX bytes without a leading slash; oids are hex digits, as many as
+`store.object_format` says; times are nanoseconds since the epoch, UTC.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ JsonObject: TypeAlias = Mapping[str, JsonValue]
 """An object of such JSON."""
 
 Oid = NewType("Oid", str)
-"""A Git object id, 40 lower-case hex digits."""
+"""A Git object id in lower-case hex digits, whole."""
 
 RepoPath = NewType("RepoPath", bytes)
 """A repo-relative path: raw bytes, `/` between components, no leading slash."""

@@ -190,12 +190,12 @@ def export_events(
     if not after:
         context.observer.settle()
     wanted = chosen(context, request.words)
-    db = context.workspace.db
+    db, form = context.workspace.db, context.workspace.repo.format
     seqs = None if wanted.commits is None else Exporter(context, wanted).seqs()
     page = events.page(db, after, _PAGE)
     lines: list[JsonObject] = []
     if not after:
-        lines.append(event_lines.header(machine.current(db)))
+        lines.append(event_lines.header(machine.current(db), form))
         lines += _context(db, _sessions(db, wanted.sessions, seqs))
     for event in page:
         session = None if isinstance(event, Gap) else event.attribution.session

@@ -121,6 +121,7 @@ def _repository(context: RecorderContext, story: Story) -> RepositoryRow:
         worktree=story.worktree,
         branch=ref.removeprefix("refs/heads/") if ref else None,
         head=head,
+        object_format=ws.repo.format.name,
     )
 
 

@@ -82,6 +82,7 @@ def status(context: RecorderContext, request: StatusRequest) -> StatusAnswer:
     return StatusAnswer(
         root=display_path(RepoPath(os.fsencode(ws.layout.root))),
         worktree=ws.layout.worktree,
+        object_format=ws.repo.format.name,
         enabled=ws.config.enabled,
         daemon=DaemonState(
             running=context.observer.watching,

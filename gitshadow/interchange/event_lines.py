@@ -35,6 +35,7 @@ from gitshadow.query.rows import call_row, event_row, rfc3339, turn_row
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.db import Db
+from gitshadow.store.object_format import ObjectFormat
 from gitshadow.store.paths import parse_path, safe_path
 from gitshadow.store.replay import REBUILT
 
@@ -72,13 +73,14 @@ class EventLine(NamedTuple):
 Line = Session | ModelLine | Turn | Call | EventLine
 
 
-def header(machine: str | None) -> JsonObject:
-    """Return the first line of a file: the history of a machine."""
+def header(machine: str | None, form: ObjectFormat) -> JsonObject:
+    """Return the first line of a file: the history of a machine, and of what format ids are."""
     return {
         "type": "header",
         "format": FORMAT,
         "version": VERSION,
         "machine": machine,
+        "object_format": form.name,
     }
 
 

@@ -76,7 +76,7 @@ class BlameAnswer(NamedTuple):
     """A file's content and authors.
 
     `lines` are triples: number, place in `owners`, and number in the state that the line came
-    with.
+    with. `object_format` is that of all ids, as `extensions.objectFormat` names it.
     """
 
     path: str
@@ -84,6 +84,7 @@ class BlameAnswer(NamedTuple):
     lines: tuple[tuple[int, ...], ...]
     owners: tuple[OwnerRow, ...]
     removed: tuple[RemovedLine, ...]
+    object_format: str
 
 
 BLAME = Verb("blame", BlameRequest, BlameAnswer)

@@ -14,12 +14,16 @@ class ReportRequest(NamedTuple):
 
 
 class RepositoryRow(NamedTuple):
-    """The repository; no path outside of it, because a report is passed on."""
+    """The repository; no path outside of it, because a report is passed on.
+
+    `object_format` is that of all ids, as `extensions.objectFormat` names it.
+    """
 
     name: str
     worktree: str
     branch: str | None
     head: str | None
+    object_format: str
 
 
 class ReportedSession(NamedTuple):

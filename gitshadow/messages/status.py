@@ -76,13 +76,15 @@ class AlertRow(NamedTuple):
 class StatusAnswer(NamedTuple):
     """The state of a worktree.
 
-    `heard` has the time of the newest hook of each agent, `heard_lately` the agents whose hooks
-    came lately, `unreported` those of which only some events come. `degraded` says why changes
-    are detected late. `alerts` are those of the last day.
+    `object_format` is that of the ids, as `extensions.objectFormat` names it. `heard` has
+    the time of the newest hook of each agent, `heard_lately` the agents whose hooks came lately,
+    `unreported` those of which only some events come. `degraded` says why changes are detected
+    late. `alerts` are those of the last day.
     """
 
     root: str
     worktree: str
+    object_format: str
     enabled: bool
     daemon: DaemonState
     degraded: str | None

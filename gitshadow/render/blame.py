@@ -20,6 +20,7 @@ from gitshadow.messages.blame import (
 from gitshadow.messages.codec import JsonObject, encode
 from gitshadow.render.style import View, is_plain, printable, printable_line
 from gitshadow.render.text import local_time, short
+from gitshadow.store.object_format import format_named
 from gitshadow.words import counted
 
 # The porcelain is that of git-blame(1) as builtin/blame.c writes it (git 2.39): a header, the facts
@@ -35,8 +36,6 @@ _FACTS = (
     "committer-tz",
     "summary",
 )
-# Git's own name for lines of no commit. Editors that read the porcelain know it.
-_NOBODY = "0" * 40
 _PALETTE = ("hunk", "violet", "blue", "good", "warn")
 _NAME_WIDTH = 18
 _ROW_FIELDS = (
@@ -118,7 +117,9 @@ def porcelain(answer: BlameAnswer, *, every_line: bool, now: int) -> bytes:
     """
     owners = answer.owners
     found = lines_of(answer)
-    commits = [_commit(owner) for owner in owners]
+    # Git's own name for lines of no commit. Editors that read the porcelain know it.
+    nobody = format_named(answer.object_format).null
+    commits = [owner.commit or "" if owner.git else nobody for owner in answer.owners]
     paths: dict[str, set[str]] = {}
     for line in found:
         paths.setdefault(commits[line.owner], set()).add(owners[line.owner].path)
@@ -163,10 +164,6 @@ def _groups(
         group.append(line)
     if group:
         yield group
-
-
-def _commit(owner: OwnerRow) -> str:
-    return owner.commit or "" if owner.git else _NOBODY
 
 
 def _facts(owner: OwnerRow, now: int) -> bytes:

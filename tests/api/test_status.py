@@ -16,6 +16,12 @@ from tests.support.studio import studio_of
 _FAR_NS = 2_000_000_000_000_000_000
 
 
+def test_status_names_the_format_of_the_object_ids(repo: Repo) -> None:
+    with studio_of(repo) as s:
+        form = repo.git("rev-parse", "--show-object-format")
+        assert s.run("status", brief=True)["object_format"] == form
+
+
 def test_status_names_the_next_window_to_close(repo: Repo) -> None:
     """AN-21: the soonest that is still open, of what can still be taken back."""
     with studio_of(repo) as s:

@@ -44,6 +44,12 @@ def taken(studio: Studio, path: str) -> tuple[object, object, object]:
     return done["new"], done["known"], done["elsewhere"]
 
 
+def test_header_names_the_format_of_the_object_ids(studio: Studio) -> None:
+    head = exported(studio)[0]
+    form = studio.repo.git("rev-parse", "--show-object-format")
+    assert (head["version"], head["object_format"]) == (1, form)
+
+
 def lived_in(repo: Repo, open_studio: Open) -> Studio:
     studio = open_studio(repo)
     studio.write("S1", "a", "one\n")
