@@ -5,24 +5,30 @@ import pytest
 from gitshadow.blame.git_history import GitLine, parse_porcelain
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid, RepoPath
+from gitshadow.store.object_format import SHA1, SHA256, ObjectFormat
 from tests.support.repo import Repo
 
-ONE, TWO = "1" * 40, "2" * 40
-OUTPUT = (
-    f"{ONE} 1 1 1\nauthor A\nsummary filename x\nboundary\nfilename f\n\tfilename y\n"
-    f'{TWO} 2 2 1\nauthor B\nprevious {ONE} f\nfilename "a\\303\\251\\n"\n\t\n'
-    f"{ONE} 7 3 2\n\tx\n{ONE} 8 4\n\t\ty\n"
-).encode()
+ONE = "1" * 40
 
 
-def test_each_line_has_commit_name_and_number() -> None:
-    found = parse_porcelain(OUTPUT)
+@pytest.mark.parametrize("form", [SHA1, SHA256], ids=lambda form: form.name)
+def test_each_line_has_commit_name_and_number(form: ObjectFormat) -> None:
+    one, two = "1" * form.digits, "2" * form.digits
+    found = parse_porcelain(
+        (
+            f"{one} 1 1 1\nauthor A\nsummary filename x\nboundary\nfilename f\n"
+            "\tfilename y\n"
+            f'{two} 2 2 1\nauthor B\nprevious {one} f\nfilename "a\\303\\251\\n"\n'
+            "\t\n"
+            f"{one} 7 3 2\n\tx\n{one} 8 4\n\t\ty\n"
+        ).encode()
+    )
     odd = RepoPath("aé\n".encode())
     assert [line[:4] for line in found] == [
-        (ONE, b"f", 1, None),
-        (TWO, odd, 2, (ONE, b"f")),
-        (ONE, b"f", 7, None),
-        (ONE, b"f", 8, None),
+        (one, b"f", 1, None),
+        (two, odd, 2, (one, b"f")),
+        (one, b"f", 7, None),
+        (one, b"f", 8, None),
     ]
     assert found[0].facts.words == {
         "author": b"A",

@@ -10,6 +10,7 @@ from gitshadow.model import FileState, FileVersion, Oid, RepoPath, StatKey
 from gitshadow.store.files import Look
 from gitshadow.store.journal import state as stored
 from gitshadow.store.journal.state import Looks, PackedState, States
+from gitshadow.store.object_format import SHA1, SHA256, ObjectFormat
 
 A, B = RepoPath(b"a"), RepoPath(b"b")
 STATE = FileState(
@@ -55,6 +56,22 @@ def test_row_of_the_journal_is_the_state() -> None:
     states, fields = States(), ("ab" * 20, 0o100600, *STATE.stat, 7, 0)
     states.put(A, PackedState(*fields))
     assert states[A] == STATE == PackedState(*fields).state()
+
+
+@pytest.mark.parametrize("form", [SHA1, SHA256], ids=lambda form: form.name)
+def test_ids_of_either_length_come_from_a_walk_and_go_into_rows(
+    form: ObjectFormat,
+) -> None:
+    looks = Looks()
+    stat = StatKey(1, 2, 3, 4)
+    looks[A] = looks[B] = Look(0o100644, stat)
+    states = States()
+    states.take(looks, {A: form.empty_tree}, 1 << 62)
+    states.put(B, PackedState(form.empty_blob, 0o100644, *stat, 1 << 62, 0))
+    assert list(states.cells("w")) == [
+        ("w", path, oid, 0o100644, *stat, 1 << 62, False, None)
+        for path, oid in ((A, form.empty_tree), (B, form.empty_blob))
+    ]
 
 
 def test_file_stands_only_as_it_was_read_safely() -> None:
