@@ -33,6 +33,7 @@ def git_hook_in_process(layout: "Layout", params: "Mapping[str, object]") -> Non
 
 def main() -> int:
     """Run the command line; return the exit code."""
+    open_standard_streams()
     if len(sys.argv) > 2 and sys.argv[1] == "hook" and not sys.argv[2].startswith("-"):
         from gitshadow.ipc import hook
 
@@ -57,6 +58,19 @@ def main() -> int:
     from gitshadow import cli
 
     _end(cli.main())
+
+
+def open_standard_streams() -> None:
+    """Open what the caller has closed of the descriptors 0 to 2, as nowhere.
+
+    The next file that is opened would get such a number, and a message would be written into it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # All lower ones are open, so this is the number that it gets.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 def _end(code: int) -> "NoReturn":

@@ -3,6 +3,7 @@
 import os
 import resource
 import subprocess
+import sys
 
 import pytest
 
@@ -99,3 +100,31 @@ def test_command_without_descriptors_says_so_in_plain_words(shadow_n: Shadow) ->
     assert "too many" in done.stderr.lower()
     assert "Errno" not in done.stderr
     assert "ulimit -n" in done.stderr
+
+
+_NEXT = "import os; from gitshadow import entry; entry.open_standard_streams(); os._exit(os.dup(0))"
+
+
+@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", "<&- >&-", ">&- 2>&-", "2>&-", ""])
+def test_closed_standard_streams_never_become_files_of_ours(
+    repo: Repo, shadow_n: Shadow, closed: str
+) -> None:
+    """The next open file would have the number of a closed stream, and get what is printed."""
+    for words in (f"{COMMAND} flush", f"{COMMAND} undo --no-such-option"):
+        repo.append("a", "more\n")
+        _run(shadow_n, f"exec {words} {closed}")
+    assert {row["path"] for row in shadow_n.log()} == {"a"}
+    shadow_n.verify()
+    assert _run(shadow_n, f"exec {sys.executable} -c '{_NEXT}' {closed}") > 2
+
+
+def _run(shadow: Shadow, line: str) -> int:
+    """Return how a command of the shell ended."""
+    done = subprocess.run(
+        ["sh", "-c", line],
+        cwd=shadow.repo.root,
+        env=shadow.environment(),
+        capture_output=True,
+        check=False,
+    )
+    return done.returncode
