@@ -20,6 +20,7 @@ from bench import (
     real,
     scale,
     spread,
+    stores,
     versions,
 )
 from bench.budgets import BUDGETS
@@ -179,6 +180,7 @@ _LONG = {
     "real": real.real,
     "versions": versions.versions,
     "limited": limited.limited,
+    "stores": stores.stores,
 }
 """Rows that take minutes each: run by name alone."""
 

@@ -40,10 +40,15 @@ def latency(scale: float) -> Iterator[Row]:
         yield from _idle(pid, scale)
 
 
-def waits(journal: Journal, root: Path, path: str, writes: int) -> list[float]:
-    """Return for each of some writes to a file, apart, the milliseconds until its row."""
+def waits(
+    journal: Journal, root: Path, path: str, writes: int, rows: int = 0
+) -> list[float]:
+    """Return for each of some writes to a file, apart, the milliseconds until its row.
+
+    `rows` is how many rows it has already.
+    """
     values = []
-    for number in range(1, writes + 1):
+    for number in range(rows + 1, rows + writes + 1):
         time.sleep(QUIET_S)
         began = rewrite(root / path, number)
         values.append((journal.await_row(path, number) - began) * 1000)

@@ -111,6 +111,13 @@ class Journal:
         return time.perf_counter()
 
 
+def cpu_with_children_s(pid: int) -> float:
+    """Return the CPU seconds of a process and of the processes that it has started."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    children = [(one / "children").read_text(encoding="ascii") for one in threads]
+    return sum(map(cpu_s, (pid, *map(int, " ".join(children).split()))))
+
+
 def cpu_s(pid: int) -> float:
     """Return the CPU seconds that a process used so far; proc(5)."""
     fields = (

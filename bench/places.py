@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,9 +77,12 @@ def program() -> str:
 
 
 @contextmanager
-def repository(files: int) -> Iterator[Place]:
-    """Make a repository with so many committed files, 20 in a directory."""
-    with empty() as place:
+def repository(files: int, made: Mapping[str, str] | None = None) -> Iterator[Place]:
+    """Make a repository with so many committed files, 20 in a directory.
+
+    `made` is what else is in the environment of each program that runs in it.
+    """
+    with empty(made) as place:
         fill(place.root, files)
         place.git("add", "-A")
         place.git("commit", "-q", "-m", "files")
@@ -87,10 +90,10 @@ def repository(files: int) -> Iterator[Place]:
 
 
 @contextmanager
-def empty() -> Iterator[Place]:
+def empty(made: Mapping[str, str] | None = None) -> Iterator[Place]:
     """Make a repository without a commit; its parent directory is there for anything else."""
     top = Path(tempfile.mkdtemp(prefix="gitshadow-bench-"))
-    place = Place(top / "repo", _environment(top))
+    place = Place(top / "repo", _environment(top) | dict(made or {}))
     try:
         (top / "home").mkdir()
         place.root.mkdir()
