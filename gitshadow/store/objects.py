@@ -11,7 +11,7 @@ import os
 import re
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from typing import NamedTuple
@@ -29,12 +29,27 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 # `git prune` removes files of such names that a crash left (prune_object in its builtin/prune.c).
 _TEMPORARY = "tmp_obj_"
+_TRIES = 10
 
 
 def _write_all(file: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
+
+
+def despite_prune(write: Callable[[], None]) -> None:
+    """Write a file of the object store, again if what it needs vanishes meanwhile.
+
+    `git prune --expire=now` removes temporary files and empty directories at any moment.
+
+    Raises:
+        OSError: the system refused.
+    """
+    for _ in range(_TRIES - 1):
+        with suppress(FileNotFoundError):
+            return write()
+    write()
 
 
 class BrokenObjectError(StoreError):
@@ -120,6 +135,9 @@ class LooseObjects:
         """
         # Level 1 as libgit2 has it: most of these objects are packed within minutes.
         packed = zlib.compress(object_header(kind, content) + content, 1)
+        despite_prune(lambda: self._write_file(packed, self.path(oid)))
+
+    def _write_file(self, packed: bytes, path: str) -> None:
         temporary = os.path.join(self._dir, _TEMPORARY + os.urandom(8).hex())
         try:
             file = os.open(temporary, _CREATE, 0o444)
@@ -127,7 +145,7 @@ class LooseObjects:
                 _write_all(file, packed)
             finally:
                 os.close(file)
-            self._publish(temporary, self.path(oid))
+            self._publish(temporary, path)
         except OSError:
             with suppress(OSError):
                 os.unlink(temporary)

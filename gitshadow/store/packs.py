@@ -13,6 +13,7 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
@@ -21,7 +22,7 @@ from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.object_format import OID_PATTERN, format_of
-from gitshadow.store.objects import INDEX_MAGIC, NewPack
+from gitshadow.store.objects import INDEX_MAGIC, NewPack, despite_prune
 from gitshadow.store.paths import c_quoted
 from gitshadow.store.safe_files import make_dir, replacing
 
@@ -142,8 +143,8 @@ class Packs:
         # In the order of `adopt`. A packer whose `sweep` comes in between removes the .keep, and
         # then the pack is Git's, or it makes the same index.
         self._keep(name)
-        self._place(name, ".pack", new.pack_data)
-        self._place(name, ".idx", new.index_data)
+        for suffix, data in ((".pack", new.pack_data), (".idx", new.index_data)):
+            despite_prune(partial(self._place, name, suffix, data))
 
     def _place(self, name: str, suffix: str, data: bytes) -> None:
         """Put a file among Git's packs, which is on the disk before it has its name."""

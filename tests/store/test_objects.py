@@ -1,6 +1,8 @@
 """Loose objects are read whole or not at all, and never by libgit2."""
 
 import os
+import signal
+import subprocess
 import zlib
 from pathlib import Path
 
@@ -170,3 +172,25 @@ def test_failed_write_leaves_no_temporary(repo: Repo, store: Store) -> None:
     with pytest.raises(StoreError, match="could not write to the object store"):
         store.write_blob(b"in the way\n")
     assert not [name for name in os.listdir(objects) if name.startswith("tmp_")]
+
+
+def test_objects_are_written_while_git_prunes_without_mercy(
+    repo: Repo, store: Store
+) -> None:
+    """`git prune --expire=now` removes temporary files and directories that it finds empty."""
+    pruning = ["git", "prune", "--expire=now"]
+    command = ["sh", "-c", f"while :; do {' '.join(pruning)}; done"]
+    with subprocess.Popen(command, cwd=repo.root, start_new_session=True) as pruner:
+        try:
+            for number in range(300):
+                data = b"%d\n" % number
+                assert store.write_blob(data) == store.format.blob(data)
+            for number in range(3):
+                # As many as become one pack.
+                with store.gathering():
+                    for part in range(100):
+                        store.write_blob(b"%d %d\n" % (number, part))
+            assert store.packs_added == 3
+        finally:
+            os.killpg(pruner.pid, signal.SIGKILL)
+    assert not list((repo.common_dir / "objects").glob("tmp_obj_*"))
