@@ -109,7 +109,7 @@ def test_every_directory_is_seen_by_the_contracts() -> None:
             "import gitshadow.sdk.turns.turn",
             "Every module of sdk.turns has its layer",
         ),
-        ("model.py", "import pygit2", "Only store.repo imports pygit2"),
+        ("model.py", "import pygit2", "Only the backend of libgit2"),
         ("config.py", "import sqlite3", "Only store.journal imports sqlite3"),
         (
             "config.py",

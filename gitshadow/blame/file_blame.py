@@ -37,10 +37,10 @@ from gitshadow.blame.snapshots import DoubtError
 from gitshadow.errors import UsageError
 from gitshadow.model import FileVersion, Oid, PathChange, RepoPath
 from gitshadow.recording.context import RecorderContext
+from gitshadow.store.content_diff import line_hunks
 from gitshadow.store.journal import events
 from gitshadow.store.journal.state import uncollected
 from gitshadow.store.refs import display_path
-from gitshadow.store.repo import line_hunks
 from gitshadow.undo.effective import undoings_of
 
 UNSEEN = "it is on disk, but in no recorded state"

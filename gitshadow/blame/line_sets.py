@@ -16,10 +16,10 @@ from gitshadow.blame.owners import count_lines, whole
 from gitshadow.errors import StoreError
 from gitshadow.model import GITLINK_MODE, LINK_MODE, Actor, Oid, PathChange, RepoPath
 from gitshadow.recording.context import RecorderContext
+from gitshadow.store.content_diff import line_hunks
 from gitshadow.store.git import TreeDelta
 from gitshadow.store.line_diff import is_binary
 from gitshadow.store.paths import is_within
-from gitshadow.store.repo import line_hunks
 
 LINK = "a symbolic link"
 SUBMODULE = "a submodule"

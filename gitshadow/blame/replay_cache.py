@@ -17,10 +17,10 @@ from gitshadow.blame.replay import Replay
 from gitshadow.blame.snapshots import DoubtError, FingerprintSet, mark_of_oid
 from gitshadow.errors import JournalError
 from gitshadow.model import PathChange, RepoPath
+from gitshadow.store.content_diff import LIBGIT2_VERSION
 from gitshadow.store.journal import blame, bursts, events, ops
 from gitshadow.store.journal.blame import BlameState
 from gitshadow.store.journal.db import Db
-from gitshadow.store.repo import LIBGIT2_VERSION
 from gitshadow.undo.targets import unit_of_ids
 
 # Blames of the past need snapshots in between; each step four times as far keeps them few.

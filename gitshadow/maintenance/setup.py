@@ -281,7 +281,7 @@ def _store(
     ws.recorder.use_modes(modes)
     ws.recorder.settled(began_ns)
     tree = ws.repo.trees.splice(reader.tree, differing)
-    mark = reflog_mark(ws.layout.git_dir, head[1])
+    mark = reflog_mark(ws.repo.head_log, head[1])
     ws.recorder.set_tree(tree, head[1], head[0], mark)
     claimant = Claimant(ws)
     ws.recorder.ensure_baseline(claimant.personal(Actor.UNKNOWN), synced=True)

@@ -80,7 +80,7 @@ class Claimant:
         self._root = layout.root
         self._top = os.fsencode(layout.root)
         self._open_files = OpenFiles(layout.root)
-        self._head_log = os.path.join(layout.git_dir, "logs", "HEAD")
+        self._repo = workspace.repo
         self._personal = PersonalSessions(workspace.db, workspace.clock)
 
     def forget(self) -> None:
@@ -411,10 +411,7 @@ class Claimant:
 
     def _head_ns(self, now_ns: int) -> int:
         """Return when HEAD moved, by the time of its log; now if there is none."""
-        try:
-            return os.stat(self._head_log).st_ctime_ns
-        except OSError:
-            return now_ns
+        return self._repo.head_log.changed_ns() or now_ns
 
     def _attribution(self, claim: Claim) -> Attribution:
         session = claim.session

@@ -65,7 +65,7 @@ def _head_after(
     row = ws.recorder.row
     at = HeadPosition(row.head_ref, row.head, row.head_mark)
     heads = [row.note for row in rows if isinstance(row, HeadChange)]
-    for move in read_moves(ws.repo, ws.layout.git_dir, at):
+    for move in read_moves(ws.repo, at):
         if not heads or heads[0] != move.describe():
             break
         del heads[0]

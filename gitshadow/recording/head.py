@@ -8,16 +8,14 @@ Invariant: nothing is written to the reflog. A move without an entry in it is ne
 known step.
 """
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from hashlib import blake2b
 from itertools import pairwise
 from typing import NamedTuple
 
 from gitshadow.attribution.commits import agent_named
-from gitshadow.errors import StoreError, raise_shortage
+from gitshadow.errors import StoreError
 from gitshadow.model import (
     GITLINK_MODE,
     FileVersion,
@@ -26,10 +24,9 @@ from gitshadow.model import (
     git_mode,
 )
 from gitshadow.recording.workspace import Workspace
-from gitshadow.store.repo import Repo
+from gitshadow.store.repo import HeadLog, ReflogEntry, Repo
 from gitshadow.store.trees import Ends, Entry
 
-_TAIL_BYTES = 1 << 16
 # Git writes such entries in pairs, by way of no commit at all (refs/files-backend.c).
 _RENAMED = "Branch: renamed "
 _SHORT = 10
@@ -49,33 +46,11 @@ _RETURNS = re.compile(r".*: returning to (refs/\S+)")
 _RESET = "reset: "
 
 
-class ReflogEntry(NamedTuple):
-    """Store one entry: the commits before and after it (None: unborn), and Git's words for it.
-
-    `at_s` is when Git wrote it, in whole seconds; `mark` how far the log is read with it.
-    """
-
-    old: Oid | None
-    new: Oid | None
-    words: str
-    at_s: int
-    mark: str
-
-
-def reflog_size(git_dir: str) -> int:
-    """Return the size of the log, 0 where there is none."""
-    try:
-        return os.stat(_reflog_path(git_dir)).st_size
-    # There is no log if `core.logAllRefUpdates` is off.
-    except OSError:
-        return 0
-
-
-def reflog_mark(git_dir: str, head: Oid | None) -> str:
+def reflog_mark(log: HeadLog, head: Oid | None) -> str:
     """Return the mark of the newest entry; empty if that entry leads to another commit."""
     # Git writes the entry of a move before it moves HEAD (refs/files-backend.c), so the newest one
     # may be of a move that is still under way.
-    found = _entries(_read_reflog(_reflog_path(git_dir), -_TAIL_BYTES))
+    found = log.newest(1)
     return found[-1].mark if found and found[-1].new == head else ""
 
 
@@ -85,12 +60,12 @@ def mark_read_to(mark: str) -> int:
 
 
 def reflog_since(
-    git_dir: str, mark: str, known: Oid | None, head: Oid | None
+    log: HeadLog, mark: str, known: Oid | None, head: Oid | None
 ) -> list[ReflogEntry] | None:
     """Return the entries that led HEAD from one commit to another, oldest first.
 
     Args:
-        git_dir: The Git directory of the worktree.
+        log: The log of HEAD.
         mark: How far the log was read; empty where that is not known.
         known: Where HEAD was then.
         head: Where it is.
@@ -98,73 +73,24 @@ def reflog_since(
     Returns:
         None where the log does not say how (it is off, or it was expired).
     """
-    path = _reflog_path(git_dir)
     found: list[ReflogEntry] | None = None
     if mark:
-        begin = min(mark_read_to(mark), reflog_size(git_dir)) - _TAIL_BYTES
-        found = _after_mark(_read_reflog(path, max(0, begin)), mark)
+        found = _after_mark(log.since(mark_read_to(mark)), mark)
     if found is None:
-        found = _since_commit(_entries(_read_reflog(path, -_TAIL_BYTES)), known)
+        found = _since_commit(log.since(log.size()), known)
     found = [one for one in found if not one.words.startswith(_RENAMED)]
     return _between(found, known, head)
 
 
-def _reflog_path(git_dir: str) -> str:
-    return os.path.join(git_dir, "logs", "HEAD")
-
-
-def _read_reflog(path: str, begin: int) -> tuple[int, bytes]:
-    """Read whole lines from an offset on (negative: from the end); return where they begin."""
-    try:
-        with open(path, "rb") as handle:
-            size = handle.seek(0, os.SEEK_END)
-            start = handle.seek(max(0, size + begin if begin < 0 else begin))
-            data = handle.read()
-    except OSError as error:  # logging may be off: core.logAllRefUpdates
-        raise_shortage(error)
-        return 0, b""
-    if start:
-        cut = data.find(b"\n") + 1
-        start, data = start + cut, data[cut:]
-    return start, data[: data.rfind(b"\n") + 1]
-
-
-def _entries(chunk: tuple[int, bytes]) -> list[ReflogEntry]:
-    at, data = chunk
-    found: list[ReflogEntry] = []
-    for line in data.split(b"\n")[:-1]:
-        at += len(line) + 1
-        entry = _entry(line, at)
-        if entry is not None:
-            found.append(entry)
-    return found
-
-
-def _entry(line: bytes, end: int) -> ReflogEntry | None:
-    """Parse `<old> <new> <name> <<email>> <seconds> <zone>`, a tab and Git's words."""
-    head, _, words = line.partition(b"\t")
-    oids, when = head.split(b" ", 2), head.split(b" ")[-2:]
-    if len(oids) != 3 or not when[0].isdigit():
-        return None
-    mark = f"{end}:{blake2b(line, digest_size=8).hexdigest()}"
-    said = words.decode("utf-8", "replace")
-    return ReflogEntry(_oid(oids[0]), _oid(oids[1]), said, int(when[0]), mark)
-
-
-def _oid(digits: bytes) -> Oid | None:
-    return Oid(digits.decode("ascii", "replace")) if digits.strip(b"0") else None
-
-
-def _after_mark(chunk: tuple[int, bytes], mark: str) -> list[ReflogEntry] | None:
+def _after_mark(found: Sequence[ReflogEntry], mark: str) -> list[ReflogEntry] | None:
     """Return the entries after a mark, None where the log is another one by now.
 
     `git gc` removes old entries, so that the marked one ends elsewhere (git-reflog(1), expire).
     """
-    found = _entries(chunk)
     digest = mark.partition(":")[2]
     same = [at for at, one in enumerate(found) if one.mark == mark]
     same = same or [at for at, one in enumerate(found) if one.mark.endswith(digest)]
-    return found[same[-1] + 1 :] if same else None
+    return list(found[same[-1] + 1 :]) if same else None
 
 
 def _since_commit(found: Sequence[ReflogEntry], known: Oid | None) -> list[ReflogEntry]:
@@ -266,7 +192,7 @@ class HeadPosition(NamedTuple):
     mark: str = ""
 
 
-def read_moves(repo: Repo, git_dir: str, known: HeadPosition) -> tuple[HeadMove, ...]:
+def read_moves(repo: Repo, known: HeadPosition) -> tuple[HeadMove, ...]:
     """Return how HEAD moved since it was known, step by step, oldest first."""
     # A crash may lose the file of the branch. A HEAD that cannot be read has not moved, so that
     # writes are still recorded; Git itself reports the damage.
@@ -274,17 +200,17 @@ def read_moves(repo: Repo, git_dir: str, known: HeadPosition) -> tuple[HeadMove,
         ref, oid = repo.head()
     except StoreError:
         return ()
-    same = (ref, oid) == (known.ref, known.oid)
-    if same and (not known.mark or reflog_size(git_dir) == mark_read_to(known.mark)):
+    same, log = (ref, oid) == (known.ref, known.oid), repo.head_log
+    if same and (not known.mark or log.size() == mark_read_to(known.mark)):
         return ()
-    entries = reflog_since(git_dir, known.mark, known.oid, oid)
+    entries = reflog_since(log, known.mark, known.oid, oid)
     moves = _moves(repo, known, entries or [], ref)
     if moves or same:
         return moves
     # A ref alone may change without an entry (git-symbolic-ref): then nothing is left out.
     words = "" if entries is not None else None
     names = _named(repo, known.oid, oid)
-    mark = reflog_mark(git_dir, oid)
+    mark = reflog_mark(log, oid)
     return (HeadMove(known.ref, known.oid, ref, oid, names, words, mark=mark),)
 
 
@@ -492,13 +418,13 @@ class HeadFollower:
 
     def moves(self) -> Sequence[HeadMove]:
         """Return how HEAD moved since it was recorded, oldest first."""
-        row, git_dir = self._ws.recorder.row, self._ws.layout.git_dir
+        row, log = self._ws.recorder.row, self._ws.repo.head_log
         # Git writes the log before it moves HEAD: a log that is read after HEAD could have the
         # entry of a move that HEAD did not show yet, and the mark would skip it.
-        grown = reflog_size(git_dir) != mark_read_to(row.head_mark)
-        mark = reflog_mark(git_dir, row.head) if grown else ""
+        grown = log.size() != mark_read_to(row.head_mark)
+        mark = reflog_mark(log, row.head) if grown else ""
         known = HeadPosition(row.head_ref, row.head, row.head_mark)
-        moves = read_moves(self._ws.repo, git_dir, known)
+        moves = read_moves(self._ws.repo, known)
         if mark and not moves:
             self._ws.recorder.note_mark(mark)
         return moves

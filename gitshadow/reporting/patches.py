@@ -19,6 +19,7 @@ from gitshadow.model import (
     format_mode,
     git_mode,
 )
+from gitshadow.store.content_diff import unified_diff
 from gitshadow.store.refs import display_path, quote
 from gitshadow.store.repo import Repo
 
@@ -96,7 +97,7 @@ def file_diff(repo: Repo, delta: Delta) -> FileDiff:
     if before is None or after is None:
         header.append("content is missing from the object store")
     elif before != after:
-        hunks = repo.unified_diff(before, after)
+        hunks = unified_diff(before, after)
     if hunks is None:
         header.append("Binary files {} and {} differ".format(*_names(delta)))
     lines = hunks.removesuffix("\n").split("\n") if hunks else []
@@ -159,7 +160,7 @@ def line_counts(repo: Repo, delta: Delta) -> tuple[int, int] | None:
     before, after = _data(repo, delta.before), _data(repo, delta.after)
     hunks = None
     if before is not None and after is not None:
-        hunks = "" if before == after else repo.unified_diff(before, after)
+        hunks = "" if before == after else unified_diff(before, after)
     if hunks is None:
         return None
     lines = hunks.split("\n")
@@ -251,7 +252,7 @@ class Patchwork:
             return None, f"too large to compare here: {largest} bytes"
         if before == after:
             return [], ""
-        hunks = self._repo.unified_diff(before, after)
+        hunks = unified_diff(before, after)
         if hunks is None:
             return None, f"binary, {len(before)} bytes before and {len(after)} after"
         return hunks.removesuffix("\n").split("\n"), ""

@@ -27,8 +27,8 @@ from gitshadow.model import (
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import line_diff
+from gitshadow.store.content_diff import line_hunks
 from gitshadow.store.git import TreeDelta
-from gitshadow.store.repo import line_hunks
 from gitshadow.undo.effective import BACKWARD, effective_ops
 
 _SECOND_NS = 1_000_000_000

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid
-from gitshadow.store.loose_refs import REF_PREFIX
+from gitshadow.store.backends.ref_files import REF_PREFIX
 from gitshadow.store.refs import EXPOSED_PREFIX
 from gitshadow.store.remotes import sends
 from gitshadow.store.repo import FORMAT_MARK, Repo

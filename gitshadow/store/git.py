@@ -20,7 +20,7 @@ from gitshadow.store.object_format import OID_PATTERN, format_of
 # A repository can be hostile, and the user may be at work in it. `git status` alone would run
 # `core.fsmonitor` and the post-index-change hook, would take index.lock to refresh the index, and
 # any writing command could start a gc in the background.
-_SAFE = (
+SAFE = (
     "--no-optional-locks",
     *("-c", "core.fsmonitor=false"),
     *("-c", f"core.hooksPath={os.devnull}"),
@@ -29,7 +29,7 @@ _SAFE = (
 )
 # In a partial clone Git fetches a missing object when it is read, and runs `remote.*.uploadpack` of
 # the repository's configuration for that. GIT_NO_LAZY_FETCH is known to git 2.45 and later.
-_OFFLINE = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
+OFFLINE = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
 _ONLINE = ("push", "fetch", "ls-remote")
 _TIMEOUT_S = 600.0
 # Packing takes seconds of the processor; the user's own work comes first.
@@ -157,7 +157,7 @@ class Git:
             StoreError: it could not be started, or its exit code is not in `ok`.
         """
         named = {} if index is None else {"GIT_INDEX_FILE": index}
-        named |= {} if args[0] in _ONLINE else _OFFLINE
+        named |= {} if args[0] in _ONLINE else OFFLINE
         done = self._start((*self._place(), *args), stdin, named)
         if done.returncode not in ok:
             raise _failure(args, done.returncode, done.stderr)
@@ -182,7 +182,7 @@ class Git:
             StoppedError: it was stopped.
             StoreError: it could not be started, or it failed.
         """
-        words = ["git", *_SAFE, *self._place(), *args]
+        words = ["git", *SAFE, *self._place(), *args]
         try:
             child = subprocess.Popen(
                 words,
@@ -190,7 +190,7 @@ class Git:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=self._layout.root,
-                env={**self._env, **_OFFLINE, **(environ or {})},
+                env={**self._env, **OFFLINE, **(environ or {})},
             )
         except OSError as error:
             raise _unstarted(error) from error
@@ -242,12 +242,12 @@ class Git:
     ) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(
-                ["git", *_SAFE, *self._place(), *args],
+                ["git", *SAFE, *self._place(), *args],
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
                 cwd=self._layout.root,
-                env={**self._env, **_OFFLINE},
+                env={**self._env, **OFFLINE},
             )
         except OSError as error:
             raise _unstarted(error) from error
@@ -261,7 +261,7 @@ class Git:
     ) -> subprocess.CompletedProcess[bytes]:
         try:
             return subprocess.run(
-                ["git", *_SAFE, *words],
+                ["git", *SAFE, *words],
                 input=stdin,
                 capture_output=True,
                 check=False,
@@ -273,6 +273,17 @@ class Git:
             raise _unstarted(error) from error
         except subprocess.TimeoutExpired as error:
             raise StoreError(f"cannot run git: {error}") from error
+
+    def discovered(self, *args: str) -> bytes:
+        """Run one command that finds the repository itself, so that Git checks its owner.
+
+        Raises:
+            StoreError: it could not be started, or Git does not open the repository.
+        """
+        done = self._start(args, b"", OFFLINE)
+        if done.returncode != 0:
+            raise _failure(args, done.returncode, done.stderr)
+        return done.stdout
 
     def ignore_rules(self, paths: Sequence[RepoPath]) -> dict[RepoPath, str]:
         """Return for each ignored path the rule that ignores it, as `file:line:pattern`."""
@@ -393,7 +404,7 @@ class Git:
         """
         how = ("--objects", "--no-object-names", "--indexed-objects", "--missing=print")
         args = ("rev-list", *how, *OF_THE_USER)
-        done = self._start((*self._place(), *args), b"", _OFFLINE)
+        done = self._start((*self._place(), *args), b"", OFFLINE)
         rows = done.stdout.decode("ascii").split()
         stops = _OIDS.findall(done.stderr.decode("ascii", "replace"))
         if done.returncode != 0 and not stops:
@@ -469,7 +480,7 @@ class Git:
         how = ("interpret-trailers", "--if-exists=addIfDifferent", *added)
         # Not in the repository: Git would run the `trailer.*.command` of its configuration.
         nowhere = ("--git-dir=" + os.devnull, "-c", f"core.commentChar={comment}")
-        done = self._start((*nowhere, *how), message, _OFFLINE)
+        done = self._start((*nowhere, *how), message, OFFLINE)
         if done.returncode:
             raise StoreError(f"could not add trailers: git exit {done.returncode}")
         return done.stdout
@@ -538,7 +549,7 @@ class Git:
         Raises:
             StoreError: it could not be started, or its exit code is not in `ok`.
         """
-        done = self._start((f"--git-dir={git_dir}", *args), stdin, _OFFLINE)
+        done = self._start((f"--git-dir={git_dir}", *args), stdin, OFFLINE)
         if done.returncode not in ok:
             said = done.stderr.decode("utf-8", "replace").strip()
             raise StoreError(f"cannot use {git_dir}: {said or done.returncode}")

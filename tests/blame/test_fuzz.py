@@ -11,7 +11,7 @@ from gitshadow.blame.owners import Origin, OriginSource
 from gitshadow.blame.replay import Replay
 from gitshadow.blame.rewrites import Rewrites
 from gitshadow.model import Actor, Oid, PathChange, RepoPath
-from gitshadow.store.repo import line_hunks
+from gitshadow.store.content_diff import line_hunks
 from tests.blame.tokens import BASE, HAND, MemoryGit, Tokens
 from tests.conftest import FULL
 

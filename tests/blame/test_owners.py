@@ -15,7 +15,7 @@ from gitshadow.blame.owners import (
     whole,
 )
 from gitshadow.model import Oid, RepoPath
-from gitshadow.store.repo import line_hunks
+from gitshadow.store.content_diff import line_hunks
 
 A = Owner(source=OriginSource.EVENT, path=RepoPath(b"f"))
 B = Owner(source=OriginSource.EVENT, path=RepoPath(b"f"))

@@ -20,7 +20,7 @@ from gitshadow.blame.snapshots import (
     unpack,
 )
 from gitshadow.model import PathChange, RepoPath
-from gitshadow.store.repo import line_hunks
+from gitshadow.store.content_diff import line_hunks
 from tests.blame.test_fuzz import closure, played
 from tests.blame.tokens import MemoryGit, Tokens
 from tests.conftest import FULL

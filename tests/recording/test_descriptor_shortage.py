@@ -11,7 +11,7 @@ from gitshadow.attribution.delivery import parse_spool
 from gitshadow.capture.coverage import OutsideFiles, read_scope
 from gitshadow.errors import is_shortage, shortage_behind
 from gitshadow.model import RepoPath
-from gitshadow.recording import head
+from gitshadow.store.backends.ref_files import FileHeadLog
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.object_format import SHA1
 
@@ -22,7 +22,7 @@ _OPENERS: dict[str, Callable[[str], object]] = {
     ),
     "rules outside it": lambda root: OutsideFiles([f"{root}/file"]).reload(),
     "spooled payload": lambda root: parse_spool(f"{root}/file"),
-    "log of HEAD": lambda root: head.reflog_mark(root, None),
+    "log of HEAD": lambda root: FileHeadLog(root).newest(1),
 }
 
 

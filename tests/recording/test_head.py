@@ -15,6 +15,7 @@ from gitshadow.recording.head import (
     steps_of,
 )
 from gitshadow.recording.switches import SwitchStage, Witness, split_switched
+from gitshadow.store.backends.ref_files import FileHeadLog
 from gitshadow.store.layout import discover
 from gitshadow.store.repo import Repo as Store
 from tests.support.repo import Repo
@@ -49,13 +50,13 @@ def seen(path: str, before: FileState | None, after: FileState | None) -> Seen:
 def moves_of(
     repo: Repo, store: Store, ref: str | None, oid: Oid | None, mark: str = ""
 ) -> tuple[HeadMove, ...]:
-    return read_moves(store, str(repo.git_dir), HeadPosition(ref, oid, mark))
+    return read_moves(store, HeadPosition(ref, oid, mark))
 
 
 def moved(repo: Repo, store: Store, *changes: str) -> tuple[HeadMove, ...]:
     """Commit what the test did to the tree, or run git commands; return the moves of HEAD."""
     ref, oid = store.head()
-    mark = reflog_mark(str(repo.git_dir), oid)
+    mark = reflog_mark(FileHeadLog(str(repo.git_dir)), oid)
     for change in changes:
         words = change.split()
         if len(words) == 1:
@@ -206,7 +207,7 @@ def test_move_says_so_when_the_reflog_does_not_show_it(
     forked: Repo, store: Store, lost: str
 ) -> None:
     ref, oid = store.head()
-    mark = reflog_mark(str(forked.git_dir), oid)
+    mark = reflog_mark(FileHeadLog(str(forked.git_dir)), oid)
     if lost == "off":
         forked.git("config", "core.logAllRefUpdates", "false")
         (forked.git_dir / "logs" / "HEAD").unlink()
@@ -227,7 +228,7 @@ def test_steps_are_found_again_when_the_reflog_was_rewritten(
 ) -> None:
     """What is left of it may still lead from where HEAD was."""
     ref, oid = store.head()
-    mark = reflog_mark(str(forked.git_dir), oid)
+    mark = reflog_mark(FileHeadLog(str(forked.git_dir)), oid)
     forked.git("checkout", "-q", "side")
     log = forked.git_dir / "logs" / "HEAD"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[2:]))
@@ -237,7 +238,7 @@ def test_steps_are_found_again_when_the_reflog_was_rewritten(
 def test_many_moves_are_folded_but_for_the_newest(repo: Repo, store: Store) -> None:
     ref, oid = store.head()
     log = repo.git_dir / "logs" / "HEAD"
-    mark = reflog_mark(str(repo.git_dir), oid)
+    mark = reflog_mark(FileHeadLog(str(repo.git_dir)), oid)
     line = f"{oid} {oid} u <u@x> 1700000000 +0000\tcheckout: moving from main to "
     with log.open("a") as out:
         out.write(f"{line}x\n{line}main\n" * 125)

@@ -4,6 +4,7 @@ import pytest
 
 from gitshadow.model import Oid
 from gitshadow.recording.head import reflog_mark, reflog_since
+from gitshadow.store.backends.ref_files import FileHeadLog
 from tests.support.repo import Repo
 
 
@@ -12,7 +13,7 @@ def head(repo: Repo) -> Oid:
 
 
 def words_since(repo: Repo, mark: str, known: Oid | None) -> list[str] | None:
-    found = reflog_since(str(repo.git_dir), mark, known, head(repo))
+    found = reflog_since(FileHeadLog(str(repo.git_dir)), mark, known, head(repo))
     return None if found is None else [entry.words.split(":")[0] for entry in found]
 
 
@@ -25,7 +26,7 @@ def changed(repo: Repo) -> Repo:
 
 def test_entries_since_a_mark_are_in_their_order(changed: Repo) -> None:
     old = head(changed)
-    mark = reflog_mark(str(changed.git_dir), old)
+    mark = reflog_mark(FileHeadLog(str(changed.git_dir)), old)
     changed.git("commit", "-qam", "x")
     changed.git("checkout", "-q", "other")
     changed.git("merge", "-q", "main")
@@ -44,7 +45,7 @@ def test_mark_tells_entries_from_older_ones_of_the_same_commits(changed: Repo) -
     old = head(changed)
     for branch in ("other", "main") * 2:
         changed.git("checkout", "-q", branch)
-    mark = reflog_mark(str(changed.git_dir), old)
+    mark = reflog_mark(FileHeadLog(str(changed.git_dir)), old)
     assert words_since(changed, mark, old) == []
     changed.git("checkout", "-q", "other")
     assert words_since(changed, mark, old) == ["checkout"]
@@ -55,7 +56,7 @@ def test_mark_is_found_when_git_has_removed_older_entries(changed: Repo) -> None
     old = head(changed)
     for branch in ("other", "main") * 2:
         changed.git("checkout", "-q", branch)
-    mark = reflog_mark(str(changed.git_dir), old)
+    mark = reflog_mark(FileHeadLog(str(changed.git_dir)), old)
     log = changed.git_dir / "logs" / "HEAD"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[1:]))
     assert words_since(changed, mark, old) == []
@@ -67,8 +68,8 @@ def test_mark_is_none_while_head_is_behind_its_log(changed: Repo) -> None:
     """Git writes the entry first: who read it already would never see the move."""
     old = head(changed)
     changed.git("commit", "-qam", "x")
-    assert reflog_mark(str(changed.git_dir), old) == ""
-    found = reflog_since(str(changed.git_dir), "", head(changed), old)
+    assert reflog_mark(FileHeadLog(str(changed.git_dir)), old) == ""
+    found = reflog_since(FileHeadLog(str(changed.git_dir)), "", head(changed), old)
     assert found is None
 
 

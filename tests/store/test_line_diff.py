@@ -6,8 +6,8 @@ import pygit2
 import pytest
 from pygit2.enums import DiffOption
 
+from gitshadow.store.content_diff import line_hunks
 from gitshadow.store.line_diff import Hunk, only_hunk
-from gitshadow.store.repo import line_hunks
 
 _FLAG = DiffOption.FORCE_TEXT | DiffOption.INDENT_HEURISTIC
 

@@ -12,6 +12,7 @@ import pytest
 
 from gitshadow.errors import StaleTipError, StoreError, UnsupportedError
 from gitshadow.model import Oid, RepoPath
+from gitshadow.store.content_diff import unified_diff
 from gitshadow.store.layout import Layout, discover
 from gitshadow.store.objects import NewCommit
 from gitshadow.store.repo import RefLockedError
@@ -565,9 +566,9 @@ def test_push_settings_keep_the_case_of_a_remotes_name(
     }
 
 
-def test_unified_diff_has_hunks_alone(store: Store) -> None:
-    shown = store.unified_diff(b"a\nb\n", b"a\nc")
+def test_unified_diff_has_hunks_alone() -> None:
+    shown = unified_diff(b"a\nb\n", b"a\nc")
     assert shown == "@@ -1,2 +1,2 @@\n a\n-b\n+c\n\\ No newline at end of file\n"
-    assert store.unified_diff(b"a\n", b"a\n") == ""
-    assert store.unified_diff(b"a\0b", b"a\0c") is None
-    assert "\\xff" in str(store.unified_diff(b"\xff\n", b""))
+    assert unified_diff(b"a\n", b"a\n") == ""
+    assert unified_diff(b"a\0b", b"a\0c") is None
+    assert "\\xff" in str(unified_diff(b"\xff\n", b""))

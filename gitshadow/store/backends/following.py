@@ -1,0 +1,151 @@
+"""The backend of a repository, opened again when the format of the repository changes.
+
+`git refs migrate` removes the old refs, moves the new ones into their place, and then writes the
+new format into the configuration; it takes no lock. Invariant: no ref is reported as absent, and
+none is written, between these steps, and none stays in the old place.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from gitshadow.errors import StoreError, UnsupportedError, raise_shortage
+from gitshadow.model import Oid
+from gitshadow.store.backends.port import FILES, REFTABLE, Backend
+from gitshadow.store.backends.probe import (
+    NO_BRANCH,
+    Engine,
+    UnknownFormatError,
+    open_backend,
+)
+from gitshadow.store.layout import Layout
+
+_WAIT_S = 5.0
+_LOOK_S = 0.01
+_T = TypeVar("_T")
+_Stamp = tuple[int, int, int, bool]
+
+
+class FollowedBackend:
+    """What reads a repository of the format that it has at the moment."""
+
+    def __init__(
+        self, layout: Layout, environ: Mapping[str, str], engine: Engine | None = None
+    ) -> None:
+        """Open the repository.
+
+        Raises:
+            UnsupportedError: as `open_backend`.
+        """
+        self._environ = environ
+        self._engine = engine
+        self._layout = layout
+        self._config = os.path.join(layout.common_dir, "config")
+        self._tables = os.path.join(layout.common_dir, REFTABLE, "tables.list")
+        self._head = os.path.join(layout.common_dir, "HEAD")
+        self._stamp = self._look()
+        self.opened = open_backend(layout, environ, engine)
+
+    def current(self) -> Backend:
+        """Return the backend, opened again if the configuration changed.
+
+        Raises:
+            UnsupportedError: the repository cannot be read any more, or has other object ids.
+        """
+        stamp = self._look()
+        if stamp != self._stamp:
+            self._open_again()
+            self._stamp = stamp
+        return self.opened
+
+    def read(self, question: Callable[[Backend], _T]) -> _T:
+        """Return what the backend answers about refs.
+
+        Raises:
+            StoreError: as the question; or nothing was found while the refs change their format.
+        """
+        found = question(self.current())
+        if not found and not self._is_settled():
+            raise self._unsettled("read")
+        return found
+
+    def write(self, name: str, act: Callable[[Backend], None], wanted: Oid) -> None:
+        """Have the backend set a ref; once more if the refs moved to another format meanwhile.
+
+        Raises:
+            StoreError: as the act; or the refs stay between two formats.
+        """
+        self._await("write")
+        act(self.current())
+        if self._is_settled() and self._look() == self._stamp:
+            return
+        self._await("write")
+        backend = self.current()
+        if backend.ref(name) != wanted:
+            act(backend)
+
+    def delete(self, name: str) -> None:
+        """Have the backend delete a ref, in the new format too; errors as `write`."""
+        self._await("delete")
+        self.current().delete_ref(name)
+        if not self._is_settled() or self._look() != self._stamp:
+            self._await("delete")
+            self.current().delete_ref(name)
+
+    def _open_again(self) -> None:
+        before = self.opened
+        try:
+            fresh = open_backend(self._layout, self._environ, self._engine)
+        except UnknownFormatError:
+            raise
+        except UnsupportedError:
+            # A mistake in the configuration is for its writer to repair; meanwhile the refs are
+            # where they were.
+            if os.path.exists(self._tables) == (before.ref_format == REFTABLE):
+                return
+            raise
+        if fresh.form != before.form:
+            fresh.close()
+            raise UnsupportedError(
+                f"could not continue in {self._layout.root}: its object format changed from"
+                f" {before.form.name} to {fresh.form.name}",
+                hint="git agent-undo daemon stop",
+            )
+        self.opened = fresh
+        before.close()
+
+    def _await(self, what: str) -> None:
+        """Wait until the refs are in one format."""
+        deadline = time.monotonic() + _WAIT_S
+        while not self._is_settled():
+            if time.monotonic() > deadline:
+                raise self._unsettled(what)
+            time.sleep(_LOOK_S)
+
+    def _is_settled(self) -> bool:
+        """Return whether the file HEAD is one of the format that the configuration names."""
+        if self.current().ref_format != FILES:
+            return os.path.exists(self._tables)
+        try:
+            with open(self._head, "rb") as file:
+                return NO_BRANCH.encode() not in file.read(64)
+        except OSError as error:
+            raise_shortage(error)
+            return False
+
+    def _unsettled(self, what: str) -> StoreError:
+        return StoreError(
+            f"could not {what} refs: they are being moved to another format",
+            hint="wait for `git refs migrate` to end; if none runs: git fsck",
+        )
+
+    def _look(self) -> _Stamp:
+        """Return what differs once the format may have changed; cheap."""
+        try:
+            found = os.stat(self._config)
+        except OSError as error:
+            raise_shortage(error)
+            return 0, 0, 0, False
+        has_tables = os.path.exists(self._tables)
+        return found.st_ino, found.st_size, found.st_ctime_ns, has_tables

@@ -1,0 +1,367 @@
+"""A repository through libgit2: SHA-1 objects, refs as files; as fast as it gets.
+
+Only this module and `content_diff` import pygit2.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+
+import pygit2
+from pygit2.enums import ObjectType, Option, RepositoryOpenFlag
+
+from gitshadow.errors import StaleTipError, StoreError, UnsupportedError
+from gitshadow.model import Oid
+from gitshadow.store.backends.port import (
+    FILES,
+    REFTABLE,
+    STORE_HINT,
+    ConfigEntry,
+    HeadLog,
+    RefLockedError,
+    alternates,
+)
+from gitshadow.store.backends.ref_files import PACKED_HINT, FileHeadLog, LooseRefs
+from gitshadow.store.backends.reftable import ReftableHeadLog, Reftables
+from gitshadow.store.layout import Layout
+from gitshadow.store.object_format import format_named
+from gitshadow.store.objects import LooseObjects
+
+_PACKED_REFS = "packed references file"
+"""How libgit2's message names a `packed-refs` that it cannot read."""
+# Errors of the system when it cannot create a lock file, unlike that of a lock that exists.
+_REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+_FAILURES = (KeyError, ValueError, pygit2.GitError)
+VERSION = tuple(int(part) for part in pygit2.LIBGIT2_VERSION.split(".")[:2])
+
+
+class _LooseBackend(pygit2.OdbBackend):
+    """Loose objects for libgit2 as `LooseObjects` reads them; a broken one is absent."""
+
+    def __init__(self, objects: LooseObjects) -> None:
+        super().__init__()
+        self._objects = objects
+
+    def read_cb(self, oid: pygit2.Oid | str) -> tuple[int, bytes]:
+        """Return kind and content."""
+        try:
+            found = self._objects.read(Oid(str(oid)))
+        except StoreError as error:
+            raise KeyError(str(oid)) from error
+        if found is None:
+            raise KeyError(str(oid))
+        return int(ObjectType[found[0].upper()]), found[1]
+
+    def read_header_cb(self, oid: pygit2.Oid | str) -> tuple[int, int]:
+        """Return kind and size."""
+        kind, content = self.read_cb(oid)
+        return kind, len(content)
+
+    def read_prefix_cb(self, prefix: str) -> tuple[int, bytes, str]:
+        """Return kind, content and id of the one object whose id begins like that."""
+        found = self._objects.with_prefix(prefix)
+        if len(found) != 1:
+            raise KeyError(prefix)
+        return *self.read_cb(found[0]), found[0]
+
+    def exists_cb(self, oid: pygit2.Oid | str) -> bool:
+        """Whether the object is there."""
+        return self._objects.has(Oid(str(oid)))
+
+    def exists_prefix_cb(self, prefix: str) -> str:
+        """Return the id of the one object whose id begins like that."""
+        found = self._objects.with_prefix(prefix)
+        if len(found) != 1:
+            raise KeyError(prefix)
+        return found[0]
+
+    def refresh_cb(self) -> None:
+        """Do nothing: nothing is cached."""
+
+
+class Libgit2Backend:
+    """The objects and refs of one repository through libgit2; see `port.Backend`."""
+
+    def __init__(self, layout: Layout) -> None:
+        """Open the repository.
+
+        Raises:
+            UnsupportedError: libgit2 cannot read it; the message has its words.
+        """
+        pygit2.option(Option.SET_EXTENSIONS, ["partialclone"], 1)
+        try:
+            self._repository = pygit2.Repository(
+                layout.root, RepositoryOpenFlag.NO_SEARCH
+            )
+        except (pygit2.GitError, OSError, ValueError, KeyError) as error:
+            raise UnsupportedError(
+                str(error).removeprefix(f"{layout.root}: ")
+            ) from error
+        self._objects = layout.objects_dir
+        self._known_packs: list[pygit2.OdbBackendPack] | None = None
+        self.form = format_named(self.setting("extensions.objectformat") or "sha1")
+        self.ref_format = self.setting("extensions.refstorage") or FILES
+        self._loose = LooseObjects(layout.objects_dir, self.form)
+        self._loose_refs = LooseRefs(layout.common_dir, self.form)
+        self.head_log: HeadLog = FileHeadLog(layout.git_dir)
+        if self.ref_format == REFTABLE:
+            self.head_log = ReftableHeadLog(Reftables(layout, self.form).own)
+
+    @property
+    def is_bare(self) -> bool:
+        """Return whether the repository has no worktree."""
+        return bool(self._repository.is_bare)
+
+    def setting(self, name: str) -> str | None:
+        """Return the last value of one config key, or None."""
+        try:
+            return str(self._repository.config[name])
+        except (*_FAILURES, OSError):
+            return None
+
+    def close(self) -> None:
+        """Close open packs and files."""
+        self._repository.free()
+
+    def let_go(self) -> None:
+        """Close open packs, and forget which there are."""
+        self._known_packs = None
+        self._repository.free()
+
+    # Objects
+
+    def read(self, oid: Oid) -> tuple[str, bytes]:
+        """Return kind and content of an object that is not loose in this repository."""
+        return self._read(self._repository.odb, oid)
+
+    def read_packed(self, oid: Oid) -> tuple[str, bytes]:
+        """Return kind and content of an object from a pack, whatever its loose file is like."""
+        return self._read(self._packs(), oid)
+
+    def _read(
+        self, store: pygit2.Odb | pygit2.OdbBackendPack, oid: Oid
+    ) -> tuple[str, bytes]:
+        try:
+            kind, data = store.read(oid)
+        except (*_FAILURES, OSError) as error:
+            raise StoreError(f"could not read object {oid}: {error}") from error
+        return ObjectType(kind).name.lower(), bytes(data)
+
+    def packed_blobs(self) -> Callable[[Oid], bytes | None]:
+        """Return a reader of blobs in packs that does not hash them again, None for others."""
+        packs = self._packs()
+
+        def read(oid: Oid) -> bytes | None:
+            try:
+                kind, data = packs.read(oid)
+            except (*_FAILURES, OSError):
+                return None
+            return bytes(data) if kind == ObjectType.BLOB else None
+
+        return read
+
+    def exists(self, oid: Oid) -> bool:
+        """Return whether an object is in the store, in any file of it."""
+        return bool(self._repository.odb.exists(oid))
+
+    def is_packed(self, oid: Oid) -> bool:
+        """Return whether a pack of this repository has an object now."""
+        return bool(self._packs().exists(oid))
+
+    def may_be_packed(self, oid: Oid) -> bool:
+        """Return whether a pack has an object; one made since `let_go` may have it all the same."""
+        # The packs are listed once: an object that is stored twice only takes space until its loose
+        # copy is pruned. Whether a pack is still there is looked up, because Git may have removed
+        # it.
+        if self._known_packs is None:
+            self._known_packs = self._all_packs()
+        if not any(pack.exists(oid) for pack in self._known_packs):
+            return False
+        return any(pack.exists(oid) for pack in self._all_packs())
+
+    def _packs(self) -> pygit2.OdbBackendPack:
+        """Return a backend that reads packs only."""
+        return pygit2.OdbBackendPack(self._objects)
+
+    def _all_packs(self) -> list[pygit2.OdbBackendPack]:
+        places = (self._objects, *alternates(self._objects))
+        return [pygit2.OdbBackendPack(place) for place in places]
+
+    def write(self, kind: str, data: bytes) -> Oid:
+        """Store an object that may exist, which keeps Git from pruning it for a while."""
+        try:
+            return Oid(str(self._repository.odb.write(ObjectType[kind.upper()], data)))
+        except (pygit2.GitError, ValueError) as error:
+            detail = str(error).rpartition(": ")[2]
+            raise StoreError(
+                f"could not write to the object store: {detail}", hint=STORE_HINT
+            ) from error
+
+    def _for_names(self) -> pygit2.Repository:
+        """Return the repository for functions in which libgit2 itself reads objects."""
+        # libgit2 1.9 never returns from a loose object whose file is cut short, so its reader of
+        # loose objects is replaced by ours.
+        repository = pygit2.Repository(
+            self._repository.path, RepositoryOpenFlag.NO_SEARCH
+        )
+        odb = pygit2.Odb()
+        odb.add_backend(_LooseBackend(self._loose), 2)
+        odb.add_backend(self._packs(), 1)
+        for other in alternates(self._objects):
+            odb.add_disk_alternate(other)
+        repository.set_odb(odb)
+        return repository
+
+    # Refs
+
+    def head(self) -> tuple[str | None, Oid | None]:
+        """Return the branch that HEAD names (None: detached) and its commit (None: unborn)."""
+        try:
+            reference = self._repository.lookup_reference("HEAD")
+            name = reference.target if isinstance(reference.target, str) else None
+            try:
+                return name, Oid(str(reference.resolve().target))
+            except KeyError:
+                return name, None
+        except _FAILURES as error:
+            raise _unread("read HEAD", error) from error
+
+    def ref(self, name: str) -> Oid | None:
+        """Return what a ref points at, through symbolic refs; None where there is no such ref."""
+        try:
+            reference = self._repository.references.get(name)
+            return None if reference is None else _target(reference)
+        except (pygit2.GitError, ValueError) as error:
+            raise _unread(f"read ref {name}", error) from error
+
+    def refs(self, prefix: str) -> dict[str, Oid]:
+        """Return all refs below a prefix that point at something, by name."""
+        try:
+            listed = [
+                reference
+                for reference in self._repository.references.iterator()
+                if reference.name.startswith(prefix)
+            ]
+            found = {reference.name: _target(reference) for reference in listed}
+        except (pygit2.GitError, ValueError) as error:
+            raise _unread("list refs", error) from error
+        return {name: oid for name, oid in found.items() if oid is not None}
+
+    def create_ref(self, name: str, oid: Oid) -> None:
+        """Create a ref, without a reflog."""
+        try:
+            self._repository.references.create(name, oid, force=False)
+        except (pygit2.AlreadyExistsError, ValueError) as error:
+            raise StaleTipError(f"could not create ref {name}: {error}") from error
+        except (pygit2.GitError, OSError) as error:
+            raise _ref_error(name, error) from error
+        self._loose_refs.drop_reflog(name)
+
+    def move_ref(self, name: str, old: Oid, new: Oid) -> None:
+        """Move a ref by compare-and-swap, without a reflog."""
+        try:
+            reference = self._repository.references.get(name)
+            # Compare-and-swap in two steps: this look finds what moved before, and `set_target`
+            # compares under the ref's lock with the value that this look read.
+            if reference is None or str(reference.target) != old:
+                raise StaleTipError(f"could not move ref {name}: it is not at {old}")
+            reference.set_target(new)
+        except (pygit2.GitError, OSError, ValueError) as error:
+            raise _ref_error(name, error) from error
+        self._loose_refs.drop_reflog(name)
+
+    def force_ref(self, name: str, oid: Oid) -> None:
+        """Set a ref whose present value does not count, without a reflog."""
+        try:
+            self._loose_refs.discard_unreadable(name)
+            self._repository.references.create(name, oid, force=True)
+        except (pygit2.GitError, OSError, ValueError) as error:
+            raise _ref_error(name, error) from error
+        self._loose_refs.drop_reflog(name)
+
+    def delete_ref(self, name: str) -> None:
+        """Delete a ref and its reflog, loose and packed; one that is absent is fine."""
+        try:
+            self._loose_refs.discard_unreadable(name)
+            with suppress(KeyError):
+                self._repository.references.delete(name)
+        except (pygit2.GitError, OSError) as error:
+            raise _ref_error(name, error) from error
+        self._loose_refs.drop_reflog(name)
+
+    def broken_refs(self) -> list[str]:
+        """Return our refs that cannot be read, sorted."""
+        return self._loose_refs.broken()
+
+    # What only Git's own rules say
+
+    def resolve(self, name: str) -> Oid | None:
+        """Return the commit that a revision names (gitrevisions(7)), None for none."""
+        try:
+            commit = self._for_names().revparse_single(name).peel(pygit2.Commit)
+        except _FAILURES:
+            return None
+        return Oid(str(commit.id))
+
+    def unpushed(self, tip: Oid, most: int) -> Mapping[Oid, Iterable[Oid]]:
+        """Return the parents of the newest commits that no remote-tracking ref reaches."""
+        try:
+            walker = self._for_names().walk(tip)
+            for oid in self.refs("refs/remotes/").values():
+                walker.hide(oid)
+            return {
+                Oid(str(commit.id)): [Oid(str(one)) for one in commit.parent_ids]
+                for commit in islice(walker, most)
+            }
+        except (*_FAILURES, StoreError):
+            return {}
+
+    def path_is_ignored(self, path: str) -> bool:
+        """Return whether Git ignores exactly this path; a directory's ends in `/`."""
+        return bool(self._repository.path_is_ignored(path))
+
+    def config(self) -> Sequence[ConfigEntry]:
+        """Return the configuration in the order in which later entries count."""
+        try:
+            return [ConfigEntry(one.name, one.value) for one in self._repository.config]
+        except (pygit2.GitError, ValueError, OSError) as error:
+            raise StoreError(f"could not read git config: {error}") from error
+
+
+def _target(reference: pygit2.Reference) -> Oid | None:
+    """Return what a ref points at in the end; None if that does not exist."""
+    if not isinstance(reference.target, str):
+        return Oid(str(reference.target))
+    try:
+        return Oid(str(reference.resolve().target))
+    except KeyError:
+        return None
+
+
+def _ref_error(name: str, error: Exception) -> StoreError:
+    text = str(error)
+    if isinstance(error, StoreError):
+        return error
+    if any(os.strerror(number) in text for number in _REFUSED):
+        return StoreError(f"could not write ref {name}: {text}", hint=STORE_HINT)
+    # libgit2 has one error class for all of these, so its message must distinguish them.
+    if "lock" in text:
+        return RefLockedError(
+            f"could not write ref {name}: {text}",
+            hint=f"if no git process runs, remove the file {name}.lock in the git directory",
+        )
+    if "old reference value" in text or "first parent" in text or "modified" in text:
+        return StaleTipError(f"could not move ref {name}: {text}")
+    return _unread(f"write ref {name}", error)
+
+
+def _unread(what: str, error: Exception) -> StoreError:
+    """Return the error for refs that cannot be read."""
+    # One broken line of packed-refs hides all refs, from Git too. The file has the user's branches,
+    # so only the user changes it.
+    text = str(error)
+    return StoreError(
+        f"could not {what}: {text}", hint=PACKED_HINT if _PACKED_REFS in text else None
+    )

@@ -1,0 +1,157 @@
+"""Which objects the packs of an object store have: their index files, read without a process.
+
+gitformat-pack(5), version 2 (all that Git writes). What is not found here is not asked of Git,
+which would fetch it from a partial clone's remote, or look at all packs again.
+"""
+
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+
+from gitshadow.errors import StoreError
+from gitshadow.model import Oid
+from gitshadow.store.object_format import ObjectFormat
+from gitshadow.store.objects import INDEX_MAGIC
+
+_FANS = 256
+_FAN_BYTES = 4 * _FANS
+_ABSENT = (FileNotFoundError, NotADirectoryError)
+
+
+class PackIndex:
+    """The index of one pack.
+
+    Raises:
+        OSError: it cannot be opened.
+        StoreError: it is broken or of an unknown version.
+    """
+
+    def __init__(self, path: str, form: ObjectFormat) -> None:
+        self._size = form.size
+        self.path = path
+        with open(path, "rb") as file:
+            length = os.fstat(file.fileno()).st_size
+            head = file.read(len(INDEX_MAGIC) + _FAN_BYTES)
+            fans = [
+                int.from_bytes(head[at : at + 4], "big")
+                for at in range(len(INDEX_MAGIC), len(head), 4)
+            ]
+            is_known = head.startswith(INDEX_MAGIC) and len(fans) == _FANS
+            # Names, checksums and offsets of the objects, then two checksums of the whole.
+            least = len(head) + (fans[-1] * (form.size + 8) if fans else 0)
+            if not is_known or length < least + 2 * form.size:
+                raise StoreError(f"could not read {path}: unknown or broken pack index")
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._fans = fans
+        self._first = len(head)
+
+    @property
+    def pack(self) -> str:
+        """Return the path of the pack."""
+        return self.path.removesuffix(".idx") + ".pack"
+
+    @property
+    def is_cruft(self) -> bool:
+        """Return whether the pack has unreachable objects with a time of each."""
+        return os.path.exists(self.path.removesuffix(".idx") + ".mtimes")
+
+    def has(self, oid: bytes) -> bool:
+        """Return whether the pack has an object."""
+        size, data, first = self._size, self._map, self._first
+        low = self._fans[oid[0] - 1] if oid[0] else 0
+        high = self._fans[oid[0]]
+        while low < high:
+            middle = (low + high) // 2
+            at = first + middle * size
+            found = data[at : at + size]
+            if found == oid:
+                return True
+            if found < oid:
+                low = middle + 1
+            else:
+                high = middle
+        return False
+
+    def close(self) -> None:
+        """Close the file."""
+        self._map.close()
+
+
+class PackIndexes:
+    """The indexes of all packs in some object directories, the repository's own first."""
+
+    def __init__(self, places: list[str], form: ObjectFormat) -> None:
+        self._dirs = [os.path.join(place, "pack") for place in places]
+        self._form = form
+        self._known: dict[str, PackIndex] | None = None
+
+    def having(self, oid: Oid) -> PackIndex | None:
+        """Return the index of a pack that has an object, by a look at the directories now.
+
+        Raises:
+            StoreError: a directory or an index cannot be read.
+        """
+        self._look()
+        return self._first(oid)
+
+    def known_having(self, oid: Oid) -> PackIndex | None:
+        """Return the same as of the last look, if that pack still exists; errors as `having`."""
+        if self._known is None:
+            self._look()
+        found = self._first(oid)
+        is_gone = found is not None and not os.path.exists(found.pack)
+        return self.having(oid) if is_gone else found
+
+    def _first(self, oid: Oid) -> PackIndex | None:
+        name = bytes.fromhex(oid)
+        indexes = (self._known or {}).values()
+        return next((index for index in indexes if index.has(name)), None)
+
+    def _look(self) -> None:
+        """Open the indexes that are new, and close those that are gone."""
+        known = dict(self._known or {})
+        found: dict[str, PackIndex] = {}
+        for path in self._paths():
+            index = known.pop(path, None)
+            if index is None:
+                # Git may have removed it since it was listed.
+                with suppress(FileNotFoundError):
+                    index = _opened(path, self._form)
+            if index is not None:
+                found[path] = index
+        for index in known.values():
+            index.close()
+        self._known = found
+
+    def _paths(self) -> Iterator[str]:
+        for directory in self._dirs:
+            try:
+                names = os.listdir(directory)
+            except _ABSENT:
+                continue
+            except OSError as error:
+                raise _unread(directory, error) from error
+            packs = {name for name in names if name.endswith(".pack")}
+            for name in names:
+                if name.endswith(".idx") and name[:-4] + ".pack" in packs:
+                    yield os.path.join(directory, name)
+
+    def let_go(self) -> None:
+        """Close all of them."""
+        for index in (self._known or {}).values():
+            index.close()
+        self._known = None
+
+
+def _opened(path: str, form: ObjectFormat) -> PackIndex:
+    try:
+        return PackIndex(path, form)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _unread(path, error) from error
+
+
+def _unread(path: str, error: OSError) -> StoreError:
+    return StoreError(f"could not read {path}: {error.strerror or error}")

@@ -1,0 +1,340 @@
+"""A repository that libgit2 cannot open, through Git's own plumbing.
+
+Loose refs, `packed-refs`, reftables, pack indexes and loose objects are read here; what is in packs
+is read by a `git cat-file` that is kept open, and refs are moved by a `git update-ref`. Nothing is
+fetched from a partial clone's remote, and no hook of the repository runs.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from gitshadow.errors import StaleTipError, StoreError
+from gitshadow.model import Oid
+from gitshadow.store.backends.git_config import Configuration, format_of_refs
+from gitshadow.store.backends.git_pipes import Answers, DeadError, GitPipe
+from gitshadow.store.backends.ignore_rules import IgnoreRules
+from gitshadow.store.backends.pack_indexes import PackIndexes
+from gitshadow.store.backends.port import (
+    REFTABLE,
+    STORE_HINT,
+    ConfigEntry,
+    HeadLog,
+    RefLockedError,
+    alternates,
+)
+from gitshadow.store.backends.ref_files import FileHeadLog, LooseRefs, RefFiles
+from gitshadow.store.backends.reftable import ReftableHeadLog, Reftables
+from gitshadow.store.git import OFFLINE, SAFE, Git
+from gitshadow.store.git_settings import scrubbed_environment
+from gitshadow.store.layout import Layout
+from gitshadow.store.object_format import ObjectFormat
+from gitshadow.store.objects import BrokenObjectError, LooseObjects
+
+# Replacements (git-replace(1)) would show other bytes than those of the object that is named.
+_PLAIN = {**OFFLINE, "GIT_NO_REPLACE_OBJECTS": "1"}
+_WRITING = (
+    *("-c", "core.logAllRefUpdates=false"),
+    # What is configured as a hook runs in spite of `core.hooksPath` (git 2.54).
+    *("-c", "hook.reference-transaction.enabled=false"),
+)
+# A child keeps each commit in memory that it ever pointed a ref at.
+_MOST_UPDATES = 1000
+# Git's words, which LC_ALL=C keeps in English (lockfile.c, refs/files-backend.c, reftable/error.c).
+_LOCKED = (".lock': file exists", "data is locked")
+_REFUSED = (
+    "no space left",
+    "quota exceeded",
+    "read-only file system",
+    "permission denied",
+)
+_TRUE = frozenset({"true", "yes", "on", "1"})
+
+
+class PlumbingBackend:
+    """The objects and refs of one repository through processes of Git; see `port.Backend`."""
+
+    def __init__(
+        self, layout: Layout, environ: Mapping[str, str], form: ObjectFormat
+    ) -> None:
+        """Open the repository.
+
+        Raises:
+            StoreError: its configuration cannot be read, or its refs are of an unknown format.
+        """
+        self.form = form
+        self._layout = layout
+        self._environ = {**scrubbed_environment(dict(environ)), **_PLAIN}
+        self._git = Git(layout, dict(environ))
+        self._config = Configuration(layout, environ, self._git)
+        self.ref_format = format_of_refs(self._config.get("extensions.refstorage"))
+        self._refs: RefFiles | Reftables
+        self.head_log: HeadLog
+        if self.ref_format == REFTABLE:
+            self._refs = tables = Reftables(layout, form)
+            self.head_log = ReftableHeadLog(tables.own)
+        else:
+            self._refs = RefFiles(layout, form)
+            self.head_log = FileHeadLog(layout.git_dir)
+        self._loose_refs = LooseRefs(layout.common_dir, form)
+        others = alternates(layout.objects_dir)
+        self._own_packs = PackIndexes([layout.objects_dir], form)
+        self._packs = PackIndexes([layout.objects_dir, *others], form)
+        self._loose = LooseObjects(layout.objects_dir, form)
+        self._borrowed = [LooseObjects(other, form) for other in others]
+        self._reader = self._pipe("cat-file", "--batch")
+        self._writer = self._pipe(*_WRITING, "update-ref", "--stdin", "-z")
+        self._updates = 0
+        self._ignore = IgnoreRules(layout, self._pipe, self._rule_files)
+
+    def _pipe(self, *args: str) -> GitPipe:
+        """Return a git command in this repository that is kept open."""
+        layout = self._layout
+        place = (f"--git-dir={layout.git_dir}", f"--work-tree={layout.root}")
+        return GitPipe(["git", *SAFE, *place, *args], layout.root, self._environ)
+
+    def _rule_files(self) -> Iterable[str]:
+        info = os.path.join(self._layout.common_dir, "info", "exclude")
+        return info, self._config.excludes_file()
+
+    def close(self) -> None:
+        """End all children and close all files."""
+        self.let_go()
+
+    def let_go(self) -> None:
+        """End all children, which keep packs open, and forget packs and tables."""
+        for pipe in (self._reader, self._writer):
+            pipe.close()
+        self._ignore.let_go()
+        self._own_packs.let_go()
+        self._packs.let_go()
+        if isinstance(self._refs, Reftables):
+            self._refs.let_go()
+
+    # Objects
+
+    def read(self, oid: Oid) -> tuple[str, bytes]:
+        """Return kind and content of an object that is not loose in this repository."""
+        for other in self._borrowed:
+            found = other.read(oid)
+            if found is not None:
+                return found
+        if self._packs.known_having(oid) or self._packs.having(oid):
+            return self._checked(oid)
+        raise StoreError(f"could not read object {oid}: it is missing")
+
+    def read_packed(self, oid: Oid) -> tuple[str, bytes]:
+        """Return kind and content of an object from a pack, whatever its loose file is like."""
+        # Git looks into packs first, so the loose file is not opened.
+        if self._own_packs.having(oid) is None:
+            raise StoreError(f"could not read object {oid}: it is in no pack")
+        return self._checked(oid)
+
+    def packed_blobs(self) -> Callable[[Oid], bytes | None]:
+        """Return a reader of blobs in packs that does not hash them again, None for others."""
+
+        def read(oid: Oid) -> bytes | None:
+            if self._own_packs.known_having(oid) is None:
+                return None
+            kind, data = self._contents(oid)
+            return data if kind == "blob" else None
+
+        return read
+
+    def _checked(self, oid: Oid) -> tuple[str, bytes]:
+        kind, data = self._contents(oid)
+        if self.form.oid(kind, data) != oid:
+            raise BrokenObjectError(
+                f"could not read object {oid}: its content does not match its name"
+            )
+        return kind, data
+
+    def _contents(self, oid: Oid) -> tuple[str, bytes]:
+        """Return what a pack has; the caller has found it in an index."""
+        # Nothing else is asked: git ends, or fetches, at what is missing in a partial clone.
+        try:
+            found = self._reader.ask(f"{oid}\n".encode("ascii"), _object)
+        except DeadError as error:
+            raise StoreError(f"could not read object {oid}: {error.said}") from error
+        if found is None:
+            raise StoreError(f"could not read object {oid}: git does not find it")
+        return found
+
+    def exists(self, oid: Oid) -> bool:
+        """Return whether an object is in the store, in any file of it."""
+        if self._loose.has(oid) or any(one.has(oid) for one in self._borrowed):
+            return True
+        known = self._packs.known_having(oid) or self._packs.having(oid)
+        return known is not None
+
+    def is_packed(self, oid: Oid) -> bool:
+        """Return whether a pack of this repository has an object now."""
+        return self._own_packs.having(oid) is not None
+
+    def may_be_packed(self, oid: Oid) -> bool:
+        """Return whether a pack has an object; one made since `let_go` may have it all the same."""
+        return self._packs.known_having(oid) is not None
+
+    def write(self, kind: str, data: bytes) -> Oid:
+        """Store an object that may exist, which keeps Git from pruning it for a while."""
+        # As Git's own `write_object_file` (object-file.c): a new mtime instead of a second copy.
+        oid = self.form.oid(kind, data)
+        if not (self._touched(self._loose.path(oid)) or self._touched_pack(oid)):
+            self._loose.write(kind, data, oid)
+        if (self._config.get("core.fsyncobjectfiles") or "") in _TRUE:
+            _sync(self._loose.path(oid))
+        return oid
+
+    def _touched(self, path: str) -> bool:
+        try:
+            os.utime(path)
+        except OSError:
+            return False
+        return True
+
+    def _touched_pack(self, oid: Oid) -> bool:
+        index = self._packs.known_having(oid)
+        # A pack of unreachable objects has a time of each, and its own does not count.
+        return index is not None and not index.is_cruft and self._touched(index.pack)
+
+    # Refs
+
+    def head(self) -> tuple[str | None, Oid | None]:
+        """Return the branch that HEAD names (None: detached) and its commit (None: unborn)."""
+        return self._refs.head()
+
+    def ref(self, name: str) -> Oid | None:
+        """Return what a ref points at, through symbolic refs; None where there is no such ref."""
+        return self._refs.ref(name)
+
+    def refs(self, prefix: str) -> dict[str, Oid]:
+        """Return all refs below a prefix that point at something, by name."""
+        return self._refs.refs(prefix)
+
+    def create_ref(self, name: str, oid: Oid) -> None:
+        """Create a ref, without a reflog."""
+        if self.ref(name) is not None:
+            raise StaleTipError(f"could not create ref {name}: it exists")
+        self._update(name, f"create {name}\0{oid}\0", oid)
+
+    def move_ref(self, name: str, old: Oid, new: Oid) -> None:
+        """Move a ref by compare-and-swap, without a reflog."""
+        # Git compares under the ref's lock; this look spares a process where it has moved already.
+        if self.ref(name) != old:
+            raise StaleTipError(f"could not move ref {name}: it is not at {old}")
+        self._update(name, f"update {name}\0{new}\0{old}\0", new)
+
+    def force_ref(self, name: str, oid: Oid) -> None:
+        """Set a ref whose present value does not count, without a reflog."""
+        self._loose_refs.discard_unreadable(name)
+        self._update(name, f"update {name}\0{oid}\0\0", oid)
+
+    def delete_ref(self, name: str) -> None:
+        """Delete a ref and its reflog; one that is absent is fine."""
+        self._loose_refs.discard_unreadable(name)
+        if self.ref(name) is not None:
+            self._update(name, f"delete {name}\0\0", None)
+
+    def broken_refs(self) -> list[str]:
+        """Return our refs that cannot be read, sorted."""
+        return self._loose_refs.broken()
+
+    def _update(self, name: str, command: str, wanted: Oid | None) -> None:
+        """Run one command of git-update-ref(1) as a transaction; it leads to a wanted value."""
+        if "\n" in name:
+            raise StoreError(f"could not write ref {name!r}: not a name of a ref")
+        question = f"start\0option no-deref\0{command}commit\0"
+        self._updates += 1
+        if self._updates % _MOST_UPDATES == 0:
+            self._writer.close()
+        while True:
+            was_open = self._writer.is_open
+            try:
+                self._writer.ask_once(os.fsencode(question), _committed)
+                break
+            except DeadError as error:
+                # It ends with each error. If it was killed, the ref may have moved before. What an
+                # older child says may come from what it read long ago.
+                if not error.said and self._is_at(name, wanted):
+                    break
+                if not was_open:
+                    raise self._error(name, wanted, error.said) from error
+        self._loose_refs.drop_reflog(name)
+
+    def _is_at(self, name: str, oid: Oid | None) -> bool:
+        with suppress(StoreError):
+            return self.ref(name) == oid
+        return False
+
+    def _error(self, name: str, wanted: Oid | None, said: str) -> StoreError:
+        text = f"could not write ref {name}: {said or 'git was killed'}"
+        lower = said.lower()
+        if any(words in lower for words in _REFUSED):
+            return StoreError(text, hint=STORE_HINT)
+        if any(words in lower for words in _LOCKED):
+            is_table = self.ref_format == REFTABLE
+            lock = f"{REFTABLE}/tables.list.lock" if is_table else f"{name}.lock"
+            return RefLockedError(
+                text,
+                hint=f"if no git process runs, remove the file {lock} in the git directory",
+            )
+        stale = ("but expected", "reference already exists", "reference is missing")
+        if wanted is not None and any(words in lower for words in stale):
+            return StaleTipError(text)
+        return StoreError(text)
+
+    # What only Git's own rules say
+
+    def resolve(self, name: str) -> Oid | None:
+        """Return the commit that a revision names (gitrevisions(7)), None for none."""
+        how = ("rev-parse", "--verify", "--quiet", "--end-of-options")
+        out = self._git.run(*how, name + "^{commit}", ok=(0, 1, 128))
+        return Oid(out.decode("ascii").strip()) if out else None
+
+    def unpushed(self, tip: Oid, most: int) -> Mapping[Oid, Iterable[Oid]]:
+        """Return the parents of the newest commits that no remote-tracking ref reaches."""
+        how = ("rev-list", "--parents", f"--max-count={most}", tip)
+        try:
+            out = self._git.run(*how, "--not", "--remotes", "--")
+        except StoreError:
+            return {}
+        rows = (row.split() for row in out.decode("ascii").splitlines())
+        return {Oid(row[0]): [Oid(one) for one in row[1:]] for row in rows}
+
+    def path_is_ignored(self, path: str) -> bool:
+        """Return whether Git ignores exactly this path; a directory's ends in `/`."""
+        return self._ignore.is_ignored(path)
+
+    def config(self) -> Sequence[ConfigEntry]:
+        """Return the configuration in the order in which later entries count."""
+        return self._config.entries()
+
+
+def _object(answers: Answers) -> tuple[str, bytes] | None:
+    """Read one answer of `git cat-file --batch`."""
+    words = answers.line().split(b" ")
+    if len(words) != 3 or not words[2].isdigit():
+        return None
+    data = answers.take(int(words[2]))
+    answers.take(1)
+    return words[1].decode("ascii"), data
+
+
+def _committed(answers: Answers) -> None:
+    """Read the answers to one transaction."""
+    for step in (b"start: ok", b"commit: ok"):
+        if answers.line() != step:
+            raise EOFError
+
+
+def _sync(path: str) -> None:
+    """Write a file to the disk, if there is one: what is in a pack is there already."""
+    for one, flags in ((path, 0), (os.path.dirname(path), os.O_DIRECTORY)):
+        try:
+            file = os.open(one, os.O_RDONLY | os.O_CLOEXEC | flags)
+        except FileNotFoundError:
+            return
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
