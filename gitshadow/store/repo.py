@@ -307,7 +307,9 @@ class Repo:
         Raises:
             StoreError: HEAD or its branch cannot be read; that is never "unborn".
         """
-        name, oid = self._backends.read(Backend.head)
+        name, oid = self._backends.read(
+            lambda backend: backend.head(), lambda found: found[1] is None
+        )
         if name == NO_BRANCH:
             raise StoreError("could not read HEAD: its refs are of another format")
         return name, oid

@@ -87,11 +87,6 @@ def bare(top: Path) -> Path:
     return top / "bare.git"
 
 
-def sha256(top: Path) -> Path:
-    Repo(top).git("init", "-q", "--object-format=sha256", "sha256")
-    return top / "sha256"
-
-
 def unknown_extension(top: Path) -> Path:
     repo = Repo.create(top / "extended")
     repo.git("config", "core.repositoryFormatVersion", "1")
@@ -114,7 +109,6 @@ def anothers(top: Path) -> Path:
     [
         (plain_folder, ["not in a Git working tree"]),
         (bare, ["bare repository"]),
-        (sha256, ["sha256"]),
         (unknown_extension, ["refstorage"]),
         (anothers, ["not owned by current user"]),
     ],

@@ -1,4 +1,4 @@
-"""The repository through libgit2: objects, refs by compare-and-swap, and nothing else."""
+"""Objects, refs by compare-and-swap, and nothing else, whatever reads the repository."""
 
 import errno
 import os
@@ -17,10 +17,10 @@ from gitshadow.store.layout import Layout, discover
 from gitshadow.store.objects import NewCommit
 from gitshadow.store.repo import RefLockedError
 from gitshadow.store.repo import Repo as Store
+from tests.support.kinds import BY_GIT, PLAIN, SHA256, SOME, Kind, on_kinds
 from tests.support.repo import Repo
 
 REF = "refs/agent-undo/s-1"
-GONE = Oid("1" * 40)
 
 
 def layout_of(root: Path) -> Layout:
@@ -29,9 +29,23 @@ def layout_of(root: Path) -> Layout:
     return found
 
 
+@pytest.fixture(params=SOME, ids=str)
+def kind(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, sealed: Path
+) -> Kind:
+    made: Kind = request.param
+    made.prepare(monkeypatch)
+    return made
+
+
+@pytest.fixture
+def repo(kind: Kind, tmp_path: Path) -> Repo:
+    return Repo.create(tmp_path / "repo", options=kind.options)
+
+
 @contextmanager
-def opened(repo: Repo) -> Iterator[Store]:
-    store = Store.open(layout_of(repo.root))
+def opened(repo: Repo, kind: Kind = PLAIN) -> Iterator[Store]:
+    store = Store.open(layout_of(repo.root), kind.engine)
     try:
         yield store
     finally:
@@ -39,9 +53,14 @@ def opened(repo: Repo) -> Iterator[Store]:
 
 
 @pytest.fixture
-def store(repo: Repo) -> Iterator[Store]:
-    with opened(repo) as made:
+def store(repo: Repo, kind: Kind) -> Iterator[Store]:
+    with opened(repo, kind) as made:
         yield made
+
+
+def gone(store: Store) -> Oid:
+    """Return the id of an object that there is not."""
+    return Oid("1" * store.format.digits)
 
 
 def commit_of(store: Store, message: bytes, *parents: Oid, **fields: object) -> Oid:
@@ -63,54 +82,47 @@ def ours(text: str) -> bytes:
     return f"{text}\n\nAgent-Undo-Format: 1\n".encode()
 
 
-def test_open_refuses_sha256_in_one_line(tmp_path: Path) -> None:
-    Repo(tmp_path).git("init", "-q", "--object-format=sha256", "new")
-    with pytest.raises(UnsupportedError, match=r"^could not open .*sha256") as caught:
-        Store.open(layout_of(tmp_path / "new"))
-    assert "SHA-256" in str(caught.value.hint)
-    assert "\n" not in caught.value.message
-
-
-def test_open_refuses_an_unknown_extension(repo: Repo) -> None:
+@on_kinds(PLAIN, BY_GIT)
+def test_open_refuses_an_unknown_extension(repo: Repo, kind: Kind) -> None:
     repo.git("config", "core.repositoryFormatVersion", "1")
     repo.git("config", "extensions.unheardOf", "true")
     with pytest.raises(UnsupportedError) as caught:
-        Store.open(layout_of(repo.root))
-    assert caught.value.hint == "this repository format is not supported by libgit2"
+        Store.open(layout_of(repo.root), kind.engine)
+    assert caught.value.hint == "this repository needs a newer git: update git"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_open_refuses_another_owners_repository(repo: Repo) -> None:
+def test_open_refuses_another_owners_repository(repo: Repo, kind: Kind) -> None:
     os.chown(repo.root, 65534, 65534)
     os.chown(repo.root / ".git", 65534, 65534)
     with pytest.raises(UnsupportedError) as caught:
-        Store.open(layout_of(repo.root))
+        Store.open(layout_of(repo.root), kind.engine)
     os.chown(repo.root / ".git", 0, 0)
     os.chown(repo.root, 0, 0)
     assert "safe.directory" in str(caught.value.hint)
     assert str(repo.root) in str(caught.value.hint)
 
 
-def test_open_refuses_a_bare_repository(repo: Repo) -> None:
+def test_open_refuses_a_bare_repository(repo: Repo, kind: Kind) -> None:
     repo.git("config", "core.bare", "true")
     with pytest.raises(UnsupportedError, match="is bare"):
-        Store.open(layout_of(repo.root))
+        Store.open(layout_of(repo.root), kind.engine)
 
 
-def test_open_reads_a_partial_clone(repo: Repo) -> None:
+def test_open_reads_a_partial_clone(repo: Repo, kind: Kind) -> None:
     repo.git("config", "core.repositoryFormatVersion", "1")
     repo.git("config", "extensions.partialClone", "origin")
-    with opened(repo) as store:
+    with opened(repo, kind) as store:
         assert store.head() == ("refs/heads/main", repo.git("rev-parse", "HEAD"))
 
 
 def test_open_ignores_what_the_environment_says(
-    repo: Repo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    repo: Repo, kind: Kind, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     other = Repo.create(tmp_path / "other")
     monkeypatch.setenv("GIT_DIR", str(other.root / ".git"))
     monkeypatch.setenv("GIT_OBJECT_DIRECTORY", str(other.root / ".git/objects"))
-    with opened(repo) as store:
+    with opened(repo, kind) as store:
         oid = store.write_blob(b"mine")
     monkeypatch.delenv("GIT_DIR")
     monkeypatch.delenv("GIT_OBJECT_DIRECTORY")
@@ -129,15 +141,16 @@ def test_blob_is_the_raw_bytes(repo: Repo, store: Store) -> None:
 
 def test_read_says_what_is_wrong(repo: Repo, store: Store) -> None:
     head = Oid(repo.git("rev-parse", "HEAD"))
-    assert not store.has(GONE)
-    with pytest.raises(StoreError, match=f"could not read object {GONE}"):
-        store.read_blob(GONE)
+    absent = gone(store)
+    assert not store.has(absent)
+    with pytest.raises(StoreError, match=f"could not read object {absent}"):
+        store.read_blob(absent)
     with pytest.raises(StoreError, match="not a blob"):
         store.read_blob(head)
     with pytest.raises(StoreError, match="not a tree"):
         store.read_tree(head)
     with pytest.raises(StoreError):
-        store.commit(GONE)
+        store.commit(absent)
 
 
 def test_reader_of_a_history_finds_what_is_packed_and_what_is_not(
@@ -149,7 +162,7 @@ def test_reader_of_a_history_finds_what_is_packed_and_what_is_not(
     packed = Oid(repo.git("rev-parse", "HEAD:a"))
     loose, read = store.write_blob(b"loose"), store.packed_first()
     assert (read(packed), read(loose)) == (b"packed\n", b"loose")
-    for wrong in (GONE, Oid(repo.git("rev-parse", "HEAD")), Oid("no id")):
+    for wrong in (gone(store), Oid(repo.git("rev-parse", "HEAD")), Oid("no id")):
         with pytest.raises(StoreError):
             read(wrong)
 
@@ -357,7 +370,7 @@ def test_move_ref_is_refused_when_it_moved_meanwhile(repo: Repo, store: Store) -
         store.move_ref("refs/agent-undo/none", first, second)
 
 
-def test_one_of_several_movers_wins(repo: Repo, store: Store) -> None:
+def test_one_of_several_movers_wins(repo: Repo, kind: Kind, store: Store) -> None:
     first = commit_of(store, ours("1"))
     store.create_ref(REF, first)
     for number in range(20):
@@ -369,7 +382,7 @@ def test_one_of_several_movers_wins(repo: Repo, store: Store) -> None:
         done: list[Oid] = []
 
         def move(new: Oid, old: Oid = base, done: list[Oid] = done) -> None:
-            with opened(repo) as own, suppress(StaleTipError, RefLockedError):
+            with opened(repo, kind) as own, suppress(StaleTipError, RefLockedError):
                 own.move_ref(REF, old, new)
                 done.append(new)
 
@@ -413,6 +426,7 @@ def test_refs_are_those_below_the_prefix_alone(repo: Repo, store: Store) -> None
     }
 
 
+@on_kinds(PLAIN, SHA256, BY_GIT)
 def test_locked_ref_is_an_error_of_its_own_and_the_lock_stays(
     repo: Repo, store: Store
 ) -> None:
@@ -430,6 +444,7 @@ def test_locked_ref_is_an_error_of_its_own_and_the_lock_stays(
     store.move_ref(REF, first, second)
 
 
+@on_kinds(PLAIN, SHA256, BY_GIT)
 def test_locked_ref_is_no_stale_tip_when_it_is_new(repo: Repo, store: Store) -> None:
     tip = commit_of(store, ours("1"))
     repo.write(f".git/{REF}.lock", "")
@@ -438,6 +453,7 @@ def test_locked_ref_is_no_stale_tip_when_it_is_new(repo: Repo, store: Store) -> 
     repo.delete(f".git/{REF}.lock")
 
 
+@on_kinds(PLAIN, SHA256, BY_GIT)
 @pytest.mark.parametrize("content", [b"", b"\0garbage\n"], ids=["empty", "garbage"])
 def test_unreadable_ref_is_an_error_and_never_absent(
     repo: Repo, store: Store, content: bytes
@@ -472,10 +488,12 @@ def test_nothing_but_a_ref_of_ours_is_ever_discarded(
     assert repo.snapshot() == before
 
 
-def test_refs_have_no_reflog_whatever_the_user_set(repo: Repo, store: Store) -> None:
+def test_refs_have_no_reflog_whatever_the_user_set(
+    repo: Repo, kind: Kind, store: Store
+) -> None:
     repo.git("config", "core.logAllRefUpdates", "always")
     first, second = commit_of(store, ours("1")), commit_of(store, ours("2"))
-    with opened(repo) as fresh:
+    with opened(repo, kind) as fresh:
         before = repo.snapshot()
         fresh.create_ref(REF, first)
         fresh.move_ref(REF, first, second)
@@ -505,6 +523,7 @@ def test_head_is_named_on_a_branch_detached_and_unborn(
     assert store.head() == ("refs/heads/new", None)
 
 
+@on_kinds(PLAIN, SHA256, BY_GIT)
 def test_head_is_an_error_and_never_unborn_when_its_branch_is_broken(
     repo: Repo, store: Store
 ) -> None:
@@ -513,11 +532,13 @@ def test_head_is_an_error_and_never_unborn_when_its_branch_is_broken(
         store.head()
 
 
-def test_head_of_a_linked_worktree_is_its_own(repo: Repo, tmp_path: Path) -> None:
+def test_head_of_a_linked_worktree_is_its_own(
+    repo: Repo, kind: Kind, tmp_path: Path
+) -> None:
     repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "w"))
     linked = Repo(tmp_path / "w")
     linked.git("commit", "-q", "--allow-empty", "-m", "x")
-    with opened(linked) as store:
+    with opened(linked, kind) as store:
         assert store.head() == ("refs/heads/side", linked.git("rev-parse", "HEAD"))
 
 
@@ -536,20 +557,22 @@ def test_config_values_are_all_of_a_section(repo: Repo, store: Store) -> None:
     assert store.config_get("no.such") is None
 
 
-def test_heads_of_a_new_worktree_have_words_or_none(repo: Repo, tmp_path: Path) -> None:
+def test_heads_of_a_new_worktree_have_words_or_none(
+    repo: Repo, kind: Kind, tmp_path: Path
+) -> None:
     repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
     tip = repo.git("rev-parse", "HEAD")
-    with opened(Repo(tmp_path / "linked")) as store:
+    with opened(Repo(tmp_path / "linked"), kind) as store:
         heads = store.heads(9)
     assert {oid for oid, _ in heads} == {tip}
     assert {words for _, words in heads} == {"", "reset: moving to HEAD"}
 
 
-def test_identity_is_the_users_or_human(repo: Repo, sealed: Path) -> None:
-    with opened(repo) as store:
+def test_identity_is_the_users_or_human(repo: Repo, kind: Kind, sealed: Path) -> None:
+    with opened(repo, kind) as store:
         assert store.identity() == (b"Test User", b"test@example.com")
     (sealed / ".gitconfig").write_text("")
-    with opened(repo) as store:
+    with opened(repo, kind) as store:
         assert store.identity() == (b"human", b"human@agent-undo.invalid")
 
 

@@ -18,6 +18,7 @@ PathLike = str | bytes
 SHADOW_REFS = "refs/agent-undo/"
 TEMP_PREFIX = b".agent-undo-tmp-"
 
+_OF_REFS = (b"refs", b"packed-refs", b"reftable")
 # Helper commits alone have fixed dates: the times of shadow commits must stay true.
 _DATES = {
     "GIT_AUTHOR_DATE": "2026-01-01T00:00:00+00:00",
@@ -65,10 +66,18 @@ class Repo:
     damaged: bool = field(default=False)
 
     @classmethod
-    def create(cls, root: Path, files: Sequence[str] = ("a", "b", "c")) -> "Repo":
-        """Make `root` a repository in which these files of ten lines are committed."""
+    def create(
+        cls,
+        root: Path,
+        files: Sequence[str] = ("a", "b", "c"),
+        options: Sequence[str] = (),
+    ) -> "Repo":
+        """Make `root` a repository in which these files of ten lines are committed.
+
+        `options` are those of `git init`.
+        """
         repo = cls(root)
-        template = _template(tuple(files), _read_by_git())
+        template = _template(tuple(files), tuple(options), _read_by_git())
         shutil.copytree(template, root, copy_function=shutil.copy, dirs_exist_ok=True)
         if files:  # the index knows the times and numbers of the template's files
             repo.git("update-index", "--refresh")
@@ -224,9 +233,12 @@ class Repo:
 
     def _user_git_files(self) -> Iterator[tuple[str, tuple[int, bytes]]]:
         top = self.common_dir
+        if (top / "reftable").exists():
+            logs = self.git("log", "-g", "--all", "--format=%gD %H %gs").encode()
+            yield "reflogs", (0, logs)
         for name in _walk_files(os.fsencode(top)):
             first = name.split(b"/", 1)[0]
-            if first in (b"objects", b"refs", b"packed-refs", b"agent-undo"):
+            if first in (b"objects", *_OF_REFS, b"agent-undo"):
                 continue
             full = os.path.join(os.fsencode(top), name)
             mode = os.lstat(full).st_mode
@@ -276,11 +288,13 @@ class Repo:
 
 
 @cache
-def _template(files: tuple[str, ...], _surroundings: object) -> Path:
+def _template(
+    files: tuple[str, ...], options: tuple[str, ...], _surroundings: object
+) -> Path:
     """Return a repository to copy, since four processes of Git take ten times as long."""
     repo = Repo(Path(tempfile.mkdtemp(prefix="gitshadow-template-")))
     atexit.register(shutil.rmtree, repo.root, ignore_errors=True)
-    repo.git("init", "--quiet", "-b", "main")
+    repo.git("init", "--quiet", "-b", "main", *options)
     for name in files:
         repo.write(name, ten_lines(name))
     if files:

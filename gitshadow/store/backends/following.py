@@ -8,6 +8,7 @@ none is written, between these steps, and none stays in the old place.
 import os
 import time
 from collections.abc import Callable, Mapping
+from operator import not_
 from typing import TypeVar
 
 from gitshadow.errors import StoreError, UnsupportedError, raise_shortage
@@ -59,14 +60,16 @@ class FollowedBackend:
             self._stamp = stamp
         return self.opened
 
-    def read(self, question: Callable[[Backend], _T]) -> _T:
-        """Return what the backend answers about refs.
+    def read(
+        self, question: Callable[[Backend], _T], is_absent: Callable[[_T], bool] = not_
+    ) -> _T:
+        """Return what the backend answers about refs, of which some answers say "absent".
 
         Raises:
             StoreError: as the question; or nothing was found while the refs change their format.
         """
         found = question(self.current())
-        if not found and not self._is_settled():
+        if is_absent(found) and not self._is_settled():
             raise self._unsettled("read")
         return found
 

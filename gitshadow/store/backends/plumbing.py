@@ -23,7 +23,7 @@ from gitshadow.store.backends.port import (
     RefLockedError,
     alternates,
 )
-from gitshadow.store.backends.ref_files import FileHeadLog, LooseRefs, RefFiles
+from gitshadow.store.backends.ref_files import FileHeadLog, LooseRefs, RefFiles, is_safe
 from gitshadow.store.backends.reftable import ReftableHeadLog, Reftables
 from gitshadow.store.git import OFFLINE, SAFE, Git
 from gitshadow.store.git_settings import scrubbed_environment
@@ -241,7 +241,8 @@ class PlumbingBackend:
 
     def _update(self, name: str, command: str, wanted: Oid | None) -> None:
         """Run one command of git-update-ref(1) as a transaction; it leads to a wanted value."""
-        if "\n" in name:
+        # In reftables git writes refs of any name (2.55).
+        if not (name.startswith("refs/") and is_safe(name)):
             raise StoreError(f"could not write ref {name!r}: not a name of a ref")
         question = f"start\0option no-deref\0{command}commit\0"
         self._updates += 1

@@ -114,7 +114,9 @@ def _through_git(layout: Layout, environ: Mapping[str, str]) -> Backend:
         return PlumbingBackend(layout, environ, format_named(named))
     except (StoreError, ValueError) as error:
         detail = str(error).removeprefix("cannot run git rev-parse: ")
-        raise _refused(layout, detail.removeprefix("fatal: ")) from error
+        # It lists extensions on lines of their own.
+        words = detail.removeprefix("fatal: ").replace(":;", ":").split()
+        raise _refused(layout, " ".join(words)) from error.__cause__
 
 
 def _bare(layout: Layout) -> UnsupportedError:

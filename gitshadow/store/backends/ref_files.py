@@ -23,6 +23,7 @@ PACKED_HINT = (
     "keep a copy of packed-refs in the git directory, then remove its broken lines"
 )
 _OUR_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+_LINE = re.compile(r"[\0\n]")
 _PER_WORKTREE = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")
 _SYMBOLIC = b"ref:"
 _SORTED = re.compile(rb"# pack-refs with:(?: [^\n]*)? sorted[ \n]")
@@ -43,7 +44,7 @@ def is_per_worktree(name: str) -> bool:
 def is_safe(name: str) -> bool:
     """Return whether a name leads to no file but that of a ref."""
     parts = name.split("/")
-    return all(part and part[0] != "." for part in parts) and "\0" not in name
+    return all(part and part[0] != "." for part in parts) and not _LINE.search(name)
 
 
 class LooseRefs:
