@@ -15,7 +15,9 @@ from tests.support.waiting import HANGS_S
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "gitshadow"
 HOOK_MODULES = frozenset({"_socket", "os", "sys", "time"})
-HEAVY = frozenset({"pygit2", "sqlite3", "watchfiles", "merge3", "tomlkit", "jinja2"})
+HEAVY = frozenset(
+    {"pygit2", "sqlite3", "watchfiles", "psutil", "merge3", "tomlkit", "jinja2"}
+)
 
 
 def imported_by(statement: str) -> set[str]:
@@ -114,7 +116,7 @@ def test_every_directory_is_seen_by_the_contracts() -> None:
         (
             "config.py",
             "import watchfiles",
-            "Only capture.portable_instance imports watchfiles",
+            "Only the platform imports what is of an operating system",
         ),
         ("config.py", "import merge3", "Only undo.merge imports merge3"),
         ("config.py", "import tomlkit", "Only hookfiles.toml imports tomlkit"),
@@ -135,6 +137,11 @@ def test_every_directory_is_seen_by_the_contracts() -> None:
             "Only integrations.langgraph imports langgraph",
         ),
         ("config.py", "import pydantic_ai", "Only integrations.pydantic_ai imports"),
+        (
+            "platform/linux/__init__.py",
+            "import gitshadow.platform.macos",
+            "Inside platform, the systems build on what all have",
+        ),
         ("config.py", "import click", "Only the command line imports click"),
         ("config.py", "import subprocess", "Only these start child processes"),
     ],
@@ -153,7 +160,8 @@ def test_contract_breaks_when_a_module_is_out_of_place(
     target.mkdir()
     for name in ("__init__", "errors", "model", "config"):
         shutil.copy(PACKAGE / f"{name}.py", target)
-    for package in ("sdk", "sdk/turns", "recording", "blame"):
+    systems = ("platform/linux", "platform/macos", "platform/portable")
+    for package in ("sdk", "sdk/turns", "recording", "blame", "platform", *systems):
         (target / package).mkdir()
         (target / package / "__init__.py").touch()
     (target / "sdk" / "turns" / "turn.py").touch()

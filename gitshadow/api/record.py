@@ -18,6 +18,7 @@ from gitshadow.attribution.process import (
     ancestors,
     command_line,
     living,
+    started_ns,
 )
 from gitshadow.config import PromptPolicy
 from gitshadow.errors import StoreError, UsageError
@@ -43,7 +44,6 @@ from gitshadow.model import Actor, Call, RepoPath, Session, ToolClass, micro
 from gitshadow.query.params import typed_paths
 from gitshadow.query.resolve import session_of
 from gitshadow.query.rows import credited
-from gitshadow.recording.commit_window import started_ns
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.events import EventFilter

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from gitshadow.attribution.process import ProcessId, Relation, command_line, relations
 from gitshadow.model import PathChange
+from gitshadow.platform import current
 
 _TRAILER = re.compile(rb"^co-authored-by:([^\n]*)$", re.IGNORECASE | re.MULTILINE)
 _MAIL = re.compile(rb"<([^<>]*)>\s*$")
@@ -75,7 +76,7 @@ def is_by_hooks(event: PathChange) -> bool:
     return event.attribution.reason in _HOOK_REASONS
 
 
-def hooks_at(root: str, proc: str = "/proc") -> ProcessId | None:
+def hooks_at(root: str) -> ProcessId | None:
     """Return the process that runs a hook of a commit in a worktree, None where none does.
 
     A person who writes the message in an editor is no hook.
@@ -83,26 +84,21 @@ def hooks_at(root: str, proc: str = "/proc") -> ProcessId | None:
     # Hook managers stash uncommitted changes, run formatters and restore the changes (pre-commit
     # 4.7, staged_files_only.py), partly before our own hook is called. No author gets those writes,
     # and git's processes are the only sign of them.
-    found = list(relations(proc))
+    found = list(relations())
     commits = {
-        one.id.pid
-        for one in found
-        if one.name == "git" and _commits_at(one, root, proc)
+        one.id.pid for one in found if one.name == "git" and _commits_at(one, root)
     }
     for one in found:
-        if one.parent in commits and _is_hook(command_line(one.id.pid, proc)):
+        if one.parent in commits and _is_hook(command_line(one.id.pid)):
             return one.id
     return None
 
 
-def _commits_at(one: Relation, root: str, proc: str) -> bool:
+def _commits_at(one: Relation, root: str) -> bool:
     """Return whether a git process makes a commit; git runs at the top of the worktree then."""
-    if _subcommand(command_line(one.id.pid, proc)) not in _COMMITTING:
+    if _subcommand(command_line(one.id.pid)) not in _COMMITTING:
         return False
-    try:
-        return os.readlink(f"{proc}/{one.id.pid}/cwd") == root
-    except OSError:
-        return False
+    return current().process_facts().directory(one.id.pid) == root
 
 
 def _subcommand(words: Sequence[bytes]) -> bytes | None:

@@ -1,9 +1,9 @@
 """Count the bytes that agents' processes wrote, to find files that they cannot have written.
 
-Linux counts for each process what it wrote, and a parent inherits the counts of the children that
-it waits for (proc(5), /proc/PID/io). It also counts how often each was given a processor. Only
-exclusion may be drawn from that: processes that wrote fewer bytes than a file needs, or that did
-not run at all, did not write the file.
+A kernel may count for each process what it wrote, so that a parent inherits the counts of the
+children that it waits for, and how often each was given a processor. Where it does not, nothing is
+watched here. Only exclusion may be drawn from that: processes that wrote fewer bytes than a file
+needs, or that did not run at all, did not write the file.
 """
 
 import os
@@ -12,26 +12,24 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gitshadow.attribution.proc_files import Counts, ProcFiles, counts_of
-from gitshadow.attribution.process import ProcessId
+from gitshadow.platform.port import (
+    CountedStat,
+    Counts,
+    FileSystem,
+    ProcessCounters,
+    ProcessId,
+)
 from gitshadow.store.clock import EpochClock
 
 _PAGE = 4096
 _BARRIERS = 64
 # Looks come with the kernel's events, so these are those of the last second of a busy machine.
 _LOOKS = 256
-# A process that ends while its siblings are listed can hide one of them (proc(5), children).
+# A process that ends while its siblings are listed can hide one of them.
 _TRIES = 3
 # To count more processes than this takes longer than the name of an author is worth.
 _MOST_PROCESSES = 256
 _MOST_BYTES = 4 * 1024 * 1024
-# Here a copy cannot share the blocks of its original (ioctl_ficlone(2)), and so has to be written.
-_WITHOUT_SHARING = frozenset({b"ext2", b"ext3", b"ext4", b"tmpfs"})
-_WITHOUT_PAGES = frozenset({b"tmpfs"})
-"""File systems that do not count which pages became dirty."""
-# With these options (ext4(5)) content is written past the page cache, or by the journal's thread.
-_UNCOUNTED_OPTIONS = (b"dax", b"data=journal")
-_CENTISECOND_NS = 10_000_000
 
 
 class TreeCounts(NamedTuple):
@@ -74,13 +72,6 @@ class Needs(NamedTuple):
     dirties: bool
 
 
-class FileSystem(NamedTuple):
-    """What a file system lets conclude: `counts_copies` and `counts_pages` of what is written."""
-
-    counts_copies: bool = False
-    counts_pages: bool = False
-
-
 def needs(
     old: bytes | None, new: bytes, since_ns: int, *, was_clean: bool = False
 ) -> Needs:
@@ -119,55 +110,6 @@ def excludes(most: Counts, wanted: Needs, where: FileSystem) -> bool:
     if most.faults == 0:  # they did not even start a program
         return True
     return where.counts_copies and wanted.is_text
-
-
-def file_systems(mounts: bytes) -> dict[int, FileSystem]:
-    """Return what the mounted file systems let conclude, by device number.
-
-    Args:
-        mounts: The content of /proc/self/mountinfo; proc(5).
-    """
-    found: dict[int, FileSystem] = {}
-    for line in mounts.splitlines():
-        fields, _, rest = line.partition(b" - ")
-        major, _, minor = fields.split()[2].partition(b":")
-        kind, _, *options = rest.split()
-        is_known = kind in _WITHOUT_SHARING
-        counts_pages = (
-            is_known
-            and kind not in _WITHOUT_PAGES
-            and not any(
-                option.startswith(_UNCOUNTED_OPTIONS)
-                for option in b",".join(options).split(b",")
-            )
-        )
-        device = os.makedev(int(major), int(minor))
-        found[device] = FileSystem(is_known, counts_pages)
-    return found
-
-
-def time_to_disk_ns(proc: "ProcFiles") -> int | None:
-    """Return after how long an unchanged file is on the disk; None where nobody knows.
-
-    Linux looks for dirty pages from time to time, and writes those that are old enough
-    (Documentation/admin-guide/sysctl/vm.rst). Twice that time, because disks can be slow.
-    """
-    expire = proc.read("sys/vm/dirty_expire_centisecs")
-    pause = proc.read("sys/vm/dirty_writeback_centisecs")
-    # Without a pause nothing is written by itself.
-    if not expire or not pause or int(pause) == 0:
-        return None
-    return 2 * (int(expire) + int(pause)) * _CENTISECOND_NS
-
-
-class _Stat(NamedTuple):
-    """What `/proc/PID/stat` says of a process; `faults` are its own, `reaped` its children's."""
-
-    id: ProcessId
-    threads: int
-    sleeps: bool
-    faults: int
-    reaped: int
 
 
 class _Activity(NamedTuple):
@@ -234,18 +176,23 @@ class _Tree:
 class ByteLedger:
     """The most that the processes of agents can have done between two moments.
 
-    Looks are numbered: `begun` is the last one that has begun, `done` the last one that is over.
-    Any thread may look.
+    Without counters nothing is watched. Looks are numbered: `begun` is the last one that has begun,
+    `done` the last one that is over. Any thread may look.
     """
 
-    def __init__(self, clock: EpochClock, proc: ProcFiles | None = None) -> None:
+    def __init__(self, clock: EpochClock, counters: ProcessCounters | None) -> None:
         self._clock = clock
-        self._proc = proc or ProcFiles()
+        self._known = counters
         self._own = os.getpid()
         self._trees: dict[ProcessId, _Tree] = {}
         self._lock = threading.RLock()
         self.begun = 0
         self.done = 0
+
+    @property
+    def _counters(self) -> ProcessCounters:
+        assert self._known is not None, "nothing is watched without counters"
+        return self._known
 
     @property
     def watched(self) -> tuple[ProcessId, ...]:
@@ -261,7 +208,7 @@ class ByteLedger:
                 they ever did is in its counts, whenever they are first read.
         """
         with self._lock:
-            if root in self._trees:
+            if self._known is None or root in self._trees:
                 return False
             self._trees[root] = _Tree(root, _FROM_START if adopts else None)
             return True
@@ -311,7 +258,7 @@ class ByteLedger:
                 tree.now = reading
             known = (one for tree in self._trees.values() for one in tree.known)
             roots = (root.pid for root in self._trees)
-            self._proc.keep((*(one.pid for one in known), *roots))
+            self._counters.keep((*(one.pid for one in known), *roots))
             self.done = self.begun
 
     def covers(self, span: CountSpan) -> bool:
@@ -393,21 +340,20 @@ class ByteLedger:
     # it, and ran to start the child and to end, or one above it did to start that parent.
     def _read_agent(self, tree: _Tree) -> _Reading | None:
         """Count what an agent itself did, if nothing below it ran since the last look."""
-        last, reread = tree.now, self._proc.reread
+        last = tree.now
         if last is None or not last.activity.all_sleep or not tree.is_complete:
             return None
         for one, ran in last.activity.ran.items():
-            is_open = self._proc.is_open(one.pid, "schedstat")
-            if not is_open or reread(one.pid, "schedstat") != ran:
+            if self._counters.has_run(one.pid, ran):
                 return None
-        threads = self._proc.threads(tree.root.pid)
+        threads = self._counters.threads(tree.root.pid)
         if self._children(tree.root.pid, threads) != last.activity.top:
             return None
         return self._with_agent(tree, threads, dict(last.counts), last.activity)
 
     def _read(self, tree: _Tree) -> _Reading | None:
         """Count what an agent's processes did; None if one of them ended during the count."""
-        threads = self._proc.threads(tree.root.pid)
+        threads = self._counters.threads(tree.root.pid)
         top = self._children(tree.root.pid, threads)
         ran: dict[int, bytes | None] = {}
         below = [*top, *self._below(top, ran)]
@@ -446,8 +392,9 @@ class ByteLedger:
     ) -> _Reading | None:
         """Return a reading with what the agent did; None if it is gone."""
         pid = tree.root.pid
-        before, root = self._threads(pid, threads), self._process(pid)
-        after = self._threads(pid, threads)
+        written = self._counters.counts_of_threads
+        before, root = written(pid, threads), self._process(pid)
+        after = written(pid, threads)
         if root is None or root[0].id != tree.root:
             return None
         stat, counts[tree.root] = root
@@ -466,13 +413,13 @@ class ByteLedger:
         """
         found, todo = list[int](), list(tops)
         for pid in todo:  # which grows
-            counted = self._proc.reread(pid, "schedstat")
-            stat = self._stat(pid)
+            counted = self._counters.runs(pid)
+            stat = self._counters.stat_of(pid)
             is_single = stat is not None and stat.threads == 1
             # In this order: if it is found to have run no more often later, it has slept since its
             # state was read. Only the first thread of a process is counted here.
             is_still = is_single and stat is not None and stat.sleeps
-            ran[pid] = counted if is_still and _is_counted(counted) else None
+            ran[pid] = counted if is_still else None
             children = self._children(pid, (str(pid),) if is_single else None)
             found += children
             todo += children
@@ -482,52 +429,20 @@ class ByteLedger:
 
     def _children(self, pid: int, threads: Sequence[str] | None) -> list[int]:
         """Return the children of a process, those of each of its threads."""
-        found: list[int] = []
-        for thread in self._proc.threads(pid) if threads is None else threads:
-            raw = self._proc.reread(pid, f"task/{thread}/children") or b""
-            found += map(int, raw.split())
+        found = self._counters.children_of(pid, threads)
         # This process records what the others wrote: it may have been started by an agent's hook.
         return [child for child in found if child != self._own]
 
-    def _threads(self, pid: int, threads: Sequence[str]) -> Counts:
-        """Return what the living threads of a process wrote themselves."""
-        own = _NOTHING
-        for thread in threads:
-            raw = self._proc.reread(pid, f"task/{thread}/io")
-            own = own.plus(counts_of(raw) or _NOTHING)
-        return own
-
-    def _process(self, pid: int) -> tuple[_Stat, Counts] | None:
+    def _process(self, pid: int) -> tuple[CountedStat, Counts] | None:
         """Return what a process did, and its children that it waited for."""
-        stat, counts = self._stat(pid), counts_of(self._proc.reread(pid, "io"))
+        stat, counts = self._counters.stat_of(pid), self._counters.counts_of(pid)
         if stat is None or counts is None:
             return None
         return stat, counts._replace(faults=stat.faults + stat.reaped)
 
     def _is_there(self, process: ProcessId) -> bool:
-        stat = self._stat(process.pid)
+        stat = self._counters.stat_of(process.pid)
         return stat is not None and stat.id == process
-
-    def _stat(self, pid: int) -> _Stat | None:
-        raw = self._proc.reread(pid, "stat")
-        # The name, which is in parentheses, can have blanks and parentheses too.
-        fields = [] if raw is None else raw.rpartition(b")")[2].split()
-        if len(fields) < 20:
-            return None
-        faults, reaped, more, more_reaped = map(int, fields[7:11])
-        return _Stat(
-            ProcessId(pid, int(fields[19])),
-            int(fields[17]),
-            fields[0] == b"S",
-            faults + more,
-            reaped + more_reaped,
-        )
-
-
-def _is_counted(schedstat: bytes | None) -> bool:
-    """Return whether the kernel counts how often a process is given a processor; proc(5)."""
-    fields = (schedstat or b"").split()
-    return len(fields) > 2 and fields[2] != b"0"
 
 
 _UNKNOWN = Counts(*[1 << 62] * 3)

@@ -1,7 +1,6 @@
-"""Read from /proc which processes exist, since when, and to which agent or session they belong.
+"""Find which processes exist, since when, and to which agent or session they belong.
 
-/proc is only read, each answer may be out of date a moment later, and what cannot be read is None.
-proc(5), 2024.
+Each answer may be out of date a moment later, and what cannot be read is None.
 """
 
 import os
@@ -22,30 +21,19 @@ from gitshadow.attribution.markers import (
     read_variables,
     runs_hook_alone,
 )
-from gitshadow.attribution.process_table import (
-    AgentTable,
-    ProcessStat,
-    own_processes,
-    read,
-    read_stat,
-)
-from gitshadow.attribution.process_table import ProcessId as ProcessId
 from gitshadow.attribution.windows import ProcessHint
 from gitshadow.model import Actor, Call, Session
+from gitshadow.platform import current
+from gitshadow.platform.port import ProcessId as ProcessId
+from gitshadow.platform.port import ProcessStat
 
 PROGRAM = "git-agent-undo"
 """What the kernel calls a process that runs our command."""
-_USER_MANAGER = "systemd"
-"""What it calls the one that adopts the orphans of a desktop's user; user@.service(5)."""
 
 # A scan reads hundreds of files, and a burst of writes asks for each one.
 SCAN_INTERVAL_S = 1.0
-_ENVIRON_BYTES = 262_144
 _MAX_ANCESTORS = 64
 _Key = tuple[int, int, int]
-_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-# A start is rounded to a tick, and the time of the boot, to which it is added, is as inexact.
-_COARSE_NS = 2 * _TICK_NS
 _SHELLS = frozenset({b"sh", b"bash", b"dash", b"ash", b"zsh", b"ksh", b"fish"})
 # Programs that agents start hooks through. They live only as long as the hook, so a session must
 # not be bound to one of them: it would end with it.
@@ -105,12 +93,12 @@ class Relation(NamedTuple):
 
 
 def process_start(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since the boot.
+    """Return when a process started, in the unit of `ProcessId`.
 
     Returns:
         None when no such process lives; one that ended and was not waited for is dead too.
     """
-    stat = read_stat("/proc", pid)
+    stat = current().process_facts().stat(pid)
     return None if stat is None or stat.dead else stat.id.started
 
 
@@ -120,7 +108,7 @@ def living(pid: int | None, at_ns: int | None = None) -> ProcessId | None:
     if pid is None or started is None:
         return None
     found = ProcessId(pid, started)
-    is_newer = at_ns is not None and at_ns + _COARSE_NS < started_ns(found)
+    is_newer = at_ns is not None and at_ns + _coarse_ns() < started_ns(found)
     return None if is_newer else found
 
 
@@ -136,11 +124,12 @@ def is_alive(process: ProcessId) -> bool:
     return process_start(process.pid) == process.started
 
 
-def ancestors(pid: int, proc: str = "/proc") -> tuple[ProcessId, ...]:
+def ancestors(pid: int) -> tuple[ProcessId, ...]:
     """Return a process and its ancestors, nearest first, init left out."""
+    facts = current().process_facts()
     found: list[ProcessId] = []
     while pid > 1 and len(found) < _MAX_ANCESTORS:
-        stat = read_stat(proc, pid)
+        stat = facts.stat(pid)
         if stat is None:
             break
         found.append(stat.id)
@@ -148,30 +137,28 @@ def ancestors(pid: int, proc: str = "/proc") -> tuple[ProcessId, ...]:
     return tuple(found)
 
 
-def command_line(pid: int, proc: str = "/proc") -> tuple[bytes, ...]:
+def command_line(pid: int) -> tuple[bytes, ...]:
     """Return a process's arguments, empty when they cannot be read."""
-    raw = read(os.path.join(proc, str(pid), "cmdline"), _ENVIRON_BYTES)
-    return () if raw is None else tuple(raw.removesuffix(b"\0").split(b"\0"))
+    return current().process_facts().command_line(pid)
 
 
-def program_at(pid: int, proc: str = "/proc") -> ProgramName:
+def program_at(pid: int) -> ProgramName:
     """Return what a process runs, nothing when it cannot be read."""
-    executable = _link(os.path.join(proc, str(pid), "exe"))
-    words = [os.fsdecode(word) for word in command_line(pid, proc)]
-    return program_of(os.fsdecode(executable), words)
+    words = [os.fsdecode(word) for word in command_line(pid)]
+    return program_of(current().process_facts().executable(pid), words)
 
 
-def relations(proc: str = "/proc") -> Iterator[Relation]:
+def relations() -> Iterator[Relation]:
     """Yield the living processes of this user, as they are now."""
-    for stat in own_processes(proc):
+    for stat in current().process_facts().own():
         if not stat.dead:
             yield Relation(stat.id, stat.parent, stat.name)
 
 
-def descendants(top: int, proc: str = "/proc") -> list[ProcessId] | None:
+def descendants(top: int) -> list[ProcessId] | None:
     """Return the processes of this user below one; None where one has ended and is not reaped."""
     children: dict[int, list[ProcessStat]] = {}
-    for stat in own_processes(proc):
+    for stat in current().process_facts().own():
         children.setdefault(stat.parent, []).append(stat)
     found: list[ProcessId] = []
     todo = children.pop(top, [])
@@ -195,24 +182,15 @@ def tools_of(agent: ProcessId) -> tuple[ProcessId, ...]:
     )
 
 
-def boot_ns() -> int:
-    """Return the time of the boot, so that start ticks can be compared with times."""
-    # CLOCK_BOOTTIME counts suspended time too, as the start times of processes do (proc(5), field
-    # 22). Computed for each question, because the wall clock may be set.
-    return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-
-
 class ProcessScan:
-    """Find which processes belong to a session, looking at /proc once a second at most."""
+    """Find which processes belong to a session, looking at all of them once a second at most."""
 
-    def __init__(
-        self, proc: str = "/proc", clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._proc = proc
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._variables: dict[_Key, Mapping[str, str] | None] = {}
         self._programs: dict[_Key, ProgramName] = {}
-        self._table = AgentTable(proc)
+        self._facts = current().process_facts()
+        self._table = self._facts.table()
         self._stats: dict[int, ProcessStat] = {}
         self._agents: tuple[AgentProcess, ...] | None = None
         self._agents_before: tuple[AgentProcess, ...] = ()
@@ -301,7 +279,7 @@ class ProcessScan:
             AncestorProcess(agents.get(one.id, ()), self._variables_of(one))
             for one in self._chain(stat)
             # These adopt orphans; that one is an ancestor says nothing about who started them.
-            if not (one.id.pid == 1 or one.name == _USER_MANAGER) or one.id in agents
+            if not self._facts.adopts_orphans(one) or one.id in agents
         ]
         return owners(links, known)
 
@@ -322,10 +300,8 @@ class ProcessScan:
             above = islice(self._chain(stat), 1, None)
             if any(self._program_of(one) == program for one in above):
                 continue
-            cwd = _link(os.path.join(self._proc, str(stat.id.pid), "cwd"))
-            yield AgentProcess(
-                stat.id, program.agent, os.fsdecode(cwd), started_ns(stat.id)
-            )
+            cwd = self._facts.directory(stat.id.pid) or ""
+            yield AgentProcess(stat.id, program.agent, cwd, started_ns(stat.id))
 
     def pids(self) -> tuple[int, ...]:
         """Return this user's processes, up to a second old, without this one."""
@@ -355,7 +331,7 @@ class ProcessScan:
             found = self._owners(stat, known, agents)
             # Only an older process: an editor runs commands of an agent in processes that do not
             # descend from the agent's.
-            if not found and started_ns(stat.id) + _COARSE_NS < before_ns:
+            if not found and started_ns(stat.id) + _coarse_ns() < before_ns:
                 return ProcessHint(stat.id.pid, None, stat.name)
             for one in found:
                 hints[known.root(one)] = ProcessHint(stat.id.pid, one, stat.name)
@@ -382,20 +358,15 @@ class ProcessScan:
         None where it cannot be read, or where the program has written over it.
         """
         if stat.key not in self._variables:
-            # The kernel shows the environment as it was at exec(2); later changes by the program
-            # are not in it, unless it writes over that memory (proc(5)).
-            raw = read(self._file(stat, "environ"), _ENVIRON_BYTES)
+            raw = self._facts.environment(stat.id.pid)
             self._variables[stat.key] = read_variables(raw) if raw else None
         return self._variables[stat.key]
 
     def _program_of(self, stat: ProcessStat) -> ProgramName:
         found = self._programs.get(stat.key)
         if found is None:
-            found = self._programs[stat.key] = program_at(stat.id.pid, self._proc)
+            found = self._programs[stat.key] = program_at(stat.id.pid)
         return found
-
-    def _file(self, stat: ProcessStat, name: str) -> str:
-        return f"{self._proc}/{stat.id.pid}/{name}"
 
 
 def _agents_of(sessions: Iterable[Session]) -> Mapping[ProcessId, tuple[str, ...]]:
@@ -411,15 +382,12 @@ def _agents_of(sessions: Iterable[Session]) -> Mapping[ProcessId, tuple[str, ...
 
 
 def started_ns(process: ProcessId) -> int:
-    """Return when a process started, as precisely as clock ticks allow."""
-    return boot_ns() + process.started * _TICK_NS
+    """Return when a process started, in nanoseconds since the epoch."""
+    return current().process_facts().started_ns(process.started)
 
 
-def _link(path: str) -> bytes:
-    try:
-        return os.fsencode(os.readlink(path))
-    except OSError:
-        return b""
+def _coarse_ns() -> int:
+    return current().process_facts().COARSE_NS
 
 
 def agent_process(
@@ -508,7 +476,9 @@ def _runs_hook_alone(process: ProcessId, arguments: Sequence[bytes]) -> bool:
 
 def _script_text(process: ProcessId, script: bytes) -> bytes:
     """Return a script's text, nothing where it cannot be read; its path may be relative."""
-    where = os.path.join(f"/proc/{process.pid}/cwd".encode(), script)
+    where = current().process_facts().place(process.pid, script)
+    if where is None:
+        return b""
     try:
         descriptor = os.open(where, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):

@@ -1,15 +1,12 @@
 """Collect what processes show about a write: who may have made it, and who cannot have made it.
 
-Linux does not record who wrote a file. /proc/PID/fd shows who may still write it, start times show
-which process outlived its call, and the kernel's counters show whether an agent ran anything: a
-shell that waits for a permission did not. /proc is only read. An agent without hooks is named only
-if no other one is in the worktree.
+No system records who wrote a file. Open files show who may still write it, start times show which
+process outlived its call, and the kernel's counters show whether an agent ran anything: a shell
+that waits for a permission did not. What a system does not show is no evidence. An agent without
+hooks is named only if no other one is in the worktree.
 """
 
-import contextlib
 import os
-import resource
-import select
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +14,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gitshadow.attribution.native_ids import is_guessed
-from gitshadow.attribution.proc_files import ProcFiles
 from gitshadow.attribution.process import (
     AgentProcess,
     Living,
@@ -31,6 +27,8 @@ from gitshadow.attribution.process import (
 )
 from gitshadow.attribution.windows import Evidence, ProcessHint
 from gitshadow.model import PATHLESS_WRITERS, Actor, Call, Session, ToolClass
+from gitshadow.platform import current
+from gitshadow.platform.port import Activity, ProcessEnd
 from gitshadow.store.journal import turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import discover
@@ -43,11 +41,9 @@ EXIT_THREAD = "process end"
 # On a machine with very many open files a look takes long: then it is made less often, so that it
 # costs at most a hundredth of the time.
 _LOOK_SHARE = 100
-_MAX_HANDLES = 1024
 _MAX_LEFTOVERS = 64
 _REMEMBERED_NS = 60_000_000_000
 """How long a leftover that has ended is kept: its last write may be noticed late."""
-_WRITING = (os.O_WRONLY, os.O_RDWR)
 _Counts = tuple[int, ...]
 
 
@@ -147,11 +143,9 @@ class OpenFiles:
     def __init__(
         self,
         root: str,
-        proc: str = "/proc",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._top = os.fsencode(root).rstrip(b"/") + b"/"
-        self._proc = proc
         self._clock = clock
         self._writers: Mapping[bytes, tuple[int, ...]] = {}
         self._next_s: float | None = None
@@ -173,39 +167,12 @@ class OpenFiles:
         return self._writers.get(path, ())
 
     def _look(self, pids: Iterable[int]) -> Mapping[bytes, tuple[int, ...]]:
+        facts = current().process_facts()
         found: dict[bytes, dict[int, None]] = {}
         for pid in sorted(pids):
-            for name, target in self._handles(pid):
-                if self._is_for_writing(pid, name):
-                    found.setdefault(target, {})[pid] = None
+            for target in facts.written_files(pid, self._top):
+                found.setdefault(target, {})[pid] = None
         return {path: tuple(holders) for path, holders in found.items()}
-
-    def _handles(self, pid: int) -> Iterable[tuple[str, bytes]]:
-        """Yield the handles of a process that lead below the directory, by number and path."""
-        directory = f"{self._proc}/{pid}/fd"
-        try:
-            names = os.listdir(directory)[:_MAX_HANDLES]
-        except OSError:
-            return
-        for name in names:
-            try:
-                target = os.fsencode(os.readlink(f"{directory}/{name}"))
-            except OSError:
-                continue
-            if target.startswith(self._top):
-                yield name, target
-
-    def _is_for_writing(self, pid: int, name: str) -> bool:
-        """Return whether `/proc/PID/fdinfo/FD` has a mode for writing; proc(5)."""
-        try:
-            with open(f"{self._proc}/{pid}/fdinfo/{name}", "rb", buffering=0) as handle:
-                lines = handle.read(4096).split(b"\n")
-        except OSError:
-            return False
-        for line in lines:
-            if line.startswith(b"flags:"):
-                return int(line.partition(b":")[2], 8) & os.O_ACCMODE in _WRITING
-        return False
 
 
 class _Still(NamedTuple):
@@ -223,8 +190,7 @@ class _Still(NamedTuple):
 class Stillness:
     """The counters of agents' processes, compared from time to time while a shell call is open."""
 
-    def __init__(self, proc: str = "/proc") -> None:
-        self._proc = ProcFiles(proc)
+    def __init__(self) -> None:
         self._still: dict[ProcessId, _Still | None] = {}
         self._detached: dict[ProcessId, frozenset[ProcessId]] = {}
 
@@ -302,7 +268,7 @@ class Stillness:
         )
 
     def _counted(self, process: ProcessId) -> "_Counted | None":
-        below = descendants(process.pid, self._proc.top)
+        below = descendants(process.pid)
         if below is None or not is_alive(process):
             return None
         newest_ns, found = 0, list[_Counts]()
@@ -311,31 +277,20 @@ class Stillness:
         if ended:  # who wrote last and then ended was not still
             self._detached[process] = self._detached[process] - ended
             return None
+        work_of = current().process_facts().work
         for one in (*below, *elsewhere):
-            counted, io = self._fields(one.pid), self._proc.io(f"{one.pid}/io")
-            if counted is None or io is None:
+            work = work_of(one.pid)
+            if work is None:
                 return None
-            found.append((*one, *counted, io.written))
+            found.append((*one, *work))
             newest_ns = max(newest_ns, started_ns(one))
         # Of its own only the children that it waited for count: it draws its user interface. They
         # are counted last, so that one that ends during the look is noticed.
-        own = self._fields(process.pid)
+        own = work_of(process.pid)
         if own is None:
             return None
         found.append((process.pid, own.children_faults))
         return _Counted(tuple(sorted(found)), newest_ns)
-
-    def _fields(self, pid: int) -> "_Fields | None":
-        """Read the counters of `/proc/PID/stat`; proc(5)."""
-        raw = self._proc.read(f"{pid}/stat")
-        parts = [] if raw is None else raw.rpartition(b")")[2].split()
-        if len(parts) < 20:
-            return None
-        return _Fields(
-            faults=int(parts[7]) + int(parts[9]),
-            children_faults=int(parts[8]) + int(parts[10]),
-            ticks=sum(map(int, parts[11:15])),
-        )
 
 
 @dataclass(slots=True)
@@ -344,17 +299,17 @@ class _Watch:
 
     `lived_ns` is when it was last seen alive, `ended_ns` when its thread noted the end; both by the
     monotonic clock. `is_late`: the end was seen before it was noted, or noted a while after it. The
-    thread closes the descriptor when it notes the end.
+    thread closes `end` when it notes the end.
     """
 
-    descriptor: int
+    end: ProcessEnd
     lived_ns: int
     ended_ns: int | None = None
     is_late: bool = False
 
 
 # An agent that is killed reports nothing. Its last hook may be much older than its last write, and
-# a look at /proc comes after both. So a thread waits for the end of each process. On a busy machine
+# a look at it comes after both. So a thread waits for the end of each process. On a busy machine
 # a write that came later can be judged before that thread runs. So `ended` asks the kernel, too:
 # then only the moments are known between which the process ended.
 class Exits:
@@ -369,20 +324,21 @@ class Exits:
         """Note from now on when a process ends, where the kernel can report it."""
         if process in self._watched:
             return
-        with contextlib.suppress(OSError):  # it has ended, or Linux is older than 5.3
-            descriptor = os.pidfd_open(process.pid)
-            lived_ns = time.monotonic_ns()
-            if not is_alive(process):
-                os.close(descriptor)
-                return
-            watch = self._watched[process] = _Watch(descriptor, lived_ns)
-            threading.Thread(
-                target=self._wait, args=(watch,), name=EXIT_THREAD, daemon=True
-            ).start()
+        end = current().process_facts().end_of(process.pid)
+        if end is None:
+            return
+        lived_ns = time.monotonic_ns()
+        if not is_alive(process):
+            end.close()
+            return
+        watch = self._watched[process] = _Watch(end, lived_ns)
+        threading.Thread(
+            target=self._wait, args=(watch,), name=EXIT_THREAD, daemon=True
+        ).start()
 
     def is_alive(self, process: ProcessId) -> bool:
         """Return whether a process lives; a watched one until its last thread has ended."""
-        # In /proc a process is dead when its first thread is, which may be long before the others.
+        # A process looks dead when its first thread is, which may be long before the others.
         watch = self._watched.get(process)
         return is_alive(process) if watch is None else not self._is_over(watch)
 
@@ -427,49 +383,17 @@ class Exits:
             if watch.ended_ns is not None or watch.is_late:
                 return True
             now_ns = time.monotonic_ns()
-            watch.is_late = _is_readable(watch.descriptor, 0)
+            watch.is_late = watch.end.has_come()
             if not watch.is_late:
                 watch.lived_ns = now_ns
             return watch.is_late
 
     def _wait(self, watch: _Watch) -> None:
-        queued_ns, sleeps = _queued_ns(), _sleeps()
-        _is_readable(watch.descriptor, None)
-        woke_ns = time.monotonic_ns()
-        # It sleeps until the end. If it had to sleep again, another thread held the interpreter,
-        # and nobody knows for how long.
-        is_late = _sleeps() - sleeps > 1
-        # On a busy machine this thread gets a processor only a while after the end.
-        at_ns = woke_ns - (_queued_ns() - queued_ns)
+        moment = watch.end.wait()
         with self._lock:
-            watch.ended_ns = max(watch.lived_ns, at_ns)
-            watch.is_late |= is_late
-            os.close(watch.descriptor)
-
-
-def _queued_ns() -> int:
-    """Return how long this thread has waited for a processor; proc(5), 0 if it is not counted."""
-    fields = (ProcFiles().read("thread-self/schedstat") or b"").split()
-    return int(fields[1]) if len(fields) > 1 else 0
-
-
-def _sleeps() -> int:
-    """Return how often this thread has waited for something, getrusage(2)."""
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
-
-
-def _is_readable(descriptor: int, timeout_ms: int | None) -> bool:
-    """Return whether a pidfd says that its process has ended; pidfd_open(2)."""
-    waiting = select.poll()
-    waiting.register(descriptor, select.POLLIN)
-    return bool(waiting.poll(timeout_ms))
-
-
-class _Activity(NamedTuple):
-    """What the kernel counted of a process: bytes that it wrote, and nanoseconds that it ran."""
-
-    written: int
-    ran_ns: int
+            watch.ended_ns = max(watch.lived_ns, moment.at_ns)
+            watch.is_late |= moment.is_late
+            watch.end.close()
 
 
 class _Leftover(NamedTuple):
@@ -480,7 +404,7 @@ class _Leftover(NamedTuple):
     """
 
     hints: tuple[ProcessHint, ...]
-    counted: _Activity | None = None
+    counted: Activity | None = None
     written_ns: int = 0
     ran_ns: int = 0
     until_ns: int | None = None
@@ -492,8 +416,7 @@ class _Leftover(NamedTuple):
 class Leftovers:
     """The processes that calls of agents have left running."""
 
-    def __init__(self, proc: str = "/proc") -> None:
-        self._proc = ProcFiles(proc)
+    def __init__(self) -> None:
         self._known: dict[ProcessId, _Leftover] = {}
         self._exits = Exits()
 
@@ -550,7 +473,7 @@ class Leftovers:
         return tuple(found)
 
     def _looked(self, process: ProcessId, known: _Leftover, now_ns: int) -> _Leftover:
-        now, before = self._activity(process.pid), known.counted
+        now, before = current().process_facts().activity(process.pid), known.counted
         written_ns = ran_ns = now_ns
         if now is not None and before is not None:
             written_ns = known.written_ns if now.written == before.written else now_ns
@@ -559,11 +482,10 @@ class Leftovers:
 
     def _add_children(self, process: ProcessId, known: _Leftover) -> list[ProcessId]:
         """Remember what a process has started since; the kernel counts it there when it ends."""
-        pid = process.pid
         found: list[ProcessId] = []
-        for child in (self._proc.read(f"{pid}/task/{pid}/children") or b"").split():
-            started = process_start(int(child))
-            one = None if started is None else ProcessId(int(child), started)
+        for child in current().process_facts().children(process.pid):
+            started = process_start(child)
+            one = None if started is None else ProcessId(child, started)
             if one is None or one in self._known or self._is_full():
                 continue
             hints = tuple(hint._replace(pid=one.pid) for hint in known.hints)
@@ -574,20 +496,7 @@ class Leftovers:
     def _is_full(self) -> bool:
         return len(self._known) >= _MAX_LEFTOVERS
 
-    def _activity(self, pid: int) -> _Activity | None:
-        """Read counters of a process and of its children that have ended; proc(5)."""
-        ran_ns = int((self._proc.read(f"{pid}/schedstat") or b"0").split()[0])
-        io = self._proc.io(f"{pid}/io")
-        # A kernel that does not count how long tasks run says 0.
-        return _Activity(io.written, ran_ns) if io is not None and ran_ns else None
-
 
 class _Counted(NamedTuple):
     counts: tuple[_Counts, ...]
     newest_ns: int
-
-
-class _Fields(NamedTuple):
-    faults: int
-    children_faults: int
-    ticks: int

@@ -1,4 +1,4 @@
-"""Define what a watcher reports, and recognize the temporary names of editors and tools.
+"""Keep the order of what a watcher reports, and recognize the temporary names of editors and tools.
 
 Editors and tools save a file under a temporary name that soon disappears. A name that matches is
 only looked at later and never left out: one that stays is recorded like any other file.
@@ -8,7 +8,7 @@ Invariant: a hint may be wrong or missing, and only a barrier is a promise.
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from gitshadow.model import RepoPath
@@ -60,97 +60,6 @@ _BESIDE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-
-
-class Hints(NamedTuple):
-    """Store what was noticed since the last time.
-
-    `lost`: events may be missing, everything must be looked at again. `git_dir`: something
-    happened directly in the Git directory (HEAD, index, index.lock). `listed`: polled
-    directories in which something changed; what came and went between two listings is in
-    neither of them. `finished`: paths whose writer closed or renamed them. `overflow`: the
-    kernel dropped events, so versions of files may be missing for good. `head_moved`: HEAD is
-    known to have got another file after the last change of the index.
-    """
-
-    paths: frozenset[RepoPath] = frozenset()
-    lost: bool = False
-    git_dir: bool = False
-    listed: frozenset[RepoPath] = frozenset()
-    finished: frozenset[RepoPath] = frozenset()
-    overflow: bool = False
-    head_moved: bool = False
-
-
-class WatchPort(Protocol):
-    """Watch directories."""
-
-    def add(
-        self, directories: Iterable[RepoPath], polled: Iterable[RepoPath] = ()
-    ) -> None:
-        """Watch more directories; returns when the watch is in place."""
-        ...
-
-    def replace(
-        self, directories: Iterable[RepoPath], polled: Iterable[RepoPath]
-    ) -> None:
-        """Watch exactly these directories, the new watch in place before the old one ends."""
-        ...
-
-    def enter(self, directories: Mapping[RepoPath, int]) -> bool:
-        """Watch directories, each with its inode, that are listed next.
-
-        Return False where only `replace` can; a write between then comes without a hint.
-        """
-        ...
-
-    def barrier(self, timeout_s: float) -> Hints | None:
-        """Return every hint for what was written before the call; None: it cannot promise."""
-        ...
-
-    def watching(self, paths: Collection[RepoPath]) -> set[RepoPath]:
-        """Return those paths under which a directory is watched."""
-        ...
-
-    def unwatched(self, directories: Iterable[RepoPath]) -> set[RepoPath]:
-        """Return the directories that are not watched as what they are on the disk now."""
-        ...
-
-    def patrol(self) -> set[RepoPath]:
-        """Return which of the next few watched directories are `unwatched`, a few per call."""
-        ...
-
-    def degraded(self) -> str | None:
-        """Return what cannot be watched, and the remedy; None where all is."""
-        ...
-
-    def follow(self, order: "EventOrder") -> None:
-        """Report the order of events from now on, where the watcher knows it."""
-        ...
-
-
-class Watcher(WatchPort, Protocol):
-    """Watch directories for a daemon, whose loop calls all but `resumed`."""
-
-    def take(self) -> Hints:
-        """Return what was seen since the last time, without waiting."""
-        ...
-
-    def nudge(self) -> None:
-        """Note that somebody asks for something: events are now fetched often."""
-        ...
-
-    def tidy(self) -> None:
-        """Do what is due."""
-        ...
-
-    def resumed(self) -> None:
-        """Note that the process had been stopped; a signal handler may call it."""
-        ...
-
-    def close(self) -> None:
-        """End all watches."""
-        ...
 
 
 def is_temporary(path: RepoPath) -> bool:

@@ -1,5 +1,6 @@
 """daemon start, stop, watch: the daemon of a worktree."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -41,7 +42,9 @@ def daemon_command() -> None:
 
 @daemon_command.command("start")
 @click.option(
-    "--at-login", is_flag=True, help="Also start it at each login, with systemd."
+    "--at-login",
+    is_flag=True,
+    help="Also start it at each login, with systemd or launchd.",
 )
 @yes_option
 @json_option
@@ -49,8 +52,8 @@ def start_command(at_login: bool, yes: bool, as_json: bool) -> int:
     """Start the daemon of this worktree, unless it is already running.
 
     With --at-login, a systemd user unit and the link that starts it are shown and, if you
-    agree, written below ~/.config/systemd/user; `daemon stop --at-login` and `uninstall`
-    remove exactly these.
+    agree, written below ~/.config/systemd/user (on macOS a property list for launchd, in
+    ~/Library/LaunchAgents); `daemon stop --at-login` and `uninstall` remove exactly these.
     """
     login: InstallReport | Unset = UNSET
     code = int(ExitCode.DONE)
@@ -66,7 +69,7 @@ def _at_login(yes: bool, as_json: bool) -> tuple[int, InstallReport]:
     from gitshadow.commands.surroundings import find_surroundings
     from gitshadow.hookfiles import login
 
-    hooks_plan.refuse_without_systemd()
+    note = login.service(os.environ).note
     # A worktree that is not recorded raises here: there is nothing to start at login.
     send(STATUS, StatusRequest(brief=True))
     around, _ = find_surroundings()
@@ -74,7 +77,7 @@ def _at_login(yes: bool, as_json: bool) -> tuple[int, InstallReport]:
     manner = hooks_install.InstallOptions(yes, False, as_json)
     done = hooks_install.attempt([work], [], manner)
     if done.report.status in ("done", "nothing_to_do"):
-        noted = done.report._replace(notes=(hooks_plan.NOTE,))
+        noted = done.report._replace(notes=(note,))
         done = done._replace(report=noted)
     hooks_install.report(done, as_text=not as_json)
     return done.exit_code, done.report

@@ -3,7 +3,6 @@
 Whatever fails here, the command is run and its exit code is ours.
 """
 
-import ctypes
 import errno
 import os
 import signal
@@ -21,6 +20,7 @@ from gitshadow.messages.record import (
     ExecBeginRequest,
     ExecEndRequest,
 )
+from gitshadow.platform import current
 from gitshadow.render.style import printable
 
 SESSION_VARIABLE = "GITSHADOW_SESSION"
@@ -34,7 +34,6 @@ _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # Python ignores these at its start, and an ignored signal stays ignored in a new program
 # (signal(7)): without this, `exec -- yes | head` would print an error.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
-_SET_CHILD_SUBREAPER = 36
 
 
 @click.command(
@@ -58,7 +57,10 @@ def command(agent: str, argv: tuple[str, ...]) -> int:
     added = {}
     if opened is not None:
         added = {SESSION_VARIABLE: opened.session, AGENT_VARIABLE: agent}
-        _adopt_orphans()
+        # The kernel's counters of a process go to its parent when it ends. Without this those of an
+        # orphan go to init, and the recorder would conclude that the command did not write its
+        # files.
+        current().machine_facts().adopt_orphans()
     code = run_child(argv, {**os.environ, **added})
     if opened is not None:
         _end(opened, code)
@@ -98,13 +100,6 @@ def _complain(what: str, error: ShadowError) -> None:
     print(f"git-agent-undo: {what}: {printable(error.message)}", file=sys.stderr)
 
 
-def _adopt_orphans() -> None:
-    """Become the parent of what the command leaves behind; PR_SET_CHILD_SUBREAPER(2const)."""
-    # The kernel's counters of a process go to its parent when it ends. Without this those of an
-    # orphan go to init, and the recorder would conclude that the command did not write its files.
-    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
 def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run a command in the foreground to its end and return its code as a shell has it.
 
@@ -127,8 +122,7 @@ def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         return _wait(pid, waited)
     finally:
         # A Ctrl-C that ended the command is not to interrupt us as soon as the mask is gone.
-        while signal.sigtimedwait(waited, 0) is not None:
-            pass
+        current().machine_facts().drop_signals(waited)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
@@ -155,8 +149,7 @@ def _wait(pid: int, waited: set[signal.Signals]) -> int:
             if done[0] == pid:
                 code = os.waitstatus_to_exitcode(done[1])
                 return code if code >= 0 else 128 - code
-        got = signal.sigwaitinfo(waited)
-        # `si_code` is positive if the kernel sent the signal, as it does for Ctrl-C (sigaction(2)):
-        # the child has got that one already.
-        if got.si_signo != signal.SIGCHLD and got.si_code <= 0:
-            os.kill(pid, got.si_signo)
+        got = current().machine_facts().await_signal(waited)
+        # The child has got that of a Ctrl-C already.
+        if got.number != signal.SIGCHLD and not got.by_kernel:
+            os.kill(pid, got.number)

@@ -3,11 +3,10 @@
 Invariant: a plan in agents' files is done file by file, one in Git's own hooks as a whole.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gitshadow.errors import ShadowError, UnsupportedError
+from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import gitconfig, githooks, install, login
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.githooks import Act
@@ -15,7 +14,6 @@ from gitshadow.hookfiles.install import FileAction, FileStep
 from gitshadow.messages.hooks import InstallItem
 from gitshadow.store.git import Git
 
-NOTE = "systemd starts it at your next login; to start it without a login: loginctl enable-linger"
 _ACTIONS = {
     Act.SET: "change",
     Act.UNSET: "change",
@@ -23,16 +21,6 @@ _ACTIONS = {
     Act.MOVE: "move",
     Act.REMOVE: "delete",
 }
-
-
-def refuse_without_systemd() -> None:
-    """Raise UnsupportedError where no systemd serves this user."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if not runtime or not os.path.exists(os.path.join(runtime, "systemd", "private")):
-        raise UnsupportedError(
-            "cannot start at login: no systemd user manager is running for you",
-            hint="add `git agent-undo daemon start` to your shell profile; hooks start it too",
-        )
 
 
 class InstallItems(NamedTuple):

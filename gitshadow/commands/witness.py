@@ -6,10 +6,11 @@ import click
 
 from gitshadow.commands.options import json_option
 from gitshadow.commands.usage_errors import VerbGroup
-from gitshadow.errors import ExitCode
+from gitshadow.errors import ExitCode, UnsupportedError
 from gitshadow.messages.codec import encode
+from gitshadow.platform import current
+from gitshadow.platform.port import HERE_ALONE, WitnessService
 from gitshadow.render import output
-from gitshadow.witness import client, install
 
 
 class WitnessState(NamedTuple):
@@ -18,6 +19,13 @@ class WitnessState(NamedTuple):
     installed: bool
     answers: bool
     problem: str | None
+
+
+def _service() -> WitnessService:
+    found = current().witness_service()
+    if found is None:
+        raise UnsupportedError(f"cannot use the witness service: {HERE_ALONE}")
+    return found
 
 
 @click.group("witness", cls=VerbGroup)
@@ -36,10 +44,11 @@ def install_command() -> None:
     It writes one file below /var/lib and a systemd unit, and starts it. Without systemd it
     says how to run the service in the foreground.
     """
-    started = install.install()
-    click.echo(f"installed {install.FILE}")
+    service = _service()
+    started = service.install()
+    click.echo(f"installed {service.FILE}")
     if started:
-        click.echo(f"started {install.UNIT_NAME}, now and at each boot")
+        click.echo(f"started {service.UNIT_NAME}, now and at each boot")
     else:
         click.echo("not started: systemd does not run this machine")
         click.echo("to run it in the foreground: sudo git agent-undo witness run")
@@ -49,22 +58,24 @@ def install_command() -> None:
 @command.command("uninstall")
 def uninstall_command() -> None:
     """Stop the service and remove all that install wrote, as root."""
-    there = install.uninstall()
+    there = _service().uninstall()
     click.echo("removed the witness service" if there else "nothing was installed")
 
 
 @command.command("run")
 def run_command() -> None:
     """Run the installed service in the foreground until interrupted, as root."""
-    install.run()
+    _service().run()
 
 
 @command.command("status")
 @json_option
 def status_command(as_json: bool) -> int:
     """Show whether the service is installed and answers you."""
-    problem = client.problem()
-    state = WitnessState(install.is_installed(), problem is None, problem)
+    service = current().witness_service()
+    installed = service is not None and service.is_installed()
+    problem = HERE_ALONE if service is None else service.problem()
+    state = WitnessState(installed, problem is None, problem)
     if as_json:
         output.show_json(encode(state))
     elif state.answers:

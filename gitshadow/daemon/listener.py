@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from gitshadow.errors import is_shortage
 from gitshadow.ipc import wire
+from gitshadow.platform import current
 from gitshadow.store.layout import Layout
 
 READ_S = 10.0
@@ -194,19 +195,15 @@ class SocketListener:
 
 def _bind(layout: Layout) -> socket.socket:
     """Bind the socket of a worktree, for our user only."""
-    # Its path may be too long for `sun_path` (108 bytes, unix(7)), one through /proc never is.
     with contextlib.suppress(FileNotFoundError):
         os.unlink(layout.socket)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    fd = os.open(
-        layout.wt_dir, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    )
-    old = os.umask(0o177)
-    try:
-        listening.bind(f"/proc/self/fd/{fd}/{wire.SOCKET_NAME}")
-    finally:
-        os.umask(old)
-        os.close(fd)
+    with current().socket_access().address(layout.wt_dir, wire.SOCKET_NAME) as address:
+        old = os.umask(0o177)
+        try:
+            listening.bind(address)
+        finally:
+            os.umask(old)
     listening.listen(_BACKLOG)
     return listening
 
@@ -220,10 +217,9 @@ def _inode(path: str) -> tuple[int, int] | None:
 
 
 def _is_us(peer: socket.socket) -> bool:
-    """Return whether the peer is of our user; socket(7), SO_PEERCRED."""
-    raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    uid = _CREDENTIALS.unpack(raw)[1]
-    return uid in (os.geteuid(), 0)
+    """Return whether the peer is of our user, as far as the system says that."""
+    # Nobody else can reach the socket anyway: its directory is private.
+    return current().socket_access().peer_user(peer) in (os.geteuid(), 0, None)
 
 
 def _refusal(error: wire.TooLargeError) -> bytes:

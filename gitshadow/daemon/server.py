@@ -7,12 +7,10 @@ fill the disk.
 """
 
 import contextlib
-import ctypes
 import json
 import os
 import queue
 import signal
-import sys
 import threading
 import time
 import traceback
@@ -21,8 +19,6 @@ from dataclasses import dataclass, field
 
 from gitshadow.api import run as run_verb
 from gitshadow.api.status import init_answer
-from gitshadow.capture.fs_events import Hints, Watcher, WatchPort
-from gitshadow.capture.inotify import InotifyWatcher
 from gitshadow.capture.reconcile import Entering
 from gitshadow.config import DaemonMode, WatchBackend
 from gitshadow.daemon.listener import Jobs, SocketListener, SocketRequest
@@ -42,6 +38,8 @@ from gitshadow.maintenance.setup import Initialised
 from gitshadow.maintenance.startup_repair import finish_undo, mend
 from gitshadow.maintenance.upkeep import Upkeep
 from gitshadow.messages.codec import JsonObject, Params, encode
+from gitshadow.platform import current
+from gitshadow.platform.watching import Hints, WatchPort
 from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.recording.walker import Watched
 from gitshadow.reporting.prompt_line import Prompting
@@ -211,7 +209,7 @@ class Service:
             self._mirroring.tick()
             self._guard.tick()
         if self._context.workspace.states.shed():
-            _give_back()
+            current().machine_facts().give_back_memory()
 
     def run(self, verb: str, params: Params) -> JsonObject:
         """Run one verb; errors as the verb's."""
@@ -275,13 +273,6 @@ class Service:
         self._context.close()
 
 
-def _give_back() -> None:
-    """Give memory back to the system that a walk of many files needed."""
-    # glibc keeps what is free between blocks in use; malloc_trim(3), which others do not have.
-    with contextlib.suppress(AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-
-
 def run(layout: Layout, foreground: bool) -> int:
     """Serve one worktree until somebody stops the daemon; return the exit code.
 
@@ -331,27 +322,6 @@ class _Wake:
             self.jobs.put(None)
 
 
-def open_watcher(
-    backend: WatchBackend, layout: Layout, wake: Callable[[], None]
-) -> Watcher:
-    """Return a watcher of a worktree, which watches nothing yet.
-
-    Args:
-        backend: Which one.
-        layout: The worktree.
-        wake: What to call, from any thread, when there are hints.
-    """
-    if backend is WatchBackend.AUTO:
-        is_linux = sys.platform == "linux"
-        backend = WatchBackend.INOTIFY if is_linux else WatchBackend.WATCHFILES
-    if backend is WatchBackend.INOTIFY:
-        return InotifyWatcher(layout.root, layout.git_dir, wake)
-    # It takes 30 ms to import.
-    from gitshadow.capture.portable_watcher import PortableWatcher
-
-    return PortableWatcher(layout.root, layout.git_dir, layout.cookie_dir, wake)
-
-
 class Server:
     """Serve one worktree, whose writer lock the service holds.
 
@@ -366,7 +336,7 @@ class Server:
         self._lasting = lasting
         self._jobs: Jobs = queue.SimpleQueue()
         self._wake = _Wake(self._jobs)
-        self._watcher = open_watcher(service.backend, layout, self._wake)
+        self._watcher = current().open_watcher(service.backend, layout, self._wake)
         self._troubles = Troubles(layout)
         self._stopping = threading.Event()
         self._busy_at = time.monotonic()

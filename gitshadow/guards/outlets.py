@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from gitshadow.attribution.process import ProcessId, is_alive
+from gitshadow.platform import current
 
 _MOST_CHARACTERS = 160
 _TERMINALS = ("/dev/pts/", "/dev/tty")
@@ -50,9 +51,8 @@ class TerminalTitle:
         """Write the title; nothing without a living process on a terminal of this user."""
         if process is None or not is_alive(process):
             return
-        for number in (2, 1, 0):
+        for path in current().process_facts().terminals(process.pid):
             with suppress(OSError):
-                path = os.readlink(f"/proc/{process.pid}/fd/{number}")
                 if path.startswith(_TERMINALS) and _write_title(path, one_line(line)):
                     return
 

@@ -1,13 +1,11 @@
-"""A daemon at login: a systemd user unit, and the link that makes systemd start it.
+"""A daemon at login: the files in which the system's service manager finds it.
 
-The unit is a template for all worktrees (systemd.unit(5)); the link is what `systemctl --user
-enable` makes. No program is run: systemd reads both at the next login.
+Which files these are, the platform says; here they are planned, written, noted and removed.
 Invariant: everything that was created is removed with the last worktree.
 """
 
 import os
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gitshadow.errors import RefusedError, ShadowError, UnsupportedError
@@ -23,28 +21,10 @@ from gitshadow.hookfiles.placement import (
     PackagedPiece,
     Root,
 )
+from gitshadow.platform import current
+from gitshadow.platform.port import LoginEntry, LoginService
 
-_UNIT = "agent-undo@.service"
-_DIRECTORY = FileLocation(Root.CONFIG, "systemd/user")
-_SERVICE = Agent(
-    name="systemd",
-    placements={
-        InstallScope.USER: Owned(
-            (
-                PackagedPiece(
-                    f"systemd/{_UNIT}",
-                    FileLocation(Root.CONFIG, f"systemd/user/{_UNIT}"),
-                ),
-            )
-        )
-    },
-    signs=(),
-)
-_PLAIN = re.compile(rb"[A-Za-z0-9:_.]")
-# "The total length of the unit name including the suffix must not exceed 255" (systemd.unit(5)).
-_LONGEST = 255
-# systemd runs no program with these in its path.
-_UNSAFE = frozenset("\"'\\$")
+_HINT = "add `git agent-undo daemon start` to your shell profile; hooks start it too"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +34,7 @@ class LoginPlan:
     unit: Sequence[FileStep]
     links: Sequence[FileStep]
     installing: bool
+    entry: LoginEntry | None = None
 
     @property
     def steps(self) -> Sequence[FileStep]:
@@ -61,61 +42,64 @@ class LoginPlan:
         return [*self.unit, *self.links]
 
 
-def escaped(path: str) -> str:
-    """Return a path as the instance of a unit, as `systemd-escape --path` prints it."""
-    parts = os.fsencode(os.path.normpath(path)).strip(b"/")
-    if not parts:
-        return "-"
-    found = []
-    for at in range(len(parts)):
-        byte = parts[at : at + 1]
-        if byte == b"/":
-            found.append("-")
-        elif _PLAIN.fullmatch(byte) and not (at == 0 and byte == b"."):
-            found.append(byte.decode("ascii"))
-        else:
-            found.append(f"\\x{byte[0]:02x}")
-    return "".join(found)
+def service(environ: Mapping[str, str]) -> LoginService:
+    """Return what starts programs when this user logs in.
+
+    Raises:
+        UnsupportedError: there is nothing, or it does not serve this user.
+    """
+    found = current().login_service()
+    why = (
+        "no service manager of this system is known"
+        if found is None
+        else found.problem(environ)
+    )
+    if found is None or why is not None:
+        raise UnsupportedError(f"cannot start at login: {why}", hint=_HINT)
+    return found
 
 
 def plan(root: str, around: InstallEnvironment) -> LoginPlan:
     """Return the steps that make the daemon of a worktree start at login.
 
     Raises:
-        UnsupportedError: the path is too long for the name of a unit, or systemd cannot run the
-            path of our program.
+        UnsupportedError: the service cannot start our program, or not in this worktree.
     """
-    if _UNSAFE & set(around.executable) or not around.executable.isprintable():
-        raise UnsupportedError(
-            f"cannot start at login: systemd cannot run {around.executable}"
-        )
-    name = f"agent-undo@{escaped(root)}.service"
-    if len(name) > _LONGEST:
-        raise UnsupportedError(
-            "cannot start at login: the path is too long for the name of a unit"
-        )
-    path = _link_of(root, around)
+    found = current().login_service()
+    if found is None:
+        return LoginPlan([], [], True)
+    entry = found.entry(root, around.executable)
+    path = os.path.join(_entries(found, around), entry.name)
     action, error = FileAction.CREATE, None
-    if _is_ours(path):
+    if found.is_ours(path):
         action = FileAction.NONE
     elif os.path.lexists(path):
         action = FileAction.FAIL
         error = RefusedError(
             f"could not write {path}: a file that gitshadow did not create is there"
         )
-    unit = install.plan_install(_SERVICE, InstallScope.USER, around)
-    return LoginPlan(unit, [_step(path, action, error)], True)
+    unit: Sequence[FileStep] = ()
+    if found.packaged is not None:
+        unit = install.plan_install(_agent(found), InstallScope.USER, around)
+    return LoginPlan(unit, [_step(found, path, action, error)], True, entry)
 
 
 def plan_removal(roots: Sequence[str], around: InstallEnvironment) -> LoginPlan:
     """Return the steps that remove these worktrees; the unit is removed with the last one."""
-    paths = [_link_of(root, around) for root in roots]
-    links = [_step(path, FileAction.DELETE) for path in paths if _is_ours(path)]
+    found = current().login_service()
+    if found is None:
+        return LoginPlan([], [], False)
+    paths = [_path_of(found, root, around) for root in roots]
+    links = [
+        _step(found, path, FileAction.DELETE)
+        for path in paths
+        if path is not None and found.is_ours(path)
+    ]
     going = {link.path for link in links}
-    staying = set(_all_links(around)) - going
+    staying = set(_all_entries(found, around)) - going
     unit: list[FileStep] = []
-    if not staying:
-        steps = install.plan_uninstall(_SERVICE, InstallScope.USER, around)
+    if found.packaged is not None and not staying:
+        steps = install.plan_uninstall(_agent(found), InstallScope.USER, around)
         unit = [
             step for step in steps if step.action is not FileAction.NONE or step.record
         ]
@@ -124,66 +108,81 @@ def plan_removal(roots: Sequence[str], around: InstallEnvironment) -> LoginPlan:
 
 def apply(plan: LoginPlan, around: InstallEnvironment) -> LoginPlan:
     """Apply a plan; return it with its results."""
-    # systemd cannot start a link whose unit is missing: the unit is written before the first link,
-    # and deleted after the last one.
+    # A link whose unit is missing cannot be started: the unit is written before the first link, and
+    # deleted after the last one.
     if plan.installing:
         unit = install.apply(plan.unit, around, installing=True)
         failed = any(step.error is not None for step in unit)
-        links = plan.links if failed else [_made(one, around) for one in plan.links]
+        links = plan.links
+        if plan.entry is not None and not failed:
+            links = [_made(one, plan.entry, around) for one in links]
     else:
         links = [_removed(one, around) for one in plan.links]
         unit = install.apply(plan.unit, around, installing=False)
     return replace(plan, unit=unit, links=links)
 
 
-def _step(path: str, action: FileAction, error: ShadowError | None = None) -> FileStep:
+def _agent(found: LoginService) -> Agent:
+    """Return the service's packaged file as something to install."""
+    place = FileLocation(Root(found.root), f"{found.directory}/{found.packaged}")
+    piece = PackagedPiece(f"{found.name}/{found.packaged}", place)
+    placements = {InstallScope.USER: Owned((piece,))}
+    return Agent(name=found.name, placements=placements, signs=())
+
+
+def _step(
+    found: LoginService, path: str, action: FileAction, error: ShadowError | None = None
+) -> FileStep:
     return FileStep(
-        agent=_SERVICE.name,
+        agent=found.name,
         scope=InstallScope.USER,
         path=path,
         action=action,
-        shown_as="a link to the unit",
+        shown_as=found.shown_as,
         error=error,
     )
 
 
-def _link_of(root: str, around: InstallEnvironment) -> str:
-    return os.path.join(_wants(around), f"agent-undo@{escaped(root)}.service")
-
-
-def _wants(around: InstallEnvironment) -> str:
-    return os.path.join(around.path(_DIRECTORY) or "", "default.target.wants")
-
-
-def _all_links(around: InstallEnvironment) -> list[str]:
-    wants = _wants(around)
+def _path_of(found: LoginService, root: str, around: InstallEnvironment) -> str | None:
+    """Return the entry of a worktree, None where it can have none."""
     try:
-        names = os.listdir(wants)
+        name = found.entry(root, around.executable).name
+    except UnsupportedError:
+        return None
+    return os.path.join(_entries(found, around), name)
+
+
+def _entries(found: LoginService, around: InstallEnvironment) -> str:
+    top = around.path(FileLocation(Root(found.root), found.directory)) or ""
+    return os.path.normpath(os.path.join(top, found.entries))
+
+
+def _all_entries(found: LoginService, around: InstallEnvironment) -> list[str]:
+    directory = _entries(found, around)
+    try:
+        names = os.listdir(directory)
     except OSError:
         return []
-    return [path for name in names if _is_ours(path := os.path.join(wants, name))]
+    paths = (os.path.join(directory, name) for name in names)
+    return [path for path in paths if found.is_ours(path)]
 
 
-def _is_ours(path: str) -> bool:
-    try:
-        return os.path.basename(os.readlink(path)) == _UNIT
-    except OSError:
-        return False
-
-
-def _made(link: FileStep, around: InstallEnvironment) -> FileStep:
+def _made(link: FileStep, entry: LoginEntry, around: InstallEnvironment) -> FileStep:
     if link.action is not FileAction.CREATE:
         return link
-    target = f"../{_UNIT}"
+    content = (entry.target or entry.text or "").encode()
     record = LedgerRecord(
         path=link.path,
-        agent=_SERVICE.name,
+        agent=link.agent,
         before=None,
-        after=sha256(target.encode()),
+        after=sha256(content),
         mode=None,
     )
     try:
-        made = files.link(link.path, target)
+        if entry.target is not None:
+            made = files.link(link.path, entry.target)
+        else:
+            made = files.write(link.path, content, None)
         ledger = Ledger(around.states[InstallScope.USER])
         ledger.remember(replace(record, made=tuple(made)), None)
     except ShadowError as error:

@@ -8,6 +8,7 @@ import os
 import time
 
 from gitshadow.ipc import wire
+from gitshadow.platform import current
 from gitshadow.store.layout import Layout, discover
 
 TYPE_CHECKING = False
@@ -20,7 +21,6 @@ if TYPE_CHECKING:  # `typing` alone would cost every hook 5 ms
 MAX_PAYLOAD = 16 * 1024 * 1024
 ANSWER_S = 2.0
 START_S = 1.0
-_MAX_ANCESTORS = 24
 _MAX_VALUE = 8192
 _MARKERS = (
     "GITSHADOW_SESSION",
@@ -87,7 +87,7 @@ def main(arguments: list[str], in_process: "Capture") -> int:
         payload, whole = _read_all()
         layout = _find(payload)
         if layout is not None:
-            own, *above = lineage(os.getpid()) or [""]
+            own, *above = current().lineage(os.getpid()) or [""]
             body = make_body(agent, payload if whole else _TOO_LARGE, above, own)
             said = deliver(layout, body, in_process)
             if said:
@@ -283,22 +283,6 @@ def make_body(agent: str, payload: bytes, pids: list[str], own: str = "") -> byt
     # A value of two lines would forge a field, or end the header.
     lines = [f"{name}: {value}" for name, value in fields if "\n" not in value]
     return os.fsencode("\n".join(lines)) + b"\n\n" + payload
-
-
-def lineage(pid: int) -> list[str]:
-    """Return `pid/start` of a process and of each above it, nearest first; proc(5)."""
-    found: list[str] = []
-    while pid > 1 and len(found) < _MAX_ANCESTORS:
-        try:
-            with open(f"/proc/{pid}/stat", "rb", buffering=0) as handle:
-                fields = handle.read(4096).rpartition(b")")[2].split()
-        except OSError:
-            break
-        if len(fields) < 20:
-            break
-        found.append(f"{pid}/{fields[19].decode()}")
-        pid = int(fields[1])
-    return found
 
 
 def _spool(layout: Layout, body: bytes) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gitshadow.errors import LockedError, ShadowError, UnreachableError
 from gitshadow.ipc import client
+from gitshadow.platform import current
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.safe_files import check_dir
@@ -163,8 +164,5 @@ def _remove_stale(layout: Layout) -> bool:
 
 
 def _lives(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as handle:
-            return handle.read().rpartition(b")")[2].split()[0] != b"Z"
-    except OSError:
-        return False
+    found = current().process_facts().stat(pid)
+    return found is not None and not found.dead

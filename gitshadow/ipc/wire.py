@@ -1,18 +1,18 @@
 """The frames on the socket: one line with the length of the body, then the body.
 
 A request is `GS1 <version> <verb> <length>` and a body, a reply `GS1 <status> <length>` and a body.
-The path of the socket may be longer than `sun_path` allows (unix(7)), so both ends reach it
-through `/proc/self/fd`.
-Invariant: only `_socket` and `os` are imported, because every hook pays for the import.
+The path of the socket may be longer than a socket's address may be, so both ends have the platform
+name it.
+Invariant: only `_socket` is imported, because every hook pays for the import.
 """
 
 import _socket
-import os
 
-from gitshadow import __version__
+from gitshadow import __version__, platform
 
 PROTOCOL = 1
-VERSION = f"{__version__}-{PROTOCOL}".encode()
+# Each platform names processes in its own way, so daemon and hooks have to be of one.
+VERSION = f"{__version__}-{PROTOCOL}-{platform.NAME}".encode()
 MAX_REQUEST = 64 * 1024 * 1024
 MAX_REPLY = 1024 * 1024 * 1024
 OK = b"ok"
@@ -41,19 +41,16 @@ def connect(directory: str, timeout_s: float) -> _socket.socket:
     Raises:
         OSError: no process listens there.
     """
-    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+    with platform.current().socket_access().address(directory, SOCKET_NAME) as address:
         sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         # Without a limit of time, connect(2) blocks on a full backlog; with one it fails at once.
         try:
             sock.settimeout(timeout_s)
-            sock.connect(f"/proc/self/fd/{fd}/{SOCKET_NAME}")
+            sock.connect(address)
         except OSError:
             sock.close()
             raise
         return sock
-    finally:
-        os.close(fd)
 
 
 def call(sock: _socket.socket, verb: bytes, body: bytes) -> tuple[bytes, bytes]:

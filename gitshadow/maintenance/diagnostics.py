@@ -20,6 +20,7 @@ from gitshadow.errors import StoreError
 from gitshadow.maintenance.startup_repair import ref_locks
 from gitshadow.maintenance.upkeep import TROUBLE
 from gitshadow.model import Call, Oid, Session, micro
+from gitshadow.platform import current
 from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
@@ -37,8 +38,6 @@ MENDING, RECORDING = "mending", "recording now"
 _OF_OBJECTS = ("refs", "objects", MENDING, RECORDING)
 _SHOWN = 5
 _NOTES = 2
-_WATCHES = "/proc/sys/fs/inotify/max_user_watches"
-_INSTANCES = "/proc/sys/fs/inotify/max_user_instances"
 _WANTED_WATCHES = 1 << 20
 _WANTED_INSTANCES = 512
 _RECENT_NS = 7 * 86_400 * 1_000_000_000
@@ -71,7 +70,8 @@ def examine(context: RecorderContext, stuck: Sequence[Check] = ()) -> list[Check
     parts: tuple[Callable[[RecorderContext], Iterator[Check]], ...] = (
         _journal,
         _recording,
-        _inotify,
+        _watches,
+        _platform,
         _witness,
         _refs,
         _objects,
@@ -124,26 +124,35 @@ def _journal(context: RecorderContext) -> Iterator[Check]:
     )
 
 
-def _inotify(context: RecorderContext) -> Iterator[Check]:
-    """A watch for each directory, and a few instances for each daemon."""
+def _watches(context: RecorderContext) -> Iterator[Check]:
+    """A watch for each directory, and a few instances for each daemon, where both are limited."""
+    limits = current().machine_facts().watch_limits()
+    if limits is None:
+        return
     paths = context.workspace.states.all()
     need = len({os.path.dirname(path) for path in paths}) + 1
-    have, instances = _limit(_WATCHES), _limit(_INSTANCES)
+    have, instances = limits.watches, limits.instances
     remedy = None
     # Other programs of the user have watches under the same limit.
     if have is not None and have < 2 * need:
-        wanted = max(_WANTED_WATCHES, 4 * need)
-        remedy = f"sudo sysctl fs.inotify.max_user_watches={wanted}"
+        remedy = limits.raise_watches.format(max(_WANTED_WATCHES, 4 * need))
     elif instances is not None and instances < _WANTED_INSTANCES // 4:
-        remedy = f"sudo sysctl fs.inotify.max_user_instances={_WANTED_INSTANCES}"
+        remedy = limits.raise_instances.format(_WANTED_INSTANCES)
     yield Check(
-        "inotify",
+        limits.name,
         remedy is None,
         f"{counted(need, 'directory', 'directories')} to watch; the limits for all"
         f" your programs are {have or 'unknown'} watches and {instances or 'unknown'}"
         f" instances",
         remedy,
     )
+
+
+def _platform(context: RecorderContext) -> Iterator[Check]:
+    """What this system does not show, where that is less than what Linux does."""
+    unknown = current().UNKNOWN
+    if unknown:
+        yield Check("platform", True, f"not known on this system: {', '.join(unknown)}")
 
 
 def _witness(context: RecorderContext) -> Iterator[Check]:
@@ -160,14 +169,6 @@ def _witness(context: RecorderContext) -> Iterator[Check]:
         else "the kernel reports who wrote",
         "see docs/witness.md, or: git config agent-undo.witness false" if why else None,
     )
-
-
-def _limit(path: str) -> int | None:
-    try:
-        with open(path, encoding="ascii") as handle:
-            return int(handle.read())
-    except (OSError, ValueError):
-        return None
 
 
 def _refs(context: RecorderContext) -> Iterator[Check]:

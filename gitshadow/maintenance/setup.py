@@ -4,7 +4,6 @@ Invariant: a second `init` changes nothing but to reconcile; a refused one creat
 """
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,6 +23,7 @@ from gitshadow.model import (
     RepoPath,
     git_mode,
 )
+from gitshadow.platform import current
 from gitshadow.recording.attributor import Claimant
 from gitshadow.recording.head import reflog_mark
 from gitshadow.recording.workspace import (
@@ -364,8 +364,7 @@ def look_around(layout: Layout) -> InitWarnings:
         ]
     finally:
         repo.close()
-    if not sys.platform.startswith("linux"):
-        warnings.append(
-            "only Linux is supported: without inotify, files cannot be watched"
-        )
+    note = current().NOTE
+    if note is not None:
+        warnings.append(note)
     return InitWarnings(tuple(warnings))

@@ -16,11 +16,11 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from gitshadow.attribution.process_evidence import OpenFiles
 from gitshadow.errors import ShadowError
 from gitshadow.maintenance.object_check import make_whole
 from gitshadow.maintenance.setup import root_worktree
 from gitshadow.model import EventKind, Gap
+from gitshadow.platform import current
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal import (
@@ -51,7 +51,6 @@ _LOCK_POLL_S = 0.05
 _RENAMED_S = 0.2
 _GAPS = 200
 _BOOT = "boot_id"
-_BOOT_FILE = "/proc/sys/kernel/random/boot_id"
 
 
 def mark_running(context: RecorderContext) -> None:
@@ -117,13 +116,13 @@ def ref_locks(ws: Workspace) -> list[RefLock]:
     if not paths:
         return []
     now = time.time()
-    files = OpenFiles(os.path.realpath(ws.layout.common_dir))
+    real = {path: os.path.realpath(path) for path in paths}
+    holders = current().process_facts().holders(real.values())
     found: list[RefLock] = []
     for path in paths:
         with suppress(OSError):
-            real = os.fsencode(os.path.realpath(path))
-            holders = files.writers(real, _pids)
-            found.append(RefLock(path, now - os.lstat(path).st_mtime, holders))
+            age_s = now - os.lstat(path).st_mtime
+            found.append(RefLock(path, age_s, holders.get(real[path], ())))
     return found
 
 
@@ -149,7 +148,9 @@ def drop_left(ws: Workspace) -> None:
     # Asked twice: libgit2 closes a lock right before it renames it, so one that nobody has open
     # may still be in use.
     left &= _unheld(ws)
-    if left and not any(_is_git_here(ws, pid) for pid in _pids()):
+    if left and not any(
+        _is_git_here(ws, pid) for pid in current().process_facts().pids()
+    ):
         for path, _ in left:
             with suppress(FileNotFoundError):
                 os.unlink(path)
@@ -167,21 +168,16 @@ def _unheld(ws: Workspace) -> set[tuple[str, int]]:
 
 def _is_git_here(ws: Workspace, pid: int) -> bool:
     """Return whether a process is a git that may work in this repository."""
-    proc = f"/proc/{pid}"
-    try:
-        with open(f"{proc}/comm", "rb") as stream:
-            if not stream.read().startswith(b"git"):
-                return False
-        place = os.readlink(f"{proc}/cwd")
-        told = b""
-        for name in ("cmdline", "environ"):
-            with open(f"{proc}/{name}", "rb") as stream:
-                told += stream.read()
-    except (FileNotFoundError, ProcessLookupError):
+    facts = current().process_facts()
+    found = facts.stat(pid)
+    if found is None or not found.name.startswith("git"):
         return False
-    except OSError:
+    place, variables = facts.directory(pid), facts.environment(pid)
+    if place is None or variables is None:
         # The process of another user cannot be looked at, so it counts as one in this repository.
-        return True
+        found = facts.stat(pid)
+        return found is not None and not found.dead
+    told = b"\0".join((*facts.command_line(pid), variables))
     tops = {ws.layout.root, ws.layout.common_dir}
     tops |= {os.path.realpath(top) for top in tops}
     return any(f"{place}/".startswith(f"{top}/") for top in tops) or any(
@@ -193,10 +189,6 @@ def _paths(ws: Workspace) -> Iterator[str]:
     top = os.path.join(ws.layout.common_dir, REF_PREFIX)
     for directory, _, names in os.walk(top):
         yield from (os.path.join(directory, n) for n in names if n.endswith(".lock"))
-
-
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
 def mend(context: RecorderContext, *, rooting: bool = True) -> None:
@@ -312,7 +304,7 @@ def _rebooted(ws: Workspace, known: str | None) -> bool:
     # The boot id differs after each start.
     if known is None:
         _remember_boot(ws)
-    return known is not None and known != _boot()
+    return known is not None and known != current().machine_facts().boot()
 
 
 def _after_power_loss(context: RecorderContext) -> set[str]:
@@ -323,15 +315,7 @@ def _after_power_loss(context: RecorderContext) -> set[str]:
 
 
 def _remember_boot(ws: Workspace) -> None:
-    boot = _boot()
+    boot = current().machine_facts().boot()
     if boot is not None:
         with ws.db.write():
             meta.put(ws.db, _BOOT, boot)
-
-
-def _boot() -> str | None:
-    try:
-        with open(_BOOT_FILE, encoding="ascii") as handle:
-            return handle.read().strip()
-    except OSError:
-        return None

@@ -1,9 +1,7 @@
 """Find the calls and turns whose processes did not run, or wrote less than a change needs."""
 
 import contextlib
-import fcntl
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
@@ -11,15 +9,11 @@ from typing import NamedTuple
 from gitshadow.attribution.ledger import (
     ByteLedger,
     CountSpan,
-    FileSystem,
     Needs,
     excludes,
-    file_systems,
     needs,
-    time_to_disk_ns,
 )
 from gitshadow.attribution.native_ids import is_command
-from gitshadow.attribution.proc_files import ProcFiles
 from gitshadow.attribution.process import Living, ProcessId, process_of
 from gitshadow.attribution.windows import Scene
 from gitshadow.capture.drafts import Draft
@@ -33,6 +27,8 @@ from gitshadow.model import (
     Session,
     ToolClass,
 )
+from gitshadow.platform import current
+from gitshadow.platform.port import FileSystem, ProcessCounters
 from gitshadow.recording.process_marks import ProcessMarks
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.clock import EpochClock
@@ -40,8 +36,6 @@ from gitshadow.store.clock import EpochClock
 _WRITES = (EventKind.CREATE, EventKind.MODIFY)
 _UNKNOWN = FileSystem()
 _MOST_MADE = 1000
-# <linux/fs.h>, for 64 bits: FS_IOC_GETFLAGS, and the flag FS_INLINE_DATA_FL.
-_GET_FLAGS, _IS_INLINE = 0x8008_6601, 0x1000_0000
 
 
 class _RuledOut(NamedTuple):
@@ -52,21 +46,24 @@ class _RuledOut(NamedTuple):
 
 
 class ByteEvidence:
-    """Compare what agents' processes wrote with what the files of one worktree need."""
+    """Compare what agents' processes wrote with what the files of one worktree need.
+
+    Where the system counts nothing, nothing is ruled out.
+    """
 
     def __init__(
         self,
         workspace: Workspace,
         clock: EpochClock | None = None,
-        proc: ProcFiles | None = None,
+        counters: ProcessCounters | None = None,
         marks: ProcessMarks | None = None,
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ws = workspace
         self._marks = marks or ProcessMarks()
         self._top = os.fsencode(workspace.layout.root)
-        self._proc = proc or ProcFiles()
-        self._ledger = ByteLedger(clock or workspace.clock, self._proc)
+        self._counters = counters or current().process_facts().counters()
+        self._ledger = ByteLedger(clock or workspace.clock, self._counters)
         self._file_systems: dict[int, FileSystem] = {}
         self._to_disk_ns: int | None = None
         self._is_current = False
@@ -283,7 +280,8 @@ class ByteEvidence:
     def _was_clean(self, state: FileState, at_ns: int) -> bool:
         """Return whether what a file held at a moment was on the disk then."""
         if self._to_disk_ns is None:
-            self._to_disk_ns = time_to_disk_ns(self._proc) or 0
+            counters = self._counters
+            self._to_disk_ns = (counters and counters.time_to_disk_ns()) or 0
         return 0 < self._to_disk_ns < at_ns - state.stat.ctime_ns
 
     def _born_ns(self, draft: Draft) -> int | None:
@@ -306,19 +304,18 @@ class ByteEvidence:
 
     def _mounted(self, device: int) -> dict[int, FileSystem]:
         """Return what is mounted now, one device at least."""
-        mounts = file_systems(self._proc.read("self/mountinfo") or b"")
-        own = self._device_of_pages()
+        if self._counters is None:
+            return {device: _UNKNOWN}
+        mounts = self._counters.file_systems()
+        own = self._device_of_pages(self._counters)
         found = {
             one: where if one == own else where._replace(counts_pages=False)
             for one, where in mounts.items()
         }
         return {device: _UNKNOWN} | found
 
-    def _device_of_pages(self) -> int | None:
-        """Return our own file system, unless it keeps small files without any page.
-
-        That is the feature `inline_data` of ext4, which no mount option shows.
-        """
+    def _device_of_pages(self, counters: ProcessCounters) -> int | None:
+        """Return our own file system, unless it keeps small files without any page."""
         from tempfile import TemporaryFile  # it loads `random`, which few commands need
 
         with (
@@ -327,8 +324,7 @@ class ByteEvidence:
         ):
             file.write(b"x")
             file.flush()
-            flags = fcntl.ioctl(file, _GET_FLAGS, bytes(8))
-            if not int.from_bytes(flags[:4], sys.byteorder) & _IS_INLINE:
+            if not counters.keeps_small_files_inline(file.fileno()):
                 return os.fstat(file.fileno()).st_dev
         return None
 

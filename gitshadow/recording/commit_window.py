@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gitshadow.attribution.commits import AT_WORK, BROUGHT_BACK, hooks_at, is_by_hooks
-from gitshadow.attribution.process import ProcessId, boot_ns, is_alive
+from gitshadow.attribution.process import ProcessId, is_alive, started_ns
 from gitshadow.capture.drafts import Draft
 from gitshadow.errors import StoreError
 from gitshadow.model import Actor, Attribution, Confidence, Event, PathChange, RepoPath
@@ -152,11 +152,6 @@ def is_doubtful(claim: Attribution) -> bool:
 
 def _is_certain(claim: Attribution) -> bool:
     return claim.confidence is Confidence.CERTAIN
-
-
-def started_ns(process: ProcessId) -> int:
-    """Return when a process started, to a tick."""
-    return boot_ns() + process.started * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 def brings_back(draft: Draft, last: Event | None) -> bool:

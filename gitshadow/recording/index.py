@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from gitshadow.errors import StoreError, raise_shortage
 from gitshadow.model import GITLINK_MODE, Excluded, Oid, RepoPath, StatKey
+from gitshadow.platform import current
 from gitshadow.store import git_index
 from gitshadow.store.files import Look
 from gitshadow.store.git import Git
@@ -433,7 +434,7 @@ def lock_exists(git_dir: str) -> bool:
 def lock_is_held(git_dir: str) -> bool:
     """Return whether a process that we may look at holds the index lock open."""
     path = os.path.join(git_dir, _LOCK)
-    return any(pid.isdigit() and _holds(pid, path) for pid in os.listdir("/proc"))
+    return bool(current().process_facts().holders((path,)))
 
 
 class GitHold:
@@ -501,18 +502,3 @@ class GitHold:
                 return head.read(len(_SYMBOLIC)) == _SYMBOLIC
         except OSError:
             return False
-
-
-def _holds(pid: str, path: str) -> bool:
-    directory = f"/proc/{pid}/fd"
-    try:
-        fds = os.listdir(directory)
-    except OSError:
-        return False
-    for fd in fds:
-        try:
-            if os.readlink(f"{directory}/{fd}") == path:
-                return True
-        except OSError:
-            continue
-    return False

@@ -16,13 +16,12 @@ from gitshadow.capture.fs_events import (
     GRACE_S,
     TEMPORARY_GRACE_S,
     WRITING_GRACE_S,
-    Hints,
-    WatchPort,
     is_being_written,
     is_temporary,
 )
 from gitshadow.capture.reconcile import Entering
 from gitshadow.model import RepoPath
+from gitshadow.platform.watching import Hints, WatchPort
 from gitshadow.recording.index import HOLD_POLL_S, GitHold, lock_exists
 from gitshadow.recording.pipeline import Pipeline
 from gitshadow.recording.walker import Walker, Watched

@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from gitshadow.attribution.ladder import WITNESSED
 from gitshadow.attribution.native_ids import is_command
@@ -24,19 +23,17 @@ from gitshadow.attribution.windows import (
 )
 from gitshadow.capture.drafts import Draft
 from gitshadow.model import Actor, Call, Session
-from gitshadow.recording.process_marks import ProcessMarks
-from gitshadow.recording.workspace import Workspace
-from gitshadow.store.journal import turns
-from gitshadow.witness.record import (
-    KernelWitness,
+from gitshadow.platform import current
+from gitshadow.platform.port import Witness
+from gitshadow.platform.writers import (
     WitnessGoneError,
     WriterQuery,
     WriterReport,
     opened,
 )
-
-if TYPE_CHECKING:
-    from gitshadow.witness.client import ServiceWitness
+from gitshadow.recording.process_marks import ProcessMarks
+from gitshadow.recording.workspace import Workspace
+from gitshadow.store.journal import turns
 
 _RETRY_S = 60.0
 # The service is started again at once after it was updated.
@@ -50,7 +47,7 @@ class WitnessEvidence:
     def __init__(self, workspace: Workspace, marks: ProcessMarks | None = None) -> None:
         self._ws = workspace
         self._marks = marks or ProcessMarks()
-        self._witness: KernelWitness | ServiceWitness | None = None
+        self._witness: Witness | None = None
         self._top = -1
         self._next_try_s = 0.0
         self._trouble: str | None = None
@@ -162,7 +159,7 @@ class WitnessEvidence:
             self._trouble = error.strerror
             return
         try:
-            self._witness = _witness_of(self._top)
+            self._witness = current().open_witness(self._top)
             self._trouble = None
         except OSError as error:
             os.close(self._top)
@@ -284,24 +281,6 @@ class WitnessEvidence:
             for call in possible(scene, evidence)
             if call.session in ids and call.nearly_contains(evidence.end_ns, slack_ns)
         ]
-
-
-def _witness_of(directory: int) -> "KernelWitness | ServiceWitness":
-    """Return who reports the writes in an open directory: the kernel, else the service of root.
-
-    Raises:
-        OSError: neither does.
-    """
-    try:
-        return KernelWitness(directory)
-    except OSError as error:
-        from gitshadow.witness.client import ServiceWitness
-
-        try:
-            return ServiceWitness(directory)
-        except FileNotFoundError:
-            # Without a service, what this user lacks is to be known.
-            raise error from None
 
 
 def _text(report: WriterReport) -> str:

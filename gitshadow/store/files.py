@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from gitshadow.errors import MovedError, raise_shortage
 from gitshadow.model import LINK_MODE, TREE_MODE, RepoPath, StatKey
-from gitshadow.store.attributes import attributes_at, birth_of, own_like, put_on
+from gitshadow.platform import current
 from gitshadow.store.object_format import ObjectFormat
 from gitshadow.store.paths import UnsafePathError, check_path
 
@@ -211,6 +211,7 @@ class WorkFiles:
 
         None if another file is there by now, or if the file system does not know.
         """
+        birth_of = current().file_facts().birth_of
         try:
             with self._maybe_parent(path) as (parent, name):
                 found = None if parent is None else birth_of(name, parent)
@@ -297,11 +298,12 @@ class WorkFiles:
             OSError: the system refused (space, permission, no parent).
         """
         temp = TEMP_PREFIX + os.urandom(8).hex().encode()
+        system = current().file_facts()
         with self._parent(path) as (parent, name):
             if mode == LINK_MODE:
                 os.symlink(data, temp, dir_fd=parent)
                 try:
-                    own_like(temp, parent, name)
+                    _own_like(temp, parent, name)
                 except OSError:
                     os.unlink(temp, dir_fd=parent)
                     raise
@@ -312,19 +314,18 @@ class WorkFiles:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             fd = os.open(temp, flags, 0o600 & mode, dir_fd=parent)
             try:
-                own_like(temp, parent, name)
+                _own_like(temp, parent, name)
                 _write_all(fd, data)
-                put_on(fd, attributes_at(parent, name))
+                system.put_on(fd, system.attributes_at(parent, name))
                 os.fchmod(fd, mode & 0o7777)
-                # POSIX_FADV_DONTNEED starts the writing without waiting (mm/fadvise.c). With an
-                # fsync(2) after each file a thousand small ones took 2.9 s on a loaded ext4; begun
-                # together and then awaited, 0.4 s. syncfs(2) would wait for the data of everybody
-                # else, too.
+                # With an fsync(2) after each file a thousand small ones took 2.9 s on a loaded
+                # ext4; begun together and then awaited, 0.4 s. syncfs(2) would wait for the data
+                # of everybody else, too.
                 if mode & 0o400:
-                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+                    system.begin_sync(fd)
                 else:
                     # Without a read permission `harden` could not open it again.
-                    os.fsync(fd)
+                    system.sync(fd)
             except OSError:
                 os.close(fd)
                 os.unlink(temp, dir_fd=parent)
@@ -344,7 +345,7 @@ class WorkFiles:
                 return
             fd = os.open(name, _FILE_FLAGS, dir_fd=parent)
             try:
-                os.fsync(fd)
+                current().file_facts().sync(fd)
             finally:
                 os.close(fd)
 
@@ -376,7 +377,8 @@ class WorkFiles:
     def attributes(self, path: RepoPath) -> dict[str, bytes]:
         """Return the extended attributes that a file in its place would get."""
         with self._maybe_parent(path) as (parent, name):
-            return {} if parent is None else attributes_at(parent, name)
+            system = current().file_facts()
+            return {} if parent is None else system.attributes_at(parent, name)
 
     def permissions(self, path: RepoPath) -> int:
         """Return the permission bits of what is at a path, also of a directory.
@@ -398,7 +400,7 @@ class WorkFiles:
             # Private at first: the umask would take bits away that the exact mode needs, and nobody
             # may enter it before it has its owner.
             os.mkdir(name, 0o700, dir_fd=parent)
-            own_like(name, parent, None)
+            _own_like(name, parent, None)
             fd = os.open(name, _DIR_FLAGS, dir_fd=parent)
             try:
                 os.fchmod(fd, mode & 0o7777)
@@ -425,7 +427,7 @@ class WorkFiles:
                     # `set_mode` sets the exact ones when all files are there.
                     bits = 0o777 if mode is None else mode & 0o777 | 0o700
                     os.mkdir(part, bits, dir_fd=fd)
-                    own_like(part, fd, None)
+                    _own_like(part, fd, None)
                     made.append(directory)
                 except FileExistsError:
                     pass
@@ -442,16 +444,8 @@ class WorkFiles:
     def chmod(self, path: RepoPath, mode: int) -> None:
         """Set the permission bits of a regular file."""
         with self._parent(path) as (parent, name):
-            # fchmodat(2) has no AT_SYMLINK_NOFOLLOW before Linux 6.6, and a file without read
-            # permission can only be opened with O_PATH, on which fchmod(2) fails. The link in /proc
-            # leads to exactly this inode.
-            fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-            try:
-                if not st.S_ISREG(os.fstat(fd).st_mode):
-                    raise UnsafePathError(f"could not chmod {path!r}: not a file")
-                os.chmod(f"/proc/self/fd/{fd}", mode & 0o7777)
-            finally:
-                os.close(fd)
+            if not current().file_facts().chmod(name, mode & 0o7777, parent):
+                raise UnsafePathError(f"could not chmod {path!r}: not a file")
 
     def set_mode(self, directory: RepoPath, mode: int) -> bool:
         """Set the permission bits of a directory; return whether it has them now.
@@ -679,3 +673,16 @@ def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
+
+
+def _own_like(made: bytes, parent: int, name: bytes | None) -> None:
+    """As root, set the owner of a new file to that of the old one, or of its directory."""
+    # Only root can give a file away (chown(2)); for others the owner is right already. An undo
+    # under sudo must not leave files that their owner cannot change.
+    if os.geteuid() != 0:
+        return
+    model = os.fstat(parent)
+    if name is not None:
+        with suppress(FileNotFoundError):
+            model = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    os.chown(made, model.st_uid, model.st_gid, dir_fd=parent, follow_symlinks=False)

@@ -9,6 +9,7 @@ import os
 from contextlib import contextmanager, suppress
 
 from gitshadow.errors import StoreError
+from gitshadow.platform import O_PATH
 from gitshadow.store.layout import Layout
 
 TYPE_CHECKING = False
@@ -77,7 +78,7 @@ def _walk(layout: Layout, names: tuple[str, ...], *, make: bool) -> None:
     # O_NOFOLLOW guards only the last component of a path (open(2)), so every directory of ours is
     # opened relative to the one above it. Links above the state directory are the user's own.
     top, first = os.path.split(layout.state_dir)
-    path, at = top, os.open(top, os.O_PATH | os.O_CLOEXEC)
+    path, at = top, os.open(top, O_PATH | os.O_CLOEXEC)
     try:
         for name in (first, *names):
             path = os.path.join(path, name)

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from gitshadow.errors import RefusedError, StoreError
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath
-from gitshadow.store import attributes
+from gitshadow.platform import current
 from gitshadow.store.clock import EpochClock
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.paths import UnsafePathError, parents
@@ -301,7 +301,9 @@ class _Run:
         if state.version != step.after:
             raise OSError(errno.EPERM, "the mode could not be set")
         if had := self.carried.get(step.path):
-            gone = attributes.lost(had, self.tools.files.attributes(step.path))
+            gone = (
+                current().file_facts().lost(had, self.tools.files.attributes(step.path))
+            )
             if gone:
                 self.lost[step.path] = gone
 

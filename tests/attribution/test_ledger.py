@@ -14,16 +14,14 @@ from hypothesis import strategies as st
 from gitshadow.attribution.ledger import (
     ByteLedger,
     CountSpan,
-    FileSystem,
     Needs,
     TreeCounts,
     excludes,
-    file_systems,
     needs,
-    time_to_disk_ns,
 )
-from gitshadow.attribution.proc_files import Counts, ProcFiles
 from gitshadow.attribution.process import ProcessId, process_start
+from gitshadow.platform.linux.counters import ProcFiles, file_systems
+from gitshadow.platform.port import Counts, FileSystem
 from tests.attribution.test_process_activity import Agent
 from tests.support.kernel import Kernel, Process
 from tests.support.pages import need_pages
@@ -134,10 +132,10 @@ def test_file_systems_are_told_apart() -> None:
 def test_a_file_is_on_the_disk_after_twice_the_time_that_pages_stay_dirty() -> None:
     kernel = Kernel()
     kernel.centiseconds = 300
-    assert time_to_disk_ns(kernel) == 12_000_000_000
+    assert kernel.time_to_disk_ns() == 12_000_000_000
     kernel.centiseconds = 0  # the machine's owner writes when it suits
-    assert time_to_disk_ns(kernel) is None
-    assert (time_to_disk_ns(ProcFiles()) or 1) > 0
+    assert kernel.time_to_disk_ns() is None
+    assert (ProcFiles().time_to_disk_ns() or 1) > 0
 
 
 # Real processes
@@ -159,7 +157,7 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ledger(agent: Agent) -> ByteLedger:
-    made = ByteLedger(Ticks())
+    made = ByteLedger(Ticks(), ProcFiles())
     made.watch(agent.id)
     settle(made, 1)
     return made
@@ -689,6 +687,7 @@ _LOOK = """
 import sys
 from gitshadow.attribution.ledger import ByteLedger, needs
 from gitshadow.attribution.process import ProcessId, relations
+from gitshadow.platform.linux.counters import ProcFiles
 from gitshadow.store.clock import EpochClock
 
 class Ticks(EpochClock):
@@ -697,7 +696,7 @@ class Ticks(EpochClock):
     def now_ns(self): self.at_ns += 1; return self.at_ns
 
 root = ProcessId(int(sys.argv[1]), int(sys.argv[2]))
-ledger = ByteLedger(Ticks())
+ledger = ByteLedger(Ticks(), ProcFiles())
 ledger.watch(root)
 ledger.begin_barrier()
 ledger.settled(1)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.attribution import process_evidence
 from gitshadow.attribution.process import Living, ProcessId, is_alive, process_start
 from gitshadow.attribution.process_evidence import Exits, Leftovers, Stillness
 from gitshadow.model import Call, ToolClass
+from gitshadow.platform.linux import processes
 from gitshadow.store.journal import turns
 from gitshadow.store.journal.db import Db
 from tests.support.waiting import until
@@ -192,7 +192,7 @@ def test_an_end_that_was_noted_late_is_that_of_the_moment_when_the_thread_was_wo
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     queued_ns = iter((7 * SECOND, 8 * SECOND))
-    monkeypatch.setattr(process_evidence, "_queued_ns", lambda: next(queued_ns))
+    monkeypatch.setattr(processes, "_queued_ns", lambda: next(queued_ns))
     exits = Exits()
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
         process = ProcessId(child.pid, process_start(child.pid) or 0)

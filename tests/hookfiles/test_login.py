@@ -11,6 +11,7 @@ from gitshadow.hookfiles import detect, login
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.install import FileAction
 from gitshadow.hookfiles.placement import Root
+from gitshadow.platform.linux.login import escaped
 from tests.support.tools import need
 
 ROOTS = ("/home/u/tea", "/home/u/a b/ü%x")
@@ -113,7 +114,7 @@ def test_program_that_systemd_cannot_run_is_refused(around: InstallEnvironment) 
 def test_instance_is_spelled_as_systemd_spells_it(path: str) -> None:
     escape = [need("systemd-escape"), "--path", path]
     done = subprocess.run(escape, capture_output=True, text=True, check=True)
-    assert login.escaped(path) == done.stdout.rstrip("\n")
+    assert escaped(path) == done.stdout.rstrip("\n")
 
 
 def test_systemd_accepts_the_unit(around: InstallEnvironment, tmp_path: Path) -> None:

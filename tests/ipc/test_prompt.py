@@ -154,6 +154,9 @@ def test_program_loads_no_command_line(layout: Layout) -> None:
         "gitshadow.ipc",
         "gitshadow.ipc.prompt",
         "gitshadow.ipc.wire",
+        "gitshadow.platform",
+        "gitshadow.platform.linux",
+        "gitshadow.platform.linux.sockets",
         "gitshadow.store",
         "gitshadow.store.layout",
     ]

@@ -8,8 +8,8 @@ import pytest
 
 from gitshadow.api import doctor
 from gitshadow.errors import StoreError
-from gitshadow.maintenance import diagnostics
 from gitshadow.maintenance.diagnostics import Check, examine
+from gitshadow.platform.linux import machine
 from gitshadow.store.journal import gaps
 from gitshadow.store.journal.db import Db
 from tests.support.repo import Repo
@@ -233,7 +233,7 @@ def test_limits_of_inotify_come_with_the_exact_command(
 ) -> None:
     (tmp_path / "watches").write_text(watches)
     (tmp_path / "instances").write_text(instances)
-    monkeypatch.setattr(diagnostics, "_WATCHES", str(tmp_path / "watches"))
-    monkeypatch.setattr(diagnostics, "_INSTANCES", str(tmp_path / "instances"))
+    monkeypatch.setattr(machine, "_WATCHES", str(tmp_path / "watches"))
+    monkeypatch.setattr(machine, "_INSTANCES", str(tmp_path / "instances"))
     check = found(studio, "inotify")
     assert (check.ok, check.remedy) == (remedy is None, remedy)

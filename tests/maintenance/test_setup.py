@@ -8,9 +8,10 @@ from functools import partialmethod
 import pytest
 
 from gitshadow.config import WatchBackend
-from gitshadow.daemon.server import Service, open_watcher
+from gitshadow.daemon.server import Service
 from gitshadow.maintenance import setup
 from gitshadow.model import LINK_MODE, Oid, RepoPath, git_mode
+from gitshadow.platform import current
 from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.store import git_index
 from gitshadow.store.files import RACY_NS, Reading, WorkFiles
@@ -449,7 +450,7 @@ def test_what_is_written_behind_a_daemons_only_walk_is_recorded(
         return found
 
     context = open_context(layout, os.environ, lock_timeout_s=1.0)
-    watcher = open_watcher(WatchBackend.INOTIFY, layout, lambda: None)
+    watcher = current().open_watcher(WatchBackend.INOTIFY, layout, lambda: None)
     try:
         monkeypatch.setattr(WorkFiles, "scan", scan)
         service = Service(context)

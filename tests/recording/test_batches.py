@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from gitshadow.model import EventKind
-from gitshadow.store import attributes, machine
+from gitshadow.platform.linux import files as linux_files
+from gitshadow.store import machine
 from gitshadow.store.journal import events
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
@@ -65,7 +66,7 @@ def test_file_from_elsewhere_is_marked_where_no_birth_is_known_too(
 ) -> None:
     """Without a time of birth an old mtime tells: a copy that keeps it is then left, too."""
     if not knows_births:
-        monkeypatch.setattr(attributes, "_statx", lambda: None)
+        monkeypatch.setattr(linux_files, "_statx", lambda: None)
     (tmp_path / "old").write_text("old\n")
     os.utime(tmp_path / "old", (1_000_000_000, 1_000_000_000))
     with desk_of(repo) as context:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gitshadow.capture.coverage import Coverage
 from gitshadow.capture.reconcile import walk
 from gitshadow.config import WatchBackend
-from gitshadow.daemon.server import open_watcher
 from gitshadow.model import Excluded
+from gitshadow.platform import current
 from gitshadow.recording import walker
 from gitshadow.recording.context import RecorderContext
 from tests.support.context import desk_of
@@ -153,7 +153,7 @@ def test_what_is_known_to_be_excluded_is_what_a_walk_finds(
     steps = _Steps(repo)
     with desk_of(repo) as context:
         ws = context.workspace
-        watcher = open_watcher(backend, ws.layout, lambda: None)
+        watcher = current().open_watcher(backend, ws.layout, lambda: None)
         try:
             context.observer.start(watcher)
             for batch in batches:
@@ -175,7 +175,7 @@ def test_status_beside_a_watcher_walks_nothing(
     repo.write(".gitignore", "*.log\n")
     with studio_of(repo) as studio:
         layout = studio.context.workspace.layout
-        watcher = open_watcher(WatchBackend.INOTIFY, layout, lambda: None)
+        watcher = current().open_watcher(WatchBackend.INOTIFY, layout, lambda: None)
         try:
             studio.context.observer.start(watcher)
             studio.run("status")  # what was new before the watcher is listed once more

@@ -7,9 +7,9 @@ import pytest
 
 from gitshadow.attribution import lifecycle
 from gitshadow.attribution.process import ProcessId
-from gitshadow.capture.fs_events import Hints
 from gitshadow.maintenance import setup
 from gitshadow.model import EventKind, HeadChange, RepoPath
+from gitshadow.platform.watching import Hints
 from gitshadow.recording import observer
 from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.store.journal import events, sessions

@@ -12,13 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gitshadow.capture import inotify, portable_watcher
-from gitshadow.capture import watcher as watching
-from gitshadow.capture.fs_events import EventOrder, Hints, Watcher
-from gitshadow.capture.portable_watcher import PortableWatcher
-from gitshadow.capture.watcher import directory_inode
 from gitshadow.config import WatchBackend
-from gitshadow.daemon.server import open_watcher
 from gitshadow.model import (
     Baseline,
     Confidence,
@@ -29,6 +23,11 @@ from gitshadow.model import (
     PathChange,
     RepoPath,
 )
+from gitshadow.platform import current
+from gitshadow.platform.linux import inotify, machine
+from gitshadow.platform.portable import watcher as portable_watcher
+from gitshadow.platform.portable.watcher import PortableWatcher
+from gitshadow.platform.watching import EventSink, Hints, Watcher, directory_inode
 from gitshadow.recording import observer as observing
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import events
@@ -80,7 +79,7 @@ def watcher(
     context: RecorderContext, request: pytest.FixtureRequest
 ) -> Iterator[Watcher]:
     """Return the watcher with which the context has begun to watch."""
-    made = open_watcher(request.param, context.workspace.layout, lambda: None)
+    made = current().open_watcher(request.param, context.workspace.layout, lambda: None)
     context.observer.start(made)
     yield made
     made.close()
@@ -246,7 +245,7 @@ class Inodes:
     def degraded(self) -> None:
         return None
 
-    def follow(self, order: EventOrder) -> None:
+    def follow(self, order: EventSink) -> None:
         return
 
 
@@ -379,8 +378,8 @@ def test_deletions_of_a_call_are_recorded_before_its_end_is_answered(
 def others_write(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a watcher take this for a file system to which other machines write."""
     mounts = Path("/proc/self/mountinfo").read_bytes()
-    kind = watching._kind_of(mounts, os.stat(repo.root).st_dev)
-    monkeypatch.setattr(watching, "_SHARED", frozenset({kind}))
+    kind = machine._kind_of(mounts, os.stat(repo.root).st_dev)
+    monkeypatch.setattr(machine, "_SHARED", frozenset({kind}))
 
 
 @pytest.mark.usefixtures("others_write")

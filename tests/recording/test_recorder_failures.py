@@ -12,7 +12,6 @@ import pytest
 
 from gitshadow.api import run
 from gitshadow.attribution.delivery import HookDelivery
-from gitshadow.capture.fs_events import Hints
 from gitshadow.errors import JournalError
 from gitshadow.maintenance import reindex, setup
 from gitshadow.maintenance.startup_repair import mend
@@ -28,6 +27,7 @@ from gitshadow.model import (
     RepoPath,
     ToolClass,
 )
+from gitshadow.platform.watching import Hints
 from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.service import hook_intake
 from gitshadow.store.journal import events, meta, turns

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import pytest
 
-from gitshadow.capture.fs_events import EventOrder, Hints
 from gitshadow.maintenance import setup
 from gitshadow.model import EventKind, Gap, RepoPath
+from gitshadow.platform.watching import EventSink, Hints
 from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.recording.observer import Observer
 from gitshadow.store.journal import events
@@ -60,7 +60,7 @@ class LatePort:
         """Have no complaints."""
         return None
 
-    def follow(self, order: EventOrder) -> None:
+    def follow(self, order: EventSink) -> None:
         """Know no order."""
 
 

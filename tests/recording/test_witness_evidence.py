@@ -23,15 +23,15 @@ from gitshadow.model import (
     StatKey,
     ToolClass,
 )
-from gitshadow.recording.witness_evidence import WitnessEvidence
-from gitshadow.witness.fanotify import FileAction
-from gitshadow.witness.record import (
-    KernelWitness,
+from gitshadow.platform.linux.witness.record import KernelWitness
+from gitshadow.platform.writers import (
+    FileAction,
     WitnessGoneError,
     WriterAnswer,
     WriterQuery,
     WriterReport,
 )
+from gitshadow.recording.witness_evidence import WitnessEvidence
 from tests.support.engine import Engine
 from tests.support.repo import Repo
 

@@ -12,12 +12,10 @@ from pathlib import Path
 import pytest
 
 from gitshadow.api import run
-from gitshadow.attribution import process_evidence
 from gitshadow.attribution.delivery import HookDelivery
 from gitshadow.attribution.lifecycle import close_gone
 from gitshadow.attribution.process import ProcessId, process_start
 from gitshadow.attribution.process_evidence import EXIT_THREAD, Exits
-from gitshadow.capture.inotify import InotifyWatcher
 from gitshadow.capture.recorder import Recorder
 from gitshadow.daemon.server import Service
 from gitshadow.errors import JournalBusyError
@@ -25,6 +23,8 @@ from gitshadow.maintenance import startup_repair
 from gitshadow.messages.codec import decode
 from gitshadow.messages.undo import FileUndoAnswer
 from gitshadow.model import Oid, PathChange
+from gitshadow.platform.linux import processes
+from gitshadow.platform.linux.inotify import InotifyWatcher
 from gitshadow.recording.context import RecorderContext
 from gitshadow.render.report import report_lines
 from gitshadow.render.style import View
@@ -223,7 +223,7 @@ def test_a_write_right_before_a_kill_is_the_shells_when_the_end_was_noted(
 ) -> None:
     # The thread that waits was woken at once, however busy the machine is.
     for waited in ("_sleeps", "_queued_ns"):
-        monkeypatch.setattr(process_evidence, waited, lambda: 0)
+        monkeypatch.setattr(processes, waited, lambda: 0)
     layout = context.workspace.layout
     watcher = InotifyWatcher(layout.root, layout.git_dir, lambda: None)
     context.observer.start(watcher)

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 from gitshadow.api import run
 from gitshadow.config import WatchBackend
-from gitshadow.daemon.server import open_watcher
 from gitshadow.maintenance import setup
 from gitshadow.maintenance.startup_repair import mend
+from gitshadow.platform import current
 from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.service import hook_intake
 from gitshadow.store.layout import discover
@@ -39,7 +39,7 @@ def watched(context: RecorderContext, backend: WatchBackend | None) -> Iterator[
     if backend is None:
         yield
         return
-    watcher = open_watcher(backend, context.workspace.layout, lambda: None)
+    watcher = current().open_watcher(backend, context.workspace.layout, lambda: None)
     try:
         context.observer.start(watcher)
         yield

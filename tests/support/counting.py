@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from gitshadow.capture.fs_events import Hints, WatchPort
 from gitshadow.config import WatchBackend
 from gitshadow.daemon.server import Server, Service
 from gitshadow.errors import ShadowError
 from gitshadow.ipc import wire
 from gitshadow.model import RepoPath
+from gitshadow.platform.watching import Hints, WatchPort
 from gitshadow.recording.workspace import make_state_dirs
 from gitshadow.store.layout import Layout, discover
 from tests.support.repo import Repo

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from gitshadow.attribution.proc_files import Counts, ProcFiles
-from gitshadow.attribution.process import ProcessId
+from gitshadow.platform.linux.counters import ProcFiles
+from gitshadow.platform.port import Counts, ProcessId
 
 INIT = 0
 _PAGE = 4096

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.attribution.ledger import FileSystem, file_systems
-from gitshadow.attribution.proc_files import ProcFiles
+from gitshadow.platform.linux.counters import ProcFiles
+from gitshadow.platform.port import FileSystem
 
 
 def need_pages(place: Path) -> None:
     """Skip a test where the file system of a directory is not known to count dirty pages."""
-    mounts = file_systems(ProcFiles().read("self/mountinfo") or b"")
+    mounts = ProcFiles().file_systems()
     if not mounts.get(place.stat().st_dev, FileSystem()).counts_pages:
         pytest.skip("the file system of temporary files does not count dirty pages")

@@ -29,8 +29,8 @@ from types import CodeType, FrameType
 from typing import Any
 
 import gitshadow
-from gitshadow.capture.fs_events import EventOrder, Hints
 from gitshadow.model import RepoPath
+from gitshadow.platform.watching import EventSink, Hints
 from gitshadow.store.files import RACY_NS
 from gitshadow.store.layout import Layout, discover
 
@@ -174,7 +174,7 @@ class _Silent:
     def degraded(self) -> str | None:
         return None
 
-    def follow(self, order: EventOrder) -> None:
+    def follow(self, order: EventSink) -> None:
         return
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.witness import install
-from gitshadow.witness.record import KernelWitness
+from gitshadow.platform.linux.witness import install
+from gitshadow.platform.linux.witness.record import KernelWitness
 from tests.support.shadow import COMMAND
 from tests.support.waiting import until
 

@@ -17,6 +17,7 @@ from gitshadow.ipc import hook
 from gitshadow.messages.codec import decode, encode
 from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest
 from gitshadow.model import RepoPath
+from gitshadow.platform import current
 from gitshadow.sdk.turns.commands import Tell
 from gitshadow.sdk.turns.values import JsonObject
 from gitshadow.service.client import answer
@@ -145,7 +146,7 @@ class FileRecorder:
     def _pids(self, pid: int) -> list[str]:
         """Return a process and those above it; looked up once, and again after a fork."""
         if pid not in self._above:
-            self._above = {pid: hook.lineage(pid)}
+            self._above = {pid: current().lineage(pid)}
         return self._above[pid]
 
 

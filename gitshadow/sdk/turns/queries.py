@@ -4,7 +4,6 @@ Nothing is written and no lock is taken; all sessions of the repository are visi
 """
 
 import fnmatch
-import os
 from collections.abc import Iterator
 
 from gitshadow.errors import UsageError
@@ -20,6 +19,7 @@ from gitshadow.messages.programs import (
     StepRow,
     ToolRow,
 )
+from gitshadow.platform import current
 from gitshadow.query.rows import closing_row, rfc3339
 from gitshadow.sdk.turns import (
     call_outcome,
@@ -293,7 +293,7 @@ def _is_lost(turn: SagaTurn) -> bool:
     pid = turn.owner.partition("-")[0]
     if turn.status != "open" or turn.lease_ns is not None or not pid.isdigit():
         return False
-    return not os.path.exists(f"/proc/{pid}")
+    return current().process_facts().stat(int(pid)) is None
 
 
 def tool_row(tool: Tool) -> ToolRow:

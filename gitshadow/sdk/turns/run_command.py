@@ -15,9 +15,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from gitshadow.platform import current
 from gitshadow.sdk.turns.errors import FinalFailure
 
 KEY_VARIABLE = "AGENT_UNDO_IDEMPOTENCY_KEY"
+_POLL_S = 0.02
 _PASSED = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 _KEPT_BYTES = 2000
 _CHUNK_BYTES = 65536
@@ -83,24 +85,27 @@ class Command:
         pipe = child.stdout.fileno()
         os.set_blocking(pipe, False)
         deadline = time.monotonic() + self.timeout_s
-        # A background process may keep the pipe open, so its end says nothing about the command.
-        # pidfd_open(2) gives a descriptor for the end of the command itself.
-        ended = os.pidfd_open(child.pid)
+        # A background process may keep the pipe open, so its end says nothing about the command:
+        # the end of the command itself is awaited, or asked for now and then.
+        ended = current().machine_facts().end_descriptor(child.pid)
         try:
             with selectors.DefaultSelector() as ready:
-                ready.register(ended, selectors.EVENT_READ)
+                if ended is not None:
+                    ready.register(ended, selectors.EVENT_READ)
                 ready.register(pipe, selectors.EVENT_READ)
                 while child.poll() is None:
                     left_s = deadline - time.monotonic()
                     if left_s <= 0:
                         raise TimeoutError(f"no end after {self.timeout_s:g} s")
-                    for key, _ in ready.select(left_s):
+                    turn_s = left_s if ended is not None else min(left_s, _POLL_S)
+                    for key, _ in ready.select(turn_s):
                         if key.fd == pipe and not _took(pipe, said):
                             ready.unregister(pipe)
             _took(pipe, said)
             return bytes(said)
         finally:
-            os.close(ended)
+            if ended is not None:
+                os.close(ended)
             _end(child)
 
 

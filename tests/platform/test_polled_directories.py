@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.capture.portable_instance import Poller
 from gitshadow.model import RepoPath
+from gitshadow.platform.portable.instance import Poller
 
 TOP, DIR, SUB = RepoPath(b""), RepoPath(b"p\xff"), RepoPath(b"p\xff/s")
 

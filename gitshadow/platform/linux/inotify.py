@@ -19,9 +19,15 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from gitshadow.capture.fs_events import EventOrder, Hints
-from gitshadow.capture.watcher import GIT_NAMES, LIMIT_HINT, Walks, directory_inode
 from gitshadow.model import RepoPath
+from gitshadow.platform.linux.machine import WATCH_HINT, shared_file_system
+from gitshadow.platform.watching import (
+    GIT_NAMES,
+    EventSink,
+    Hints,
+    Walks,
+    directory_inode,
+)
 
 # A file that is written but not closed is looked at after this time, again after each write.
 UNFINISHED_S = 0.01
@@ -218,13 +224,13 @@ class InotifyWatcher:
         self._lock = threading.Lock()
         self._inbox = _Inbox()
         self._watches = _Watches()
-        self._walks = Walks(root)
+        self._walks = Walks(shared_file_system(root))
         self._instance: int | None = None
         self._git_watch: int | None = None
         self._has_top_git = os.path.join(root, ".git") == git_dir
         self._interrupt = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._thread: threading.Thread | None = None
-        self._order: EventOrder | None = None
+        self._order: EventSink | None = None
         self._closed = False
 
     def add(
@@ -267,7 +273,7 @@ class InotifyWatcher:
         """Return what cannot be watched, and the remedy; None where all is."""
         return self._walks.reason
 
-    def follow(self, order: EventOrder) -> None:
+    def follow(self, order: EventSink) -> None:
         """Report the order of events from now on, and let it look when it is time."""
         with self._lock:
             self._order = order
@@ -348,7 +354,7 @@ class InotifyWatcher:
         except OSError as error:
             # Otherwise it is gone, or not for us to read: a walk finds that out, too.
             if error.errno in (errno.ENOSPC, errno.ENOMEM):
-                self._walks.reason = LIMIT_HINT
+                self._walks.reason = WATCH_HINT
 
     def _add_one(self, instance: int, path: RepoPath) -> None:
         place = self._absolute(path)
@@ -372,14 +378,14 @@ class InotifyWatcher:
         try:
             instance = self._library.open()
         except OSError:
-            self._walks.reason = LIMIT_HINT
+            self._walks.reason = WATCH_HINT
             return None
         try:
             self._git_watch = self._library.add(instance, os.fsencode(self._git_dir))
         except OSError:
             # Walks ask for the watches again and again, and a user has few instances.
             os.close(instance)
-            self._walks.reason = LIMIT_HINT
+            self._walks.reason = WATCH_HINT
             return None
         self._instance = instance
         self._thread = threading.Thread(

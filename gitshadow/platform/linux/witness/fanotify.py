@@ -9,23 +9,12 @@ import ctypes
 import os
 import struct
 from collections.abc import Iterator
-from enum import IntFlag
 from typing import NamedTuple, NewType
+
+from gitshadow.platform.writers import FileAction
 
 Handle = NewType("Handle", bytes)
 """The file handle of a file or directory, unique in its file system; open_by_handle_at(2)."""
-
-
-class FileAction(IntFlag):
-    """What a process did; the values are those of <linux/fanotify.h>."""
-
-    MODIFIED = 0x2
-    ATTRIBUTES = 0x4
-    CLOSED_AFTER_WRITING = 0x8
-    CREATED = 0x100
-    DELETED = 0x200
-    RENAMED = 0x1000_0000
-    DIRECTORY = 0x4000_0000
 
 
 class Entry(NamedTuple):

@@ -14,23 +14,28 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
 
-from gitshadow.witness.fanotify import (
+from gitshadow.platform.linux.witness.fanotify import (
     Entry,
-    FileAction,
     FileEvent,
     FileEvents,
     Handle,
     QueueOverflowError,
     handle_of,
 )
-from gitshadow.witness.processes import (
+from gitshadow.platform.linux.witness.processes import (
     LostProcessesError,
     Process,
     ProcessEvents,
-    ProcessKey,
     ProcessTable,
+)
+from gitshadow.platform.writers import (
+    FileAction,
+    ProcessKey,
+    WitnessGoneError,
+    WriterAnswer,
+    WriterQuery,
+    WriterReport,
 )
 
 _MOST_RECORDS = 50_000
@@ -39,62 +44,8 @@ _MERGED = 16
 _LOST_SLOTS = 1 << 16
 # Events that wait together cost little, and those of one process on one file become one.
 _PAUSE_S = 0.02
-_CONTENT = (
-    FileAction.MODIFIED
-    | FileAction.CLOSED_AFTER_WRITING
-    | FileAction.CREATED
-    | FileAction.DELETED
-    | FileAction.RENAMED
-)
 _Key = Entry | Handle
 _TERMINALS = ("tmux", "screen", "zellij", "dtach", "abduco", "sshd", "code", "emacs")
-
-
-class WitnessGoneError(Exception):
-    """Nothing more is reported: nobody reads the kernel's reports any more."""
-
-
-class WriterQuery(NamedTuple):
-    """What is asked: who changed a path since a moment.
-
-    `places` are open directories with names in them, from the top of the worktree down; the last
-    one is the path. `agents` are the processes that writers may have been started by. `has_moved`
-    is set if another file, or none, is at the path by now: then all files are meant that had this
-    name since that moment.
-    """
-
-    places: Sequence[tuple[int, bytes]]
-    agents: Sequence[ProcessKey]
-    since_ns: int
-    has_moved: bool = False
-
-
-class WriterReport(NamedTuple):
-    """One process that changed a path.
-
-    `agent` is the index of the nearest asked agent above it, or that it is itself; None where it
-    is below none. `tool_ns` is when the process right below the agent started, None where the
-    agent itself wrote. `is_sure` is False where its ancestors are not known well enough.
-    """
-
-    pid: int
-    name: str
-    change: FileAction
-    agent: int | None
-    tool_ns: int | None
-    is_sure: bool
-
-    @property
-    def has_content(self) -> bool:
-        """Return whether it may have changed what the file contains, or where it is."""
-        return bool(self.change & _CONTENT)
-
-
-class WriterAnswer(NamedTuple):
-    """The processes that changed a path, if the time since `covered_since_ns` is enough."""
-
-    covered_since_ns: int
-    reports: tuple[WriterReport, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -395,24 +346,6 @@ def _is_older(process: Process, agents: Iterable[ProcessKey]) -> bool:
     unseen = [one.started for one in process.line() if not one.seen_starting]
     newest = max(unseen, default=0)
     return all(newest < started for _, started in agents)
-
-
-@contextlib.contextmanager
-def opened(top: int, path: bytes) -> Iterator[tuple[tuple[int, bytes], ...]]:
-    """Open the directories above a path, following no link, to ask about it.
-
-    Raises:
-        OSError: one of them is gone, or is a link.
-    """
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    places, here = list[tuple[int, bytes]](), top
-    with contextlib.ExitStack() as stack:
-        *above, name = path.split(b"/")
-        for part in above:
-            places.append((here, part))
-            here = os.open(part, flags, dir_fd=here)
-            stack.callback(os.close, here)
-        yield (*places, (here, name))
 
 
 @contextlib.contextmanager

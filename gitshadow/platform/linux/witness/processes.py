@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gitshadow.platform.writers import ProcessKey
+
 _CONNECTOR, _GROUP = 11, 1
 _NETLINK = struct.Struct("=IHHII")
 _MESSAGE = struct.Struct("=IIIIHH")
@@ -32,9 +34,6 @@ _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _NEAR_TICKS = 2
 _STAT_BYTES = 4096
 _DEAD_STATES = (b"Z", b"X", b"x")
-
-ProcessKey = tuple[int, int]
-"""A pid, and the start of that process in clock ticks since the boot."""
 
 
 @dataclass(slots=True, eq=False)

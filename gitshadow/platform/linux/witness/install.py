@@ -14,7 +14,7 @@ import sys
 import zipfile
 
 from gitshadow.errors import ShadowError, UnsupportedError
-from gitshadow.witness import service
+from gitshadow.platform.linux.witness import client, service
 
 PYTHON = "/usr/bin/python3"
 DIRECTORY = "/var/lib/git-agent-undo"
@@ -25,14 +25,26 @@ COMMAND = (PYTHON, "-I", "-B", FILE)
 
 _SYSTEMD = "/run/systemd/system"
 _COMMAND_S = 60
-_MODULES = ("fanotify", "processes", "record", "service")
+_PACKAGES = (
+    "gitshadow",
+    "gitshadow/platform",
+    "gitshadow/platform/linux",
+    "gitshadow/platform/linux/witness",
+)
+_MODULES = (
+    "writers.py",
+    "linux/witness/fanotify.py",
+    "linux/witness/processes.py",
+    "linux/witness/record.py",
+    "linux/witness/service.py",
+)
 _OLDEST_PYTHON = (3, 11)
 _MAIN = f"""\
 import sys
 
 if sys.version_info < {_OLDEST_PYTHON}:
     sys.exit("error: Python {_OLDEST_PYTHON[0]}.{_OLDEST_PYTHON[1]} or newer is needed")
-from gitshadow.witness.service import main
+from gitshadow.platform.linux.witness.service import main
 
 sys.exit(main(sys.argv[1:]))
 """
@@ -88,13 +100,13 @@ def archive() -> bytes:
     found = io.BytesIO()
     with zipfile.ZipFile(found, "w") as file:
         _put(file, "__main__.py", _MAIN.encode())
-        _put(file, "gitshadow/__init__.py", b"")
-        _put(file, "gitshadow/witness/__init__.py", b"")
+        for package in _PACKAGES:
+            _put(file, f"{package}/__init__.py", b"")
         for name in _MODULES:
-            data = pkgutil.get_data("gitshadow.witness", f"{name}.py")
+            data = pkgutil.get_data("gitshadow.platform", name)
             if data is None:
                 raise ShadowError(f"cannot read the module {name} of the service")
-            _put(file, f"gitshadow/witness/{name}.py", data)
+            _put(file, f"gitshadow/platform/{name}", data)
     return found.getvalue()
 
 
@@ -106,6 +118,11 @@ def _put(file: zipfile.ZipFile, name: str, data: bytes) -> None:
 def is_installed() -> bool:
     """Return whether the file of the service is there."""
     return os.path.lexists(FILE)
+
+
+def problem() -> str | None:
+    """Return why the service does not answer this user, None if it does."""
+    return client.problem()
 
 
 def has_systemd() -> bool:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.store import attributes
-from gitshadow.store.attributes import birth_of
+from gitshadow.platform.linux import files
+from gitshadow.platform.linux.files import birth_of
 
 
 @pytest.fixture
@@ -47,5 +47,5 @@ def test_nothing_is_known_where_the_system_has_no_such_call(
     tmp_path: Path, directory: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a").write_text("a")
-    monkeypatch.setattr(attributes, "_statx", lambda: None)
+    monkeypatch.setattr(files, "_statx", lambda: None)
     assert birth_of(b"a", directory) is None

@@ -1,4 +1,4 @@
-"""Run one inotify instance in a thread, and poll directories that inotify cannot watch.
+"""Run one instance of watchfiles in a thread, and poll directories that it cannot watch.
 
 Only this module imports watchfiles. A name that is not UTF-8 ends a watch, so its directory is
 listed again and again instead.
@@ -7,23 +7,19 @@ between two listings is reported once, for all callers.
 """
 
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
-from gitshadow.capture.watcher import directory_inode
 from gitshadow.model import RepoPath
+from gitshadow.platform.watching import directory_inode
 
 # So long one batch lasts at most, however fast events come.
 DEADLINE_MS = 20
 _OPEN_TRIES = 50
-_FDS = "/proc/self/fd"
-_INODE = re.compile(rb"^inotify wd:\S+ ino:([0-9a-f]+) ", re.MULTILINE)
 # A listing misses what comes and goes between two of them, so the pause is short.
 POLL_S = 0.1
 _SHARE = 20
@@ -54,7 +50,7 @@ class InstanceListener(Protocol):
 
 
 class Instance:
-    """Run one inotify instance in a thread of its own.
+    """Run one instance in a thread of its own.
 
     `directories` are those that were asked for, `inodes` what is watched under each name:
     a watch follows the directory when it is renamed.
@@ -118,21 +114,6 @@ def open_notify(directories: Sequence[str]) -> RustNotify:
         except WatchfilesRustInternalError as error:
             raise OSError(str(error)) from error
     raise OSError("directories disappear faster than they can be watched")
-
-
-def watched_inodes() -> frozenset[int]:
-    """Return the inodes that this process watches, as the kernel lists them; proc(5).
-
-    Nothing, where the kernel does not say.
-    """
-    found: set[int] = set()
-    for name in os.listdir(_FDS):
-        with suppress(OSError):  # another thread closes descriptors
-            # The descriptors of an instance are not visible through watchfiles.
-            if os.readlink(f"{_FDS}/{name}") == "anon_inode:inotify":
-                with open(f"/proc/self/fdinfo/{name}", "rb") as lines:
-                    found.update(int(one, 16) for one in _INODE.findall(lines.read()))
-    return frozenset(found)
 
 
 class _Listing(NamedTuple):

@@ -19,10 +19,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gitshadow.witness.fanotify import FileAction, FileEvents
-from gitshadow.witness.processes import ProcessEvents, ProcessKey, look_at
-from gitshadow.witness.record import (
-    KernelWitness,
+from gitshadow.platform.linux.witness.fanotify import FileEvents
+from gitshadow.platform.linux.witness.processes import ProcessEvents, look_at
+from gitshadow.platform.linux.witness.record import KernelWitness
+from gitshadow.platform.writers import (
+    FileAction,
+    ProcessKey,
     WitnessGoneError,
     WriterAnswer,
     WriterQuery,

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.witness import client, install, service
-from gitshadow.witness.client import ServiceWitness
-from gitshadow.witness.fanotify import FileEvents
-from gitshadow.witness.processes import look_at
-from gitshadow.witness.record import (
+from gitshadow.platform.linux.witness import client, install, service
+from gitshadow.platform.linux.witness.client import ServiceWitness
+from gitshadow.platform.linux.witness.fanotify import FileEvents
+from gitshadow.platform.linux.witness.processes import look_at
+from gitshadow.platform.writers import (
     WitnessGoneError,
     WriterAnswer,
     WriterQuery,

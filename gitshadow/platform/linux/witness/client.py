@@ -12,14 +12,10 @@ import socket
 import stat
 from collections.abc import Sequence
 
-from gitshadow.witness import service
-from gitshadow.witness.processes import look_at
-from gitshadow.witness.record import (
-    WitnessGoneError,
-    WriterAnswer,
-    WriterQuery,
-    opened_target,
-)
+from gitshadow.platform.linux.witness import service
+from gitshadow.platform.linux.witness.processes import look_at
+from gitshadow.platform.linux.witness.record import opened_target
+from gitshadow.platform.writers import WitnessGoneError, WriterAnswer, WriterQuery
 
 _REPLY_S = 5.0
 _GONE = "the witness service does not answer"

@@ -1,4 +1,4 @@
-"""Watch directories through inotify, and return hints that are complete or marked as doubtful.
+"""Watch directories through watchfiles, and return hints that are complete or marked as doubtful.
 
 Facts about watchfiles 1.3, from measurements, and what is done about them: a recursive watch
 follows links and misses what is written right after `mkdir`, so directories are listed and watched
@@ -20,15 +20,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from gitshadow.capture.fs_events import EventOrder, Hints
-from gitshadow.capture.portable_instance import (
-    Instance,
-    Poller,
-    open_notify,
-    watched_inodes,
-)
-from gitshadow.capture.watcher import GIT_NAMES, LIMIT_HINT, Walks, directory_inode
 from gitshadow.model import RepoPath
+from gitshadow.platform.port import Machine
+from gitshadow.platform.portable.instance import Instance, Poller, open_notify
+from gitshadow.platform.watching import (
+    GIT_NAMES,
+    EventSink,
+    Hints,
+    Walks,
+    directory_inode,
+)
 
 # An instance waits so long for more events, and so long a write stays unseen.
 STEP_MS = 3
@@ -36,11 +37,11 @@ STEP_MS = 3
 IDLE_STEP_MS = 25
 ACTIVE_S = 30.0
 _TIDY_AFTER_S = 1.0
-# Instances count against fs.inotify.max_user_instances, of which there are 128 by default.
+# On Linux a user has 128 instances by default, for all programs.
 _MAX_EXTRA = 8
 _COSTLY = 500
 _PATROL = 32
-# inotify(7) queues 16,384 events; a new file is three of them, and one batch lasts 20 ms.
+# Linux queues 16,384 events; a new file is three of them, and one batch lasts 20 ms.
 _DOUBTFUL = 1024
 _HUGE_BATCH = 4096
 _RESUMING_S = 1.0
@@ -112,7 +113,12 @@ class PortableWatcher:
     """
 
     def __init__(
-        self, root: str, git_dir: str, cookie_dir: str, wake: Callable[[], None]
+        self,
+        root: str,
+        git_dir: str,
+        cookie_dir: str,
+        wake: Callable[[], None],
+        machine: Machine,
     ) -> None:
         self._root = root
         self._git_dir = git_dir
@@ -127,7 +133,8 @@ class PortableWatcher:
         self._resumed = -_RESUMING_S
         self._backlog: deque[tuple[float, int]] = deque(maxlen=64)
         self._tidy_at: float | None = None
-        self._walks = Walks(root)
+        self._machine = machine
+        self._walks = Walks(machine.shared_file_system(root))
         self._closed = False
         self._poller = Poller(root, self._report)
         self._round: Iterator[RepoPath] = iter(())
@@ -196,7 +203,7 @@ class PortableWatcher:
         """Return what cannot be watched, and the remedy; None where all is."""
         return self._walks.reason
 
-    def follow(self, order: EventOrder) -> None:
+    def follow(self, order: EventSink) -> None:
         """Do nothing: a batch of events has no order."""
 
     def watching(self, paths: Collection[RepoPath]) -> set[RepoPath]:
@@ -230,7 +237,7 @@ class PortableWatcher:
         some = list(islice(self._round, _PATROL))
         if not some:
             living = self._living()
-            self._kernels = watched_inodes()
+            self._kernels = self._machine.watched_inodes()
             self._round = iter(_union(living))
             some = list(islice(self._round, _PATROL))
         strays = self.unwatched(some)
@@ -384,7 +391,7 @@ class PortableWatcher:
                 self._walks.reason = "the path of the repository is not UTF-8: move it"
                 return False
             except OSError:
-                self._walks.reason = LIMIT_HINT
+                self._walks.reason = self._machine.WATCH_HINT
                 return False
             instance = Instance(self, notify, directories, inodes)
             with self._inbox.changed:

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from gitshadow.attribution.process import ProcessId, process_start, relations
-from gitshadow.witness import record as record_module
-from gitshadow.witness.fanotify import FileAction, FileEvents
-from gitshadow.witness.record import (
-    KernelWitness,
+from gitshadow.platform.linux.witness import record as record_module
+from gitshadow.platform.linux.witness.fanotify import FileEvents
+from gitshadow.platform.linux.witness.record import KernelWitness
+from gitshadow.platform.writers import (
+    FileAction,
     WitnessGoneError,
     WriterAnswer,
     WriterQuery,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.attribution.process_table import AgentTable
+from gitshadow.platform.linux.processes import ProcTable
 
 LOOKS = 8
 
@@ -18,7 +18,7 @@ def put(proc: Path, pid: int, name: str, parent: int = 1, state: str = "S") -> N
     (directory / "stat").write_text(f"{pid} ({name}) {' '.join(fields)}\n")
 
 
-def names(table: AgentTable) -> dict[int, str]:
+def names(table: ProcTable) -> dict[int, str]:
     return {pid: stat.name for pid, stat in table.look().items()}
 
 
@@ -30,14 +30,14 @@ def proc(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def table(proc: Path) -> AgentTable:
-    table = AgentTable(str(proc))
+def table(proc: Path) -> ProcTable:
+    table = ProcTable(str(proc))
     table.look()
     return table
 
 
 def test_new_process_is_found_and_ended_one_is_not(
-    proc: Path, table: AgentTable
+    proc: Path, table: ProcTable
 ) -> None:
     put(proc, 11, "make", 10)
     assert names(table) == {1: "init", 10: "editor", 11: "make"}
@@ -46,7 +46,7 @@ def test_new_process_is_found_and_ended_one_is_not(
 
 
 def test_process_with_the_pid_of_another_is_read_at_once(
-    proc: Path, table: AgentTable
+    proc: Path, table: ProcTable
 ) -> None:
     (proc / "10").rename(proc / "old")
     put(proc, 10, "agent")
@@ -54,22 +54,20 @@ def test_process_with_the_pid_of_another_is_read_at_once(
 
 
 def test_program_that_runs_another_one_is_read_within_some_looks(
-    proc: Path, table: AgentTable
+    proc: Path, table: ProcTable
 ) -> None:
     put(proc, 10, "agent")
     assert "agent" in {names(table)[10] for _ in range(LOOKS)}
 
 
-def test_shell_that_runs_an_agent_is_read_at_once(
-    proc: Path, table: AgentTable
-) -> None:
+def test_shell_that_runs_an_agent_is_read_at_once(proc: Path, table: ProcTable) -> None:
     put(proc, 12, "bash")
     table.look()
     put(proc, 12, "agent")
     assert names(table)[12] == "agent"
 
 
-def test_orphan_has_its_new_parent_at_once(proc: Path, table: AgentTable) -> None:
+def test_orphan_has_its_new_parent_at_once(proc: Path, table: ProcTable) -> None:
     put(proc, 11, "server", 10)
     table.look()
     shutil.rmtree(proc / "10")
@@ -77,16 +75,16 @@ def test_orphan_has_its_new_parent_at_once(proc: Path, table: AgentTable) -> Non
     assert table.look()[11].parent == 1
 
 
-def test_dead_process_is_left_out(proc: Path, table: AgentTable) -> None:
+def test_dead_process_is_left_out(proc: Path, table: ProcTable) -> None:
     put(proc, 11, "make", 10, state="Z")
     assert 11 not in table.look()
 
 
-def test_every_process_is_read_after_forget(proc: Path, table: AgentTable) -> None:
+def test_every_process_is_read_after_forget(proc: Path, table: ProcTable) -> None:
     put(proc, 10, "agent")
     table.forget()
     assert names(table)[10] == "agent"
 
 
 def test_table_is_empty_where_there_is_no_proc(tmp_path: Path) -> None:
-    assert AgentTable(str(tmp_path / "none")).look() == {}
+    assert ProcTable(str(tmp_path / "none")).look() == {}

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.capture import portable_watcher
-from gitshadow.capture.fs_events import Hints, Watcher
-from gitshadow.capture.inotify import InotifyWatcher
-from gitshadow.capture.portable_watcher import PortableWatcher
-from gitshadow.capture.watcher import shared_file_system
 from gitshadow.model import RepoPath
+from gitshadow.platform.linux import machine
+from gitshadow.platform.linux.inotify import InotifyWatcher
+from gitshadow.platform.linux.machine import shared_file_system
+from gitshadow.platform.portable import watcher as portable_watcher
+from gitshadow.platform.portable.watcher import PortableWatcher
+from gitshadow.platform.watching import Hints, Watcher
 from tests.support.waiting import HANGS_S, until
 
 TOP = RepoPath(b"")
@@ -35,7 +36,7 @@ def open_watcher(
     git_dir = str(root / ".git")
     if backend == "inotify":
         return InotifyWatcher(str(root), git_dir, wake)
-    return PortableWatcher(str(root), git_dir, str(cookies), wake)
+    return PortableWatcher(str(root), git_dir, str(cookies), wake, machine)
 
 
 class Tree:
@@ -403,7 +404,7 @@ def test_barrier_goes_on_when_the_machine_stood_still(
 _OPEN = """
 import sys
 from pathlib import Path
-from tests.capture.test_watcher import open_watcher
+from tests.platform.test_watcher import open_watcher
 root, backend, wake = sys.argv[1], sys.argv[2], lambda: None
 cookies = Path(root, ".git/agent-undo/cookies")
 watcher = open_watcher(backend, Path(root), cookies, wake)

@@ -1,4 +1,4 @@
-"""What a new file gets of the old one (owner, extended attributes), and times of creation.
+"""Extended attributes of files, times of creation, permissions by descriptor, and syncing.
 
 POSIX access lists, capabilities and `user.*`; labels of the system (`security.selinux`) come from
 its own rules, and Git knows none of them. xattr(7), acl(5), capabilities(7). What the system does
@@ -12,7 +12,8 @@ import struct
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import NamedTuple
+
+from gitshadow.platform.port import Birth
 
 ACCESS_LIST = "system.posix_acl_access"
 _CARRIED = frozenset({ACCESS_LIST, "security.capability"})
@@ -49,19 +50,6 @@ def put_on(fd: int, found: Mapping[str, bytes]) -> None:
             os.setxattr(fd, name, value)
 
 
-def own_like(made: bytes, parent: int, name: bytes | None) -> None:
-    """As root, set the owner of a new file to that of the old one, or of its directory."""
-    # Only root can give a file away (chown(2)); for others the owner is right already. An undo
-    # under sudo must not leave files that their owner cannot change.
-    if os.geteuid() != 0:
-        return
-    model = os.fstat(parent)
-    if name is not None:
-        with suppress(FileNotFoundError):
-            model = os.stat(name, dir_fd=parent, follow_symlinks=False)
-    os.chown(made, model.st_uid, model.st_gid, dir_fd=parent, follow_symlinks=False)
-
-
 def lost(before: Mapping[str, bytes], now: Mapping[str, bytes]) -> tuple[str, ...]:
     """Return the names of the attributes that were not carried over."""
     # chmod(2) changes the mask of an access list, so its value may differ although it was kept.
@@ -88,13 +76,6 @@ def _attributes(fd: int) -> dict[str, bytes]:
     return found
 
 
-class Birth(NamedTuple):
-    """When a file was created, and its inode number."""
-
-    inode: int
-    born_ns: int
-
-
 def birth_of(name: bytes, dir_fd: int) -> Birth | None:
     """Return when the file of a name was created, without following a link."""
     statx = _statx()
@@ -107,6 +88,32 @@ def birth_of(name: bytes, dir_fd: int) -> Birth | None:
     if not mask & _BIRTH:
         return None
     return Birth(inode, seconds * 1_000_000_000 + rest)
+
+
+def chmod(name: bytes, mode: int, dir_fd: int) -> bool:
+    """Set the permission bits of a regular file; return whether the name leads to one."""
+    # fchmodat(2) has no AT_SYMLINK_NOFOLLOW before Linux 6.6, and a file without read permission
+    # can only be opened with O_PATH, on which fchmod(2) fails. The link in /proc leads to exactly
+    # this inode.
+    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
+    try:
+        is_file = st.S_ISREG(os.fstat(fd).st_mode)
+        if is_file:
+            os.chmod(f"/proc/self/fd/{fd}", mode)
+        return is_file
+    finally:
+        os.close(fd)
+
+
+def begin_sync(fd: int) -> None:
+    """Let the system begin to write a file to the disk, without waiting for that."""
+    # POSIX_FADV_DONTNEED starts the writing without waiting (mm/fadvise.c).
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def sync(fd: int) -> None:
+    """Wait until a file would outlive a power loss."""
+    os.fsync(fd)
 
 
 @cache

@@ -1,0 +1,104 @@
+"""Linux: what only its kernel knows, from /proc, inotify, extended attributes and systemd."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` alone would cost every hook 5 ms
+    from collections.abc import Callable
+
+    from gitshadow.config import WatchBackend
+    from gitshadow.platform import port
+    from gitshadow.platform.watching import WatchedPlaces, Watcher
+
+NOTE: str | None = None
+UNKNOWN: tuple[str, ...] = ()
+_MAX_ANCESTORS = 24
+
+
+def process_facts() -> "port.Processes":
+    """Return what /proc shows of processes."""
+    from gitshadow.platform.linux import processes as found
+
+    return found
+
+
+def file_facts() -> "port.Files":
+    """Return what xattr(7) and statx(2) know of files."""
+    from gitshadow.platform.linux import files as found
+
+    return found
+
+
+def machine_facts() -> "port.Machine":
+    """Return what the kernel says of the machine."""
+    from gitshadow.platform.linux import machine as found
+
+    return found
+
+
+def socket_access() -> "port.Sockets":
+    """Return how sockets are reached through /proc/self/fd."""
+    from gitshadow.platform.linux import sockets as found
+
+    return found
+
+
+def lineage(pid: int) -> list[str]:
+    """Return `pid/start` of a process and of each above it, nearest first; proc(5)."""
+    found: list[str] = []
+    while pid > 1 and len(found) < _MAX_ANCESTORS:
+        try:
+            with open(f"/proc/{pid}/stat", "rb", buffering=0) as handle:
+                fields = handle.read(4096).rpartition(b")")[2].split()
+        except OSError:
+            break
+        if len(fields) < 20:
+            break
+        found.append(f"{pid}/{fields[19].decode()}")
+        pid = int(fields[1])
+    return found
+
+
+def login_service() -> "port.LoginService | None":
+    """Return the user's systemd."""
+    from gitshadow.platform.linux.login import SERVICE
+
+    return SERVICE
+
+
+def open_watcher(
+    backend: "WatchBackend", places: "WatchedPlaces", wake: "Callable[[], None]"
+) -> "Watcher":
+    """Return a watcher on inotify itself, unless the library is wanted."""
+    from gitshadow.config import WatchBackend
+
+    root, git_dir = places.root, places.git_dir
+    if backend is not WatchBackend.WATCHFILES:
+        from gitshadow.platform.linux.inotify import InotifyWatcher
+
+        return InotifyWatcher(root, git_dir, wake)
+    # It takes 30 ms to import.
+    from gitshadow.platform.portable.watcher import PortableWatcher
+
+    return PortableWatcher(root, git_dir, places.cookie_dir, wake, machine_facts())
+
+
+def open_witness(directory: int) -> "port.Witness":
+    """Return who reports the writes in an open directory: the kernel, else the service of root."""
+    from gitshadow.platform.linux.witness.record import KernelWitness
+
+    try:
+        return KernelWitness(directory)
+    except OSError as error:
+        from gitshadow.platform.linux.witness.client import ServiceWitness
+
+        try:
+            return ServiceWitness(directory)
+        except FileNotFoundError:
+            # Without a service, what this user lacks is to be known.
+            raise error from None
+
+
+def witness_service() -> "port.WitnessService | None":
+    """Return the service of root that asks fanotify(7)."""
+    from gitshadow.platform.linux.witness import install as found
+
+    return found

@@ -1,0 +1,124 @@
+"""What Linux says of the machine: its boot, its limits, its mounts; and prctl(2), signals."""
+
+import ctypes
+import os
+import re
+import signal
+from collections.abc import Collection
+from contextlib import suppress
+
+from gitshadow.platform.port import ReceivedSignal, WatchLimits
+
+WATCH_HINT = (
+    "inotify has no watches left: sudo sysctl fs.inotify.max_user_watches=1048576"
+    " fs.inotify.max_user_instances=1024"
+)
+_BOOT = "/proc/sys/kernel/random/boot_id"
+_WATCHES = "/proc/sys/fs/inotify/max_user_watches"
+_INSTANCES = "/proc/sys/fs/inotify/max_user_instances"
+_MOUNTS = "/proc/self/mountinfo"
+_FDS = "/proc/self/fd"
+_INODE = re.compile(rb"^inotify wd:\S+ ino:([0-9a-f]+) ", re.MULTILINE)
+_SET_CHILD_SUBREAPER = 36
+# inotify reports what this kernel does. On these file systems others may write, too: another
+# machine, the host of this one, a program behind FUSE.
+_SHARED = frozenset(
+    {
+        *(b"nfs", b"nfs4", b"cifs", b"smb3", b"smbfs", b"ncpfs", b"afs", b"coda"),
+        *(b"ceph", b"lustre", b"gfs2", b"ocfs2", b"gpfs", b"beegfs", b"orangefs"),
+        *(b"9p", b"virtiofs", b"vboxsf", b"prl_fs", b"vmhgfs", b"fuse"),
+    }
+)
+
+
+def boot() -> str | None:
+    """Return the boot id, which differs after each start."""
+    try:
+        with open(_BOOT, encoding="ascii") as handle:
+            return handle.read().strip()
+    except OSError:
+        return None
+
+
+def shared_file_system(root: str | bytes, mounted: str = _MOUNTS) -> str | None:
+    """Return the kind of a file system that others write to as well; None: it is ours alone."""
+    try:
+        device = os.stat(root).st_dev
+        with open(mounted, "rb") as mounts:
+            kind = _kind_of(mounts.read(), device)
+    except OSError:
+        return None
+    is_shared = kind in _SHARED or kind.startswith(b"fuse.")
+    return kind.decode("ascii", "replace") if is_shared else None
+
+
+def _kind_of(mounts: bytes, device: int) -> bytes:
+    """Return the kind of a mounted file system by its device number, b"" if it is not there."""
+    wanted = b"%d:%d" % (os.major(device), os.minor(device))
+    for line in mounts.splitlines():
+        # A number of optional fields comes before the dash, proc(5).
+        fields, _, rest = line.partition(b" - ")
+        if fields.split(b" ", 3)[2] == wanted:
+            return rest.split(b" ", 1)[0]
+    return b""
+
+
+def watch_limits() -> WatchLimits | None:
+    """Return the limits of inotify(7) for all programs of this user."""
+    return WatchLimits(
+        "inotify",
+        _limit(_WATCHES),
+        _limit(_INSTANCES),
+        "sudo sysctl fs.inotify.max_user_watches={}",
+        "sudo sysctl fs.inotify.max_user_instances={}",
+    )
+
+
+def _limit(path: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as handle:
+            return int(handle.read())
+    except (OSError, ValueError):
+        return None
+
+
+def watched_inodes() -> frozenset[int]:
+    """Return the inodes that this process watches, as the kernel lists them; proc(5)."""
+    found: set[int] = set()
+    for name in os.listdir(_FDS):
+        with suppress(OSError):  # another thread closes descriptors
+            # The descriptors of an instance are not visible through watchfiles.
+            if os.readlink(f"{_FDS}/{name}") == "anon_inode:inotify":
+                with open(f"/proc/self/fdinfo/{name}", "rb") as lines:
+                    found.update(int(one, 16) for one in _INODE.findall(lines.read()))
+    return frozenset(found)
+
+
+def give_back_memory() -> None:
+    """Give memory back to the system that is free in this process."""
+    # glibc keeps what is free between blocks in use; malloc_trim(3), which others do not have.
+    with suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of what children leave behind; PR_SET_CHILD_SUBREAPER(2const)."""
+    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_descriptor(pid: int) -> int | None:
+    """Return a descriptor that can be read once a process has ended; pidfd_open(2)."""
+    return os.pidfd_open(pid)
+
+
+def await_signal(waited: Collection[signal.Signals]) -> ReceivedSignal:
+    """Wait for one of some blocked signals."""
+    got = signal.sigwaitinfo(waited)
+    # `si_code` is positive if the kernel sent the signal, as it does for Ctrl-C (sigaction(2)).
+    return ReceivedSignal(got.si_signo, got.si_code > 0)
+
+
+def drop_signals(waited: Collection[signal.Signals]) -> None:
+    """Forget those of some blocked signals that have come."""
+    while signal.sigtimedwait(waited, 0) is not None:
+        pass

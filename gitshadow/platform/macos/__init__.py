@@ -1,0 +1,64 @@
+"""macOS: what all POSIX systems have, and what only this one does. Not yet run on a real one."""
+
+from gitshadow.platform import portable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` alone would cost every hook 5 ms
+    from collections.abc import Callable
+
+    from gitshadow.config import WatchBackend
+    from gitshadow.platform import port
+    from gitshadow.platform.watching import WatchedPlaces, Watcher
+
+NOTE: str | None = "experimental on macOS: not yet run on a real one"
+UNKNOWN: tuple[str, ...] = (
+    "which process holds a file open for writing",
+    "what processes wrote",
+    "extended attributes",
+    "file systems that other machines write to",
+)
+lineage = portable.lineage
+open_witness = portable.open_witness
+witness_service = portable.witness_service
+
+
+def process_facts() -> "port.Processes":
+    """Return what psutil and kqueue(2) know of processes."""
+    from gitshadow.platform.macos import processes as found
+
+    return found
+
+
+def file_facts() -> "port.Files":
+    """Return what the standard library and fcntl(2) know of files."""
+    from gitshadow.platform.macos import files as found
+
+    return found
+
+
+def machine_facts() -> "port.Machine":
+    """Return what sysctl(3) knows of the machine."""
+    from gitshadow.platform.macos import machine as found
+
+    return found
+
+
+def socket_access() -> "port.Sockets":
+    """Return how sockets are reached, and who is at the other end."""
+    from gitshadow.platform.macos import sockets as found
+
+    return found
+
+
+def login_service() -> "port.LoginService | None":
+    """Return the user's launchd."""
+    from gitshadow.platform.macos.login import SERVICE
+
+    return SERVICE
+
+
+def open_watcher(
+    backend: "WatchBackend", places: "WatchedPlaces", wake: "Callable[[], None]"
+) -> "Watcher":
+    """Return a watcher on FSEvents, by watchfiles."""
+    return portable.watchfiles_watcher(backend, places, wake, machine_facts())

@@ -1,0 +1,24 @@
+"""What macOS knows of files: as every POSIX system, but for the way to the disk."""
+
+import fcntl
+import os
+
+from gitshadow.platform.portable.files import attributes_at as attributes_at
+from gitshadow.platform.portable.files import begin_sync as begin_sync
+from gitshadow.platform.portable.files import birth_of as birth_of
+from gitshadow.platform.portable.files import chmod as chmod
+from gitshadow.platform.portable.files import lost as lost
+from gitshadow.platform.portable.files import put_on as put_on
+
+# <sys/fcntl.h>; the standard library has the name on macOS alone.
+FULL_SYNC = 51
+
+
+def sync(fd: int) -> None:
+    """Wait until a file would outlive a power loss."""
+    # fsync(2) leaves the file in the drive's own cache; F_FULLFSYNC empties that. Some file
+    # systems, as those of other machines, do not have it.
+    try:
+        fcntl.fcntl(fd, FULL_SYNC)
+    except OSError:
+        os.fsync(fd)

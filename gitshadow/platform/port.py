@@ -1,0 +1,564 @@
+"""What the operating system is asked, with the values that it answers.
+
+Each platform is a package whose `__init__` implements `Platform`; its modules implement the other
+ports here. A fact that a platform does not know is None or empty, never a guess.
+"""
+
+import signal
+import socket
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+from gitshadow.config import WatchBackend
+from gitshadow.platform.watching import WatchedPlaces, Watcher
+from gitshadow.platform.writers import WriterAnswer, WriterQuery
+
+HERE_ALONE = "this system does not report which process wrote a file"
+"""Why there is no witness where the kernel cannot be one."""
+
+
+# A pid alone is given out again; together with its start it names one process until the next boot.
+class ProcessId(NamedTuple):
+    """One process: its pid and its start.
+
+    The start is a whole number in a unit of the platform: Linux counts clock ticks since the boot,
+    others milliseconds since the epoch. `Processes.started_ns` converts it.
+    """
+
+    pid: int
+    started: int
+
+
+class ProcessStat(NamedTuple):
+    """What identifies a process and the program that it runs.
+
+    `image` differs after each exec(2): a forked child has its parent's until then, with its
+    parent's environment and arguments. `dead`: it has ended and was not waited for.
+    """
+
+    id: ProcessId
+    parent: int
+    name: str
+    dead: bool
+    image: int
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """Return what names this program in this process."""
+        return self.id.pid, self.id.started, self.image
+
+
+class ProcessTable(Protocol):
+    """This user's processes, read again and again."""
+
+    def forget(self) -> None:
+        """Have the next look read every process."""
+        ...
+
+    def look(self) -> dict[int, ProcessStat]:
+        """Return the living processes of this user by pid."""
+        ...
+
+
+class EndMoment(NamedTuple):
+    """When a process ended, by the monotonic clock; `is_late`: noted a while after it."""
+
+    at_ns: int
+    is_late: bool
+
+
+class ProcessEnd(Protocol):
+    """Wait for the end of one process, which stays the same one whatever gets its pid."""
+
+    def has_come(self) -> bool:
+        """Return whether its last thread has ended."""
+        ...
+
+    def wait(self) -> EndMoment:
+        """Wait for it, in a thread of one's own."""
+        ...
+
+    def close(self) -> None:
+        """Wait no more; nothing else is called then."""
+        ...
+
+
+class Counts(NamedTuple):
+    """What processes did, with their children that are gone.
+
+    `written`: bytes by write(2) and its kin. `dirtied`: bytes of the pages that became dirty by any
+    means. `faults`: page faults, which every program has when it starts.
+    """
+
+    written: int = 0
+    dirtied: int = 0
+    faults: int = 0
+
+    def plus(self, other: "Counts") -> "Counts":
+        """Return the sums."""
+        return Counts(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def minus(self, other: "Counts") -> "Counts":
+        """Return the differences."""
+        return Counts(*(a - b for a, b in zip(self, other, strict=True)))
+
+
+class CountedStat(NamedTuple):
+    """The state of a process and its page faults; `faults` are its own, `reaped` its children's."""
+
+    id: ProcessId
+    threads: int
+    sleeps: bool
+    faults: int
+    reaped: int
+
+
+class Work(NamedTuple):
+    """Counters that are all the same only if a process did not run at all.
+
+    `children_faults` are those of the children that it waited for, `ticks` of processor time.
+    """
+
+    faults: int
+    children_faults: int
+    ticks: int
+    written: int
+
+
+class Activity(NamedTuple):
+    """What a process and its children that ended did: bytes written, nanoseconds that it ran."""
+
+    written: int
+    ran_ns: int
+
+
+class FileSystem(NamedTuple):
+    """What a file system lets conclude: `counts_copies` and `counts_pages` of what is written."""
+
+    counts_copies: bool = False
+    counts_pages: bool = False
+
+
+class ProcessCounters(Protocol):
+    """The kernel's counters of processes, which are read again and again."""
+
+    def stat_of(self, pid: int) -> CountedStat | None:
+        """Return the state of a process, None where it is gone."""
+        ...
+
+    def counts_of(self, pid: int) -> Counts | None:
+        """Return what a process wrote, without faults; None where it is gone or not for us."""
+        ...
+
+    def counts_of_threads(self, pid: int, threads: Sequence[str]) -> Counts:
+        """Return what living threads of a process wrote themselves, without faults."""
+        ...
+
+    def threads(self, pid: int) -> Sequence[str]:
+        """Return the threads of a process; none where it is gone."""
+        ...
+
+    def children_of(self, pid: int, threads: Sequence[str] | None) -> list[int]:
+        """Return the children of some threads of a process, of all of them for None."""
+        ...
+
+    def runs(self, pid: int) -> bytes | None:
+        """Return what changes each time a process is given a processor; None: not counted."""
+        ...
+
+    def has_run(self, pid: int, runs: bytes) -> bool:
+        """Return whether a process ran since the last look, or may be another one."""
+        ...
+
+    def keep(self, pids: Iterable[int]) -> None:
+        """Forget all other processes."""
+        ...
+
+    def file_systems(self) -> dict[int, FileSystem]:
+        """Return what the mounted file systems let conclude, by device number."""
+        ...
+
+    def keeps_small_files_inline(self, fd: int) -> bool:
+        """Return whether the file system of an open small file keeps it without any page.
+
+        Raises:
+            OSError: the file system does not know.
+        """
+        ...
+
+    def time_to_disk_ns(self) -> int | None:
+        """Return after how long an unchanged file is on the disk; None where nobody knows."""
+        ...
+
+
+class Processes(Protocol):
+    """The processes of this machine. What was read may be out of date a moment later."""
+
+    @property
+    def COARSE_NS(self) -> int:  # noqa: N802 - a constant of the module
+        """By how much `started_ns` may be wrong."""
+        ...
+
+    def started_ns(self, started: int) -> int:
+        """Return the moment of a start, in nanoseconds since the epoch."""
+        ...
+
+    def stat(self, pid: int) -> ProcessStat | None:
+        """Return a process of any user, also one that ended and was not waited for."""
+        ...
+
+    def own(self) -> Iterator[ProcessStat]:
+        """Yield this user's processes, those too that have ended and were not waited for."""
+        ...
+
+    def table(self) -> ProcessTable:
+        """Return a new table of this user's processes."""
+        ...
+
+    def pids(self) -> Sequence[int]:
+        """Return all processes of all users."""
+        ...
+
+    def adopts_orphans(self, process: ProcessStat) -> bool:
+        """Return whether a process is given those whose parents have ended."""
+        ...
+
+    def command_line(self, pid: int) -> tuple[bytes, ...]:
+        """Return a process's arguments, empty where they cannot be read."""
+        ...
+
+    def environment(self, pid: int) -> bytes | None:
+        """Return the variables with which a program began, each with a NUL after it."""
+        ...
+
+    def executable(self, pid: int) -> str:
+        """Return the path of what a process executes, empty where it cannot be read."""
+        ...
+
+    def directory(self, pid: int) -> str | None:
+        """Return the working directory of a process, None where it cannot be read."""
+        ...
+
+    def place(self, pid: int, path: bytes) -> bytes | None:
+        """Return a path by which this process can open what another one calls so."""
+        ...
+
+    def terminals(self, pid: int) -> Iterable[str]:
+        """Yield the terminals, and other files, to which a process may print."""
+        ...
+
+    def written_files(self, pid: int, top: bytes) -> Iterable[bytes]:
+        """Yield the paths, of those that begin with `top`, that a process may write to by now."""
+        ...
+
+    def holders(self, paths: Collection[str]) -> Mapping[str, tuple[int, ...]]:
+        """Return the processes that are seen to have files open, by the real paths of these."""
+        ...
+
+    def children(self, pid: int) -> Sequence[int]:
+        """Return the children that the first thread of a process has started."""
+        ...
+
+    def work(self, pid: int) -> Work | None:
+        """Return what shows whether a process ran, None where it is not counted."""
+        ...
+
+    def activity(self, pid: int) -> Activity | None:
+        """Return what a process did so far, None where it is not counted."""
+        ...
+
+    def end_of(self, pid: int) -> ProcessEnd | None:
+        """Return what waits for the end of a process, None where nothing can."""
+        ...
+
+    def counters(self) -> ProcessCounters | None:
+        """Return counters of all that processes write, None where there are none."""
+        ...
+
+
+class Birth(NamedTuple):
+    """When a file was created, and its inode number."""
+
+    inode: int
+    born_ns: int
+
+
+class Files(Protocol):
+    """What a system keeps of a file beside its bytes, and how it comes to the disk."""
+
+    def attributes_at(self, parent: int, name: bytes) -> dict[str, bytes]:
+        """Return what a file in place of a regular one is to have; empty for all else."""
+        ...
+
+    def put_on(self, fd: int, found: Mapping[str, bytes]) -> None:
+        """Set attributes of an open file, as far as allowed; set its mode afterwards."""
+        ...
+
+    def lost(
+        self, before: Mapping[str, bytes], now: Mapping[str, bytes]
+    ) -> tuple[str, ...]:
+        """Return the names of the attributes that were not carried over."""
+        ...
+
+    def birth_of(self, name: bytes, dir_fd: int) -> Birth | None:
+        """Return when the file of a name was created, without following a link."""
+        ...
+
+    def chmod(self, name: bytes, mode: int, dir_fd: int) -> bool:
+        """Set the permission bits of a regular file; return whether the name leads to one.
+
+        Raises:
+            OSError: the system refused.
+        """
+        ...
+
+    def begin_sync(self, fd: int) -> None:
+        """Let the system begin to write a file to the disk, without waiting for that."""
+        ...
+
+    def sync(self, fd: int) -> None:
+        """Wait until a file would outlive a power loss.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        ...
+
+
+class WatchLimits(NamedTuple):
+    """How much of this machine a user may watch; None: unknown.
+
+    `raise_watches` and `raise_instances` are commands that allow more, with a `{}` for a number.
+    """
+
+    name: str
+    watches: int | None
+    instances: int | None
+    raise_watches: str
+    raise_instances: str
+
+
+class ReceivedSignal(NamedTuple):
+    """A signal; `by_kernel`: no process sent it, so that the whole group has got it."""
+
+    number: int
+    by_kernel: bool
+
+
+class Machine(Protocol):
+    """The machine as a whole, and this process in it."""
+
+    @property
+    def WATCH_HINT(self) -> str:  # noqa: N802 - a constant of the module
+        """What to do where nothing more can be watched."""
+        ...
+
+    def boot(self) -> str | None:
+        """Return what differs after each start of the machine."""
+        ...
+
+    def shared_file_system(self, root: str | bytes) -> str | None:
+        """Return the kind of a file system that others write to as well; None: it is ours alone."""
+        ...
+
+    def watch_limits(self) -> WatchLimits | None:
+        """Return the limits for all programs of this user, None where there are none to know."""
+        ...
+
+    def watched_inodes(self) -> frozenset[int]:
+        """Return the inodes that this process watches; nothing where the kernel does not say."""
+        ...
+
+    def give_back_memory(self) -> None:
+        """Give memory back to the system that is free in this process."""
+        ...
+
+    def adopt_orphans(self) -> None:
+        """Become the parent of what children leave behind, where the system has that."""
+        ...
+
+    def end_descriptor(self, pid: int) -> int | None:
+        """Return a descriptor that can be read once a process has ended; None: there is none.
+
+        Raises:
+            OSError: it is gone.
+        """
+        ...
+
+    def await_signal(self, waited: Collection[signal.Signals]) -> ReceivedSignal:
+        """Wait for one of some blocked signals."""
+        ...
+
+    def drop_signals(self, waited: Collection[signal.Signals]) -> None:
+        """Forget those of some blocked signals that have come."""
+        ...
+
+
+class Sockets(Protocol):
+    """Sockets in directories whose paths may be long. Hook programs import this module."""
+
+    def address(self, directory: str, name: str) -> AbstractContextManager[str]:
+        """Return a path to bind or connect to; it can be used within the block only.
+
+        Raises:
+            OSError: the directory is gone, or is a link.
+        """
+        ...
+
+    def peer_user(self, peer: socket.socket) -> int | None:
+        """Return the user of the process at the other end; None: the system does not say."""
+        ...
+
+
+class LoginEntry(NamedTuple):
+    """What starts the daemon of one worktree at login: a link or a file in the service's directory.
+
+    `target` is where a link leads, `text` is what a file holds; the other one is None.
+    """
+
+    name: str
+    target: str | None = None
+    text: str | None = None
+
+
+class LoginService(NamedTuple):
+    """What the system starts when a user logs in; no program of it is run, it reads files.
+
+    `root` is the user's directory that it looks in, `home` or `config`, `directory` a path below
+    that, and `entries` one below `directory`. `packaged` is a file of `hooks/` that all entries
+    need, `shown_as` describes an entry, and `note` says when the daemon starts.
+    """
+
+    name: str
+    root: str
+    directory: str
+    entries: str
+    packaged: str | None
+    shown_as: str
+    note: str
+    problem: Callable[[Mapping[str, str]], str | None]
+    """Returns why nothing can be started, for an environment; None where it can."""
+    entry: Callable[[str, str], LoginEntry]
+    """Returns the entry of a worktree for our program; raises UnsupportedError where it can't."""
+    is_ours: Callable[[str], bool]
+    """Returns whether a path is an entry that gitshadow made."""
+
+
+class Witness(Protocol):
+    """A reporter of who wrote, of the file system of one directory."""
+
+    def drain(self) -> None:
+        """Read all that the kernel has queued.
+
+        Raises:
+            WitnessGoneError: nothing more is reported.
+        """
+        ...
+
+    def ask(self, question: WriterQuery) -> WriterAnswer | None:
+        """Return who wrote, None where nothing is known of this path; errors as `drain`."""
+        ...
+
+    def close(self) -> None:
+        """Read no more reports."""
+        ...
+
+
+class WitnessService(Protocol):
+    """The service of root that reports who wrote."""
+
+    @property
+    def FILE(self) -> str:  # noqa: N802 - a constant of the module
+        """Path of the service's program, where it is installed."""
+        ...
+
+    @property
+    def UNIT_NAME(self) -> str:  # noqa: N802 - a constant of the module
+        """Name by which the system's service manager starts it."""
+        ...
+
+    def install(self) -> bool:
+        """Install and start it; return whether it was started."""
+        ...
+
+    def uninstall(self) -> bool:
+        """Stop and remove it; return whether anything was there."""
+        ...
+
+    def run(self) -> None:
+        """Become the installed service, in the foreground."""
+        ...
+
+    def is_installed(self) -> bool:
+        """Return whether it is installed."""
+        ...
+
+    def problem(self) -> str | None:
+        """Return why it does not answer this user, None if it does."""
+        ...
+
+
+class Platform(Protocol):
+    """One operating system; each part is imported when it is first asked for."""
+
+    @property
+    def NOTE(self) -> str | None:  # noqa: N802 - a constant of the module
+        """What a person should know before trusting us with this system."""
+        ...
+
+    @property
+    def UNKNOWN(self) -> tuple[str, ...]:  # noqa: N802 - a constant of the module
+        """The facts that this platform does not know, each in a few words."""
+        ...
+
+    def process_facts(self) -> Processes:
+        """Return what is known of processes."""
+        ...
+
+    def file_facts(self) -> Files:
+        """Return what is known of files."""
+        ...
+
+    def machine_facts(self) -> Machine:
+        """Return what is known of the machine."""
+        ...
+
+    def socket_access(self) -> Sockets:
+        """Return how sockets are reached."""
+        ...
+
+    def lineage(self, pid: int) -> list[str]:
+        """Return `pid/start` of a process and those above it, nearest first; for hooks."""
+        ...
+
+    def login_service(self) -> LoginService | None:
+        """Return the service that starts programs at login, None where none is known."""
+        ...
+
+    def open_watcher(
+        self, backend: WatchBackend, places: WatchedPlaces, wake: Callable[[], None]
+    ) -> Watcher:
+        """Return a watcher of a worktree, which watches nothing yet.
+
+        Args:
+            backend: Which one.
+            places: The worktree.
+            wake: What to call, from any thread, when there are hints.
+
+        Raises:
+            UnsupportedError: this system does not have it.
+        """
+        ...
+
+    def open_witness(self, directory: int) -> Witness:
+        """Return who reports the writes in an open directory.
+
+        Raises:
+            OSError: nobody does.
+        """
+        ...
+
+    def witness_service(self) -> WitnessService | None:
+        """Return the service of root that reports who wrote, None where there is none."""
+        ...

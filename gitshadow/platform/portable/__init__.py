@@ -1,0 +1,118 @@
+"""What all POSIX systems have in common, by psutil and watchfiles: macOS builds on it.
+
+It is also there to find, on Linux, what depends on Linux (`GITSHADOW_PLATFORM=portable`).
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` alone would cost every hook 5 ms
+    from collections.abc import Callable
+
+    from gitshadow.config import WatchBackend
+    from gitshadow.platform import port
+    from gitshadow.platform.watching import WatchedPlaces, Watcher
+
+NOTE: str | None = (
+    "only Linux and macOS are supported: on other systems less is known of who wrote what"
+    " (git agent-undo doctor)"
+)
+UNKNOWN: tuple[str, ...] = (
+    "which process holds a file open for writing",
+    "what processes wrote",
+    "the exact end of a process",
+    "extended attributes",
+    "when the machine was started",
+    "the user at the other end of a socket",
+    "file systems that other machines write to",
+)
+_MAX_ANCESTORS = 24
+
+
+def process_facts() -> "port.Processes":
+    """Return what psutil knows of processes."""
+    from gitshadow.platform.portable import processes as found
+
+    return found
+
+
+def file_facts() -> "port.Files":
+    """Return what the standard library knows of files."""
+    from gitshadow.platform.portable import files as found
+
+    return found
+
+
+def machine_facts() -> "port.Machine":
+    """Return what the standard library knows of the machine."""
+    from gitshadow.platform.portable import machine as found
+
+    return found
+
+
+def socket_access() -> "port.Sockets":
+    """Return how sockets are reached through a short link."""
+    from gitshadow.platform.portable import sockets as found
+
+    return found
+
+
+def lineage(pid: int) -> list[str]:
+    """Return `pid/start` of a process and of each above it, nearest first."""
+    from gitshadow.platform.portable import processes as facts
+
+    found: list[str] = []
+    while pid > 1 and len(found) < _MAX_ANCESTORS:
+        stat = facts.stat(pid)
+        if stat is None:
+            break
+        found.append(f"{pid}/{stat.id.started}")
+        pid = stat.parent
+    return found
+
+
+def login_service() -> "port.LoginService | None":
+    """Return None: no service manager is common to all systems."""
+    return None
+
+
+def open_watcher(
+    backend: "WatchBackend", places: "WatchedPlaces", wake: "Callable[[], None]"
+) -> "Watcher":
+    """Return a watcher on watchfiles."""
+    return watchfiles_watcher(backend, places, wake, machine_facts())
+
+
+def watchfiles_watcher(
+    backend: "WatchBackend",
+    places: "WatchedPlaces",
+    wake: "Callable[[], None]",
+    machine: "port.Machine",
+) -> "Watcher":
+    """Return a watcher on watchfiles for a machine; raises as `open_watcher`."""
+    from gitshadow.config import WATCHER, WatchBackend
+
+    if backend is WatchBackend.INOTIFY:
+        from gitshadow.errors import UnsupportedError
+
+        raise UnsupportedError(
+            f"cannot use '{backend}' as {WATCHER.git_name}: this system does not have it",
+            hint=f"git config {WATCHER.git_name} auto",
+        )
+    from gitshadow.platform.portable.watcher import PortableWatcher
+
+    return PortableWatcher(
+        places.root, places.git_dir, places.cookie_dir, wake, machine
+    )
+
+
+def open_witness(directory: int) -> "port.Witness":
+    """Raise OSError: no kernel but that of Linux reports who wrote."""
+    import errno
+
+    from gitshadow.platform.port import HERE_ALONE
+
+    raise OSError(errno.ENOTSUP, HERE_ALONE)
+
+
+def witness_service() -> "port.WitnessService | None":
+    """Return None: no kernel but that of Linux reports who wrote."""
+    return None

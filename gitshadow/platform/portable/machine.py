@@ -1,0 +1,55 @@
+"""What the standard library knows of the machine and of this process on any POSIX system."""
+
+import signal
+from collections.abc import Collection
+
+from gitshadow.platform.port import ReceivedSignal, WatchLimits
+
+WATCH_HINT = "the system lets you watch no more directories: close other programs that watch files"
+# The terminal sends these to the whole foreground group, so that a child has got them already.
+_FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+
+
+def boot() -> str | None:
+    """Return None: not known everywhere, so after a power loss `doctor` has to be asked."""
+    return None
+
+
+def shared_file_system(root: str | bytes) -> str | None:
+    """Return None: not known everywhere."""
+    return None
+
+
+def watch_limits() -> WatchLimits | None:
+    """Return None: not known everywhere."""
+    return None
+
+
+def watched_inodes() -> frozenset[int]:
+    """Return nothing: not known everywhere."""
+    return frozenset()
+
+
+def give_back_memory() -> None:
+    """Do nothing: the allocator does it, or cannot be asked."""
+
+
+def adopt_orphans() -> None:
+    """Do nothing: orphans go to the first process."""
+
+
+def end_descriptor(pid: int) -> int | None:
+    """Return None: not known everywhere."""
+    return None
+
+
+def await_signal(waited: Collection[signal.Signals]) -> ReceivedSignal:
+    """Wait for one of some blocked signals; who sent it is not known."""
+    number = signal.sigwait(waited)
+    return ReceivedSignal(number, number in _FROM_TERMINAL)
+
+
+def drop_signals(waited: Collection[signal.Signals]) -> None:
+    """Forget those of some blocked signals that have come."""
+    while came := signal.sigpending() & set(waited):
+        signal.sigwait(came)
