@@ -60,7 +60,7 @@ def blame(context: RecorderContext, request: BlameRequest) -> BlameAnswer:
         lines=lines,
         owners=tuple(described.rows),
         removed=removed,
-        object_format=context.workspace.repo.format.name,
+        no_commit=context.workspace.repo.format.null,
     )
 
 

@@ -76,7 +76,7 @@ class BlameAnswer(NamedTuple):
     """A file's content and authors.
 
     `lines` are triples: number, place in `owners`, and number in the state that the line came
-    with. `object_format` is that of all ids, as `extensions.objectFormat` names it.
+    with. `no_commit` is what Git has in the place of an id for lines of no commit.
     """
 
     path: str
@@ -84,7 +84,7 @@ class BlameAnswer(NamedTuple):
     lines: tuple[tuple[int, ...], ...]
     owners: tuple[OwnerRow, ...]
     removed: tuple[RemovedLine, ...]
-    object_format: str
+    no_commit: str
 
 
 BLAME = Verb("blame", BlameRequest, BlameAnswer)

@@ -20,7 +20,6 @@ from gitshadow.messages.blame import (
 from gitshadow.messages.codec import JsonObject, encode
 from gitshadow.render.style import View, is_plain, printable, printable_line
 from gitshadow.render.text import local_time, short
-from gitshadow.store.object_format import format_named
 from gitshadow.words import counted
 
 # The porcelain is that of git-blame(1) as builtin/blame.c writes it (git 2.39): a header, the facts
@@ -117,9 +116,9 @@ def porcelain(answer: BlameAnswer, *, every_line: bool, now: int) -> bytes:
     """
     owners = answer.owners
     found = lines_of(answer)
-    # Git's own name for lines of no commit. Editors that read the porcelain know it.
-    nobody = format_named(answer.object_format).null
-    commits = [owner.commit or "" if owner.git else nobody for owner in answer.owners]
+    # Editors that read the porcelain know Git's name for lines of no commit.
+    nobody = answer.no_commit
+    commits = [owner.commit or "" if owner.git else nobody for owner in owners]
     paths: dict[str, set[str]] = {}
     for line in found:
         paths.setdefault(commits[line.owner], set()).add(owners[line.owner].path)

@@ -21,7 +21,7 @@ def test_lines_of_no_commit_have_the_null_id_of_the_format(form: ObjectFormat) -
         lines=((1, 0, 1), (2, 1, 1)),
         owners=(nobody, known),
         removed=(),
-        object_format=form.name,
+        no_commit=form.null,
     )
     rows = blame.porcelain(answer, every_line=False, now=1).split(b"\n")
     ids = (form.null.encode(), commit.encode())
