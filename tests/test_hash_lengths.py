@@ -29,8 +29,6 @@ ALLOWED = {
     "sdk/testing/store_kit.py": "ids that only have to be different",
     "staging/carry.py": "tokens of plans",
     "staging/run.py": "tokens of plans",
-    "store/loose_refs.py": "part of the backend for libgit2",
-    "store/repo.py": "part of the backend for libgit2",
     "undo/plan.py": "tokens of plans",
 }
 """Modules with another use of these hashes, and which."""
