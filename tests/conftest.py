@@ -22,8 +22,10 @@ pytest.register_assert_rewrite("tests.support")
 pytest_plugins = ["tests.support.studio_fixtures"]
 
 from gitshadow.config import WatchBackend  # noqa: E402
+from tests.support import kinds  # noqa: E402
 from tests.support.claude import Claude  # noqa: E402
 from tests.support.examples import NEVER_TOO_SLOW  # noqa: E402
+from tests.support.kinds import Kind  # noqa: E402
 from tests.support.repo import Repo  # noqa: E402
 from tests.support.shadow import TEST_MARK, Shadow, end_daemons  # noqa: E402
 
@@ -97,7 +99,12 @@ def pytest_configure() -> None:
     """Handle Ctrl-C again if a shell started the run with `&`, which ignores it.
 
     Every child would ignore it too, and so would those that a test means to interrupt.
+
+    Raises:
+        pytest.UsageError: no git here makes the kind of repository that the run is to be about.
     """
+    if trouble := kinds.trouble():
+        raise pytest.UsageError(trouble)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -120,9 +127,17 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture
+def repo_kind(request: pytest.FixtureRequest) -> Kind:
+    """Return the kind of repository that every `git init` of a test makes."""
+    return kinds.needed(getattr(request, "param", kinds.KIND))
+
+
 @pytest.fixture(autouse=True)
 def sealed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+    repo_kind: Kind,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Path]:
     """Give every test an empty home and a git that nobody configured; yield that home.
 
@@ -140,6 +155,7 @@ def sealed(
     runtime = home / "run"
     runtime.mkdir(mode=0o700)
     scripts = str(Path(sys.executable).parent)
+    first = (scripts, *(kinds.beginning(repo_kind) or ()))
     for name, value in {
         "HOME": str(home),
         "XDG_CONFIG_HOME": str(home / "config"),
@@ -150,7 +166,8 @@ def sealed(
         "GIT_CONFIG_NOSYSTEM": "1",
         "TZ": "UTC",
         "LC_ALL": "C",
-        "PATH": scripts + os.pathsep + os.environ.get("PATH", os.defpath),
+        "PATH": os.pathsep.join([*first, os.environ.get("PATH", os.defpath)]),
+        **kinds.environment(repo_kind),
     }.items():
         monkeypatch.setenv(name, value)
     time.tzset()
@@ -212,8 +229,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Choose the modes: with the daemon; without it too where the mode matters, or in a full run.
 
     Capture, hooks and the atomicity of an undo depend on it. Elsewhere the same code runs in
-    another process.
+    another process. Then the kinds of repository, for a test that is about all of them or some.
     """
+    if mark := metafunc.definition.get_closest_marker("kinds"):
+        some = kinds.to_run(mark.args)
+        metafunc.parametrize("repo_kind", some, indirect=True, ids=str)
     if "shadow_new" in metafunc.fixturenames:
         both = FULL or metafunc.definition.get_closest_marker("both_modes")
         modes = ["daemon", "nodaemon"] if both else ["daemon"]

@@ -17,9 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitshadow.store.journal import schema
-from tests.support import audit, console
+from tests.support import audit, console, kinds
 from tests.support.claude import Claude
 from tests.support.examples import shares_fixture
+from tests.support.kinds import Kind
 from tests.support.repo import Repo, ten_lines
 from tests.support.shadow import Result, Shadow
 
@@ -28,13 +29,30 @@ FIXTURES = Path(__file__).parent / "fixtures" / "hook_payloads"
 
 def test_environment_has_no_git_or_own_variables() -> None:
     left = {name for name in os.environ if name.startswith(("GIT_", "GITSHADOW_"))}
-    assert left == {"GIT_CONFIG_NOSYSTEM"}
+    assert left == {"GIT_CONFIG_NOSYSTEM", *kinds.environment(kinds.KIND)}
+
+
+@pytest.mark.kinds
+def test_make_repo_gives_the_kind_that_is_asked_for(
+    repo: Repo, repo_kind: Kind, tmp_path: Path
+) -> None:
+    repo.git("clone", "-q", str(repo.root), "../clone")
+    repo.git("worktree", "add", "-q", "-b", "side", "../linked")
+    repo.git("init", "-q", "../another")
+    for name in ("repo", "clone", "linked", "another"):
+        other = Repo(tmp_path / name)
+        assert other.object_format == repo_kind.object_format
+        assert other.has_reftables == (repo_kind.refs == "reftable")
+    tips = [
+        Repo(tmp_path / name).git("rev-parse", "main") for name in ("repo", "clone")
+    ]
+    assert len({*tips}) == 1
 
 
 def test_home_is_the_sealed_one_for_git_and_libgit2(sealed: Path, repo: Repo) -> None:
     origin = repo.git("config", "--show-origin", "user.email")
     assert origin == f"file:{sealed}/.gitconfig\ttest@example.com"
-    config = pygit2.Repository(str(repo.root)).config
+    config = pygit2.Config.get_global_config()
     assert config["user.email"] == "test@example.com"
 
 
@@ -111,8 +129,7 @@ def test_tree_snapshot_takes_names_that_are_not_utf8(repo: Repo) -> None:
 def test_blob_is_of_the_raw_bytes(repo: Repo) -> None:
     repo.write(".gitattributes", "* text=auto eol=lf\n")
     repo.write("crlf", b"x\r\n")
-    stored = pygit2.hash(b"x\r\n")
-    assert repo.blob("crlf") == str(stored)
+    assert repo.blob("crlf") == repo.object_format.blob(b"x\r\n")
 
 
 def test_check_passes_when_all_is_well(repo: Repo) -> None:
@@ -210,7 +227,9 @@ def test_audit_passes_when_journal_and_disk_agree(recorded: Repo) -> None:
             repo, "DELETE FROM file_state WHERE path = CAST('a' AS BLOB)"
         ),
         lambda repo: alter(repo, "UPDATE events SET path = old_path, old_path = path"),
-        lambda repo: alter(repo, f"UPDATE events SET before_oid = '{'0' * 40}'"),
+        lambda repo: alter(
+            repo, f"UPDATE events SET before_oid = '{repo.object_format.null}'"
+        ),
     ],
     ids=["bytes", "mode", "deleted", "no state", "wrong rename", "dangling oid"],
 )

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import pygit2
 import pytest
 
 from gitshadow.cli import main
@@ -22,8 +21,8 @@ from gitshadow.commands import undo_effects
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.sdk.turns.values import Inverse, Reversibility
-from gitshadow.store.journal.db import Db
 from tests.sdk.turns.world import World, registry
+from tests.support.places import recorded
 from tests.support.small_disk import read_only
 
 ROOT = Path(__file__).parent.parent.parent
@@ -33,10 +32,7 @@ TOOLS = ["--tools", "tests.sdk.turns.declared:TOOLS"]
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand in a recorded place with a world in it."""
-    root = tmp_path / "place"
-    pygit2.init_repository(root)
-    journal = root / ".git" / "agent-undo" / "journal.db"
-    Db.open(str(journal), create=True).close()
+    root = recorded(tmp_path / "place")
     World.make(root / "world")
     monkeypatch.chdir(root)
     monkeypatch.setenv("TOY_WORLD", str(root / "world"))

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pygit2
 import pytest
 
 from gitshadow.cli import main
@@ -14,10 +13,10 @@ from gitshadow.commands import recover
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.session import AgentUndo
-from gitshadow.store.journal.db import Db
 from tests.commands.test_effects import column, shown
 from tests.sdk.turns.declared import holding
 from tests.sdk.turns.world import World
+from tests.support.places import recorded
 
 TOOLS = ["--tools", "tests.sdk.turns.declared:HOLDING"]
 HOUR_NS = 3600 * 1_000_000_000
@@ -26,10 +25,7 @@ HOUR_NS = 3600 * 1_000_000_000
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """Stand in a recorded place with a world in it."""
-    root = tmp_path / "place"
-    pygit2.init_repository(root)
-    journal = root / ".git" / "agent-undo" / "journal.db"
-    Db.open(str(journal), create=True).close()
+    root = recorded(tmp_path / "place")
     monkeypatch.chdir(root)
     monkeypatch.setenv("TOY_WORLD", str(root / "world"))
     monkeypatch.delitem(sys.modules, "tests.sdk.turns.declared", raising=False)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.store.object_format import is_oid
 from tests.support.claude import Claude
 from tests.support.repo import Repo, ten_lines
 from tests.support.reports import items, states
@@ -268,7 +269,7 @@ def test_status_and_log_have_the_inner_fields(wronged: Shadow) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", str(row["ts"]))
     before = row["before"]
     assert isinstance(before, dict)
-    assert re.fullmatch(r"[0-9a-f]{40}", before["oid"])
+    assert is_oid(before["oid"])
     assert before["mode"] == "100644"
 
 

@@ -4,13 +4,13 @@ Git's index is a witness for the content of clean files. Each test reads everyth
 compares. So many files change at a time that the witness is asked (`IndexView.is_cheaper`).
 """
 
-import hashlib
 import os
 import stat
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gitshadow.store.files import RACY_NS
+from gitshadow.store.object_format import ObjectFormat
 from tests.conftest import FULL, on_both
 from tests.e2e.test_watches import begin_with_few_watches
 from tests.support import audit
@@ -287,17 +287,17 @@ def test_what_is_recorded_is_what_is_there(
     (repo.git_dir / "index.lock").unlink(missing_ok=True)
 
 
-def _of_version_9(data: bytes) -> bytes:
-    body = data[:4] + (9).to_bytes(4, "big") + data[8:-20]
-    return body + hashlib.sha1(body).digest()
+def _of_version_9(data: bytes, objects: ObjectFormat) -> bytes:
+    body = data[:4] + (9).to_bytes(4, "big") + data[8 : -objects.size]
+    return body + objects.hasher(body).digest()
 
 
-def _of_a_needed_extension(data: bytes) -> bytes:
-    body = data[:-20] + b"newx" + (1).to_bytes(4, "big") + b"x"
-    return body + hashlib.sha1(body).digest()
+def _of_a_needed_extension(data: bytes, objects: ObjectFormat) -> bytes:
+    body = data[: -objects.size] + b"newx" + (1).to_bytes(4, "big") + b"x"
+    return body + objects.hasher(body).digest()
 
 
-def _cut_short(data: bytes) -> bytes:
+def _cut_short(data: bytes, _objects: ObjectFormat) -> bytes:
     return data[: len(data) // 2]
 
 
@@ -306,14 +306,14 @@ _SPOILS = (_of_version_9, _of_a_needed_extension, _cut_short)
 
 @on_both("spoil", _SPOILS if FULL else _SPOILS[:1])
 def test_what_is_recorded_is_what_is_there_where_git_cannot_read_its_index(
-    repo: Repo, shadow_d: Shadow, spoil: Callable[[bytes], bytes]
+    repo: Repo, shadow_d: Shadow, spoil: Callable[[bytes, ObjectFormat], bytes]
 ) -> None:
     """LAW-01: a newer git may have written it, or a crash; files are read then."""
     populate(repo)
     check_bytes(shadow_d)
     index = repo.git_dir / "index"
     whole = index.read_bytes()
-    index.write_bytes(spoil(whole))
+    index.write_bytes(spoil(whole, repo.object_format))
     assert repo.git("ls-files", check=False) == ""
     rewrite_unseen(repo, "mine")
     check_bytes(shadow_d)

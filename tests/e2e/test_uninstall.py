@@ -9,11 +9,11 @@ from tests.support.shadow import Shadow
 
 
 def everything(repo: Repo) -> dict[str, bytes]:
-    """Return every file of the Git directory but objects, logs of HEAD and the index's own."""
-    found: dict[str, bytes] = {}
+    """Return every file of the Git directory but objects and reftables, and all refs."""
+    found = {"refs of Git": repo.git("for-each-ref").encode()}
     top = str(repo.common_dir)
     for directory, names, files in os.walk(top):
-        names[:] = [name for name in names if name != "objects"]
+        names[:] = [name for name in names if name not in ("objects", "reftable")]
         for name in (*files, *(f"{one}/" for one in names)):
             path = os.path.join(directory, name)
             key = os.path.relpath(path, top)
@@ -61,6 +61,8 @@ def test_nothing_is_left_in_the_repository(shadow_new: Shadow) -> None:
     assert shadow.daemons() == []
     repo.git("gc", "-q", "--prune=now")
     assert count_objects(repo) == objects
+    for table in repo.common_dir.glob("reftable/*.ref"):
+        assert b"agent-undo" not in table.read_bytes()
     again = shadow("uninstall", "--yes")
     assert again.code == 0
     assert everything(repo).keys() - before.keys() == set()

@@ -130,14 +130,13 @@ def check_states(repo: Repo, context: RecorderContext, top: str = "") -> None:
         path: (states.all()[path].version.oid, states.all()[path].version.mode)
         for path in states.below(RepoPath(top.encode()))
     }
-    found = {}
+    found, objects = {}, repo.object_format
     for directory, _, names in os.walk(repo.path(top)):
         if b".git" not in directory.split(b"/"):
             for name in names:
                 path = os.path.join(directory, name)
-                found[RepoPath(os.path.relpath(path, repo.path()))] = audit.disk_state(
-                    path
-                )
+                name = RepoPath(os.path.relpath(path, repo.path()))
+                found[name] = audit.disk_state(path, objects)
     assert known == found
 
 

@@ -17,7 +17,9 @@ from gitshadow.store.layout import Layout, discover
 from gitshadow.store.objects import NewCommit
 from gitshadow.store.repo import RefLockedError
 from gitshadow.store.repo import Repo as Store
-from tests.support.kinds import BY_GIT, PLAIN, SHA256, SOME, Kind, on_kinds
+from tests.support import kinds
+from tests.support.engines import BY_GIT, PLAIN, SHA256, SOME, Case, on_cases
+from tests.support.kinds import Kind
 from tests.support.repo import Repo
 
 REF = "refs/agent-undo/s-1"
@@ -30,22 +32,19 @@ def layout_of(root: Path) -> Layout:
 
 
 @pytest.fixture(params=SOME, ids=str)
-def kind(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, sealed: Path
-) -> Kind:
-    made: Kind = request.param
-    made.prepare(monkeypatch)
+def case(request: pytest.FixtureRequest) -> Case:
+    made: Case = request.param
     return made
 
 
 @pytest.fixture
-def repo(kind: Kind, tmp_path: Path) -> Repo:
-    return Repo.create(tmp_path / "repo", options=kind.options)
+def repo_kind(case: Case) -> Kind:
+    return kinds.needed(case.kind)
 
 
 @contextmanager
-def opened(repo: Repo, kind: Kind = PLAIN) -> Iterator[Store]:
-    store = Store.open(layout_of(repo.root), kind.engine)
+def opened(repo: Repo, case: Case = PLAIN) -> Iterator[Store]:
+    store = Store.open(layout_of(repo.root), case.engine)
     try:
         yield store
     finally:
@@ -53,8 +52,8 @@ def opened(repo: Repo, kind: Kind = PLAIN) -> Iterator[Store]:
 
 
 @pytest.fixture
-def store(repo: Repo, kind: Kind) -> Iterator[Store]:
-    with opened(repo, kind) as made:
+def store(repo: Repo, case: Case) -> Iterator[Store]:
+    with opened(repo, case) as made:
         yield made
 
 
@@ -82,47 +81,47 @@ def ours(text: str) -> bytes:
     return f"{text}\n\nAgent-Undo-Format: 1\n".encode()
 
 
-@on_kinds(PLAIN, BY_GIT)
-def test_open_refuses_an_unknown_extension(repo: Repo, kind: Kind) -> None:
+@on_cases(PLAIN, BY_GIT)
+def test_open_refuses_an_unknown_extension(repo: Repo, case: Case) -> None:
     repo.git("config", "core.repositoryFormatVersion", "1")
     repo.git("config", "extensions.unheardOf", "true")
     with pytest.raises(UnsupportedError) as caught:
-        Store.open(layout_of(repo.root), kind.engine)
+        Store.open(layout_of(repo.root), case.engine)
     assert caught.value.hint == "this repository needs a newer git: update git"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_open_refuses_another_owners_repository(repo: Repo, kind: Kind) -> None:
+def test_open_refuses_another_owners_repository(repo: Repo, case: Case) -> None:
     os.chown(repo.root, 65534, 65534)
     os.chown(repo.root / ".git", 65534, 65534)
     with pytest.raises(UnsupportedError) as caught:
-        Store.open(layout_of(repo.root), kind.engine)
+        Store.open(layout_of(repo.root), case.engine)
     os.chown(repo.root / ".git", 0, 0)
     os.chown(repo.root, 0, 0)
     assert "safe.directory" in str(caught.value.hint)
     assert str(repo.root) in str(caught.value.hint)
 
 
-def test_open_refuses_a_bare_repository(repo: Repo, kind: Kind) -> None:
+def test_open_refuses_a_bare_repository(repo: Repo, case: Case) -> None:
     repo.git("config", "core.bare", "true")
     with pytest.raises(UnsupportedError, match="is bare"):
-        Store.open(layout_of(repo.root), kind.engine)
+        Store.open(layout_of(repo.root), case.engine)
 
 
-def test_open_reads_a_partial_clone(repo: Repo, kind: Kind) -> None:
+def test_open_reads_a_partial_clone(repo: Repo, case: Case) -> None:
     repo.git("config", "core.repositoryFormatVersion", "1")
     repo.git("config", "extensions.partialClone", "origin")
-    with opened(repo, kind) as store:
+    with opened(repo, case) as store:
         assert store.head() == ("refs/heads/main", repo.git("rev-parse", "HEAD"))
 
 
 def test_open_ignores_what_the_environment_says(
-    repo: Repo, kind: Kind, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    repo: Repo, case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     other = Repo.create(tmp_path / "other")
     monkeypatch.setenv("GIT_DIR", str(other.root / ".git"))
     monkeypatch.setenv("GIT_OBJECT_DIRECTORY", str(other.root / ".git/objects"))
-    with opened(repo, kind) as store:
+    with opened(repo, case) as store:
         oid = store.write_blob(b"mine")
     monkeypatch.delenv("GIT_DIR")
     monkeypatch.delenv("GIT_OBJECT_DIRECTORY")
@@ -370,7 +369,7 @@ def test_move_ref_is_refused_when_it_moved_meanwhile(repo: Repo, store: Store) -
         store.move_ref("refs/agent-undo/none", first, second)
 
 
-def test_one_of_several_movers_wins(repo: Repo, kind: Kind, store: Store) -> None:
+def test_one_of_several_movers_wins(repo: Repo, case: Case, store: Store) -> None:
     first = commit_of(store, ours("1"))
     store.create_ref(REF, first)
     for number in range(20):
@@ -382,7 +381,7 @@ def test_one_of_several_movers_wins(repo: Repo, kind: Kind, store: Store) -> Non
         done: list[Oid] = []
 
         def move(new: Oid, old: Oid = base, done: list[Oid] = done) -> None:
-            with opened(repo, kind) as own, suppress(StaleTipError, RefLockedError):
+            with opened(repo, case) as own, suppress(StaleTipError, RefLockedError):
                 own.move_ref(REF, old, new)
                 done.append(new)
 
@@ -426,7 +425,7 @@ def test_refs_are_those_below_the_prefix_alone(repo: Repo, store: Store) -> None
     }
 
 
-@on_kinds(PLAIN, SHA256, BY_GIT)
+@on_cases(PLAIN, SHA256, BY_GIT)
 def test_locked_ref_is_an_error_of_its_own_and_the_lock_stays(
     repo: Repo, store: Store
 ) -> None:
@@ -444,7 +443,7 @@ def test_locked_ref_is_an_error_of_its_own_and_the_lock_stays(
     store.move_ref(REF, first, second)
 
 
-@on_kinds(PLAIN, SHA256, BY_GIT)
+@on_cases(PLAIN, SHA256, BY_GIT)
 def test_locked_ref_is_no_stale_tip_when_it_is_new(repo: Repo, store: Store) -> None:
     tip = commit_of(store, ours("1"))
     repo.write(f".git/{REF}.lock", "")
@@ -453,7 +452,7 @@ def test_locked_ref_is_no_stale_tip_when_it_is_new(repo: Repo, store: Store) -> 
     repo.delete(f".git/{REF}.lock")
 
 
-@on_kinds(PLAIN, SHA256, BY_GIT)
+@on_cases(PLAIN, SHA256, BY_GIT)
 @pytest.mark.parametrize("content", [b"", b"\0garbage\n"], ids=["empty", "garbage"])
 def test_unreadable_ref_is_an_error_and_never_absent(
     repo: Repo, store: Store, content: bytes
@@ -489,11 +488,11 @@ def test_nothing_but_a_ref_of_ours_is_ever_discarded(
 
 
 def test_refs_have_no_reflog_whatever_the_user_set(
-    repo: Repo, kind: Kind, store: Store
+    repo: Repo, case: Case, store: Store
 ) -> None:
     repo.git("config", "core.logAllRefUpdates", "always")
     first, second = commit_of(store, ours("1")), commit_of(store, ours("2"))
-    with opened(repo, kind) as fresh:
+    with opened(repo, case) as fresh:
         before = repo.snapshot()
         fresh.create_ref(REF, first)
         fresh.move_ref(REF, first, second)
@@ -523,7 +522,7 @@ def test_head_is_named_on_a_branch_detached_and_unborn(
     assert store.head() == ("refs/heads/new", None)
 
 
-@on_kinds(PLAIN, SHA256, BY_GIT)
+@on_cases(PLAIN, SHA256, BY_GIT)
 def test_head_is_an_error_and_never_unborn_when_its_branch_is_broken(
     repo: Repo, store: Store
 ) -> None:
@@ -533,12 +532,12 @@ def test_head_is_an_error_and_never_unborn_when_its_branch_is_broken(
 
 
 def test_head_of_a_linked_worktree_is_its_own(
-    repo: Repo, kind: Kind, tmp_path: Path
+    repo: Repo, case: Case, tmp_path: Path
 ) -> None:
     repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "w"))
     linked = Repo(tmp_path / "w")
     linked.git("commit", "-q", "--allow-empty", "-m", "x")
-    with opened(linked, kind) as store:
+    with opened(linked, case) as store:
         assert store.head() == ("refs/heads/side", linked.git("rev-parse", "HEAD"))
 
 
@@ -558,21 +557,21 @@ def test_config_values_are_all_of_a_section(repo: Repo, store: Store) -> None:
 
 
 def test_heads_of_a_new_worktree_have_words_or_none(
-    repo: Repo, kind: Kind, tmp_path: Path
+    repo: Repo, case: Case, tmp_path: Path
 ) -> None:
     repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
     tip = repo.git("rev-parse", "HEAD")
-    with opened(Repo(tmp_path / "linked"), kind) as store:
+    with opened(Repo(tmp_path / "linked"), case) as store:
         heads = store.heads(9)
     assert {oid for oid, _ in heads} == {tip}
     assert {words for _, words in heads} == {"", "reset: moving to HEAD"}
 
 
-def test_identity_is_the_users_or_human(repo: Repo, kind: Kind, sealed: Path) -> None:
-    with opened(repo, kind) as store:
+def test_identity_is_the_users_or_human(repo: Repo, case: Case, sealed: Path) -> None:
+    with opened(repo, case) as store:
         assert store.identity() == (b"Test User", b"test@example.com")
     (sealed / ".gitconfig").write_text("")
-    with opened(repo, kind) as store:
+    with opened(repo, case) as store:
         assert store.identity() == (b"human", b"human@agent-undo.invalid")
 
 

@@ -1,6 +1,5 @@
 """V5: the journal agrees with the disk, and every oid in it is reachable."""
 
-import hashlib
 import os
 import sqlite3
 import stat
@@ -9,6 +8,8 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+from gitshadow.model import Oid
+from gitshadow.store.object_format import ObjectFormat, format_of
 from tests.support.repo import Repo
 
 State = tuple[str, int]
@@ -57,7 +58,7 @@ def unrecorded(repo: Repo, excluded: Iterable[str]) -> list[str]:
         path
         for path in set(listed.split("\0")) - known
         if not any(path == top or path.startswith(f"{top}/") for top in tops)
-        and disk_state(repo.path(path)) is not None
+        and _is_recordable(repo.path(path))
     )
 
 
@@ -67,16 +68,25 @@ def open_journal(repo: Repo) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{path}?mode=ro", uri=True)
 
 
-def disk_state(path: bytes) -> State | None:
+def _is_recordable(path: bytes) -> bool:
+    """Return whether a regular file or a link is there."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
+
+
+def disk_state(path: bytes, objects: ObjectFormat) -> State | None:
     """Return blob oid and real mode of a regular file or link; None for all else."""
     try:
         mode = os.lstat(path).st_mode
         if stat.S_ISLNK(mode):
-            return _blob_oid(os.readlink(path)), 0o120000
+            return objects.blob(os.readlink(path)), 0o120000
         if not stat.S_ISREG(mode):
             return None
         with open(path, "rb") as stream:
-            return _blob_oid(stream.read()), mode
+            return objects.blob(stream.read()), mode
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -84,13 +94,13 @@ def disk_state(path: bytes) -> State | None:
 def on_disk(repo: Repo) -> Files:
     """Return every file and link of the worktree; links are not followed."""
     found: Files = {}
-    top = repo.path()
+    top, objects = repo.path(), repo.object_format
     for directory, inner, names in os.walk(top):
         if directory.rstrip(b"/") == top.rstrip(b"/"):
             inner.remove(b".git")
         for name in (*names, *inner):
             path = os.path.join(directory, name)
-            state = disk_state(path)
+            state = disk_state(path, objects)
             if state is not None:
                 found[os.path.relpath(path, top)] = state
     return found
@@ -133,10 +143,6 @@ def with_git_modes(files: Files) -> Files:
     return {path: (oid, of(mode)) for path, (oid, mode) in files.items()}
 
 
-def _blob_oid(data: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
-
-
 def stale(db: sqlite3.Connection) -> Iterator[tuple[bytes, State, State | None]]:
     """Yield each path whose recorded state is not what the disk holds."""
     roots = dict(db.execute("SELECT id, path FROM worktrees"))
@@ -145,7 +151,7 @@ def stale(db: sqlite3.Connection) -> Iterator[tuple[bytes, State, State | None]]
         root = roots[worktree]
         if not os.path.isdir(root):
             continue
-        actual = disk_state(os.path.join(root, path))
+        actual = disk_state(os.path.join(root, path), format_of(Oid(oid)))
         if actual != (oid, mode):
             yield path, (oid, mode), actual
 

@@ -8,10 +8,18 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pytest
+
 
 @contextmanager
 def served(root: Path) -> Iterator[str]:
-    """Serve the repositories below a directory; yield the URL of the directory."""
+    """Serve the repositories below a directory; yield the URL of the directory.
+
+    A test is skipped where git was built without libcurl, and so has no client for it.
+    """
+    programs = subprocess.check_output(["git", "--exec-path"], text=True).strip()
+    if not Path(programs, "git-remote-http").exists():
+        pytest.skip("this git was built without HTTP")
 
     class Handler(_Handler):
         directory = root

@@ -15,15 +15,17 @@ _BUILT = Path(__file__).parents[2] / ".newer-git" / "bin"
 _NAMED = os.environ.get("GITSHADOW_NEWER_GIT")
 
 
+def places() -> list[str]:
+    """Return the directories of newer gits that are here, the chosen one first."""
+    return [one for one in (_NAMED, str(_BUILT)) if one and Path(one, "git").exists()]
+
+
 def need_newer_git(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this test, and all that it starts, use a newer git; skip it if there is none."""
-    for place in (_NAMED, str(_BUILT), None):
-        path = os.environ["PATH"]
-        beginning = path if place is None else f"{place}{os.pathsep}{path}"
-        if (place is None or Path(place, "git").exists()) and _version(
-            beginning
-        ) >= SINCE:
-            monkeypatch.setenv("PATH", beginning)
+    own = os.environ["PATH"]
+    for path in (*(f"{place}{os.pathsep}{own}" for place in places()), own):
+        if _version(path) >= SINCE:
+            monkeypatch.setenv("PATH", path)
             return
     pytest.skip(
         "git is older than 2.54 here: make newer-git, or GITSHADOW_NEWER_GIT=DIR"

@@ -3,14 +3,12 @@
 from contextlib import closing
 from pathlib import Path
 
-import pygit2
-
 from gitshadow.store.journal.db import Db
+from tests.support.repo import Repo
 
 
 def recorded(root: Path) -> Path:
     """Make a repository with an empty journal and return its root."""
-    pygit2.init_repository(root)
-    journal = root / ".git" / "agent-undo" / "journal.db"
-    with closing(Db.open(str(journal), create=True)):
+    repo = Repo.create(root, files=())
+    with closing(Db.open(str(repo.state_dir / "journal.db"), create=True)):
         return root

@@ -1,6 +1,6 @@
 """A parser of blame's porcelain, written from git-blame(1) alone, for the tests.
 
-"Each blame entry always starts with a line of: <40-byte-hex-sha1> <sourceline> <resultline>
+"Each blame entry always starts with a line of: <40-byte hex sha1> <sourceline> <resultline>
 <num-lines>": the last one only on the first line of a group. Then header lines, at least once for
 each commit; then the content, behind a TAB.
 """
@@ -8,7 +8,12 @@ each commit; then the content, behind a TAB.
 import re
 from dataclasses import dataclass, field
 
-_ENTRY = re.compile(rb"([0-9a-f]{40}) ([1-9][0-9]*) ([1-9][0-9]*)( [1-9][0-9]*)?")
+from gitshadow.store.object_format import OID_PATTERN
+
+_NUMBER = "[1-9][0-9]*"
+_ENTRY = re.compile(
+    f"({OID_PATTERN}) ({_NUMBER}) ({_NUMBER})( {_NUMBER})?".encode("ascii")
+)
 _NEEDED = {
     b"author",
     b"author-mail",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from gitshadow.store.object_format import ObjectFormat, format_named
 from tests.support.fork_server import umask
 from tests.support.waiting import HANGS_S
 
@@ -18,7 +19,6 @@ PathLike = str | bytes
 SHADOW_REFS = "refs/agent-undo/"
 TEMP_PREFIX = b".agent-undo-tmp-"
 
-_OF_REFS = (b"refs", b"packed-refs", b"reftable")
 # Helper commits alone have fixed dates: the times of shadow commits must stay true.
 _DATES = {
     "GIT_AUTHOR_DATE": "2026-01-01T00:00:00+00:00",
@@ -46,12 +46,15 @@ class Untouched:
     """Everything of the user's that V1 compares.
 
     `files` are all files of the Git directory apart from objects, refs and ours: the
-    index, HEAD, reflogs, config, hooks (mode and bytes), merge and rebase state.
+    index, HEAD, reflogs, config, hooks (mode and bytes), merge and rebase state. Reftables
+    hold reflogs too, and what HEAD is: they are in `logs` and `head`, elsewhere empty.
     """
 
     files: Mapping[str, tuple[int, bytes]]
     refs: Mapping[str, str]
     stash: str
+    head: str = ""
+    logs: str = ""
 
 
 @dataclass(slots=True)
@@ -66,18 +69,10 @@ class Repo:
     damaged: bool = field(default=False)
 
     @classmethod
-    def create(
-        cls,
-        root: Path,
-        files: Sequence[str] = ("a", "b", "c"),
-        options: Sequence[str] = (),
-    ) -> "Repo":
-        """Make `root` a repository in which these files of ten lines are committed.
-
-        `options` are those of `git init`.
-        """
+    def create(cls, root: Path, files: Sequence[str] = ("a", "b", "c")) -> "Repo":
+        """Make `root` a repository in which these files of ten lines are committed."""
         repo = cls(root)
-        template = _template(tuple(files), tuple(options), _read_by_git())
+        template = _template(tuple(files), _read_by_git())
         shutil.copytree(template, root, copy_function=shutil.copy, dirs_exist_ok=True)
         if files:  # the index knows the times and numbers of the template's files
             repo.git("update-index", "--refresh")
@@ -193,6 +188,16 @@ class Repo:
         own = self._own_git_dir()
         return own or self.root / self.git("rev-parse", "--git-common-dir")
 
+    @property
+    def object_format(self) -> ObjectFormat:
+        """Return the format of its object ids."""
+        return format_named(self.git("rev-parse", "--show-object-format"))
+
+    @property
+    def has_reftables(self) -> bool:
+        """Return whether refs are in reftables, not in files."""
+        return (self.common_dir / "reftable").is_dir()
+
     def _own_git_dir(self) -> Path | None:
         """Return `.git` where it is all: no process is needed to know that."""
         here = self.root / ".git"
@@ -221,6 +226,13 @@ class Repo:
     def snapshot(self) -> Untouched:
         """Return everything of the user's that must stay as it is (V1)."""
         refs = self._refs()
+        head = logs = ""
+        if self.has_reftables:
+            head = self.git("symbolic-ref", "--quiet", "HEAD", check=False)
+            head = head or self.git("rev-parse", "HEAD")
+            logs = self.git(
+                "log", "--walk-reflogs", "--all", "--format=%gd %H %gs", check=False
+            )
         return Untouched(
             files=dict(self._user_git_files()),
             refs={
@@ -229,16 +241,17 @@ class Repo:
                 if not name.startswith(SHADOW_REFS)
             },
             stash=self.git("stash", "list"),
+            head=head,
+            logs=logs,
         )
 
     def _user_git_files(self) -> Iterator[tuple[str, tuple[int, bytes]]]:
         top = self.common_dir
-        if (top / "reftable").exists():
-            logs = self.git("log", "-g", "--all", "--format=%gD %H %gs").encode()
-            yield "reflogs", (0, logs)
         for name in _walk_files(os.fsencode(top)):
-            first = name.split(b"/", 1)[0]
-            if first in (b"objects", *_OF_REFS, b"agent-undo"):
+            parts = name.split(b"/")
+            if parts[0] in (b"objects", b"refs", b"packed-refs", b"agent-undo"):
+                continue
+            if b"reftable" in (parts[0], *parts[2:3]):  # that of a linked worktree too
                 continue
             full = os.path.join(os.fsencode(top), name)
             mode = os.lstat(full).st_mode
@@ -277,8 +290,12 @@ class Repo:
             if b"agent-undo" in name and not name.startswith(ours)
         ]
         assert stray == []
-        refs = os.path.join(common, b"refs", b"agent-undo")
-        assert [name for name in _walk_files(refs) if name.endswith(b".lock")] == []
+        for top in (b"refs/agent-undo", b"reftable"):
+            names = _walk_files(os.path.join(common, top))
+            assert [name for name in names if name.endswith(b".lock")] == []
+        if self.has_reftables:
+            logs = self.git("reflog", "list").splitlines()
+            assert [name for name in logs if name.startswith(SHADOW_REFS)] == []
 
     def check(self) -> None:
         """Check V2 and V4, unless the test damaged the repository."""
@@ -288,13 +305,11 @@ class Repo:
 
 
 @cache
-def _template(
-    files: tuple[str, ...], options: tuple[str, ...], _surroundings: object
-) -> Path:
+def _template(files: tuple[str, ...], _surroundings: object) -> Path:
     """Return a repository to copy, since four processes of Git take ten times as long."""
     repo = Repo(Path(tempfile.mkdtemp(prefix="gitshadow-template-")))
     atexit.register(shutil.rmtree, repo.root, ignore_errors=True)
-    repo.git("init", "--quiet", "-b", "main", *options)
+    repo.git("init", "--quiet", "-b", "main")
     for name in files:
         repo.write(name, ten_lines(name))
     if files:

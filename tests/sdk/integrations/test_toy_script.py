@@ -2,21 +2,16 @@
 
 from pathlib import Path
 
-import pygit2
 import pytest
 
-from gitshadow.store.journal.db import Db
 from tests.sdk.integrations.toy import in_process
+from tests.support.places import recorded
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """Return a directory that looks like a recorded repository."""
-    pygit2.init_repository(tmp_path / "place")
-    Db.open(
-        str(tmp_path / "place" / ".git" / "agent-undo" / "journal.db"), create=True
-    ).close()
-    return tmp_path / "place"
+    return recorded(tmp_path / "place")
 
 
 def test_the_script_has_every_class_and_outcome(place: Path) -> None:
