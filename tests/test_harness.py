@@ -64,6 +64,38 @@ def test_make_repo_gives_r(repo: Repo) -> None:
     assert repo.git("log", "--format=%at %ct") == "1767225600 1767225600"
 
 
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        ("sha3-files", "not one of sha1-files, sha256-files, "),
+        ("sha256-reftable", "no git here makes sha256-reftable repositories"),
+    ],
+)
+def test_run_about_a_kind_that_cannot_be_made_does_not_begin(
+    tmp_path: Path, named: str, words: str
+) -> None:
+    """Else it would be green, with everything skipped or about another kind."""
+    git = tmp_path / "git"  # it knows no variables, as if it were older than 2.29
+    git.write_text(f'#!/bin/sh\nexec env -i PATH="{os.environ["PATH"]}" git "$@"\n')
+    git.chmod(0o755)
+    root = Path(__file__).parent.parent
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--collect-only", __file__],
+        cwd=root,
+        env={
+            **os.environ,
+            "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+            "GITSHADOW_NEWER_GIT": str(tmp_path),
+            "GITSHADOW_TEST_KIND": named,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert words in done.stderr
+
+
 def test_snapshot_is_equal_when_only_our_ref_moved(repo: Repo) -> None:
     before = repo.snapshot()
     repo.git("update-ref", "refs/agent-undo/s-1", "HEAD")

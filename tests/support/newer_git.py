@@ -1,6 +1,6 @@
 """A git that runs configured hooks and packs geometrically by itself: 2.54 or newer.
 
-`make newer-git` builds one; GITSHADOW_NEWER_GIT names the directory of any other.
+`make newer-git` builds one; GITSHADOW_NEWER_GIT names the directory of another one.
 """
 
 import os
@@ -16,8 +16,8 @@ _NAMED = os.environ.get("GITSHADOW_NEWER_GIT")
 
 
 def places() -> list[str]:
-    """Return the directories of newer gits that are here, the chosen one first."""
-    return [one for one in (_NAMED, str(_BUILT)) if one and Path(one, "git").exists()]
+    """Return the directory of the newer git, the chosen one or else the one that was built."""
+    return [one for one in (_NAMED or str(_BUILT),) if Path(one, "git").exists()]
 
 
 def need_newer_git(monkeypatch: pytest.MonkeyPatch) -> None:
