@@ -316,15 +316,19 @@ class Table:
         return aligned if is_padded else after
 
     def _log_block(self, start: int, size: int) -> _Block:
+        # In a table of logs alone, the header of the file counts as part of the first block.
+        top = 0 if start == self._first else start
+        first = start - top + 4
         unzip = zlib.decompressobj()
         content = unzip.decompress(self._data[start + 4 : self._end], size)
-        if len(content) != size - 4 or not unzip.eof:
+        if len(content) != size - first or not unzip.eof:
             # A stream whose last bytes hold no more content is read to its end.
             unzip.decompress(unzip.unconsumed_tail, 1)
-        if len(content) != size - 4 or not unzip.eof:
+        if len(content) != size - first or not unzip.eof:
             raise _broken(self.name, "a log is cut short")
         next_at = self._end - len(unzip.unused_data)
-        return _block_of(b"g", self._data[start : start + 4] + content, 4, next_at)
+        whole = self._data[top : start + 4] + content
+        return _block_of(b"g", whole, first, next_at)
 
     def _restart(self, block: _Block, name: bytes) -> int:
         """Return where to begin reading for a name: the last whole key that is before it."""
