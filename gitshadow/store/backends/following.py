@@ -15,9 +15,9 @@ from gitshadow.errors import StoreError, UnsupportedError, raise_shortage
 from gitshadow.model import Oid
 from gitshadow.store.backends.port import FILES, REFTABLE, Backend
 from gitshadow.store.backends.probe import (
-    NO_BRANCH,
     Engine,
     UnknownFormatError,
+    has_no_branch,
     open_backend,
 )
 from gitshadow.store.layout import Layout
@@ -44,7 +44,6 @@ class FollowedBackend:
         self._layout = layout
         self._config = os.path.join(layout.common_dir, "config")
         self._tables = os.path.join(layout.common_dir, REFTABLE, "tables.list")
-        self._head = os.path.join(layout.common_dir, "HEAD")
         self._stamp = self._look()
         self.opened = open_backend(layout, environ, engine)
 
@@ -131,8 +130,7 @@ class FollowedBackend:
         if self.current().ref_format != FILES:
             return os.path.exists(self._tables)
         try:
-            with open(self._head, "rb") as file:
-                return NO_BRANCH.encode() not in file.read(64)
+            return not has_no_branch(self._layout.common_dir)
         except OSError as error:
             raise_shortage(error)
             return False

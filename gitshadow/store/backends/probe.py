@@ -4,11 +4,11 @@ libgit2 is taken where it opens a repository of a format that it is known to rea
 believed about a newer format only where its answers are those of Git.
 """
 
+import os
 from collections.abc import Mapping
-from contextlib import suppress
 from enum import Enum
 
-from gitshadow.errors import StoreError, UnsupportedError
+from gitshadow.errors import StoreError, UnsupportedError, raise_shortage
 from gitshadow.model import Oid
 from gitshadow.store.backends import libgit2
 from gitshadow.store.backends.libgit2 import Libgit2Backend
@@ -83,10 +83,23 @@ def _is_true(
 ) -> bool:
     """Return whether what libgit2 says of a repository that it opened can be true."""
     if (found.form, found.ref_format) == (SHA1, FILES):
-        with suppress(StoreError):
-            return found.head()[0] != NO_BRANCH
-        return True
+        # libgit2 is not asked: what is wrong with `packed-refs` it reports once, to the first.
+        try:
+            return not has_no_branch(layout.git_dir)
+        except OSError as error:
+            raise_shortage(error)
+            return True
     return version >= _NEW_FORMATS_SINCE and _agrees(found, Git(layout, dict(environ)))
+
+
+def has_no_branch(git_dir: str) -> bool:
+    """Return whether the file HEAD says that refs are not files.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with open(os.path.join(git_dir, "HEAD"), "rb") as file:
+        return NO_BRANCH.encode("ascii") in file.read(64)
 
 
 def _agrees(found: Backend, git: Git) -> bool:

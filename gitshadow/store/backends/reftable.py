@@ -370,7 +370,7 @@ class Stack:
     def __init__(self, directory: str, form: ObjectFormat) -> None:
         self._dir = directory
         self._form = form
-        self._listed = b""
+        self._listed: bytes | None = None
         self._tables: tuple[Table, ...] = ()
 
     def tables(self) -> tuple[Table, ...]:
@@ -399,7 +399,7 @@ class Stack:
 
     def let_go(self) -> None:
         """Forget all tables."""
-        self._listed, self._tables = b"", ()
+        self._listed, self._tables = None, ()
 
     def _read_list(self) -> bytes:
         try:
@@ -412,6 +412,8 @@ class Stack:
     def _load(self, listed: bytes) -> tuple[Table, ...]:
         known = {table.name: table for table in self._tables}
         names = os.fsdecode(listed).splitlines()
+        if not names:  # HEAD is in one, also before the first commit
+            raise _broken(_LIST, "it is empty")
         return tuple(known.get(name) or self._open(name) for name in names)
 
     def _open(self, name: str) -> Table:
