@@ -1,13 +1,17 @@
-"""A `packed-refs` that is cut short or zeroed: plain words, a remedy, and no hook fails."""
+"""Refs that are cut short or zeroed on the disk: plain words, a remedy, and no hook fails."""
 
 import json
+import os
 import subprocess
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from gitshadow.cli import main
 from gitshadow.store.journal import meta
 from tests.commands.test_damaged_journal import VERBS
+from tests.support.kinds import only_on
 from tests.support.repo import Repo
 from tests.support.shadow import COMMAND
 from tests.support.studio import studio_of
@@ -23,6 +27,16 @@ _CHANGING = (
 )
 
 
+# What a power cut or a bad disk leaves of the newest table, or of the list of tables.
+_TABLES: dict[str, Callable[[Path, Path], object]] = {
+    "list cut short": lambda names, _: os.truncate(names, names.stat().st_size - 9),
+    "list emptied": lambda names, _: os.truncate(names, 0),
+    "table cut short": lambda _, table: os.truncate(table, table.stat().st_size - 9),
+    "table zeroed": lambda _, table: table.write_bytes(bytes(table.stat().st_size)),
+    "table gone": lambda _, table: table.unlink(),
+}
+
+
 def broken(packed: bytes, how: str) -> bytes:
     """Return a `packed-refs` as a power cut or a bad disk leaves it."""
     lines = packed.splitlines(keepends=True)
@@ -33,6 +47,7 @@ def broken(packed: bytes, how: str) -> bytes:
     return b"".join([*lines[:1], lines[1][:30] + b"\n", *lines[2:]])
 
 
+@only_on(refs="files", reason="damages packed-refs")
 @pytest.mark.parametrize("how", ["cut short", "zeroed", "a broken line"])
 def test_packed_refs_that_cannot_be_read_are_named_with_a_remedy(
     repo: Repo,
@@ -66,6 +81,49 @@ def test_packed_refs_that_cannot_be_read_are_named_with_a_remedy(
     assert repo.read("a") != b"agent\n"
 
 
+@pytest.mark.kinds("sha1-reftable", "sha256-reftable")
+@pytest.mark.parametrize("how", _TABLES)
+def test_reftable_that_cannot_be_read_is_named(
+    repo: Repo,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    how: str,
+) -> None:
+    """Git itself finds no refs then and says nothing; nobody concludes that there are none."""
+    monkeypatch.setenv("GITSHADOW_DAEMON", "off")
+    monkeypatch.chdir(repo.root)
+    with studio_of(repo) as studio:
+        studio.write("S1", "a", "agent\n")
+        studio.stop("S1")
+        session = studio.session("S1")
+    tables = repo.common_dir / "reftable"
+    whole = {one: one.read_bytes() for one in tables.iterdir()}
+    names = tables / "tables.list"
+    refs = repo.git("for-each-ref")
+    _TABLES[how](names, tables / names.read_text().split()[-1])
+    torn, files = table_bytes(tables), repo.tree_snapshot()
+    for verb in (*VERBS, *_CHANGING, ("expose", session)):
+        code = main(list(verb))
+        said = capfd.readouterr()
+        assert "internal" not in said.out + said.err, verb
+        assert code == 0 or "reftable" in said.out + said.err, verb
+    assert session_begins(repo) == 0
+    assert table_bytes(tables) == torn
+    assert repo.tree_snapshot() == files
+    for one, data in whole.items():
+        one.write_bytes(data)
+    assert repo.git("for-each-ref") == refs
+    capfd.readouterr()
+    assert main(["oops", "--yes"]) == 0
+    assert repo.read("a") != b"agent\n"
+
+
+def table_bytes(tables: Path) -> dict[str, bytes]:
+    """Return every file of a directory of reftables, by name."""
+    return {one.name: one.read_bytes() for one in tables.iterdir()}
+
+
+@only_on(refs="files", reason="damages packed-refs")
 def test_refs_that_packed_refs_lost_with_the_power_come_back_from_the_journal(
     repo: Repo, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -283,7 +283,8 @@ class Repo:
         ]
         assert temps == []
         common = os.fsencode(self.common_dir)
-        ours = (b"agent-undo/", b"refs/agent-undo/", b"objects/")
+        # Submodules are other repositories, and have what is theirs.
+        ours = (b"agent-undo/", b"refs/agent-undo/", b"objects/", b"modules/")
         stray = [
             name
             for name in _walk_files(common)
