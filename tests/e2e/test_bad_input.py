@@ -110,7 +110,7 @@ def anothers(top: Path) -> Path:
         (plain_folder, ["not in a Git working tree"]),
         (bare, ["bare repository"]),
         (unknown_extension, ["refstorage"]),
-        (anothers, ["not owned by current user"]),
+        (anothers, ["own"]),
     ],
 )
 def test_place_that_cannot_be_recorded(
