@@ -1,8 +1,9 @@
 """The backend of a repository, opened again when the format of the repository changes.
 
-`git refs migrate` removes the old refs, moves the new ones into their place, and then writes the
-new format into the configuration; it takes no lock. Invariant: no ref is reported as absent, and
-none is written, between these steps, and none stays in the old place.
+`git refs migrate` copies the refs to a directory, removes the old ones, moves the new ones into
+their place, and then writes the new format into the configuration; it takes no lock (refs.c).
+Invariant: no ref is reported as absent between these steps, and what was written while refs were
+copied is in the new place, too.
 """
 
 import os
@@ -24,6 +25,9 @@ from gitshadow.store.layout import Layout
 
 _WAIT_S = 5.0
 _LOOK_S = 0.01
+_COPY = "ref_migration."
+_LEFT_S = 2.0
+"""A copy to which nothing was added for so long is not being made any more."""
 _T = TypeVar("_T")
 _Stamp = tuple[int, int, int, bool]
 
@@ -44,6 +48,8 @@ class FollowedBackend:
         self._layout = layout
         self._config = os.path.join(layout.common_dir, "config")
         self._tables = os.path.join(layout.common_dir, REFTABLE, "tables.list")
+        self._head = os.path.join(layout.common_dir, "HEAD")
+        self._left: set[str] = set()
         self._stamp = self._look()
         self.opened = open_backend(layout, environ, engine)
 
@@ -80,18 +86,17 @@ class FollowedBackend:
         """
         self._await("write")
         act(self.current())
-        if self._is_settled() and self._look() == self._stamp:
-            return
-        self._await("write")
-        backend = self.current()
-        if backend.ref(name) != wanted:
-            act(backend)
+        if self._has_moved():
+            self._await("write")
+            backend = self.current()
+            if backend.ref(name) != wanted:
+                act(backend)
 
     def delete(self, name: str) -> None:
         """Have the backend delete a ref, in the new format too; errors as `write`."""
         self._await("delete")
         self.current().delete_ref(name)
-        if not self._is_settled() or self._look() != self._stamp:
+        if self._has_moved():
             self._await("delete")
             self.current().delete_ref(name)
 
@@ -117,13 +122,49 @@ class FollowedBackend:
         self.opened = fresh
         before.close()
 
+    def _has_moved(self) -> bool:
+        """Return whether refs change their format, or have done so since `current`."""
+        # The directory is made before the first ref is copied. A write that ended before that is
+        # copied; one that ended later finds the directory, or what came after it.
+        return (
+            bool(self._copies())
+            or self._look() != self._stamp
+            or not self._is_settled()
+        )
+
     def _await(self, what: str) -> None:
         """Wait until the refs are in one format."""
         deadline = time.monotonic() + _WAIT_S
-        while not self._is_settled():
+        while (copies := self._copies()) or not self._is_settled():
+            if copies and all(map(self._is_left, copies)):
+                self._left |= copies
+                continue
             if time.monotonic() > deadline:
                 raise self._unsettled(what)
             time.sleep(_LOOK_S)
+
+    def _copies(self) -> set[str]:
+        """Return the directories in which refs are copied to another format."""
+        found = {
+            name
+            for name in os.listdir(self._layout.common_dir)
+            if name.startswith(_COPY)
+        }
+        return found - self._left
+
+    def _is_left(self, name: str) -> bool:
+        """Return whether a copy is of a dry run, or of a process that died."""
+        top = os.path.join(self._layout.common_dir, name)
+        places = (top, os.path.join(top, REFTABLE), os.path.join(top, "refs"))
+        now = time.time()
+        try:
+            return all(
+                now - os.stat(place).st_mtime > _LEFT_S
+                for place in places
+                if os.path.exists(place)
+            )
+        except FileNotFoundError:
+            return False
 
     def _is_settled(self) -> bool:
         """Return whether the file HEAD is one of the format that the configuration names."""

@@ -298,10 +298,10 @@ class Table:
             data[start : start + 1],
             int.from_bytes(data[start + 1 : start + 4], "big"),
         )
-        if kind == b"g":
-            return self._log_block(start, size)
         # Offsets and size count from the beginning of the block, the header of the file included.
         top = 0 if start == self._first else start
+        if kind == b"g":
+            return self._log_block(top, start + 4, size)
         whole = data[top : top + size]
         if len(whole) < size or size < start - top + 6:
             raise _broken(self.name, "a block is cut short")
@@ -315,20 +315,18 @@ class Table:
         is_padded = after < aligned and self._data[after : after + 1] == b"\0"
         return aligned if is_padded else after
 
-    def _log_block(self, start: int, size: int) -> _Block:
-        # In a table of logs alone, the header of the file counts as part of the first block.
-        top = 0 if start == self._first else start
-        first = start - top + 4
-        unzip = zlib.decompressobj()
-        content = unzip.decompress(self._data[start + 4 : self._end], size)
-        if len(content) != size - first or not unzip.eof:
-            # A stream whose last bytes hold no more content is read to its end.
-            unzip.decompress(unzip.unconsumed_tail, 1)
-        if len(content) != size - first or not unzip.eof:
+    def _log_block(self, top: int, begin: int, size: int) -> _Block:
+        """Return a block of which all after the header is compressed."""
+        unzip, head = zlib.decompressobj(), self._data[top:begin]
+        expected = size - len(head)
+        content = unzip.decompress(self._data[begin : self._end], max(1, expected))
+        if not unzip.eof:
+            # The end of the stream holds no content.
+            content += unzip.decompress(unzip.unconsumed_tail, 1)
+        if len(content) != expected or not unzip.eof:
             raise _broken(self.name, "a log is cut short")
         next_at = self._end - len(unzip.unused_data)
-        whole = self._data[top : start + 4] + content
-        return _block_of(b"g", whole, first, next_at)
+        return _block_of(b"g", head + content, len(head), next_at)
 
     def _restart(self, block: _Block, name: bytes) -> int:
         """Return where to begin reading for a name: the last whole key that is before it."""
