@@ -16,6 +16,7 @@ from typing import NamedTuple
 from gitshadow.model import EventKind, FileState, FileVersion, Oid, RepoPath
 from gitshadow.store.object_format import is_empty_blob
 from gitshadow.store.paths import parents
+from gitshadow.store.spelling import fold_key
 
 
 class End(NamedTuple):
@@ -134,12 +135,14 @@ class BatchTime(NamedTuple):
     """Store when a batch was looked at.
 
     `settled_ns`: everything written before it had been recorded when the batch began.
-    `ctime_of` gives the ctime of a directory (`b""`: the top), None where it is gone.
+    `ctime_of` gives the ctime of a directory (`b""`: the top), None where it is gone. `folds`: the
+    file system has one file for several spellings of a name.
     """
 
     settled_ns: int
     noticed_ns: int
     ctime_of: Callable[[RepoPath], int | None]
+    folds: bool = False
 
 
 def draft_changes(seen: Sequence[Seen], moment: BatchTime) -> list[Draft]:
@@ -153,7 +156,7 @@ def draft_changes(seen: Sequence[Seen], moment: BatchTime) -> list[Draft]:
         moment: When it was looked at.
     """
     by_path = {one.path: one for one in seen}
-    pairs = _renames(by_path)
+    pairs = _renames(by_path, folds=moment.folds)
     while True:
         drafts = _drafts(by_path, pairs, moment)
         ordered = _ordered(drafts)
@@ -242,7 +245,9 @@ def _needs(drafts: Sequence[Draft]) -> Iterator[tuple[RepoPath, RepoPath]]:
         yield from ((above, path) for above in parents(path) if above in gone)
 
 
-def _renames(seen: Mapping[RepoPath, Seen]) -> list[tuple[RepoPath, RepoPath]]:
+def _renames(
+    seen: Mapping[RepoPath, Seen], *, folds: bool
+) -> list[tuple[RepoPath, RepoPath]]:
     gone = [
         _end(one.path, one.before, one.before.seen_ns)
         for one in seen.values()
@@ -253,7 +258,27 @@ def _renames(seen: Mapping[RepoPath, Seen]) -> list[tuple[RepoPath, RepoPath]]:
         for one in seen.values()
         if one.before is None and one.after is not None
     ]
-    return pair_renames(gone, came) if gone and came else []
+    respelled = _respelled(gone, came) if folds else []
+    taken = {path for pair in respelled for path in pair}
+    gone = [end for end in gone if end.path not in taken]
+    came = [end for end in came if end.path not in taken]
+    pairs = pair_renames(gone, came) if gone and came else []
+    return sorted([*pairs, *respelled], key=lambda pair: pair[1])
+
+
+def _respelled(
+    gone: Sequence[End], came: Sequence[End]
+) -> list[tuple[RepoPath, RepoPath]]:
+    """Return the pairs of two spellings of a name: one file, whatever was written into it."""
+    by_key = {fold_key(end.path): end.path for end in gone}
+    news: dict[bytes, list[RepoPath]] = defaultdict(list)
+    for end in came:
+        news[fold_key(end.path)].append(end.path)
+    return [
+        (by_key[key], new[0])
+        for key, new in news.items()
+        if key in by_key and len(new) == 1
+    ]
 
 
 def _end(path: RepoPath, state: FileState, there_ns: int | None) -> End:

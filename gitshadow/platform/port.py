@@ -313,6 +313,18 @@ class Files(Protocol):
         """
         ...
 
+    @property
+    def COMPOSES_NAMES(self) -> bool:  # noqa: N802 - a constant of the module
+        """Whether Git shows names composed here (core.precomposeUnicode)."""
+        ...
+
+    def folds_by_flag(self, directory: int) -> bool | None:
+        """Return whether an open directory itself is set to fold names.
+
+        None: on its file system no single directory is.
+        """
+        ...
+
     def begin_sync(self, fd: int) -> None:
         """Let the system begin to write a file to the disk, without waiting for that."""
         ...

@@ -5,8 +5,10 @@ from collections.abc import Iterable
 
 from gitshadow.errors import UsageError
 from gitshadow.model import RepoPath
+from gitshadow.store.directories import Directories
 from gitshadow.store.layout import Layout
 from gitshadow.store.refs import parse_path
+from gitshadow.store.spelling import Spelling
 from gitshadow.undo.plan import PathFilter
 from gitshadow.undo.targets import Target, addressed_files
 
@@ -34,7 +36,9 @@ def typed_path(layout: Layout, cwd: str | None, typed: str) -> RepoPath:
         if not real.startswith(root + b"/"):
             raise UsageError(f"cannot use {typed}: outside {layout.root}")
         full = real
-    return RepoPath(full[len(root) + 1 :])
+    # Where the file system folds names, a file may be typed in a spelling that is not its own.
+    path = RepoPath(full[len(root) + 1 :])
+    return Directories(root, Spelling()).spelled(path)
 
 
 def typed_paths(

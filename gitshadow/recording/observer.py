@@ -27,6 +27,7 @@ from gitshadow.recording.pipeline import Pipeline
 from gitshadow.recording.walker import Walker, Watched
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal.events import path_changes, unfolded
+from gitshadow.store.spelling import fold_key
 
 BARRIER_S = 1.0
 _BACKGROUND_WALK_S = 300.0
@@ -148,7 +149,7 @@ class Observer:
         """Return the paths to look at, and remember which of them are watched directories."""
         if self._port is not None:
             self._touched |= self._port.watching(hints.paths)
-        return set(hints.paths) | self._unlisted(hints.listed)
+        return self._ws.spellings.every(hints.paths) | self._unlisted(hints.listed)
 
     def _unlisted(self, directories: Iterable[RepoPath]) -> set[RepoPath]:
         """Return what is recorded in listed directories and is gone."""
@@ -392,9 +393,10 @@ class Observer:
         self._ws.files.doubt()
         if self._ws.coverage.stale():
             self._rewalk()
-        for path in paths:
+        wanted = self._ws.spellings.every(paths)
+        for path in wanted:
             self._deferred.pop(path, None)
-        self._capture(set(paths))
+        self._capture(wanted)
 
     def _rewalk(self, *, patient: bool = False) -> None:
         self._deferred.clear()
@@ -527,13 +529,18 @@ class Observer:
         # If a directory was deferred, its files come too: another directory may have its name by
         # now, and must not hide that they are gone.
         states, files = self._ws.states, self._ws.files
-        new = (files.glance(path) for path in paths if states.get(path) is None)
-        inodes = {look.stat.inode for look in new if look is not None}
+        new = [path for path in paths if states.get(path) is None]
+        looks = map(files.glance, new)
+        inodes = {look.stat.inode for look in looks if look is not None}
+        # A file that another one replaced by a new spelling of its name.
+        keys = set(map(fold_key, new)) if files.folds else set()
         found: set[RepoPath] = set()
         for path in list(self._deferred) if inodes else ():
             olds = [path] if states.get(path) is not None else states.below(path)
             known = (states.get(old) for old in olds)
-            if any(one is not None and one.stat.inode in inodes for one in known):
+            if fold_key(path) in keys or any(
+                one is not None and one.stat.inode in inodes for one in known
+            ):
                 del self._deferred[path]
                 found.update((path, *olds))
         return found

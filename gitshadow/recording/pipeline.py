@@ -355,7 +355,8 @@ class Pipeline:
         if seen or moves:
             self.before_claims()
         live = self._processes.close_gone(noticed_ns)
-        moment = BatchTime(self.settled_ns, noticed_ns, self._ctime_of)
+        folds = self._ws.files.folds
+        moment = BatchTime(self.settled_ns, noticed_ns, self._ctime_of, folds)
         recorded, rest = list[CommitEvent](), seen
         try:
             if moves:

@@ -28,7 +28,7 @@ from gitshadow.model import Excluded, RepoPath, StatKey
 from gitshadow.recording.pipeline import Pipeline
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import git_index
-from gitshadow.store.files import RACY_NS, Look
+from gitshadow.store.files import Look, is_racy
 from gitshadow.store.journal import meta, state
 from gitshadow.store.journal.db import Db
 
@@ -253,12 +253,11 @@ class Walker:
             with ws.git.feed(*git_index.CHANGED) as changed:
                 looks = self._directory_looks(last.directories)
                 # A directory that changed right after it was listed may have the same stat.
-                racy_ns = last.began_ns - RACY_NS
                 moved = {
                     path: look
                     for path, look in looks.items()
                     if look.stat != last.directories[path]
-                    or look.stat.ctime_ns >= racy_ns
+                    or is_racy(look.stat, last.began_ns)
                 }
                 found = relist(ws.files, ws.coverage, moved, last.directories)
                 differing = _paths(changed.answers())

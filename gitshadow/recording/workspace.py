@@ -13,10 +13,12 @@ from gitshadow import config as configuration
 from gitshadow.capture.coverage import Coverage, Rules
 from gitshadow.capture.fs_events import EditorTraces
 from gitshadow.capture.recorder import Recorder
+from gitshadow.capture.spellings import Spellings
 from gitshadow.capture.states import StateTable
 from gitshadow.config import Config, PromptPolicy
 from gitshadow.errors import JournalError, NotInitialisedError, StoreError
 from gitshadow.model import PLAIN_MODES
+from gitshadow.platform import current
 from gitshadow.recording.index import IndexView
 from gitshadow.store import machine, safe_files
 from gitshadow.store.clock import StampClock
@@ -31,6 +33,7 @@ from gitshadow.store.lock import WriterLock
 from gitshadow.store.repo import Repo
 
 _FILES_COMPARED = 1000
+_TRUE = ("true", "yes", "on", "1")
 
 
 @dataclass(slots=True)
@@ -47,6 +50,7 @@ class Workspace:
     index: IndexView
     coverage: Coverage
     states: StateTable
+    spellings: Spellings
     recorder: Recorder
     lock: WriterLock
     environ: Mapping[str, str]
@@ -158,7 +162,9 @@ def _open_locked(
     db.switched = SwitchedTrees(repo)
     here = machine.identify(layout, db)
     git = Git(layout, dict(environ))
-    files = WorkFiles(layout.root, repo.format)
+    precomposes = repo.config_get("core.precomposeunicode") or "true"
+    composes = current().file_facts().COMPOSES_NAMES and precomposes.lower() in _TRUE
+    files = WorkFiles(layout.root, repo.format, composes=composes)
     index = IndexView(layout, git, repo)
     rules = Rules(max_file_size=settings.max_file_size_bytes, include=settings.include)
     states = StateTable(db, layout.worktree)
@@ -177,6 +183,7 @@ def _open_locked(
         index=index,
         coverage=Coverage(files, index, rules),
         states=states,
+        spellings=Spellings(files, states),
         recorder=recorder,
         lock=lock,
         environ=environ,

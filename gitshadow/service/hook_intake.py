@@ -186,6 +186,10 @@ def take(
             return None
     if not _concerns(context, event, around.paths):
         return None
+    around = around._replace(
+        paths=ws.spellings.trues(around.paths),
+        changed=ws.spellings.trues(around.changed),
+    )
     if delivery.at_ns is None:
         context.hold_present()
         _capture_before(context, event, around)

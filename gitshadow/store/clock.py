@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from gitshadow.errors import StoreError
+from gitshadow.platform.stamps import step_ns
 
 # The kernel stamps files with the time of its last timer tick: 4 ms before now at 250 Hz, 10 ms at
 # 100 Hz. Since Linux 6.13 a file that was looked at since its last change gets a fine-grained stamp
@@ -62,7 +63,7 @@ class StampClock:
 
     @property
     def tolerance_ns(self) -> int:
-        """Return 0 where stamps are strictly ordered, else one coarse tick."""
+        """Return 0 where stamps are strictly ordered, else one tick or step."""
         return self._tolerance_ns
 
     def close(self) -> None:
@@ -74,4 +75,4 @@ class StampClock:
         # and distributions backport.
         stamps = [self.now_ns() for _ in range(_PROBES)]
         ordered = all(a < b for a, b in pairwise(stamps))
-        return 0 if ordered else COARSE_TICK_NS
+        return 0 if ordered else max(COARSE_TICK_NS, *map(step_ns, stamps))

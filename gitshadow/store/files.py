@@ -13,25 +13,20 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
-from gitshadow.errors import MovedError, raise_shortage
+from gitshadow.errors import raise_shortage
 from gitshadow.model import LINK_MODE, TREE_MODE, RepoPath, StatKey
 from gitshadow.platform import current
+from gitshadow.platform.stamps import racy_ns
+from gitshadow.store.directories import ABSENT, DIR_FLAGS, Directories
 from gitshadow.store.object_format import ObjectFormat
 from gitshadow.store.paths import UnsafePathError, check_path
+from gitshadow.store.spelling import Spelling
 
 TEMP_PREFIX = b".agent-undo-tmp-"
-# More than a tick of the kernel's coarse clock (10 ms at 100 Hz): within a tick a second write can
-# leave the stat as it was, which Git has to know for its index, too (its racy-git.txt).
-RACY_NS = 20_000_000
 _READ_TRIES = 5
-# Below so many directories, those above one are not kept open: a process has 256 files at least.
-_MOST_ABOVE = 40
-_DIR_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK, because opening a FIFO would wait for its writer; O_NOCTTY, because a terminal device
 # in the tree must not become ours (open(2)).
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-# ENOTDIR and ELOOP: the path leads through a file or a link, so Git has no such path.
-_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 class Look(NamedTuple):
@@ -92,63 +87,38 @@ def _key(stat: os.stat_result) -> StatKey:
     return StatKey(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
 
 
-class _Kept:
-    """The directory that was opened last, with those above and below it that were before.
-
-    `proven` are those to which their paths led since the last doubt.
-    """
-
-    def __init__(self) -> None:
-        self.fds: dict[bytes, int] = {}
-        self.proven: set[bytes] = set()
-
-    def hold(self, directory: bytes, fd: int) -> None:
-        # Above and below it nothing else is looked at: what was moved away is noticed.
-        for other in list(self.fds):
-            if not _is_in(other, directory) and not _is_in(directory, other):
-                self._close(other)
-        self.fds[directory] = fd
-
-    def drop(self, directory: bytes) -> None:
-        for other in [one for one in self.fds if _is_in(one, directory)]:
-            self._close(other)
-
-    def _close(self, directory: bytes) -> None:
-        self.proven.discard(directory)
-        os.close(self.fds.pop(directory))
-
-
-def _is_in(path: bytes, directory: bytes) -> bool:
-    return not directory or path == directory or path.startswith(directory + b"/")
-
-
-def _is_still(part: bytes, above: int, fd: int) -> bool:
-    """Return whether a name in a directory leads to the one that was opened by it."""
-    # An inode that is open is not given to another directory.
-    try:
-        found = os.stat(part, dir_fd=above, follow_symlinks=False)
-    except OSError:
-        return False
-    opened = os.fstat(fd)
-    return (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
-
-
 class WorkFiles:
     """Read and change the files below one worktree root.
 
-    `format` is that of the blobs that Git makes of them.
+    A path that is spelled otherwise on the disk is absent, also where the file system folds names.
+    With `composes`, names are shown as Git shows them on macOS (`Spelling`). `format` is that of
+    the blobs that Git makes of the files.
     """
 
-    def __init__(self, root: str, form: ObjectFormat) -> None:
+    def __init__(
+        self, root: str, form: ObjectFormat, *, composes: bool | None = None
+    ) -> None:
         self.format: Final = form
         self._root = os.fsencode(root)
-        self._inode = _inode(self._root)
-        self._kept: _Kept | None = None
+        self._spelling = Spelling(composes=composes)
+        self._directories = Directories(self._root, self._spelling)
+        # The name that every worktree has: this measures its file system.
+        with suppress(OSError):
+            self.look(RepoPath(b".git"))
+
+    @property
+    def folds(self) -> bool:
+        """Whether a directory was met in which several spellings lead to one file."""
+        return self._spelling.folds
+
+    def spelled(self, path: RepoPath) -> RepoPath:
+        """Return a path as the disk spells it, as far as it leads to something."""
+        return self._directories.spelled(path)
 
     @property
     def in_place(self) -> bool:
         """Whether the root's path still leads to the directory that was opened."""
-        return _inode(self._root) == self._inode
+        return self._directories.in_place
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -156,20 +126,12 @@ class WorkFiles:
         # Each path is opened component by component, which is most of the cost of a look. A
         # directory that is replaced within the block is noticed at the next look elsewhere, or
         # after `doubt`: who changes files calls that for each path.
-        if self._kept is not None:
+        with self._directories.together():
             yield
-            return
-        self._kept = kept = _Kept()
-        try:
-            yield
-        finally:
-            self._kept = None
-            kept.drop(b"")
 
     def doubt(self) -> None:
         """Have the next look see whether its path leads to the directories opened before."""
-        if self._kept is not None:
-            self._kept.proven.clear()
+        self._directories.doubt()
 
     def look(self, path: RepoPath) -> Look | None:
         """Return what is at a path (`b""`: the top), or None if nothing is.
@@ -177,20 +139,22 @@ class WorkFiles:
         A path below something that is not a real directory is absent.
         """
         if not path:
-            fd = self._open_root()
+            fd = self._directories.open_root()
             try:
                 return look_of(os.fstat(fd))
             finally:
                 os.close(fd)
-        with self._maybe_parent(path) as (parent, name):
+        with self._directories.maybe_parent(path) as (parent, name):
             if parent is None:
                 return None
             try:
-                return look_of(os.stat(name, dir_fd=parent, follow_symlinks=False))
+                found = os.stat(name, dir_fd=parent, follow_symlinks=False)
             except OSError as error:
-                if error.errno in (*_ABSENT, errno.ENAMETOOLONG):
+                if error.errno in (*ABSENT, errno.ENAMETOOLONG):
                     return None
                 raise
+            is_true = self._spelling.is_true(parent, name, found.st_dev)
+            return look_of(found) if is_true else None
 
     def looks(self, *paths: RepoPath) -> list[Look | None]:
         """Return what is at some neighbouring paths, each as `look` does, in their order."""
@@ -213,7 +177,7 @@ class WorkFiles:
         """
         birth_of = current().file_facts().birth_of
         try:
-            with self._maybe_parent(path) as (parent, name):
+            with self._directories.maybe_parent(path) as (parent, name):
                 found = None if parent is None else birth_of(name, parent)
         except OSError:
             return None
@@ -228,13 +192,13 @@ class WorkFiles:
         Raises:
             OSError: it exists but cannot be read.
         """
-        with self._maybe_parent(path) as (parent, name):
+        with self._directories.maybe_parent(path) as (parent, name):
             if parent is None:
                 return None
             try:
-                return _read_at(parent, name)
+                return _read_at(parent, name, self._spelling)
             except OSError as error:
-                if error.errno in _ABSENT:
+                if error.errno in ABSENT:
                     return None
                 raise
 
@@ -247,16 +211,16 @@ class WorkFiles:
             Each name with what was read, None where nothing to read is there, or the error.
         """
         try:
-            fd = self._open_dir(directory)
+            fd = self._directories.open_dir(directory)
         except OSError as error:
             yield from ((name, error) for name in names)
             return
         try:
             for name in names:
                 try:
-                    yield name, _read_at(fd, name)
+                    yield name, _read_at(fd, name, self._spelling)
                 except OSError as error:
-                    yield name, None if error.errno in _ABSENT else error
+                    yield name, None if error.errno in ABSENT else error
         finally:
             os.close(fd)
 
@@ -270,7 +234,7 @@ class WorkFiles:
 
     def scan(self, path: RepoPath) -> _list[tuple[bytes, os.stat_result]]:
         """Return what `list` does, each with the result of its lstat."""
-        fd = self._open_dir(path)
+        fd = self._directories.open_dir(path)
         try:
             entries: _list[tuple[bytes, os.stat_result]] = []
             with os.scandir(fd) as scan:
@@ -280,7 +244,7 @@ class WorkFiles:
                     except OSError:
                         continue
                     entries.append((os.fsencode(entry.name), found))
-            return entries
+            return self._shown(fd, entries)
         finally:
             os.close(fd)
 
@@ -299,7 +263,7 @@ class WorkFiles:
         """
         temp = TEMP_PREFIX + os.urandom(8).hex().encode()
         system = current().file_facts()
-        with self._parent(path) as (parent, name):
+        with self._directories.parent(path) as (parent, name):
             if mode == LINK_MODE:
                 os.symlink(data, temp, dir_fd=parent)
                 try:
@@ -339,7 +303,7 @@ class WorkFiles:
         Raises:
             OSError: it could not be written to the disk: no space, or the disk fails.
         """
-        with self._parent(temp) as (parent, name):
+        with self._directories.parent(temp) as (parent, name):
             mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
             if not st.S_ISREG(mode) or not mode & 0o400:
                 return
@@ -360,7 +324,7 @@ class WorkFiles:
         # Between the last look at a file and its rename or unlink, somebody may write into it. The
         # open descriptor still reaches that write, so that it can be restored.
         fd: int | None = None
-        with suppress(OSError), self._parent(path) as (parent, name):
+        with suppress(OSError), self._directories.parent(path) as (parent, name):
             fd = os.open(name, _FILE_FLAGS, dir_fd=parent)
         try:
             yield lambda: _bytes_of(fd)
@@ -369,14 +333,23 @@ class WorkFiles:
                 os.close(fd)
 
     def publish(self, temp: RepoPath, path: RepoPath) -> None:
-        """Rename a staged temporary over its target, in one step."""
-        with self._parent(path) as (parent, name):
+        """Rename a staged temporary over its target, in one step.
+
+        Raises:
+            UnsafePathError: the name leads to a file that is spelled otherwise.
+            OSError: the system refused.
+        """
+        with self._directories.parent(path) as (parent, name):
+            if not self._directories.is_free(parent, name):
+                raise UnsafePathError(
+                    f"cannot use path {path!r}: the file is spelled otherwise on the disk"
+                )
             old = temp.rpartition(b"/")[2]
             os.rename(old, name, src_dir_fd=parent, dst_dir_fd=parent)
 
     def attributes(self, path: RepoPath) -> dict[str, bytes]:
         """Return the extended attributes that a file in its place would get."""
-        with self._maybe_parent(path) as (parent, name):
+        with self._directories.maybe_parent(path) as (parent, name):
             system = current().file_facts()
             return {} if parent is None else system.attributes_at(parent, name)
 
@@ -386,7 +359,7 @@ class WorkFiles:
         Raises:
             OSError: nothing is there, or it may not be looked at.
         """
-        with self._parent(path) as (parent, name):
+        with self._directories.parent(path) as (parent, name):
             found = os.stat(name, dir_fd=parent, follow_symlinks=False)
             return st.S_IMODE(found.st_mode)
 
@@ -396,12 +369,12 @@ class WorkFiles:
         Raises:
             OSError: something is there, or the system refused.
         """
-        with self._parent(path) as (parent, name):
+        with self._directories.parent(path) as (parent, name):
             # Private at first: the umask would take bits away that the exact mode needs, and nobody
             # may enter it before it has its owner.
             os.mkdir(name, 0o700, dir_fd=parent)
             _own_like(name, parent, None)
-            fd = os.open(name, _DIR_FLAGS, dir_fd=parent)
+            fd = os.open(name, DIR_FLAGS, dir_fd=parent)
             try:
                 os.fchmod(fd, mode & 0o7777)
             finally:
@@ -417,7 +390,7 @@ class WorkFiles:
         check_path(path)
         made: list[RepoPath] = []
         parts = path.split(b"/")[:-1]
-        fd = self._open_root()
+        fd = self._directories.open_root()
         try:
             for depth, part in enumerate(parts, 1):
                 directory = RepoPath(b"/".join(parts[:depth]))
@@ -431,19 +404,25 @@ class WorkFiles:
                     made.append(directory)
                 except FileExistsError:
                     pass
-                fd = _descend(fd, part, path)
+                fd = self._directories.descend(fd, part, path)
         finally:
             os.close(fd)
         return made
 
     def unlink(self, path: RepoPath) -> None:
-        """Remove a file or link."""
-        with self._parent(path) as (parent, name):
+        """Remove a file or link.
+
+        Raises:
+            OSError: nothing is at exactly this path, or the system refused.
+        """
+        with self._directories.parent(path) as (parent, name):
+            if not self._directories.is_free(parent, name):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             os.unlink(name, dir_fd=parent)
 
     def chmod(self, path: RepoPath, mode: int) -> None:
         """Set the permission bits of a regular file."""
-        with self._parent(path) as (parent, name):
+        with self._directories.parent(path) as (parent, name):
             if not current().file_facts().chmod(name, mode & 0o7777, parent):
                 raise UnsafePathError(f"could not chmod {path!r}: not a file")
 
@@ -453,8 +432,8 @@ class WorkFiles:
         Raises:
             OSError: it is gone, or the system refused.
         """
-        with self._parent(directory) as (parent, name):
-            fd = os.open(name, _DIR_FLAGS, dir_fd=parent)
+        with self._directories.parent(directory) as (parent, name):
+            fd = os.open(name, DIR_FLAGS, dir_fd=parent)
             try:
                 if st.S_IMODE(os.fstat(fd).st_mode) != mode:
                     os.fchmod(fd, mode)
@@ -464,7 +443,9 @@ class WorkFiles:
 
     def rmdir_if_empty(self, path: RepoPath) -> bool:
         """Remove a directory if nothing is in it; return whether it was removed."""
-        with self._parent(path) as (parent, name):
+        with self._directories.parent(path) as (parent, name):
+            if not self._directories.is_free(parent, name):
+                return False
             try:
                 os.rmdir(name, dir_fd=parent)
             except OSError:
@@ -476,138 +457,14 @@ class WorkFiles:
         info = os.statvfs(self._root)
         return info.f_bavail * info.f_frsize
 
-    def _open_root(self) -> int:
-        """Open the root.
-
-        What is absent in another directory says nothing about this worktree.
-
-        Raises:
-            MovedError: another directory is there by now, or none.
-        """
-        try:
-            fd = os.open(self._root, _DIR_FLAGS)
-        except OSError as error:
-            if error.errno not in _ABSENT or self._inode is None:
-                raise
-            raise self._moved() from error
-        found = os.fstat(fd)
-        if self._inode is not None and (found.st_dev, found.st_ino) != self._inode:
-            os.close(fd)
-            raise self._moved()
-        return fd
-
-    def _moved(self) -> MovedError:
-        return MovedError(
-            f"the worktree is no longer at {os.fsdecode(self._root)}",
-            hint="run the command again where it is now",
-        )
-
-    def _open_dir(self, path: bytes, wanted: RepoPath | None = None) -> int:
-        """Open a directory; `wanted` is as for `_enter`."""
-        fd = self._open_root()
-        for part in path.split(b"/") if path else ():
-            try:
-                inner = _enter(fd, part, wanted)
-            finally:
-                os.close(fd)
-            fd = inner
-        return fd
-
-    @contextmanager
-    def _maybe_parent(self, path: RepoPath) -> Iterator[tuple[int | None, bytes]]:
-        """Open the directory that holds a path; None where there is no such directory."""
-        head, _, name = path.rpartition(b"/")
-        kept = self._kept
-        try:
-            fd = self._open_kept(kept, head) if kept else self._open_dir(head)
-        except OSError as error:
-            if error.errno not in (*_ABSENT, errno.ENAMETOOLONG):
-                raise
-            yield None, name
-            return
-        try:
-            yield fd, name
-        finally:
-            if kept is None:
-                os.close(fd)
-
-    def _open_kept(
-        self, kept: _Kept, directory: bytes, wanted: RepoPath | None = None
-    ) -> int:
-        """Open a directory and keep it open, with those above it.
-
-        Raises:
-            UnsafePathError: a component is none, and a change at the path `wanted` needs it.
-        """
-        if directory in kept.proven:
-            return kept.fds[directory]
-        parts = directory.split(b"/") if directory else []
-        if len(parts) > _MOST_ABOVE:
-            kept.drop(directory)
-            fd = self._open_dir(directory, wanted)
-            kept.hold(directory, fd)
-            kept.proven.add(directory)
-            return fd
-        fd = kept.fds.get(b"", -1)
-        if b"" not in kept.proven and (fd < 0 or not self.in_place):
-            kept.drop(b"")
-            fd = self._open_root()
-            kept.hold(b"", fd)
-        kept.proven.add(b"")
-        for depth, part in enumerate(parts, 1):
-            path = b"/".join(parts[:depth])
-            inner = kept.fds.get(path, -1)
-            if path not in kept.proven and (
-                inner < 0 or not _is_still(part, fd, inner)
-            ):
-                kept.drop(path)
-                inner = _enter(fd, part, wanted)
-                kept.hold(path, inner)
-            kept.proven.add(path)
-            fd = inner
-        return fd
-
-    @contextmanager
-    def _parent(self, path: RepoPath) -> Iterator[tuple[int, bytes]]:
-        """Open the directory that holds a path for a change."""
-        check_path(path)
-        head, _, name = path.rpartition(b"/")
-        if self._kept is not None:
-            yield self._open_kept(self._kept, head, path), name
-            return
-        fd = self._open_dir(head, path)
-        try:
-            yield fd, name
-        finally:
-            os.close(fd)
-
-
-def _enter(fd: int, part: bytes, wanted: RepoPath | None) -> int:
-    """Open a component below `fd`; a path for a change must not lead through anything else."""
-    try:
-        return os.open(part, _DIR_FLAGS, dir_fd=fd)
-    except OSError as error:
-        if wanted is not None and error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise UnsafePathError(
-                f"cannot use path {wanted!r}: {part!r} is not a directory"
-            ) from error
-        raise
-
-
-def _descend(fd: int, part: bytes, path: RepoPath) -> int:
-    """Open a component below `fd` and close that; where it is a link, raise and leave `fd` open."""
-    inner = _enter(fd, part, path)
-    os.close(fd)
-    return inner
-
-
-def _inode(directory: bytes) -> tuple[int, int] | None:
-    """Return device and inode of a directory, None where there is none."""
-    try:
-        found = os.lstat(directory)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+    def _shown(
+        self, fd: int, entries: _list[tuple[bytes, os.stat_result]]
+    ) -> _list[tuple[bytes, os.stat_result]]:
+        """Return the entries of a directory with their names as they are shown."""
+        if not self._spelling.composes:
+            return entries
+        names = [name for name, _ in entries]
+        return [(self._spelling.shown(fd, name, names), one) for name, one in entries]
 
 
 def _sibling(path: RepoPath, name: bytes) -> RepoPath:
@@ -615,11 +472,14 @@ def _sibling(path: RepoPath, name: bytes) -> RepoPath:
     return RepoPath(head + slash + name)
 
 
-def _read_at(parent: int, name: bytes) -> Reading | None:
+def _read_at(parent: int, name: bytes, spelling: Spelling) -> Reading | None:
+    """Read an entry of an open directory; None if it cannot be read or is spelled otherwise."""
     reading: Reading | None = None
     for _ in range(_READ_TRIES):
         began_ns = time.time_ns()
         stat = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if not spelling.is_true(parent, name, stat.st_dev):
+            return None
         if st.S_ISLNK(stat.st_mode):
             target, key = os.readlink(name, dir_fd=parent), _key(stat)
             return Reading(target, LINK_MODE, key, is_racy(key, began_ns))
@@ -646,7 +506,7 @@ def _read_at(parent: int, name: bytes) -> Reading | None:
 
 def is_racy(stat: StatKey, began_ns: int) -> bool:
     """Return whether a write after a reading that began then could get the same stamp."""
-    return began_ns - stat.ctime_ns < RACY_NS
+    return began_ns - stat.ctime_ns < racy_ns(stat.ctime_ns)
 
 
 def _read_all(fd: int, size: int) -> bytes:

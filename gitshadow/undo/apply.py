@@ -18,6 +18,7 @@ from gitshadow.platform import current
 from gitshadow.store.clock import EpochClock
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.paths import UnsafePathError, parents
+from gitshadow.store.spelling import fold_key
 from gitshadow.undo.plan import Plan, PlannedItem, PlanStep, RemovalStep, WriteStep
 from gitshadow.undo.report import Action, Item, Reason, State
 from gitshadow.undo.worktree_scan import version_at
@@ -403,8 +404,10 @@ class _Run:
 
     def _is_barred(self, path: RepoPath) -> bool:
         """Return whether something that is no directory is above a path."""
+        # A cleared directory may be the one above it in another spelling.
         return any(up in self.plan.steps for up in parents(path)) or any(
-            path.startswith(cleared + b"/") for cleared in self.plan.clear
+            fold_key(path).startswith(fold_key(cleared) + b"/")
+            for cleared in self.plan.clear
         )
 
     def _data(self, version: FileVersion) -> bytes:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gitshadow.messages.undo import Hunk, HunkChoice
 from gitshadow.model import FileVersion, RepoPath, format_mode, git_mode
-from gitshadow.store.paths import parents, safe_path
+from gitshadow.store.paths import display_path, parents, safe_path
 from gitshadow.undo import merge
 from gitshadow.undo.lineage import LineageRecord
 from gitshadow.undo.merge import MergeEdit
@@ -22,6 +22,7 @@ from gitshadow.undo.reverse import Blobs, Turned
 
 _FOREIGN = "another file is at its path now"
 _ROOM = "a file of another type blocks its path"
+_SPELLED = "this file system has one file for this name and"
 _WHY_NOT: Mapping[Reason, str] = {
     Reason.OTHER_REPOSITORY: "it is in another repository now",
     Reason.IO_ERROR: "it cannot be read",
@@ -44,13 +45,35 @@ class World:
     `directories` are the concerned paths that are directories; `barriers` what is no
     directory but above a concerned path, and what is neither file, link nor directory.
     `excluded` are concerned paths that are not covered now; where something is there, `present`
-    has a stand-in for it.
+    has a stand-in for it. `respelled` are concerned paths, and directories above them, that are not
+    there but whose name leads to something that is spelled otherwise.
     """
 
     present: Mapping[RepoPath, FileVersion | None]
     directories: Mapping[RepoPath, Below] = field(default_factory=dict)
     barriers: frozenset[RepoPath] = frozenset()
     excluded: Mapping[RepoPath, Reason] = field(default_factory=dict)
+    respelled: Mapping[RepoPath, "Respelled"] = field(default_factory=dict)
+
+    def in_the_way(self, path: RepoPath) -> "Respelled | None":
+        """Return what has to go before a path can be written in its own spelling."""
+        # The outermost one: below it nothing is spelled right.
+        for each in (*parents(path), path):
+            if each in self.respelled:
+                return self.respelled[each]
+        return None
+
+
+class Respelled(NamedTuple):
+    """A file or directory on the disk that is found by another name.
+
+    `files` is the file itself, or those below the directory; `directories` are that directory and
+    those below.
+    """
+
+    path: RepoPath
+    files: frozenset[RepoPath]
+    directories: frozenset[RepoPath] = frozenset()
 
 
 @dataclass(slots=True)
@@ -130,6 +153,8 @@ def _clashes(cases: Sequence[Case], world: World) -> Iterator[tuple[Case, Reason
             yield case, Reason.CONFLICT, _FOREIGN
         elif room.is_blocked(path):
             yield case, Reason.TYPE_CLASH, _ROOM
+        elif (other := room.spelled_otherwise(path)) is not None:
+            yield case, Reason.CONFLICT, f"{_SPELLED} {display_path(other)}"
 
 
 class _Room:
@@ -166,6 +191,11 @@ class _Room:
         return not below.files <= self._vacated or any(
             wanted.startswith(inside) for wanted in self.arriving
         )
+
+    def spelled_otherwise(self, path: RepoPath) -> RepoPath | None:
+        """Return what stays on the disk to which a path leads, though it is spelled otherwise."""
+        way = self._world.in_the_way(path)
+        return None if way is None or way.files <= self._vacated else way.path
 
 
 def offer(case: Case, blobs: Blobs) -> tuple[Hunk, ...]:

@@ -404,12 +404,16 @@ def _named_items(cases: Sequence[Case], wish: PlanRequest) -> Iterator[PlannedIt
 def _steps(cases: Sequence[Case], world: World) -> dict[RepoPath, PlanStep]:
     written = {case.destination for case in cases if case.moves} - {None}
     above = {parent for path in written if path for parent in parents(path)}
+    ways = [world.in_the_way(path) for path in written if path]
+    respelled = {old for way in ways if way is not None for old in way.files}
     steps: dict[RepoPath, PlanStep] = {}
     for case in cases:
         path = case.vacates
         if path is not None and path not in written:
-            # The file is where a directory is needed, or below a path that becomes a file.
+            # The file is where a directory is needed, below a path that becomes a file, or found by
+            # the name of another one.
             early = path in above or not written.isdisjoint(parents(path))
+            early |= path in respelled
             steps[path] = RemovalStep(path, case.start.version, early)
     for case in cases:
         target = case.turned.target
@@ -427,6 +431,9 @@ def _clear(steps: Mapping[RepoPath, PlanStep], world: World) -> tuple[RepoPath, 
         below = world.directories.get(path)
         if step.after is not None and below is not None:
             found |= {path, *below.directories}
+        way = world.in_the_way(path) if step.after is not None else None
+        if way is not None:
+            found |= way.directories
     return _deepest_first(found)
 
 

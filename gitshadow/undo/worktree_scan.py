@@ -26,7 +26,7 @@ from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.paths import parents, safe_path
 from gitshadow.store.repo import Repo
-from gitshadow.undo.path_plans import Below, World
+from gitshadow.undo.path_plans import Below, Respelled, World
 from gitshadow.undo.report import Reason
 
 
@@ -52,6 +52,7 @@ def survey(paths: Iterable[RepoPath], files: WorkFiles, known: PathSources) -> W
         directories=surveyor.directories,
         barriers=frozenset(surveyor.barriers),
         excluded=surveyor.excluded,
+        respelled=surveyor.respelled,
     )
 
 
@@ -75,6 +76,7 @@ class _Surveyor:
     directories: dict[RepoPath, Below] = field(default_factory=dict)
     barriers: set[RepoPath] = field(default_factory=set)
     excluded: dict[RepoPath, Reason] = field(default_factory=dict)
+    respelled: dict[RepoPath, Respelled] = field(default_factory=dict)
     _open: set[RepoPath] = field(default_factory=set)
 
     def visit(self, path: RepoPath) -> None:
@@ -87,6 +89,7 @@ class _Surveyor:
             return
         look = self.files.look(path)
         if look is None:
+            self._seek_other_spelling(path)
             return
         if look.is_dir:
             self.directories[path] = self._below(path)
@@ -102,12 +105,26 @@ class _Surveyor:
                 continue
             look = self.files.look(parent)
             if look is None:
+                self._seek_other_spelling(parent)
                 return False
             if not look.is_dir:
                 self.barriers.add(parent)
                 return False
             self._open.add(parent)
         return True
+
+    def _seek_other_spelling(self, path: RepoPath) -> None:
+        """Note what a path that is not there leads to all the same, where names fold."""
+        if not self.files.folds or path in self.respelled:
+            return
+        there = self.files.spelled(path)
+        look = self.files.look(there) if there != path else None
+        if look is not None and look.is_dir:
+            below = self._below(there)
+            directories = below.directories | {there}
+            self.respelled[path] = Respelled(there, below.files, directories)
+        elif look is not None:
+            self.respelled[path] = Respelled(there, frozenset({there}))
 
     def _version(self, path: RepoPath, look: Look) -> FileVersion:
         # What is not recorded may be large or private, so it is read only before it is replaced.

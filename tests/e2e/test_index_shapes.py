@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gitshadow.store.files import RACY_NS
+from gitshadow.platform.stamps import RACY_NS
 from gitshadow.store.object_format import ObjectFormat
 from tests.conftest import FULL, on_both
 from tests.e2e.test_watches import begin_with_few_watches

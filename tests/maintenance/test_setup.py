@@ -12,9 +12,10 @@ from gitshadow.daemon.server import Service
 from gitshadow.maintenance import setup
 from gitshadow.model import LINK_MODE, Oid, RepoPath, git_mode
 from gitshadow.platform import current
+from gitshadow.platform.stamps import RACY_NS
 from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.store import git_index
-from gitshadow.store.files import RACY_NS, Reading, WorkFiles
+from gitshadow.store.files import Reading, WorkFiles
 from gitshadow.store.git import Git
 from gitshadow.store.journal import events
 from gitshadow.store.journal.events import EventFilter, path_changes

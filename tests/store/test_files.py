@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from gitshadow.errors import MovedError
 from gitshadow.model import LINK_MODE, TREE_MODE, RepoPath
-from gitshadow.store.files import RACY_NS, TEMP_PREFIX, WorkFiles
+from gitshadow.platform.stamps import RACY_NS
+from gitshadow.store.files import TEMP_PREFIX, WorkFiles
 from gitshadow.store.object_format import SHA1
 from gitshadow.store.paths import UnsafePathError, safe_path
 from tests.support.examples import shares_fixture

@@ -30,8 +30,8 @@ from typing import Any
 
 import gitshadow
 from gitshadow.model import RepoPath
+from gitshadow.platform.stamps import RACY_NS
 from gitshadow.platform.watching import EventSink, Hints
-from gitshadow.store.files import RACY_NS
 from gitshadow.store.layout import Layout, discover
 
 PAGE = Path(__file__).parents[2] / "ARCHITECTURE.md"

@@ -6,6 +6,7 @@ not allow is left out, and `lost` names it. A time of creation is never a guess.
 """
 
 import ctypes
+import fcntl
 import os
 import stat as st
 import struct
@@ -15,6 +16,13 @@ from functools import cache
 
 from gitshadow.platform.port import Birth
 
+COMPOSES_NAMES = False
+# linux/fs.h: FS_IOC_GETFLAGS, and the flag that `chattr +F` sets.
+_GET_FLAGS = 0x80086601
+_FOLDS_CASE = 0x40000000
+_FEATURES = tuple(
+    f"/sys/fs/{kind}/features/casefold" for kind in ("ext4", "f2fs", "tmpfs")
+)
 ACCESS_LIST = "system.posix_acl_access"
 _CARRIED = frozenset({ACCESS_LIST, "security.capability"})
 # AT_SYMLINK_NOFOLLOW, STATX_BTIME and STATX_INO (statx(2)). Python 3.11 has no function
@@ -48,6 +56,23 @@ def put_on(fd: int, found: Mapping[str, bytes]) -> None:
     for name, value in found.items():
         with suppress(OSError):
             os.setxattr(fd, name, value)
+
+
+def folds_by_flag(directory: int) -> bool | None:
+    """Return whether an open directory is set to fold names; None: none is on its file system."""
+    if not _kernel_folds():
+        return None
+    try:
+        answer = fcntl.ioctl(directory, _GET_FLAGS, bytes(8))
+    except OSError:
+        return None
+    return bool(int.from_bytes(answer[:4], "little") & _FOLDS_CASE)
+
+
+@cache
+def _kernel_folds() -> bool:
+    """Return whether this kernel has file systems on which single directories fold."""
+    return any(map(os.path.exists, _FEATURES))
 
 
 def lost(before: Mapping[str, bytes], now: Mapping[str, bytes]) -> tuple[str, ...]:

@@ -7,9 +7,12 @@ from gitshadow.platform.portable.files import attributes_at as attributes_at
 from gitshadow.platform.portable.files import begin_sync as begin_sync
 from gitshadow.platform.portable.files import birth_of as birth_of
 from gitshadow.platform.portable.files import chmod as chmod
+from gitshadow.platform.portable.files import folds_by_flag as folds_by_flag
 from gitshadow.platform.portable.files import lost as lost
 from gitshadow.platform.portable.files import put_on as put_on
 
+# `git init` sets core.precomposeUnicode, which only Git on macOS looks at.
+COMPOSES_NAMES = True
 # <sys/fcntl.h>; the standard library has the name on macOS alone.
 FULL_SYNC = 51
 

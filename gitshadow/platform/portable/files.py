@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from gitshadow.platform.port import Birth
 
+COMPOSES_NAMES = False
+
 
 def attributes_at(parent: int, name: bytes) -> dict[str, bytes]:
     """Return nothing: Python reads extended attributes on Linux alone."""
@@ -40,6 +42,11 @@ def chmod(name: bytes, mode: int, dir_fd: int) -> bool:
     # fchmodat(2), AT_SYMLINK_NOFOLLOW: a link that replaces the file now is not followed.
     os.chmod(name, mode, dir_fd=dir_fd, follow_symlinks=False)
     return True
+
+
+def folds_by_flag(directory: int) -> bool | None:
+    """Return None: not known everywhere."""
+    return None
 
 
 def begin_sync(fd: int) -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
 from gitshadow.model import RepoPath
+from gitshadow.platform.stamps import racy_ns
 from gitshadow.platform.watching import directory_inode
 
 # So long one batch lasts at most, however fast events come.
@@ -23,8 +24,6 @@ _OPEN_TRIES = 50
 # A listing misses what comes and goes between two of them, so the pause is short.
 POLL_S = 0.1
 _SHARE = 20
-# More than a tick of the slowest kernels (10 ms at 100 Hz), by which file times advance.
-_RACY_NS = 20_000_000
 _Stamp = tuple[int, int, int, int]
 _ABSENT: _Stamp = (0, 0, 0, 0)
 
@@ -236,8 +235,8 @@ def _stamp_of(entry: "os.DirEntry[str]") -> _Stamp | None:
 
 
 def _stamp(stat: os.stat_result) -> _Stamp | None:
-    # A second write within one tick of the clock leaves the same stat behind.
-    if time.time_ns() - stat.st_ctime_ns < _RACY_NS:
+    # A second write within one step of the file system's clock leaves the same stat behind.
+    if time.time_ns() - stat.st_ctime_ns < racy_ns(stat.st_ctime_ns):
         return None
     return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
 

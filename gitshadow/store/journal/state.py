@@ -33,7 +33,8 @@ from gitshadow.model import (
     Touch,
     git_mode,
 )
-from gitshadow.store.files import RACY_NS, Look, look_of
+from gitshadow.platform.stamps import racy_ns
+from gitshadow.store.files import Look, look_of
 from gitshadow.store.git_index import IndexRow, cut
 from gitshadow.store.journal import meta
 from gitshadow.store.journal.db import Computed, Db, Table, Value
@@ -203,7 +204,7 @@ class States(_Rows[FileState]):
             if not isinstance(row, bytes):
                 continue
             (ctime_ns,) = _TIME.unpack_from(row, _CTIME_AT)
-            if seen_ns - ctime_ns < RACY_NS:
+            if seen_ns - ctime_ns < racy_ns(ctime_ns):
                 row = row[:-1] + b"\1"
             self._rows[path] = row + seen + bytes.fromhex(oid)
             if self._named is not None:

@@ -14,25 +14,13 @@ from gitshadow.store.backends.reftable import ReftableHeadLog, Reftables, Stack
 from gitshadow.store.layout import discover
 from gitshadow.store.object_format import format_named
 from tests.support.examples import SHARED_FIXTURE
-from tests.support.kinds import BOTH_NEW, TABLES, Kind, on_kinds
+from tests.support.kinds import Kind
 from tests.support.repo import Repo
+
+pytestmark = pytest.mark.kinds("sha1-reftable", "sha256-reftable")
 
 _PARTS = st.sampled_from(["a", "b", "long-" * 9, "x" * 60, "é", "z.1", "a-b"])
 _NAMES = st.lists(_PARTS, min_size=1, max_size=3).map("/".join)
-
-
-@pytest.fixture(params=[TABLES, BOTH_NEW], ids=str)
-def kind(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, sealed: Path
-) -> Kind:
-    made: Kind = request.param
-    made.prepare(monkeypatch)
-    return made
-
-
-@pytest.fixture
-def repo(kind: Kind, tmp_path: Path) -> Repo:
-    return Repo.create(tmp_path / "repo", options=kind.options)
 
 
 def tables_of(repo: Repo) -> Reftables:
@@ -153,13 +141,12 @@ def test_log_of_head_is_that_of_git_and_grows(repo: Repo) -> None:
     assert (log.newest(9), log.size()) == ([], 0)
 
 
-def test_marks_of_the_log_are_those_of_a_log_in_a_file(
-    tmp_path: Path, kind: Kind
-) -> None:
+def test_marks_of_the_log_are_those_of_a_log_in_a_file(tmp_path: Path) -> None:
     """After `git refs migrate` the daemon goes on in the log where it was."""
     from gitshadow.store.backends.ref_files import FileHeadLog
 
-    repo = Repo.create(tmp_path / "f", options=kind._replace(refs="files").options)
+    repo = Repo.create(tmp_path / "f")
+    repo.git("refs", "migrate", "--ref-format=files")
     repo.git("commit", "-q", "--allow-empty", "-m", "second  with   blanks")
     digests = [
         one.mark.partition(":")[2] for one in FileHeadLog(str(repo.git_dir)).newest(9)
@@ -175,7 +162,6 @@ def newest_table(repo: Repo) -> Path:
 
 
 @pytest.mark.parametrize("cut", [0, 3, 23, 40, 90])
-@on_kinds(TABLES)
 def test_table_that_is_cut_short_is_an_error_and_never_absent(
     repo: Repo, cut: int
 ) -> None:
@@ -191,14 +177,13 @@ def test_table_that_is_cut_short_is_an_error_and_never_absent(
         tables_of(repo).refs("refs/")
 
 
-@on_kinds(TABLES)
 @settings(max_examples=200, suppress_health_check=SHARED_FIXTURE)
 @given(data=st.data())
 def test_no_damage_is_taken_for_an_absent_ref_without_an_error(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory, kind: Kind
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory, repo_kind: Kind
 ) -> None:
     """Each byte of a table that is changed gives an error, or another id, or another name."""
-    repo = _damaged_copy(tmp_path_factory, kind)
+    repo = _damaged_copy(tmp_path_factory, repo_kind)
     table = newest_table(repo)
     whole = table.read_bytes()
     at = data.draw(st.integers(0, len(whole) - 1))
@@ -218,11 +203,11 @@ def test_no_damage_is_taken_for_an_absent_ref_without_an_error(
 _COPIES: dict[Kind, Repo] = {}
 
 
-def _damaged_copy(factory: pytest.TempPathFactory, kind: Kind) -> Repo:
-    if kind not in _COPIES:
+def _damaged_copy(factory: pytest.TempPathFactory, repo_kind: Kind) -> Repo:
+    if repo_kind not in _COPIES:
         place = factory.mktemp("damaged") / "r"
-        _COPIES[kind] = Repo.create(place, options=kind.options)
-    return _COPIES[kind]
+        _COPIES[repo_kind] = Repo.create(place)
+    return _COPIES[repo_kind]
 
 
 def test_list_that_names_no_table_is_an_error(repo: Repo) -> None:
@@ -237,8 +222,8 @@ def test_list_that_names_no_table_is_an_error(repo: Repo) -> None:
         tables_of(repo).head()
 
 
-def test_table_of_another_hash_is_an_error(repo: Repo, kind: Kind) -> None:
-    other = format_named("sha1" if kind.objects == "sha256" else "sha256")
+def test_table_of_another_hash_is_an_error(repo: Repo, repo_kind: Kind) -> None:
+    other = format_named("sha1" if repo_kind.hash == "sha256" else "sha256")
     stack = Stack(str(repo.git_dir / "reftable"), other)
     with pytest.raises(StoreError, match="another hash"):
         stack.tables()
@@ -265,7 +250,6 @@ def test_tables_that_vanish_in_between_are_looked_up_again(
     agrees(repo, tables)
 
 
-@on_kinds(TABLES)
 @settings(max_examples=15, suppress_health_check=SHARED_FIXTURE)
 @given(
     steps=st.lists(
@@ -275,11 +259,10 @@ def test_tables_that_vanish_in_between_are_looked_up_again(
 )
 def test_any_history_of_refs_reads_as_git_reads_it(
     tmp_path_factory: pytest.TempPathFactory,
-    kind: Kind,
     steps: list[tuple[str, str]],
 ) -> None:
     place = tmp_path_factory.mktemp("history") / "r"
-    repo = Repo.create(place, options=kind.options)
+    repo = Repo.create(place)
     tables, tip = tables_of(repo), repo.git("rev-parse", "HEAD")
     for name, what in steps:
         ref = f"refs/heads/h/{name}"

@@ -1,0 +1,175 @@
+"""Whether a name in a directory is spelled as it is stored, where file systems fold names.
+
+vfat, exfat, NTFS, APFS, many shares and directories with `chattr +F` find `readme.md` by the name
+`README.MD`; some find a composed é by its decomposed form. Only a listing has the true spelling.
+`core.ignoreCase` describes the file system on which `git init` ran, so it is measured here: by a
+look at a name that exists, under other letters. Nothing is written for that.
+Invariant: on a file system that distinguishes all names, a look costs a set lookup more.
+"""
+
+import errno
+import os
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from gitshadow.platform import current
+
+
+def fold_key(name: bytes) -> bytes:
+    """Return what two names or paths have in common that some file system takes for one."""
+    if name.isascii():
+        return name.lower()
+    text = name.decode("utf-8", "surrogateescape")
+    # Twice, because folding can leave what is not composed (Unicode 3.13, canonical caseless).
+    text = unicodedata.normalize("NFD", unicodedata.normalize("NFD", text).casefold())
+    return text.encode("utf-8", "surrogateescape")
+
+
+class Spelling:
+    """Measure, per file system, which names lead to one file.
+
+    `folds` is set once a directory was met that folds names. With `composes`, names that a
+    file system finds in either form are shown composed, as Git does on macOS
+    (core.precomposeUnicode).
+    """
+
+    def __init__(self, *, composes: bool | None = None) -> None:
+        """Start with nothing measured; None composes where this platform's Git does."""
+        if composes is None:
+            composes = current().file_facts().COMPOSES_NAMES
+        self.folds = False
+        self.composes = composes
+        self._cased: set[int] = set()
+        self._formed: set[int] = set()
+        self._folding: set[int] = set()
+
+    def is_true(self, directory: int, name: bytes, device: int) -> bool:
+        """Return whether an existing entry is spelled so.
+
+        Args:
+            directory: A descriptor of the directory.
+            name: A name by which an entry was found.
+            device: The file system of the entry.
+        """
+        if device in self._cased and (name.isascii() or device in self._formed):
+            return True
+        if _is_single(name) or not self._may_fold(directory, name, device):
+            return True
+        return name in self.listed(directory)
+
+    def true_name(self, directory: int, name: bytes, found: os.stat_result) -> bytes:
+        """Return how an entry is spelled that was found by a name."""
+        if self.is_true(directory, name, found.st_dev):
+            return name
+        entries, key = self.listed(directory), fold_key(name)
+        alike = [one for one in entries if fold_key(one) == key]
+        if len(alike) == 1:
+            return alike[0]
+        # A short name of vfat (`LONGFI~1.TXT`), or a rule of folding that is not Unicode's.
+        for one in alike or entries:
+            if _same(directory, one, found):
+                return one
+        return name
+
+    def listed(self, directory: int) -> list[bytes]:
+        """Return the names in a directory as they are shown."""
+        names = [os.fsencode(name) for name in os.listdir(directory)]
+        return [self.shown(directory, name, names) for name in names]
+
+    def shown(self, directory: int, name: bytes, names: list[bytes]) -> bytes:
+        """Return how a listed name is shown: as it is, or composed."""
+        if not self.composes or name.isascii():
+            return name
+        composed = _form("NFC", name)
+        if composed == name or composed in names:
+            return name
+        try:
+            found = os.stat(composed, dir_fd=directory, follow_symlinks=False)
+        except OSError:
+            return name
+        return composed if _same(directory, name, found) else name
+
+    def _may_fold(self, directory: int, name: bytes, device: int) -> bool:
+        """Return whether an entry may have been found by another name than its own."""
+        by_flag = current().file_facts().folds_by_flag(directory)
+        if device in self._folding or by_flag:
+            self.folds = True
+            return True
+        if device not in self._cased:
+            distinct = _is_distinct(directory, name, name.swapcase())
+            if distinct is None:
+                return True
+            if not distinct:
+                self._met(device, by_flag)
+                return True
+            # Where each directory may fold or not, one that does not shows nothing of others.
+            if by_flag is None:
+                self._cased.add(device)
+        if name.isascii() or device in self._formed:
+            return False
+        return self._folds_forms(directory, name, device)
+
+    def _folds_forms(self, directory: int, name: bytes, device: int) -> bool:
+        """Return whether a directory finds a name by another Unicode form of it."""
+        by_flag = current().file_facts().folds_by_flag(directory)
+        others = {_form("NFC", name), _form("NFD", name)} - {name}
+        for other in others:
+            if _is_distinct(directory, name, other) is False:
+                self._met(device, by_flag)
+                return True
+        if others and by_flag is None:
+            self._formed.add(device)
+        return False
+
+    def _met(self, device: int, by_flag: bool | None) -> None:
+        self.folds = True
+        if by_flag is None:
+            self._folding.add(device)
+
+
+def _form(form: Literal["NFC", "NFD"], name: bytes) -> bytes:
+    text = unicodedata.normalize(form, name.decode("utf-8", "surrogateescape"))
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _is_single(name: bytes) -> bool:
+    """Return whether no file system has another spelling of a name."""
+    # vfat drops dots and blanks at the end, and has short names with a tilde.
+    plain = name.isascii() and name.swapcase() == name
+    return plain and not name.endswith((b".", b" ")) and b"~" not in name
+
+
+def _is_distinct(directory: int, name: bytes, other: bytes) -> bool | None:
+    """Return whether a directory distinguishes a name that is there from another spelling.
+
+    None: this name does not show it.
+    """
+    if other == name:
+        return None
+    try:
+        found = os.stat(other, dir_fd=directory, follow_symlinks=False)
+    except OSError as error:
+        return True if error.errno == errno.ENOENT else None
+    if not _same(directory, name, found):
+        return True
+    # Both may be there, as two names of one file.
+    names = os.listdir(directory)
+    both = os.fsdecode(name) in names and os.fsdecode(other) in names
+    return both
+
+
+def _same(directory: int, name: bytes, found: os.stat_result) -> bool:
+    try:
+        one = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except OSError:
+        return False
+    return (one.st_dev, one.st_ino) == (found.st_dev, found.st_ino)
+
+
+def clashes(paths: Iterable[bytes]) -> Iterator[tuple[bytes, ...]]:
+    """Yield the paths, of some in any order, that are one where names fold; sorted groups."""
+    groups: dict[bytes, list[bytes]] = {}
+    for path in paths:
+        groups.setdefault(fold_key(path), []).append(path)
+    yield from sorted(tuple(sorted(one)) for one in groups.values() if len(one) > 1)
