@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from gitshadow.attribution.lifecycle import SILENCE_NS
 from gitshadow.attribution.native_ids import is_hooked
 from gitshadow.config import DaemonMode
-from gitshadow.maintenance import diagnostics, setup
+from gitshadow.maintenance import diagnostics, file_system, setup
 from gitshadow.maintenance.setup import Initialised
 from gitshadow.messages.status import (
     AlertRow,
@@ -169,5 +169,7 @@ def _hints(context: RecorderContext) -> list[str]:
         hints.append("recording is off: git config agent-undo.enabled true")
     if ws.config.witness and (why := context.processes.witness.check()) is not None:
         hints.append(f"the kernel does not report who wrote: {why}")
+    if (clash := file_system.clash(ws)) is not None:
+        hints.append(clash)
     hints += [remotes.warning(leak) for leak in remotes.leaks(ws.repo)]
     return hints

@@ -51,8 +51,11 @@ def ignores(scopes: Sequence[Scope], path: RepoPath, *, is_dir: bool) -> bool:
     return False
 
 
-def read_scope(files: WorkFiles, path: RepoPath) -> RuleList:
-    """Read a rule file of the worktree; one that is absent or unreadable has no rules."""
+def read_scope(files: WorkFiles, path: RepoPath, *, folds: bool = False) -> RuleList:
+    """Read a rule file of the worktree; one that is absent or unreadable has no rules.
+
+    `folds` is as for `parse_rules`.
+    """
     try:
         reading = files.read(path)
     except OSError as error:
@@ -61,7 +64,7 @@ def read_scope(files: WorkFiles, path: RepoPath) -> RuleList:
     # Git does not follow a link to an ignore file in the working tree; gitignore(5), NOTES.
     if reading is None or reading.mode == LINK_MODE:
         return RuleList(())
-    return parse_rules(reading.data)
+    return parse_rules(reading.data, folds=folds)
 
 
 class OutsideFiles:
@@ -71,9 +74,9 @@ class OutsideFiles:
         self._paths = tuple(paths)
         self.scopes: tuple[Scope, ...] = ()
 
-    def reload(self) -> None:
+    def reload(self, *, folds: bool = False) -> None:
         """Read the files again."""
-        read = (parse_rules(_read(path)) for path in self._paths)
+        read = (parse_rules(_read(path), folds=folds) for path in self._paths)
         self.scopes = tuple((0, rules) for rules in read if rules)
 
     def stamps(self) -> tuple[object, ...]:
@@ -103,10 +106,14 @@ def _read(path: str) -> bytes:
 
 
 class Rules(NamedTuple):
-    """Store the settings that coverage depends on; the limit is in bytes."""
+    """Store the settings that coverage depends on; the limit is in bytes.
+
+    `folds` is `core.ignoreCase`: rules match letters in any case, as those of Git do.
+    """
 
     max_file_size: int
     include: tuple[str, ...] = ()
+    folds: bool = False
 
 
 class TrackedFiles(Protocol):
@@ -179,7 +186,7 @@ class Coverage:
         self._tracked = tracked
         self._rules = rules
         self._instead = instead or {}
-        self._include = parse_patterns(rules.include)
+        self._include = parse_patterns(rules.include, folds=rules.folds)
         self._outside = OutsideFiles(tracked.rule_files())
         self.reload()
 
@@ -307,9 +314,11 @@ class Coverage:
         return f"{self._rules} {self._stamp}"
 
     def use(self, rules: Rules) -> None:
-        """Set other settings; `stale` is true until they are read again."""
+        """Set settings; if they are others, `stale` is true until they are read again."""
+        if rules == self._rules:
+            return
         self._rules = rules
-        self._include = parse_patterns(rules.include)
+        self._include = parse_patterns(rules.include, folds=rules.folds)
         # The caches are kept until `reload`: verdicts must not change in the middle of a batch.
         self._moved = True
 
@@ -320,7 +329,7 @@ class Coverage:
         self._gitlinks: frozenset[RepoPath] | None = None
         self._folders: dict[RepoPath, _Folder] = {}
         self._own = self._read_rules(IGNORE_FILE) or None
-        self._outside.reload()
+        self._outside.reload(folds=self._rules.folds)
 
     def listed(
         self, directory: RepoPath, entries: Mapping[bytes, Look]
@@ -485,8 +494,8 @@ class Coverage:
 
     def _read_rules(self, path: RepoPath) -> RuleList:
         if path in self._instead:
-            return parse_rules(self._instead[path] or b"")
-        return read_scope(self._files, path)
+            return parse_rules(self._instead[path] or b"", folds=self._rules.folds)
+        return read_scope(self._files, path, folds=self._rules.folds)
 
     def _opted_in(self, path: RepoPath, parent: _Folder) -> bool:
         return self._is_included(path, parent, is_dir=False) or self._tracked.contains(

@@ -3,7 +3,7 @@
 libgit2 1.9 answers otherwise where a `!` rule negates a rule of another file (`*` in
 `info/exclude`, `!a` in `.gitignore`), takes only UTF-8 names and costs 8 µs a name; PyPI pathspec
 works on text. So this follows `dir.c` and `wildmatch.c` of git 2.39; a property test compares it
-with `git check-ignore`. `core.ignoreCase` is not looked at: Linux file systems distinguish cases.
+with `git check-ignore`. With `core.ignoreCase` rules and paths match by ASCII letters of any case.
 Invariant: pure; no pattern, however hostile, takes more than polynomial time.
 """
 
@@ -39,13 +39,14 @@ class IgnoreRule:
     """Store one line of a rule file.
 
     `floating` rules have no slash and look at the last name alone; the others at the whole path
-    below the directory of their file.
+    below the directory of their file. Those with `folds` match paths in lower case.
     """
 
     text: bytes
     negated: bool
     directories_only: bool
     floating: bool
+    folds: bool = False
 
     @property
     def is_literal(self) -> bool:
@@ -58,13 +59,15 @@ class IgnoreRule:
         Never for a floating rule, nor for one that begins with a wildcard: it would be everywhere.
         """
         parts = self.text.split(b"/")
+        directory = directory.lower() if self.folds else directory
         if self.floating or _SPECIAL.search(parts[0]):
             return False
         names = directory.split(b"/")
         for part, name in zip(parts[:-1], names, strict=False):
             if part == b"**":
                 return True
-            if not re.fullmatch(_translate(part, floating=True), name, re.DOTALL):
+            source = _translate(part, floating=True, folds=self.folds)
+            if not re.fullmatch(source, name, re.DOTALL):
                 return False
         return len(names) < len(parts)
 
@@ -72,13 +75,14 @@ class IgnoreRule:
     def source(self) -> bytes:
         """Return the regular expression that the name or path must match whole."""
         if self.floating:
-            return _translate(self.text, floating=True)
+            return _translate(self.text, floating=True, folds=self.folds)
         found = _SPECIAL.search(self.text)
         start = found.start() if found else len(self.text)
         # Git compares the literal head first and matches the rest as a pattern of its own,
         # so that `foo**/bar` takes `foobar` too.
-        rest = _translate(self.text[start:], floating=False)
-        return re.escape(self.text[:start]) + rest
+        rest = _translate(self.text[start:], floating=False, folds=self.folds)
+        head = self.text[:start]
+        return re.escape(head.lower() if self.folds else head) + rest
 
     @cached_property
     def pattern(self) -> re.Pattern[bytes]:
@@ -92,6 +96,7 @@ class RuleList:
     def __init__(self, rules: Sequence[IgnoreRule]) -> None:
         # Within one file the last matching pattern decides; gitignore(5).
         self._rules = tuple(reversed(rules))
+        self._folds = any(rule.folds for rule in rules)
         floating = [rule for rule in rules if rule.floating]
         rooted = [rule for rule in rules if not rule.floating]
         self._names = frozenset(rule.text for rule in floating if rule.is_literal)
@@ -124,6 +129,8 @@ class RuleList:
             path: Below the directory of the rule file, without a trailing slash.
             is_dir: A real directory, not a link to one.
         """
+        if self._folds:
+            path = path.lower()
         name = path[path.rfind(b"/") + 1 :]
         # Nearly all files match no rule, and a walk asks for each of them.
         if not self._may_match(name, path):
@@ -142,6 +149,15 @@ class RuleList:
             directory: Below that of the rule file, with a trailing slash unless it is empty.
             names: Of what is in it.
         """
+        if not self._folds:
+            return self._candidates(directory, names)
+        lowered: dict[bytes, list[bytes]] = {}
+        for name in names:
+            lowered.setdefault(name.lower(), []).append(name)
+        found = self._candidates(directory.lower(), lowered.keys())
+        return {name for one in found for name in lowered[one]}
+
+    def _candidates(self, directory: bytes, names: Collection[bytes]) -> set[bytes]:
         # One pass for each kind of rule: `decide` takes five times as long for a name.
         found = set(self._names.intersection(names))
         if self._endings:
@@ -163,20 +179,26 @@ class RuleList:
         return self._odd_path is not None and bool(self._odd_path.fullmatch(path))
 
 
-def parse_rules(data: bytes) -> RuleList:
-    """Read a rule file's bytes; empty lines and comments are skipped."""
+def parse_rules(data: bytes, *, folds: bool = False) -> RuleList:
+    """Read a rule file's bytes; empty lines and comments are skipped.
+
+    Args:
+        data: What the file has.
+        folds: Whether letters match in any case (`core.ignoreCase`).
+    """
     # Git skips a UTF-8 byte order mark at the start of the file (`skip_utf8_bom`).
     lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    rules = [_parse_line(line) for line in lines]
+    rules = [_parse_line(line, folds=folds) for line in lines]
     return RuleList([rule for rule in rules if rule is not None])
 
 
-def parse_patterns(patterns: Iterable[str]) -> RuleList:
-    """Read patterns that came as text, one each."""
-    return parse_rules("\n".join(patterns).encode("utf-8", "surrogateescape"))
+def parse_patterns(patterns: Iterable[str], *, folds: bool = False) -> RuleList:
+    """Read patterns that came as text, one each; `folds` is as for `parse_rules`."""
+    data = "\n".join(patterns).encode("utf-8", "surrogateescape")
+    return parse_rules(data, folds=folds)
 
 
-def _parse_line(line: bytes) -> IgnoreRule | None:
+def _parse_line(line: bytes, *, folds: bool) -> IgnoreRule | None:
     """Read one line as `add_patterns_from_buffer` and `parse_path_pattern` do."""
     if line.startswith(b"#"):
         return None
@@ -190,7 +212,10 @@ def _parse_line(line: bytes) -> IgnoreRule | None:
     text = text.removeprefix(b"/")
     if not text:
         return None
-    return IgnoreRule(text, negated, directories_only, floating)
+    # A bracket is compared by other rules (`_member`).
+    if folds and b"[" not in text:
+        text = text.lower()
+    return IgnoreRule(text, negated, directories_only, floating, folds)
 
 
 def _trim(line: bytes) -> bytes:
@@ -219,24 +244,29 @@ _REST = rb".*"
 _DEEPS = (_DEEP, _DEEP_SLASH)
 
 
-def _translate(text: bytes, *, floating: bool) -> bytes:
-    """Translate a pattern into a regular expression, `_NEVER` where nothing can match."""
+def _translate(text: bytes, *, floating: bool, folds: bool) -> bytes:
+    """Translate a pattern into a regular expression, `_NEVER` where nothing can match.
+
+    With `folds` it matches what is in lower case.
+    """
     parts: list[bytes] = []
     at = 0
     while at < len(text):
         if text[at : at + 1] == b"[":
-            part, at = _bracket(text, at)
+            part, at = _bracket(text, at, folds=folds)
         else:
             # Each character begins a token, so the next one begins here.
             token = next(_TOKEN.finditer(text, at))
-            part, at = _token(text, token, floating=floating)
+            part, at = _token(text, token, floating=floating, folds=folds)
         if part == _NEVER:
             return _NEVER
         parts.append(part)
     return _without_backtracking(parts)
 
 
-def _token(text: bytes, found: re.Match[bytes], *, floating: bool) -> tuple[bytes, int]:
+def _token(
+    text: bytes, found: re.Match[bytes], *, floating: bool, folds: bool
+) -> tuple[bytes, int]:
     token, end = found[0], found.end()
     if token.startswith(b"*"):
         return _stars(text, found.start(), end, floating=floating)
@@ -244,7 +274,8 @@ def _token(text: bytes, found: re.Match[bytes], *, floating: bool) -> tuple[byte
         return rb"[^/]", end
     if token == b"\\":
         return _NEVER, end
-    return re.escape(token.removeprefix(b"\\")), end
+    literal = token.removeprefix(b"\\")
+    return re.escape(literal.lower() if folds else literal), end
 
 
 def _stars(text: bytes, start: int, end: int, *, floating: bool) -> tuple[bytes, int]:
@@ -295,7 +326,7 @@ def _settle(
     return text
 
 
-def _bracket(text: bytes, at: int) -> tuple[bytes, int]:
+def _bracket(text: bytes, at: int, *, folds: bool) -> tuple[bytes, int]:
     """Translate `[...]`; an unfinished one, or an unknown class, makes nothing match."""
     at += 1
     negated = text[at : at + 1] in (b"!", b"^")
@@ -305,10 +336,15 @@ def _bracket(text: bytes, at: int) -> tuple[bytes, int]:
     first = True
     while first or text[at : at + 1] != b"]":
         first = False
+        start = at
         members, previous, at = _member(text, at, previous)
         if at < 0:
             return _NEVER, len(text)
         chosen |= members
+        # wildmatch.c folds what is in a range or a class, and not a single letter. `[:upper:]` is
+        # the one class to which that makes a difference.
+        if folds and (len(members) > 1 or text[start : start + 1] == b"-"):
+            chosen |= {member.lower() for member in members}
     if negated:
         chosen = set(_BYTES) - chosen
     # A bracket never takes a slash: Git matches with WM_PATHNAME.

@@ -17,6 +17,7 @@ from gitshadow.attribution.native_ids import is_hooked
 from gitshadow.attribution.windows import OUTCOME_DENIED, OUTCOME_UNREPORTED
 from gitshadow.capture.coverage import TOO_LARGE
 from gitshadow.errors import StoreError
+from gitshadow.maintenance import file_system
 from gitshadow.maintenance.startup_repair import ref_locks
 from gitshadow.maintenance.upkeep import TROUBLE
 from gitshadow.model import Call, Oid, Session, micro
@@ -72,6 +73,7 @@ def examine(context: RecorderContext, stuck: Sequence[Check] = ()) -> list[Check
         _recording,
         _watches,
         _platform,
+        _file_system,
         _witness,
         _refs,
         _objects,
@@ -153,6 +155,17 @@ def _platform(context: RecorderContext) -> Iterator[Check]:
     unknown = current().UNKNOWN
     if unknown:
         yield Check("platform", True, f"not known on this system: {', '.join(unknown)}")
+
+
+def _file_system(context: RecorderContext) -> Iterator[Check]:
+    """What is recorded otherwise here, and names that this file system cannot keep apart."""
+    ws = context.workspace
+    for said in file_system.differences(ws):
+        yield Check("file system", True, said)
+    clash = file_system.clash(ws)
+    if clash is not None:
+        fix = "rename all but one of them, on a file system that has them all"
+        yield Check("names", False, clash, fix)
 
 
 def _witness(context: RecorderContext) -> Iterator[Check]:

@@ -153,6 +153,12 @@ def configure(recorder: Recorder, settings: Config) -> None:
     recorder.tells_prompts = settings.prompts is PromptPolicy.COMMIT
 
 
+def rules_of(settings: Config, repo: Repo) -> Rules:
+    """Return what coverage depends on of the settings, Git's own among them."""
+    folds = (repo.config_get("core.ignorecase") or "").lower() in _TRUE
+    return Rules(settings.max_file_size_bytes, settings.include, folds)
+
+
 def _open_locked(
     layout: Layout, environ: Mapping[str, str], lock: WriterLock
 ) -> Workspace:
@@ -166,7 +172,7 @@ def _open_locked(
     composes = current().file_facts().COMPOSES_NAMES and precomposes.lower() in _TRUE
     files = WorkFiles(layout.root, repo.format, composes=composes)
     index = IndexView(layout, git, repo)
-    rules = Rules(max_file_size=settings.max_file_size_bytes, include=settings.include)
+    rules = rules_of(settings, repo)
     states = StateTable(db, layout.worktree)
     row = _worktree_row(db, layout, files, states)
     recorder = Recorder(repo, files, db, row, states, here)

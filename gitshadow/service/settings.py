@@ -6,13 +6,12 @@ Invariant: a setting that cannot be used changes nothing; the earlier ones stay,
 import os
 
 from gitshadow.attribution import lifecycle
-from gitshadow.capture.coverage import Rules
 from gitshadow.config import DaemonMode
 from gitshadow.errors import ShadowError
 from gitshadow.maintenance import setup
 from gitshadow.model import Actor
 from gitshadow.recording.context import RecorderContext
-from gitshadow.recording.workspace import Workspace, configure, read_config
+from gitshadow.recording.workspace import Workspace, configure, read_config, rules_of
 from gitshadow.store.journal import sessions
 
 SWITCHED_OFF = "recording switched off"
@@ -45,11 +44,9 @@ def read_again(context: RecorderContext) -> None:
     except ShadowError as error:
         context.pipeline.gap(f"{error.message}; the previous settings stay in effect")
         return
-    old, ws.config = ws.config, found
+    ws.config = found
     configure(ws.recorder, found)
-    rules = Rules(max_file_size=found.max_file_size_bytes, include=found.include)
-    if (old.max_file_size_bytes, old.include) != (rules.max_file_size, rules.include):
-        ws.coverage.use(rules)
+    ws.coverage.use(rules_of(found, ws.repo))
     follow(context)
 
 

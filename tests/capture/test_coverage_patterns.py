@@ -212,3 +212,43 @@ def test_rule_file_is_empty_when_it_is_a_link(tmp_path: Path) -> None:
     repo.symlink(".gitignore", "outside")
     repo.write("a", "")
     assert RepoPath(b"a") in walk(*_coverage(repo)).files
+
+
+_CASED = (b"Foo", b"foo", b"FOO.O", b"a", b"B", b"Q.txt", b"Dir/X", b"dir/x")
+_CASED_TOKENS = [
+    *(b"F", b"o", b"O", b"*", b"?", b"**", b"/", b".", b"a", b"B", b"Q", b"X", b"\\"),
+    *(b"[A-C]", b"[a-c]", b"[!A]", b"[FQ]", b"[[:upper:]]", b"[[:lower:]]", b"dir/"),
+    *(b"Dir/", b"foo", b"FOO", b"[^X-Z]", b".TXT", b"-", b"\\F"),
+]
+_CASED_RULES = st.lists(
+    st.lists(st.sampled_from(_CASED_TOKENS), max_size=5).map(b"".join),
+    min_size=1,
+    max_size=4,
+).map(b"\n".join)
+
+
+@given(rules=_CASED_RULES)
+@shares_fixture
+def test_rules_match_as_those_of_git_with_ignore_case(
+    forest: Repo, rules: bytes
+) -> None:
+    """`core.ignoreCase` changes Git's rules, so those of one file are compared with it."""
+    forest.write(".git/info/exclude", rules)
+    listed = b"".join(path + b"\0" for path in _CASED)
+    words = ("-c", "core.ignoreCase=true", "check-ignore", "--no-index")
+    out = forest.git(*words, *("-z", "-n", "-v", "--stdin"), stdin=listed, check=False)
+    rows = zip(*[iter(os.fsencode(out).split(b"\0"))] * 4, strict=False)
+    said = {row[3]: row[2] for row in rows if row[0].endswith(b"exclude")}
+    parsed = parse_rules(rules, folds=True)
+    for path in _CASED:
+        tops = (path.partition(b"/")[0], path) if b"/" in path else (path,)
+        decided = [parsed.decide(top, is_dir=top != path) for top in tops]
+        # A directory that is ignored decides about all below it.
+        first = next((rule for rule in decided[:-1] if rule and not rule.negated), None)
+        ours = first or decided[-1]
+        git_ignores = path in said and not said[path].startswith(b"!")
+        assert (ours is not None and not ours.negated) == git_ignores
+        names = {one.rpartition(b"/")[2] for one in (path,)}
+        folder = path.rpartition(b"/")[0]
+        within = folder + b"/" if folder else b""
+        assert decided[-1] is None or parsed.candidates(within, names) == names
