@@ -175,7 +175,8 @@ class _Speller:
         if self._cwd is None:
             return display_path(path)
         full = os.path.join(os.fsencode(self._root), path)
-        here = os.path.realpath(parse_path(self._cwd))
+        top = os.fsencode(self._root)
+        here = os.path.realpath(os.path.join(top, parse_path(self._cwd)))
         return display_path(RepoPath(os.path.relpath(full, here)))
 
 

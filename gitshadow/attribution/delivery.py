@@ -16,14 +16,16 @@ from gitshadow.adapters.payload import Payload
 from gitshadow.attribution.process import ProcessId
 from gitshadow.errors import ShadowError, raise_shortage
 from gitshadow.model import PATHLESS_WRITERS, RepoPath, ToolClass
+from gitshadow.platform import current
 from gitshadow.store import paths as payload_paths
 from gitshadow.store import refs
-from gitshadow.store.layout import discover
+from gitshadow.store.layout import Layout, discover
 from gitshadow.store.spelling import fold_key
 
 # The spool is a directory that the user can write, so a file in it can be anything.
 MAX_SPOOL_BYTES = 64 * 1024 * 1024
 _MAX_PIDS = 64
+_NUMBERS = (b"pid:", b"ppids:", b"own:")
 # A transcript can be large; the wanted line is among its last ones.
 _MAX_TRANSCRIPT_BYTES = 1024 * 1024
 _SECOND_NS = 1_000_000_000
@@ -39,6 +41,7 @@ class HookDelivery:
         own: The hook program itself.
         at_ns: The time of a spooled payload, in the clock of its file system; None for one that
             arrives now.
+        root: Where the hook program found the worktree that is named `worktree`.
     """
 
     agent: str
@@ -48,6 +51,8 @@ class HookDelivery:
     own: ProcessId | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     at_ns: int | None = None
+    root: str = ""
+    worktree: str = ""
 
 
 def parse_body(raw: bytes) -> HookDelivery | None:
@@ -71,6 +76,8 @@ def parse_body(raw: bytes) -> HookDelivery | None:
         pids=_pids(named.get(b"ppids", b"").decode("ascii", "replace").split()),
         own=_process(named.get(b"own", b"").decode("ascii", "replace")),
         env=dict(_variable(value) for name, value in fields if name == b"env"),
+        root=os.fsdecode(named.get(b"root", b"")),
+        worktree=os.fsdecode(named.get(b"worktree", b"")),
     )
 
 
@@ -112,7 +119,7 @@ def parse_spool(path: str) -> HookDelivery | None:
     agent, cwd = found.get("agent"), found.get("cwd")
     if not isinstance(agent, str) or not agent:
         return None
-    return HookDelivery(
+    delivery = HookDelivery(
         agent=agent,
         payload=_payload(found.get("payload")),
         cwd=cwd if isinstance(cwd, str) else None,
@@ -120,7 +127,20 @@ def parse_spool(path: str) -> HookDelivery | None:
         own=_process(" ".join(_texts(found.get("own")))),
         env=_environment(found.get("env")),
         at_ns=at_ns,
+        root=" ".join(_texts(found.get("root"))),
+        worktree=" ".join(_texts(found.get("worktree"))),
     )
+    # Older hook programs do not write it.
+    numbers = current().machine_facts().pid_namespace()
+    is_ours = found.get("pid_namespace", numbers) == numbers
+    return delivery if is_ours else replace(delivery, pids=(), own=None)
+
+
+def without_processes(raw: bytes) -> bytes:
+    """Return the body of a hook request without the numbers of processes."""
+    head, end, payload = raw.partition(b"\n\n")
+    lines = [line for line in head.split(b"\n") if not line.startswith(_NUMBERS)]
+    return b"\n".join(lines) + end + payload
 
 
 def _payload(value: object) -> bytes:
@@ -173,6 +193,28 @@ def _environment(value: object) -> dict[str, str]:
 def _variable(value: bytes) -> tuple[str, str]:
     name, _, text = value.partition(b"=")
     return os.fsdecode(name), os.fsdecode(text)
+
+
+def at_our_place(event: HookEvent, delivery: HookDelivery, here: Layout) -> HookEvent:
+    """Return an event with its paths where this process has the worktree.
+
+    A container may have it at another place (`/workspaces/x`).
+    """
+    there, ours = os.fsencode(delivery.root), os.fsencode(here.root)
+    if not there or there == ours or delivery.worktree != here.worktree:
+        return event
+
+    def moved(path: bytes) -> bytes:
+        is_top = path == there
+        is_below = path.startswith(there.rstrip(b"/") + b"/")
+        return ours + path[len(there) :] if is_top or is_below else path
+
+    return replace(
+        event,
+        paths=tuple(map(moved, event.paths)),
+        changed=tuple(map(moved, event.changed)),
+        cwd=None if event.cwd is None else moved(event.cwd),
+    )
 
 
 class Reach(NamedTuple):

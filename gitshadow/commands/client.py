@@ -45,8 +45,9 @@ def made_here(answer: A) -> Reply[A]:
 def send(verb: Verb[Q, A], request: Q, *, root_hint: str | None = None) -> Reply[A]:
     """Have a verb answered here, by the daemon or in this process.
 
-    The current directory goes along as `cwd`, in the spelling of documents. What became of undos
-    that were interrupted is printed on standard error, whatever the verb.
+    The current directory goes along as `cwd`, in the spelling of documents, and relative to the top
+    of the worktree, which a daemon in another container may have at another place. What became
+    of undos that were interrupted is printed on standard error, whatever the verb.
 
     Args:
         verb: The verb.
@@ -58,11 +59,19 @@ def send(verb: Verb[Q, A], request: Q, *, root_hint: str | None = None) -> Reply
     """
     here = current_directory()
     layout = find_layout(root_hint or here)
-    document = answer(layout, verb.name, {**encode(request), "cwd": spelled(here)})
+    cwd = spelled(_below(layout.root, here))
+    document = answer(layout, verb.name, {**encode(request), "cwd": cwd})
     raise_if_error(document)
     for note in recovered_notes(document):
         print(f"note: {printable(note)}", file=sys.stderr)
     return Reply(verb.answer, document)
+
+
+def _below(root: str, directory: str) -> str:
+    """Return a directory relative to the root, as it is where it is not below it."""
+    if directory == root:
+        return "."
+    return directory.removeprefix(root.rstrip("/") + "/")
 
 
 class _Recovered(NamedTuple):

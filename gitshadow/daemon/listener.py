@@ -9,7 +9,6 @@ import json
 import os
 import queue
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -25,16 +24,19 @@ MAX_CONNECTIONS = 64
 _BACKLOG = 64
 _LAST_WORDS_S = 2.0
 _WAIT_S = 0.25
-_CREDENTIALS = struct.Struct("3i")
 
 
 @dataclass(slots=True)
 class SocketRequest:
-    """Store one request until the loop has answered it."""
+    """Store one request until the loop has answered it.
+
+    `numbers_differ` is set if its client numbers processes otherwise, as in another container.
+    """
 
     version: bytes
     verb: bytes
     body: bytes
+    numbers_differ: bool = False
     _done: threading.Event = field(default_factory=threading.Event)
     _answer: tuple[bytes, bytes] = (wire.ENDING, b"{}")
 
@@ -180,7 +182,8 @@ class SocketListener:
         elif verb == b"ping" and version == wire.VERSION:
             wire.reply(peer, wire.OK, self._pong())
         else:
-            wire.reply(peer, *self._ask(SocketRequest(version, verb, body)))
+            differ = not current().socket_access().shares_numbers(peer)
+            wire.reply(peer, *self._ask(SocketRequest(version, verb, body, differ)))
 
     def _ask(self, job: SocketRequest) -> tuple[bytes, bytes]:
         self._jobs.put(job)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from gitshadow.api import run as run_verb
 from gitshadow.api.status import init_answer
+from gitshadow.attribution.delivery import without_processes
 from gitshadow.capture.reconcile import Entering
 from gitshadow.config import DaemonMode, WatchBackend
 from gitshadow.daemon.listener import Jobs, SocketListener, SocketRequest
@@ -62,6 +63,7 @@ _ALIVE_S = 5.0
 _RELOOK_S = 1.0
 _RELOOK_LIMIT_S = 60.0
 _HOOKS = (b"hook", b"told")
+_PROCESSES = ("pid", "ancestors")
 
 
 class Troubles:
@@ -510,22 +512,26 @@ class Server:
             if job.verb != b"prompt":
                 self.stop()
             return wire.OTHER_VERSION, b"{}"
-        if job.verb == b"hook":
-            return wire.OK, self._service.hook(job.body)
-        if job.verb == b"told":
-            return wire.OK, self._service.told(job.body)
+        if job.verb in _HOOKS:
+            body = without_processes(job.body) if job.numbers_differ else job.body
+            answer = self._service.hook if job.verb == b"hook" else self._service.told
+            return wire.OK, answer(body)
         if job.verb == b"prompt":
             return wire.OK, self._service.prompt()
         verb = job.verb.decode("ascii", "replace")
         if verb == "stop":
             self.stop()
-            return wire.OK, json.dumps({"pid": os.getpid()}).encode()
+            numbers = current().machine_facts().pid_namespace()
+            said = {"pid": os.getpid(), "pid_namespace": numbers}
+            return wire.OK, json.dumps(said).encode()
         try:
             params = json.loads(job.body)
         except ValueError as error:
             raise ShadowError("cannot read the request") from error
         if not isinstance(params, dict):
             raise ShadowError("cannot read the request")
+        if job.numbers_differ:
+            params = {k: v for k, v in params.items() if k not in _PROCESSES}
         return wire.OK, json.dumps(self._service.run(verb, params)).encode()
 
 

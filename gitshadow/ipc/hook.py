@@ -88,7 +88,8 @@ def main(arguments: list[str], in_process: "Capture") -> int:
         layout = _find(payload)
         if layout is not None:
             own, *above = current().lineage(os.getpid()) or [""]
-            body = make_body(agent, payload if whole else _TOO_LARGE, above, own)
+            sent = payload if whole else _TOO_LARGE
+            body = make_body(agent, sent, above, own, layout)
             said = deliver(layout, body, in_process)
             if said:
                 os.write(1, said)
@@ -265,7 +266,13 @@ def _parsed(payload: bytes, key: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def make_body(agent: str, payload: bytes, pids: list[str], own: str = "") -> bytes:
+def make_body(
+    agent: str,
+    payload: bytes,
+    pids: list[str],
+    own: str = "",
+    layout: "Layout | None" = None,
+) -> bytes:
     """Return the body of a delivery.
 
     Args:
@@ -273,9 +280,12 @@ def make_body(agent: str, payload: bytes, pids: list[str], own: str = "") -> byt
         payload: What the agent sent.
         pids: `pid/start` of the processes that report, nearest first.
         own: `pid/start` of the hook program, which the host started when the event happened.
+        layout: The worktree as it is found here: the daemon may have it at another place.
     """
     fields = [("agent", agent), ("cwd", _here()), ("pid", str(os.getpid()))]
     fields += [("ppids", " ".join(pids)), ("own", own)]
+    if layout is not None:
+        fields += [("root", layout.root), ("worktree", layout.worktree)]
     for name in _MARKERS:
         value = os.environ.get(name)
         if value is not None:

@@ -130,7 +130,10 @@ def stop(layout: Layout, timeout_s: float = STOP_S) -> bool:
                 hint=f"its pid is in {layout.lock}",
             )
     pid = document.get("pid")
-    while isinstance(pid, int) and _lives(pid):
+    # In another container its number is that of another process, or of none: the lock is not.
+    numbers = current().machine_facts().pid_namespace()
+    is_ours = document.get("pid_namespace", numbers) == numbers
+    while _lives(pid) if is_ours and isinstance(pid, int) else _is_locked(layout):
         if time.monotonic() > deadline:
             raise ShadowError(
                 f"could not stop the daemon: process {pid} is still running"
@@ -161,6 +164,18 @@ def _remove_stale(layout: Layout) -> bool:
         os.unlink(layout.socket)
     lock.release()
     return True
+
+
+def _is_locked(layout: Layout) -> bool:
+    """Return whether a process records a worktree that is still there."""
+    if not os.path.isdir(layout.wt_dir):
+        return False
+    try:
+        with WriterLock(layout.lock) as lock:
+            lock.acquire(0)
+    except LockedError:
+        return True
+    return False
 
 
 def _lives(pid: int) -> bool:

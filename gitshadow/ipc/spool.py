@@ -6,6 +6,7 @@ Invariant: a file is whole when it gets its name; `attribution.delivery.parse_sp
 import json
 import os
 
+from gitshadow.platform import current
 from gitshadow.store.safe_files import check_dir
 
 TYPE_CHECKING = False
@@ -39,6 +40,9 @@ def write(layout: "Layout", body: bytes, name: "Callable[[int], str]") -> str:
         "payload": payload.decode("utf-8", "surrogateescape"),
         "pids": named["ppids"].split(),
         "own": named.get("own", ""),
+        "root": named.get("root", ""),
+        "worktree": named.get("worktree", ""),
+        "pid_namespace": current().machine_facts().pid_namespace(),
         "env": {key: value for key, _, value in markers},
     }
     check_dir(layout, "spool")

@@ -51,6 +51,7 @@ _LOCK_POLL_S = 0.05
 _RENAMED_S = 0.2
 _GAPS = 200
 _BOOT = "boot_id"
+_NUMBERS, _IS_SHARED = "pid_namespace", "pid_namespaces"
 
 
 def mark_running(context: RecorderContext) -> None:
@@ -144,6 +145,12 @@ def drop_left(ws: Workspace) -> None:
     left = _unheld(ws)
     if not left:
         return
+    # A process of another container that has a lock open may not be seen from here.
+    if not current().machine_facts().sees_all_processes() and meta.get(
+        ws.db, _IS_SHARED
+    ):
+        young = {one.path for one in ref_locks(ws) if not one.is_stale}
+        left = {lock for lock in left if lock[0] not in young}
     time.sleep(_RENAMED_S)
     # Asked twice: libgit2 closes a lock right before it renames it, so one that nobody has open
     # may still be in use.
@@ -198,8 +205,9 @@ def mend(context: RecorderContext, *, rooting: bool = True) -> None:
     """
     ws, marker = context.workspace, _marker_key(context)
     # One statement, because every command without a daemon asks for these.
-    keys = (_BOOT, purge.UNDER_WAY, prune.UNDER_WAY, marker)
+    keys = (_BOOT, _NUMBERS, purge.UNDER_WAY, prune.UNDER_WAY, marker)
     stored = meta.get_many(ws.db, keys)
+    _note_numbers(ws, stored.get(_NUMBERS))
     # A ref with a lock cannot be written, so locks come first. Rows are replayed from whole
     # commits, so objects come next. An undo reads rows and files, so it is last.
     drop_left(ws)
@@ -296,6 +304,22 @@ def _say_once(context: RecorderContext, notes: Sequence[str]) -> None:
     for note in notes:
         if note not in said:
             context.pipeline.gap(note)
+
+
+def _note_numbers(ws: Workspace, known: str | None) -> None:
+    """Forget the processes of living sessions if their numbers are those of another container.
+
+    `known` is the namespace of the numbers in the journal.
+    """
+    # Here they would belong to other processes or none, and the sessions would count as ended.
+    own = current().machine_facts().pid_namespace() or ""
+    if known == own:
+        return
+    with ws.db.write():
+        if known is not None:
+            sessions.forget_processes(ws.db)
+            meta.put(ws.db, _IS_SHARED, "several")
+        meta.put(ws.db, _NUMBERS, own)
 
 
 def _rebooted(ws: Workspace, known: str | None) -> bool:

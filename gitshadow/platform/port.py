@@ -370,6 +370,17 @@ class Machine(Protocol):
         """Return what differs after each start of the machine."""
         ...
 
+    def pid_namespace(self) -> str | None:
+        """Return what names the processes among which pids are given out, as in a container.
+
+        None: there are no several ones, or `/proc` is of another one.
+        """
+        ...
+
+    def sees_all_processes(self) -> bool:
+        """Return whether a process that is not found is nowhere on this machine."""
+        ...
+
     def shared_file_system(self, root: str | bytes) -> str | None:
         """Return the kind of a file system that others write to as well; None: it is ours alone."""
         ...
@@ -416,6 +427,10 @@ class Sockets(Protocol):
         Raises:
             OSError: the directory is gone, or is a link.
         """
+        ...
+
+    def shares_numbers(self, peer: socket.socket) -> bool:
+        """Return whether the process at the other end means the same processes by pids."""
         ...
 
     def peer_user(self, peer: socket.socket) -> int | None:

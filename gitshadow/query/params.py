@@ -18,14 +18,14 @@ def typed_path(layout: Layout, cwd: str | None, typed: str) -> RepoPath:
 
     Args:
         layout: The worktree.
-        cwd: The user's directory; None: the top of the worktree.
+        cwd: The user's directory, absolute or below the top; None: the top of the worktree.
         typed: As typed or as our own output spells it.
 
     Raises:
         UsageError: the path is outside the worktree.
     """
-    here = parse_path(cwd) if cwd else os.fsencode(layout.root)
     root = os.fsencode(layout.root)
+    here = os.path.join(root, parse_path(cwd)) if cwd else root
     # Only the directory is resolved: a link that is typed is meant itself, not what it points to.
     full = os.path.normpath(os.path.join(_real(here), parse_path(typed)))
     if full == root:

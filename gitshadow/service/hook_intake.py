@@ -20,6 +20,7 @@ from gitshadow.attribution import intake
 from gitshadow.attribution.delivery import (
     HookDelivery,
     Reach,
+    at_our_place,
     parse_body,
     places_of,
     reach,
@@ -178,6 +179,7 @@ def take(
         return None
     if event is None:
         return None
+    event = at_our_place(event, delivery, ws.layout)
     around = reach(event, ws.layout.root)
     if around.other_paths and not addressed:
         told = _forward(context, delivery, around.other_paths)

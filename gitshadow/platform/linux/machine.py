@@ -18,6 +18,9 @@ _WATCHES = "/proc/sys/fs/inotify/max_user_watches"
 _INSTANCES = "/proc/sys/fs/inotify/max_user_instances"
 _MOUNTS = "/proc/self/mountinfo"
 _FDS = "/proc/self/fd"
+_NUMBERS = "/proc/self/ns/pid"
+_FIRST = "4026531836"
+"""PROC_PID_INIT_INO of linux/proc_ns.h."""
 _INODE = re.compile(rb"^inotify wd:\S+ ino:([0-9a-f]+) ", re.MULTILINE)
 _SET_CHILD_SUBREAPER = 36
 # inotify reports what this kernel does. On these file systems others may write, too: another
@@ -38,6 +41,23 @@ def boot() -> str | None:
             return handle.read().strip()
     except OSError:
         return None
+
+
+def pid_namespace() -> str | None:
+    """Return the PID namespace of this process; pid_namespaces(7)."""
+    try:
+        # With the /proc of another namespace (`unshare --pid` without `--mount-proc`) all that is
+        # read there is about other processes.
+        if os.readlink("/proc/self") != str(os.getpid()):
+            return None
+        return str(os.stat(_NUMBERS).st_ino)
+    except OSError:
+        return None
+
+
+def sees_all_processes() -> bool:
+    """Return whether this is the namespace in which all processes are seen."""
+    return pid_namespace() in (None, _FIRST)
 
 
 def shared_file_system(root: str | bytes, mounted: str = _MOUNTS) -> str | None:

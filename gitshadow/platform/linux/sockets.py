@@ -26,10 +26,29 @@ class address:  # noqa: N801 - a function that returns a context
 
 
 def peer_user(peer: _socket.socket) -> int | None:
-    """Return the user of the process at the other end; socket(7), SO_PEERCRED."""
+    """Return the user of the process at the other end."""
+    return _credentials(peer)[1]
+
+
+def shares_numbers(peer: _socket.socket) -> bool:
+    """Return whether the process at the other end is in our PID namespace."""
+    # A process of a namespace that is not below ours has the number 0 here.
+    pid, own = _credentials(peer)[0], _namespace("self")
+    return own is None or (pid > 0 and _namespace(str(pid)) == own)
+
+
+def _namespace(process: str) -> int | None:
+    try:
+        return os.stat(f"/proc/{process}/ns/pid").st_ino
+    except OSError:
+        return None
+
+
+def _credentials(peer: _socket.socket) -> tuple[int, int, int]:
+    """Return pid, user and group of a peer as we see them; socket(7), SO_PEERCRED."""
     import struct
 
     level, option = _socket.SOL_SOCKET, _socket.SO_PEERCRED
     raw = peer.getsockopt(level, option, _CREDENTIALS_BYTES)
-    user: int = struct.unpack("3i", raw)[1]
-    return user
+    pid, user, group = struct.unpack("3i", raw)
+    return pid, user, group

@@ -10,6 +10,8 @@ from gitshadow.platform.portable.machine import adopt_orphans as adopt_orphans
 from gitshadow.platform.portable.machine import await_signal as await_signal
 from gitshadow.platform.portable.machine import drop_signals as drop_signals
 from gitshadow.platform.portable.machine import give_back_memory as give_back_memory
+from gitshadow.platform.portable.machine import pid_namespace as pid_namespace
+from gitshadow.platform.portable.machine import sees_all_processes as sees_all_processes
 from gitshadow.platform.portable.machine import shared_file_system as shared_file_system
 from gitshadow.platform.portable.machine import watch_limits as watch_limits
 from gitshadow.platform.portable.machine import watched_inodes as watched_inodes

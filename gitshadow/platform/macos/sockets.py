@@ -3,6 +3,7 @@
 import _socket
 
 from gitshadow.platform.portable.sockets import address as address
+from gitshadow.platform.portable.sockets import shares_numbers as shares_numbers
 
 # <sys/un.h>: SOL_LOCAL, LOCAL_PEERCRED. `struct xucred` (<sys/ucred.h>) begins with its version
 # and the user.

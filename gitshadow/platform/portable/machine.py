@@ -15,6 +15,16 @@ def boot() -> str | None:
     return None
 
 
+def pid_namespace() -> str | None:
+    """Return None: only Linux has several."""
+    return None
+
+
+def sees_all_processes() -> bool:
+    """Return True: no others are known of."""
+    return True
+
+
 def shared_file_system(root: str | bytes) -> str | None:
     """Return None: not known everywhere."""
     return None

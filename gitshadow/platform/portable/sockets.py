@@ -46,3 +46,8 @@ class address:  # noqa: N801 - a function that returns a context
 def peer_user(peer: _socket.socket) -> int | None:
     """Return None: not known everywhere; the socket's directory is private."""
     return None
+
+
+def shares_numbers(peer: _socket.socket) -> bool:
+    """Return True: only Linux has several sets of pids."""
+    return True

@@ -90,6 +90,12 @@ def close(db: Db, session: str, ended_ns: int, reason: str) -> None:
     )
 
 
+def forget_processes(db: Db) -> None:
+    """Forget which processes living sessions and open calls have; call it inside `db.write()`."""
+    db.run("UPDATE sessions SET pid = NULL, pid_started = NULL WHERE ended_ns IS NULL")
+    db.run("UPDATE calls SET pid = NULL, pid_started = NULL WHERE closed_ns IS NULL")
+
+
 def close_rebuilt(db: Db, reason: str) -> None:
     """End every open session at its last event: nothing shows that it still runs."""
     db.run(
