@@ -536,13 +536,26 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _own_like(made: bytes, parent: int, name: bytes | None) -> None:
-    """As root, set the owner of a new file to that of the old one, or of its directory."""
+    """As root, set the owner of a new file to that of the old one, or of its directory.
+
+    Raises:
+        OSError: it cannot have the owner of the old one, as in a container that does not know it.
+    """
     # Only root can give a file away (chown(2)); for others the owner is right already. An undo
     # under sudo must not leave files that their owner cannot change.
     if os.geteuid() != 0:
         return
-    model = os.fstat(parent)
+    model, has_old = os.fstat(parent), False
     if name is not None:
         with suppress(FileNotFoundError):
             model = os.stat(name, dir_fd=parent, follow_symlinks=False)
-    os.chown(made, model.st_uid, model.st_gid, dir_fd=parent, follow_symlinks=False)
+            has_old = True
+    found = os.stat(made, dir_fd=parent, follow_symlinks=False)
+    if (found.st_uid, found.st_gid) == (model.st_uid, model.st_gid):
+        return
+    try:
+        os.chown(made, model.st_uid, model.st_gid, dir_fd=parent, follow_symlinks=False)
+    except OSError as error:
+        if has_old:
+            why = "a new file cannot have its owner here"
+            raise OSError(error.errno, why) from error

@@ -5,9 +5,10 @@ There is no container engine here: unshare(1) and mount(8) make what one is made
 
 import json
 import os
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -163,7 +164,7 @@ def test_file_of_a_user_that_a_container_does_not_know_is_recorded_and_kept(
     repo.write("a", "changed\n")
     done = inside(shadow, ways, "undo", "--yes", "a")
     assert done.returncode == 4
-    assert b"skipped   a" in done.stdout
+    assert b"a new file cannot have its owner here" in done.stdout
     assert repo.read("a") == b"changed\n"
     assert os.stat(repo.path("a")).st_uid == 4242
     assert changed(shadow) == [("modify", "a")]
@@ -255,3 +256,20 @@ def test_hook_and_log_end_well_where_the_git_directory_is_read_only(
         assert "so nothing is recorded" in done.err
     assert changed(shadow_d) == [("modify", "a")]
     audit.audit(repo)
+
+
+@pytest.mark.process
+def test_exec_in_another_container_has_its_own_session_and_no_process_of_ours(
+    repo: Repo, shadow_d: Shadow
+) -> None:
+    ways = [*enter(*NUMBERED), *("timeout", "100") * 2]
+    words = ("exec", "--", "sh", "-c", "echo exec > a")
+    done = inside(shadow_d, ways, *words)
+    assert (done.returncode, done.stderr) == (0, b"")
+    (row,) = [row for row in shadow_d.log() if row["kind"] == "modify"]
+    (session,) = [one for one in sessions(shadow_d) if one["id"] == row["session"]]
+    assert session["ended"] is not None
+    with closing(sqlite3.connect(repo.state_dir / "journal.db")) as journal:
+        found = journal.execute("SELECT pid FROM sessions WHERE actor = 'agent'")
+        assert found.fetchall() == [(None,)]
+    shadow_d.verify()

@@ -5,7 +5,7 @@ No file system of this kind is in every kernel, so the tests mount one of their 
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,23 +20,29 @@ _KINDS = {"vfat": VFAT, "apfs": APFS}
 
 
 @pytest.fixture(params=_KINDS)
-def folded(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    make_shadow: Callable[..., Shadow],
-) -> Iterator[Shadow]:
-    """Return the command in a repository on a file system that folds case."""
-    with fuse(tmp_path / "mount", *_KINDS[request.param]) as place:
+def kind(request: pytest.FixtureRequest) -> str:
+    """Return a kind of file system, for what differs between them."""
+    return str(request.param)
+
+
+@pytest.fixture
+def folded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shadow]:
+    """Return the command in a repository that folds names, as vfat does or as `kind` says."""
+    asked = "kind" in request.fixturenames
+    ways = _KINDS[request.getfixturevalue("kind") if asked else "vfat"]
+    with fuse(tmp_path / "mount", *ways) as place:
         repo = Repo(place / "repo")
         repo.root.mkdir()
         repo.git("init", "-q", "-b", "main")
         repo.write("a.txt", "one\n")
         repo.write("dir/inner.txt", "inner\n")
         repo.commit("first")
-        shadow = make_shadow(repo)
-        shadow.init()
-        yield shadow
-        shadow.close()
+        shadow = Shadow(repo, daemon=True)
+        try:
+            shadow.init()
+            yield shadow
+        finally:
+            shadow.close()
 
 
 def rows(shadow: Shadow) -> list[tuple[object, ...]]:
@@ -68,6 +74,7 @@ def respell(repo: Repo, old: str, new: str) -> None:
     repo.rename("between", new)
 
 
+@pytest.mark.usefixtures("kind")
 def test_write_by_another_spelling_is_one_of_the_file(folded: Shadow) -> None:
     folded.repo.write("A.TXT", "two\n")
     assert rows(folded) == [("modify", "a.txt", None)]
@@ -75,6 +82,7 @@ def test_write_by_another_spelling_is_one_of_the_file(folded: Shadow) -> None:
     check(folded)
 
 
+@pytest.mark.usefixtures("kind")
 def test_rename_by_case_is_undone_and_redone(folded: Shadow) -> None:
     repo = folded.repo
     respell(repo, "a.txt", "A.txt")
@@ -88,6 +96,7 @@ def test_rename_by_case_is_undone_and_redone(folded: Shadow) -> None:
     check(folded)
 
 
+@pytest.mark.usefixtures("kind")
 def test_directory_renamed_by_case_is_undone_and_redone(folded: Shadow) -> None:
     repo = folded.repo
     respell(repo, "dir", "Dir")
@@ -196,6 +205,7 @@ def test_ignore_rules_match_any_case_as_those_of_git(folded: Shadow) -> None:
     check(folded)
 
 
+@pytest.mark.usefixtures("kind")
 def test_file_replaced_by_another_spelling_is_one_change(folded: Shadow) -> None:
     repo = folded.repo
     repo.write("between", "two\n")
