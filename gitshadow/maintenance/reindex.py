@@ -331,7 +331,7 @@ def context_from_refs(
 
     Raises:
         NotInitialisedError: there is no recorded history in its refs either.
-        UnsupportedError: libgit2 cannot read the repository.
+        UnsupportedError: nothing here can read the repository (`store.repo`).
     """
     with tempfile.TemporaryDirectory(prefix="gitshadow-") as directory:
         borrowed = BorrowedLayout(layout, directory)

@@ -123,7 +123,7 @@ def open_workspace(
     Raises:
         NotInitialisedError: `init` has not been run in this repository.
         LockedError: another process records this worktree.
-        UnsupportedError: libgit2 cannot read the repository.
+        UnsupportedError: nothing here can read the repository (`store.repo`).
         JournalError: the journal is damaged, newer or busy.
     """
     if not layout.initialised and os.path.isdir(layout.wt_dir):
