@@ -26,6 +26,7 @@ from gitshadow.model import Actor, Call, Session
 from gitshadow.platform import current
 from gitshadow.platform.port import ProcessId as ProcessId
 from gitshadow.platform.port import ProcessStat
+from gitshadow.store.backends import git_pipes
 
 PROGRAM = "git-agent-undo"
 """What the kernel calls a process that runs our command."""
@@ -148,9 +149,17 @@ def program_at(pid: int) -> ProgramName:
     return program_of(current().process_facts().executable(pid), words)
 
 
+def _others() -> Iterator[ProcessStat]:
+    """Yield this user's processes but the git commands that this one keeps open."""
+    # The recorder can run below an agent, and even be what a session is about (`exec` without a
+    # daemon). What it asks of Git is nothing that the agent does.
+    ours = git_pipes.children()
+    return (one for one in current().process_facts().own() if one.id.pid not in ours)
+
+
 def relations() -> Iterator[Relation]:
     """Yield the living processes of this user, as they are now."""
-    for stat in current().process_facts().own():
+    for stat in _others():
         if not stat.dead:
             yield Relation(stat.id, stat.parent, stat.name)
 
@@ -158,7 +167,7 @@ def relations() -> Iterator[Relation]:
 def descendants(top: int) -> list[ProcessId] | None:
     """Return the processes of this user below one; None where one has ended and is not reaped."""
     children: dict[int, list[ProcessStat]] = {}
-    for stat in current().process_facts().own():
+    for stat in _others():
         children.setdefault(stat.parent, []).append(stat)
     found: list[ProcessId] = []
     todo = children.pop(top, [])
@@ -344,7 +353,8 @@ class ProcessScan:
         self._scanned_s = now_s
         # One that has ended since the last scan may have written what is noticed only now.
         self._agents_before, self._agents = self._agents or (), None
-        self._stats = self._table.look()
+        ours = git_pipes.children()
+        self._stats = {p: one for p, one in self._table.look().items() if p not in ours}
         # Programs come and go by the thousand in a build, so what is kept of dead ones is dropped
         # now and then.
         if len(self._variables) + len(self._programs) > 4 * len(self._stats):

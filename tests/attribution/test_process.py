@@ -16,11 +16,14 @@ from gitshadow.attribution.process import (
     ProcessScan,
     agent_process,
     ancestors,
+    descendants,
     is_alive,
     process_start,
+    relations,
 )
 from gitshadow.attribution.process_evidence import OpenFiles
 from gitshadow.model import Actor, Session
+from gitshadow.store.backends.git_pipes import Answers, GitPipe
 
 Start = Callable[..., subprocess.Popen[bytes]]
 WAIT = "import sys; print(1, flush=True); sys.stdin.read()"
@@ -482,3 +485,16 @@ def test_agent_is_the_nearer_process_when_the_variable_is_an_outer_ones(
 def test_agent_is_none_when_nobody_of_the_chain_lives() -> None:
     gone = ProcessId(os.getpid(), 1)
     assert agent_process("claude-code", (gone,), {}) is None
+
+
+def test_git_that_is_kept_open_here_is_left_out(tmp_path: Path) -> None:
+    """An `exec` without a daemon would wait for it as for what its command has left."""
+    pipe = GitPipe(["cat"], str(tmp_path), os.environ)
+    assert pipe.ask(b"asked\n", Answers.line) == b"asked"
+    assert pipe.pid is not None
+    assert process_start(pipe.pid) is not None
+    assert pipe.pid not in {one.id.pid for one in relations()}
+    assert pipe.pid not in {one.pid for one in descendants(os.getpid()) or ()}
+    assert os.getpid() in {one.id.pid for one in relations()}
+    pipe.close()
+    assert pipe.pid is None

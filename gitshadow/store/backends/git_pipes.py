@@ -149,6 +149,12 @@ class GitPipe:
         """Return whether a child has been started that is not known to be dead."""
         return self._child is not None
 
+    @property
+    def pid(self) -> int | None:
+        """Return the pid of the child, None if there is none."""
+        child = self._child
+        return None if child is None else child.process.pid
+
     def ask(self, question: bytes, answer: Callable[[Answers], _T]) -> _T:
         """Send bytes, and return what a function reads from the answer.
 
@@ -220,6 +226,12 @@ def _unnamed_file() -> int:
 
     with TemporaryFile() as file:
         return os.dup(file.fileno())
+
+
+def children() -> frozenset[int]:
+    """Return the pids of the commands that this process keeps open."""
+    found = (pipe.pid for pipe in list(_ALL))
+    return frozenset(pid for pid in found if pid is not None)
 
 
 def _nothing() -> None:
