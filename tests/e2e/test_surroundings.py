@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.store.object_format import SHA1
 from tests.support.claude import Claude
 from tests.support.repo import ten_lines
 from tests.support.shadow import Shadow
@@ -90,7 +91,8 @@ def test_command_commits_as_the_user_and_signs(shadow: Shadow, tmp_path: Path) -
         one.startswith("author Somebody Else <else@example.com>") for one in head
     )
     assert any(one.startswith("committer Test User <test@example.com>") for one in head)
-    assert "gpgsig -----BEGIN PGP SIGNATURE-----" in head
+    signed = "gpgsig" if repo.object_format == SHA1 else "gpgsig-sha256"
+    assert f"{signed} -----BEGIN PGP SIGNATURE-----" in head
     assert " signed by the user's own program" in head
     assert body == ["edited"]
     report = shadow.oops()
