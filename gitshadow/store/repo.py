@@ -20,7 +20,7 @@ from gitshadow.store.backends.port import (
     RefLockedError,
     ReflogEntry,
 )
-from gitshadow.store.backends.probe import NO_BRANCH, Engine
+from gitshadow.store.backends.probe import Engine
 from gitshadow.store.backends.ref_files import REF_PREFIX
 from gitshadow.store.layout import Layout
 from gitshadow.store.object_format import ObjectFormat, is_oid
@@ -307,12 +307,9 @@ class Repo:
         Raises:
             StoreError: HEAD or its branch cannot be read; that is never "unborn".
         """
-        name, oid = self._backends.read(
+        return self._backends.read(
             lambda backend: backend.head(), lambda found: found[1] is None
         )
-        if name == NO_BRANCH:
-            raise StoreError("could not read HEAD: its refs are of another format")
-        return name, oid
 
     @property
     def head_log(self) -> HeadLog:

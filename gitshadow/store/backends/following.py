@@ -18,9 +18,9 @@ from gitshadow.store.backends.port import FILES, REFTABLE, Backend
 from gitshadow.store.backends.probe import (
     Engine,
     UnknownFormatError,
-    has_no_branch,
     open_backend,
 )
+from gitshadow.store.backends.ref_files import has_head
 from gitshadow.store.layout import Layout
 
 _WAIT_S = 5.0
@@ -170,11 +170,7 @@ class FollowedBackend:
         """Return whether the file HEAD is one of the format that the configuration names."""
         if self.current().ref_format != FILES:
             return os.path.exists(self._tables)
-        try:
-            return not has_no_branch(self._layout.common_dir)
-        except OSError as error:
-            raise_shortage(error)
-            return False
+        return has_head(self._layout.common_dir)
 
     def _unsettled(self, what: str) -> StoreError:
         return StoreError(

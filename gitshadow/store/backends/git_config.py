@@ -43,12 +43,22 @@ class Configuration:
         """
         stamps = self._stamps
         if self._entries is None or any(_stamp(p) != s for p, s in stamps.items()):
-            # The stamps of files that it includes are known only afterwards. They are taken before
-            # what counts is read.
-            names = {*self._usual, *(origin for origin, _ in self._read())}
-            self._stamps = {name: _stamp(name) for name in names}
-            self._entries = [entry for _, entry in self._read()]
+            # Stamps are taken before the files are read. Those of files that it includes are known
+            # only afterwards, so then it is read once more.
+            names = set(self._usual)
+            while True:
+                self._stamps = {name: _stamp(name) for name in names}
+                found = self._read()
+                origins = {origin for origin, _ in found}
+                if origins <= names:
+                    break
+                names |= origins
+            self._entries = [entry for _, entry in found]
         return self._entries
+
+    def files(self) -> Sequence[str]:
+        """Return the files that were read, and those that there may be; as of `entries`."""
+        return list(self._stamps)
 
     def get(self, name: str) -> str | None:
         """Return the last value of a key, None if there is none."""

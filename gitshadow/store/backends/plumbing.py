@@ -16,6 +16,7 @@ from gitshadow.store.backends.git_pipes import Answers, DeadError, GitPipe
 from gitshadow.store.backends.ignore_rules import IgnoreRules
 from gitshadow.store.backends.pack_indexes import PackIndexes
 from gitshadow.store.backends.port import (
+    FILES,
     REFTABLE,
     STORE_HINT,
     ConfigEntry,
@@ -38,10 +39,13 @@ _WRITING = (
     # What is configured as a hook runs in spite of `core.hooksPath` (git 2.54).
     *("-c", "hook.reference-transaction.enabled=false"),
 )
+_UPDATE = ("update-ref", "--stdin", "-z")
+# A ref of ours that a power cut destroys is found and repaired (`maintenance.object_check`).
+_UNSYNCED = ("-c", "core.fsync=none")
 # A child keeps each commit in memory that it ever pointed a ref at.
 _MOST_UPDATES = 1000
 # Git's words, which LC_ALL=C keeps in English (lockfile.c, refs/files-backend.c, reftable/error.c).
-_LOCKED = (".lock': file exists", "data is locked")
+_LOCKED = (".lock': file exists", "cannot lock references")
 _REFUSED = (
     "no space left",
     "quota exceeded",
@@ -83,7 +87,11 @@ class PlumbingBackend:
         self._loose = LooseObjects(layout.objects_dir, form)
         self._borrowed = [LooseObjects(other, form) for other in others]
         self._reader = self._pipe("cat-file", "--batch")
-        self._writer = self._pipe(*_WRITING, "update-ref", "--stdin", "-z")
+        # To delete a ref Git may write `packed-refs`. It has the user's refs, too, as a table has.
+        self._remover = self._pipe(*_WRITING, *_UPDATE)
+        self._writer = self._remover
+        if self.ref_format == FILES and self._config.get("core.fsync") is None:
+            self._writer = self._pipe(*_UNSYNCED, *_WRITING, *_UPDATE)
         self._updates = 0
         self._ignore = IgnoreRules(layout, self._pipe, self._rule_files)
 
@@ -95,7 +103,8 @@ class PlumbingBackend:
 
     def _rule_files(self) -> Iterable[str]:
         info = os.path.join(self._layout.common_dir, "info", "exclude")
-        return info, self._config.excludes_file()
+        excludes = self._config.excludes_file()
+        return *self._config.files(), info, excludes
 
     def close(self) -> None:
         """End all children and close all files."""
@@ -103,7 +112,7 @@ class PlumbingBackend:
 
     def let_go(self) -> None:
         """End all children, which keep packs open, and forget packs and tables."""
-        for pipe in (self._reader, self._writer):
+        for pipe in (self._reader, self._writer, self._remover):
             pipe.close()
         self._ignore.let_go()
         self._own_packs.let_go()
@@ -248,10 +257,11 @@ class PlumbingBackend:
         self._updates += 1
         if self._updates % _MOST_UPDATES == 0:
             self._writer.close()
+        writer = self._remover if wanted is None else self._writer
         while True:
-            was_open = self._writer.is_open
+            was_open = writer.is_open
             try:
-                self._writer.ask_once(os.fsencode(question), _committed)
+                writer.ask_once(os.fsencode(question), _committed)
                 break
             except DeadError as error:
                 # It ends with each error. If it was killed, the ref may have moved before. What an
@@ -289,7 +299,9 @@ class PlumbingBackend:
     def resolve(self, name: str) -> Oid | None:
         """Return the commit that a revision names (gitrevisions(7)), None for none."""
         how = ("rev-parse", "--verify", "--quiet", "--end-of-options")
-        out = self._git.run(*how, name + "^{commit}", ok=(0, 1, 128))
+        # What follows `:/` is a pattern up to the end, and names commits alone.
+        asked = name if name.startswith(":/") else name + "^{commit}"
+        out = self._git.run(*how, asked, ok=(0, 1, 128))
         return Oid(out.decode("ascii").strip()) if out else None
 
     def unpushed(self, tip: Oid, most: int) -> Mapping[Oid, Iterable[Oid]]:

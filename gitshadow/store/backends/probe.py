@@ -4,22 +4,20 @@ libgit2 is taken where it opens a repository of a format that it is known to rea
 believed about a newer format only where its answers are those of Git.
 """
 
-import os
 from collections.abc import Mapping
 from enum import Enum
 
-from gitshadow.errors import StoreError, UnsupportedError, raise_shortage
+from gitshadow.errors import StoreError, UnsupportedError
 from gitshadow.model import Oid
 from gitshadow.store.backends import libgit2
 from gitshadow.store.backends.libgit2 import Libgit2Backend
 from gitshadow.store.backends.plumbing import PlumbingBackend
 from gitshadow.store.backends.port import FILES, REFTABLE, Backend
+from gitshadow.store.backends.ref_files import has_head
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 from gitshadow.store.object_format import SHA1, format_named
 
-NO_BRANCH = "refs/heads/.invalid"
-"""What the file HEAD names where refs are not files (gitrepository-layout(5))."""
 # The first that may read SHA-256 and reftables in its usual build.
 _NEW_FORMATS_SINCE = (1, 10)
 _REFTABLE_SINCE = "2.45"
@@ -83,23 +81,8 @@ def _is_true(
 ) -> bool:
     """Return whether what libgit2 says of a repository that it opened can be true."""
     if (found.form, found.ref_format) == (SHA1, FILES):
-        # libgit2 is not asked: what is wrong with `packed-refs` it reports once, to the first.
-        try:
-            return not has_no_branch(layout.git_dir)
-        except OSError as error:
-            raise_shortage(error)
-            return True
+        return has_head(layout.git_dir)
     return version >= _NEW_FORMATS_SINCE and _agrees(found, Git(layout, dict(environ)))
-
-
-def has_no_branch(git_dir: str) -> bool:
-    """Return whether the file HEAD says that refs are not files.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    with open(os.path.join(git_dir, "HEAD"), "rb") as file:
-        return NO_BRANCH.encode("ascii") in file.read(64)
 
 
 def _agrees(found: Backend, git: Git) -> bool:

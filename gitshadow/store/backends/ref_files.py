@@ -26,6 +26,7 @@ _OUR_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _LINE = re.compile(r"[\0\n]")
 _PER_WORKTREE = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")
 _SYMBOLIC = b"ref:"
+_NO_BRANCH = b"refs/heads/.invalid"
 _SORTED = re.compile(rb"# pack-refs with:(?: [^\n]*)? sorted[ \n]")
 _MAX_BYTES = 10_000
 _MOST_LINKS = 5
@@ -45,6 +46,22 @@ def is_safe(name: str) -> bool:
     """Return whether a name leads to no file but that of a ref."""
     parts = name.split("/")
     return all(part and part[0] != "." for part in parts) and not _LINE.search(name)
+
+
+def has_head(git_dir: str) -> bool:
+    """Return whether the file HEAD is there and is no placeholder.
+
+    It is one where refs are not files (gitrepository-layout(5)).
+    """
+    path = os.path.join(git_dir, "HEAD")
+    if os.path.islink(path):
+        return True
+    try:
+        with open(path, "rb") as file:
+            return _NO_BRANCH not in file.read(_MAX_BYTES)
+    except OSError as error:
+        raise_shortage(error)
+        return False
 
 
 class LooseRefs:
