@@ -135,11 +135,12 @@ def test_head_that_is_a_link_is_symbolic(repo: Repo) -> None:
     tip = repo.git("rev-parse", "HEAD")
     repo.delete(".git/HEAD")
     repo.symlink(".git/HEAD", "refs/heads/main")
-    assert refs_of(repo).head() == ("refs/heads/main", tip)
+    refs = refs_of(repo)
+    assert refs.head() == ("refs/heads/main", tip)
     repo.delete(".git/HEAD")
     repo.damaged = True
     with pytest.raises(StoreError, match="could not read HEAD"):
-        refs_of(repo).head()
+        refs.head()
 
 
 def test_descriptor_shortage_is_an_error_and_not_absence(
