@@ -18,6 +18,11 @@ import pytest
 from hypothesis import settings
 from pygit2.enums import ConfigLevel
 
+# What the package reads when it is first imported, in this process and all that it starts.
+PLATFORM = os.environ.get("GITSHADOW_TEST_PLATFORM")
+if PLATFORM:
+    os.environ["GITSHADOW_PLATFORM"] = PLATFORM
+
 pytest.register_assert_rewrite("tests.support")
 pytest_plugins = ["tests.support.studio_fixtures"]
 
@@ -46,9 +51,6 @@ _GIT_CONFIG = """\
 \tdefaultBranch = main
 """
 _Test = TypeVar("_Test", bound=Callable[..., None])
-_WATCHER = os.environ.get("GITSHADOW_TEST_WATCHER")
-if _WATCHER:
-    _GIT_CONFIG += f"[agent-undo]\n\twatcher = {_WATCHER}\n"
 
 settings.register_profile(
     "ci",
@@ -76,7 +78,9 @@ def on_both(
         cases: Its values.
         few: How many of them a short run takes with the portable watcher.
     """
-    backends = (WatchBackend.INOTIFY, WatchBackend.WATCHFILES)
+    backends = [WatchBackend.INOTIFY, WatchBackend.WATCHFILES]
+    if PLATFORM:  # which has one watcher alone
+        del backends[0]
     if name is None:
         chosen = pytest.mark.parametrize("watch_backend", backends, indirect=True)
     else:
@@ -170,6 +174,8 @@ def sealed(
         **kinds.environment(repo_kind),
     }.items():
         monkeypatch.setenv(name, value)
+    if PLATFORM:
+        monkeypatch.setenv("GITSHADOW_PLATFORM", PLATFORM)
     time.tzset()
     _point_libgit2_at(home)
     mark = uuid.uuid4().hex

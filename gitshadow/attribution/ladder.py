@@ -220,7 +220,7 @@ def _at_most_medium(
 
 def rests_on_time(claim: Claim) -> bool:
     """Return whether a claim names a window or turn for no better reason than its time."""
-    # Only then is /proc searched for who holds the path open, and are bytes counted: it takes
+    # Only then are processes asked who holds the path open, and are bytes counted: it takes
     # milliseconds, and a claim by name would not change.
     several = (_SEVERAL_WINDOWS, _SEVERAL_NAMES)
     return claim.by_time_only or claim.reason in several

@@ -194,7 +194,7 @@ class AgentMark(NamedTuple):
 
 
 def read_variables(raw: bytes) -> dict[str, str]:
-    """Return what says something in the bytes of `/proc/PID/environ`; the first of a name."""
+    """Return what says something in the bytes of an environment; the first of a name."""
     found: dict[str, str] = {}
     for item in raw.split(b"\0"):
         name, equals, value = item.partition(b"=")

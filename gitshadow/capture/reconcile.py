@@ -120,7 +120,7 @@ def _list(
     entries.pop(b".git", None)
     found.directories.append(directory)
     found.modes[directory] = own.directory_mode
-    # watchfiles ends an instance for good at a name that is not UTF-8.
+    # A watcher may end for good at a name that is not UTF-8.
     if not (
         _is_utf8(directory) and (_are_ascii(entries) or all(map(_is_utf8, entries)))
     ):

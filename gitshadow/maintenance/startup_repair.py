@@ -50,7 +50,7 @@ _LOCK_POLL_S = 0.05
 # libgit2 closes a lock right before it renames it, which takes much less time than this.
 _RENAMED_S = 0.2
 _GAPS = 200
-_BOOT = "boot_id"
+_BOOT = "boot_id"  # as in the journals of earlier versions
 _NUMBERS, _IS_SHARED = "pid_namespace", "pid_namespaces"
 
 
@@ -328,7 +328,8 @@ def _rebooted(ws: Workspace, known: str | None) -> bool:
     # The boot id differs after each start.
     if known is None:
         _remember_boot(ws)
-    return known is not None and known != current().machine_facts().boot()
+    boot = current().machine_facts().boot()
+    return None not in (known, boot) and known != boot
 
 
 def _after_power_loss(context: RecorderContext) -> set[str]:

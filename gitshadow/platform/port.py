@@ -8,7 +8,7 @@ import signal
 import socket
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import IO, NamedTuple, Protocol
 
 from gitshadow.config import WatchBackend
 from gitshadow.platform.watching import WatchedPlaces, Watcher
@@ -393,6 +393,10 @@ class Machine(Protocol):
         """Return the inodes that this process watches; nothing where the kernel does not say."""
         ...
 
+    def unnamed_file(self) -> IO[bytes]:
+        """Open an empty file that is gone when it is closed."""
+        ...
+
     def give_back_memory(self) -> None:
         """Give memory back to the system that is free in this process."""
         ...
@@ -539,6 +543,11 @@ class Platform(Protocol):
         """The facts that this platform does not know, each in a few words."""
         ...
 
+    @property
+    def WATCHERS(self) -> tuple[str, ...]:  # noqa: N802 - a constant of the module
+        """The values of the setting `watcher` that this platform has."""
+        ...
+
     def process_facts(self) -> Processes:
         """Return what is known of processes."""
         ...
@@ -569,12 +578,9 @@ class Platform(Protocol):
         """Return a watcher of a worktree, which watches nothing yet.
 
         Args:
-            backend: Which one.
+            backend: Which one, of those that it has.
             places: The worktree.
             wake: What to call, from any thread, when there are hints.
-
-        Raises:
-            UnsupportedError: this system does not have it.
         """
         ...
 

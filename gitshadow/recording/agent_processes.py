@@ -1,6 +1,6 @@
 """What the processes of agents do: when they end, what they write, what they leave running.
 
-Everything is looked at from outside, in /proc, and kept in memory; only what calls have left
+Everything is looked at from outside, and kept in memory; only what calls have left
 running is stored, with the turns that it writes for.
 """
 
@@ -129,7 +129,7 @@ class AgentProcesses:
             windows: The calls during which it may have been made.
             live: The sessions that have not ended.
         """
-        # All of /proc is searched only if no call is a better explanation.
+        # All processes are searched only if no call is a better explanation.
         if windows:
             self.leftovers.look(self._clock.now_ns)
         else:

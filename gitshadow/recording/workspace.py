@@ -16,7 +16,12 @@ from gitshadow.capture.recorder import Recorder
 from gitshadow.capture.spellings import Spellings
 from gitshadow.capture.states import StateTable
 from gitshadow.config import Config, PromptPolicy
-from gitshadow.errors import JournalError, NotInitialisedError, StoreError
+from gitshadow.errors import (
+    JournalError,
+    NotInitialisedError,
+    StoreError,
+    UsageError,
+)
 from gitshadow.model import PLAIN_MODES
 from gitshadow.platform import current
 from gitshadow.recording.index import IndexView
@@ -77,8 +82,21 @@ class Workspace:
 
 
 def read_config(repo: Repo, environ: Mapping[str, str]) -> Config:
-    """Read the settings of a repository once."""
-    return configuration.load(repo.config_values("agent-undo"), environ)
+    """Read the settings of a repository once.
+
+    Raises:
+        UsageError: one of them is not allowed, or not on this system.
+    """
+    found = configuration.load(repo.config_values("agent-undo"), environ)
+    has = current().WATCHERS
+    if found.watcher not in has:
+        name = configuration.WATCHER.git_name
+        raise UsageError(
+            f"cannot use '{found.watcher}' as {name}: on this system it must be"
+            f" {' or '.join(has)}",
+            hint=f"git config {name} auto",
+        )
+    return found
 
 
 def make_state_dirs(layout: Layout) -> None:

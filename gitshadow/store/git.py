@@ -13,6 +13,7 @@ from typing import IO, NamedTuple
 
 from gitshadow.errors import StoreError, shortage_behind
 from gitshadow.model import Oid, RepoPath
+from gitshadow.platform import current
 from gitshadow.store.git_settings import scrubbed_environment
 from gitshadow.store.layout import Layout
 from gitshadow.store.object_format import OID_PATTERN, format_of
@@ -112,16 +113,6 @@ class Feed:
         return self._answers.read()
 
 
-def _unnamed_file() -> IO[bytes]:
-    """Open an empty file that is gone when it is closed."""
-    create = getattr(os, "memfd_create", None)  # on Linux alone
-    if create is not None:
-        return os.fdopen(create("gitshadow"), "w+b")
-    from tempfile import TemporaryFile  # it loads `random`, which takes 2 ms
-
-    return TemporaryFile()
-
-
 def _end(child: subprocess.Popen[bytes]) -> None:
     """Wait for a child, and end one that nobody listens to any more."""
     with suppress(BrokenPipeError):
@@ -209,7 +200,7 @@ class Git:
         Raises:
             StoreError: it could not be started, or it failed; at the end of the block.
         """
-        with _unnamed_file() as answers:
+        with current().machine_facts().unnamed_file() as answers:
             child = self._child(args, subprocess.PIPE, answers)
             try:
                 yield Feed(child, answers, args)
@@ -222,7 +213,7 @@ class Git:
         Raises:
             StoreError: it could not be started, or it failed.
         """
-        with _unnamed_file() as said:
+        with current().machine_facts().unnamed_file() as said:
             child = self._child(args, subprocess.DEVNULL, subprocess.PIPE, said)
             try:
                 while part := child.stdout.read(most) if child.stdout else b"":

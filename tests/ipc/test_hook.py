@@ -217,6 +217,7 @@ def test_closed_streams_are_survived(layout: Layout, engine: CountingEngine) -> 
     assert done.returncode == 0
 
 
+@pytest.mark.linux
 def test_hook_loads_nothing_else_when_the_daemon_answers(
     layout: Layout, engine: CountingEngine
 ) -> None:

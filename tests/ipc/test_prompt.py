@@ -134,6 +134,7 @@ def test_whole_program_says_the_newest_burst(shadow_d: Shadow) -> None:
     assert shadow_d.ok("prompt", "--ascii").out == "<- helper 2\n"
 
 
+@pytest.mark.linux
 def test_program_loads_no_command_line(layout: Layout) -> None:
     """It is as quick as a hook: click alone would take longer than all of it."""
     script = (

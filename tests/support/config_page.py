@@ -29,6 +29,9 @@ A variable may also be written without the inner underscores (`GITSHADOW_MAXFILE
 The suffixes `k`, `m` and `g` mean 1024, 1024² and 1024³ bytes, as in Git. `agent-undo.include` and
 `agent-undo.check.protectedPaths` may be given several times (`git config --add agent-undo.include
 .env`); a variable replaces the whole list.
+
+`GITSHADOW_PLATFORM=portable` is only a variable: it makes gitshadow use nothing that only Linux has
+([platforms.md](platforms.md)). Hooks, commands and the daemon of a repository must all have it.
 """
 
 

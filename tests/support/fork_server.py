@@ -35,12 +35,13 @@ _CLONE_PARENT = 0x8000
 # What a fork's own arguments and environment replace: it must be as long.
 _ARGUMENTS = "x" * 16_384
 _ENVIRONMENT = "x" * 65_536
+_PLATFORM = "GITSHADOW_PLATFORM"
 _LEFT_OUT = ("gitshadow.sdk", "gitshadow.ui")
 
 
 def _read_at_start(env: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the variables that Python reads when it starts, and never again."""
-    read = ("PYTHON", "LANG", "LC_")
+    """Return the variables that Python or the package reads when it starts, and never again."""
+    read = ("PYTHON", "LANG", "LC_", _PLATFORM)
     return {name: value for name, value in env.items() if name.startswith(read)}
 
 
@@ -50,7 +51,7 @@ _AT_START = {
     **{
         name: value
         for name, value in os.environ.items()
-        if name.startswith("PYTHON") and name != "PYTHONDONTWRITEBYTECODE"
+        if name.startswith(("PYTHON", _PLATFORM)) and name != "PYTHONDONTWRITEBYTECODE"
     },
 }
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # `typing` alone would cost every hook 5 ms
 
 NOTE: str | None = None
 UNKNOWN: tuple[str, ...] = ()
+WATCHERS = ("auto", "inotify", "watchfiles")
 _MAX_ANCESTORS = 24
 
 

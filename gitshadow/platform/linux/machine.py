@@ -6,6 +6,7 @@ import re
 import signal
 from collections.abc import Collection
 from contextlib import suppress
+from typing import IO
 
 from gitshadow.platform.port import ReceivedSignal, WatchLimits
 
@@ -112,6 +113,11 @@ def watched_inodes() -> frozenset[int]:
                 with open(f"/proc/self/fdinfo/{name}", "rb") as lines:
                     found.update(int(one, 16) for one in _INODE.findall(lines.read()))
     return frozenset(found)
+
+
+def unnamed_file() -> IO[bytes]:
+    """Open an empty file in memory; memfd_create(2)."""
+    return os.fdopen(os.memfd_create("gitshadow"), "w+b")
 
 
 def give_back_memory() -> None:

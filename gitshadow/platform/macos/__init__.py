@@ -17,6 +17,7 @@ UNKNOWN: tuple[str, ...] = (
     "extended attributes",
     "file systems that other machines write to",
 )
+WATCHERS = portable.WATCHERS
 lineage = portable.lineage
 open_witness = portable.open_witness
 witness_service = portable.witness_service
@@ -61,4 +62,7 @@ def open_watcher(
     backend: "WatchBackend", places: "WatchedPlaces", wake: "Callable[[], None]"
 ) -> "Watcher":
     """Return a watcher on FSEvents, by watchfiles."""
-    return portable.watchfiles_watcher(backend, places, wake, machine_facts())
+    from gitshadow.platform.portable.watcher import PortableWatcher
+
+    where = places.root, places.git_dir, places.cookie_dir
+    return PortableWatcher(*where, wake, machine_facts())

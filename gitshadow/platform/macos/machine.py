@@ -13,6 +13,7 @@ from gitshadow.platform.portable.machine import give_back_memory as give_back_me
 from gitshadow.platform.portable.machine import pid_namespace as pid_namespace
 from gitshadow.platform.portable.machine import sees_all_processes as sees_all_processes
 from gitshadow.platform.portable.machine import shared_file_system as shared_file_system
+from gitshadow.platform.portable.machine import unnamed_file as unnamed_file
 from gitshadow.platform.portable.machine import watch_limits as watch_limits
 from gitshadow.platform.portable.machine import watched_inodes as watched_inodes
 

@@ -24,6 +24,7 @@ UNKNOWN: tuple[str, ...] = (
     "the user at the other end of a socket",
     "file systems that other machines write to",
 )
+WATCHERS = ("auto", "watchfiles")
 _MAX_ANCESTORS = 24
 
 
@@ -78,30 +79,10 @@ def open_watcher(
     backend: "WatchBackend", places: "WatchedPlaces", wake: "Callable[[], None]"
 ) -> "Watcher":
     """Return a watcher on watchfiles."""
-    return watchfiles_watcher(backend, places, wake, machine_facts())
-
-
-def watchfiles_watcher(
-    backend: "WatchBackend",
-    places: "WatchedPlaces",
-    wake: "Callable[[], None]",
-    machine: "port.Machine",
-) -> "Watcher":
-    """Return a watcher on watchfiles for a machine; raises as `open_watcher`."""
-    from gitshadow.config import WATCHER, WatchBackend
-
-    if backend is WatchBackend.INOTIFY:
-        from gitshadow.errors import UnsupportedError
-
-        raise UnsupportedError(
-            f"cannot use '{backend}' as {WATCHER.git_name}: this system does not have it",
-            hint=f"git config {WATCHER.git_name} auto",
-        )
     from gitshadow.platform.portable.watcher import PortableWatcher
 
-    return PortableWatcher(
-        places.root, places.git_dir, places.cookie_dir, wake, machine
-    )
+    where = places.root, places.git_dir, places.cookie_dir
+    return PortableWatcher(*where, wake, machine_facts())
 
 
 def open_witness(directory: int) -> "port.Witness":

@@ -21,6 +21,8 @@ from gitshadow.platform.watching import directory_inode
 # So long one batch lasts at most, however fast events come.
 DEADLINE_MS = 20
 _OPEN_TRIES = 50
+_DELETED = 3
+"""The number of `watchfiles.Change.deleted`; its import takes another 10 ms."""
 # A listing misses what comes and goes between two of them, so the pause is short.
 POLL_S = 0.1
 _SHARE = 20
@@ -35,8 +37,8 @@ class InstanceListener(Protocol):
         """Return how long to wait for more of a batch."""
         ...
 
-    def saw(self, instance: "Instance", batch: set[str]) -> None:
-        """Receive one batch of absolute paths."""
+    def saw(self, instance: "Instance", batch: set[str], deleted: set[str]) -> None:
+        """Receive one batch of absolute paths, and those of them that were deleted."""
         ...
 
     def died(self, instance: "Instance") -> None:
@@ -91,7 +93,8 @@ class Instance:
             # `watch` returns a word (`stop`, `timeout`, `signal`) where it has no events.
             if not isinstance(batch, set):
                 break
-            self._listener.saw(self, {path for _, path in batch})
+            deleted = {path for change, path in batch if change == _DELETED}
+            self._listener.saw(self, {path for _, path in batch}, deleted)
         self._listener.ended(self)
 
 

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Collection
+from typing import IO
 
 from gitshadow.platform.port import ReceivedSignal, WatchLimits
 
@@ -38,6 +39,13 @@ def watch_limits() -> WatchLimits | None:
 def watched_inodes() -> frozenset[int]:
     """Return nothing: not known everywhere."""
     return frozenset()
+
+
+def unnamed_file() -> IO[bytes]:
+    """Open an empty file that is gone when it is closed."""
+    from tempfile import TemporaryFile  # it loads `random`, which takes 2 ms
+
+    return TemporaryFile()
 
 
 def give_back_memory() -> None:

@@ -306,9 +306,12 @@ class PortableWatcher:
         idle = time.monotonic() - self._active > ACTIVE_S
         return IDLE_STEP_MS if idle else STEP_MS
 
-    def saw(self, instance: Instance, batch: set[str]) -> None:
+    def saw(self, instance: Instance, batch: set[str], deleted: set[str]) -> None:
         """Add a batch of one instance."""
         paths, git_dir, cookie = self._sort(batch)
+        # What is made again under the name of a directory that was deleted may have its inode.
+        for path in self._sort(deleted)[0] if deleted else ():
+            self._forget(path)
         box = self._inbox
         with box.changed:
             box.paths |= paths

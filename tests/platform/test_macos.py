@@ -1,0 +1,184 @@
+"""What only macOS has, with its kernel played by fakes: nobody has run it on a real one yet."""
+
+import ctypes
+import fcntl
+import os
+import plistlib
+import select
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitshadow import platform
+from gitshadow.errors import ShadowError
+from gitshadow.hookfiles import detect, login
+from gitshadow.hookfiles.install import FileAction
+from gitshadow.platform.macos import files, machine, processes, sockets
+
+BOOTED_S = 1_750_000_000
+
+
+class Sysctl:
+    """The function of the C library; `failing` as for a name that is not known."""
+
+    def __init__(self, failing: int = 0) -> None:
+        self.failing = failing
+
+    def sysctlbyname(
+        self, name: bytes, buffer: "object", size: object, new: None, length: object
+    ) -> int:
+        assert name == b"kern.boottime"
+        struct.pack_into("@qi4x", buffer, 0, BOOTED_S, 123_456)  # type: ignore[arg-type]
+        return self.failing
+
+
+@pytest.mark.parametrize(("failing", "boot"), [(0, f"boot-{BOOTED_S}"), (-1, None)])
+def test_boot_is_the_second_in_which_the_machine_was_started(
+    monkeypatch: pytest.MonkeyPatch, failing: int, boot: str | None
+) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: Sysctl(failing))
+    assert machine.boot() == boot
+
+
+def test_boot_is_unknown_where_the_library_has_no_sysctl(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
+    assert machine.boot() is None
+
+
+class Peer:
+    """A connected socket as macOS has it: `struct xucred` of a version and a user."""
+
+    def __init__(self, version: int, user: int) -> None:
+        self.raw = struct.pack("IIh2x16I", version, user, 1, *[20] * 16)
+
+    def getsockopt(self, level: int, option: int, size: int) -> bytes:
+        assert (level, option, size) == (0, 1, len(self.raw))
+        return self.raw
+
+
+@pytest.mark.parametrize(("version", "user"), [(0, 501), (1, None)])
+def test_user_of_the_other_end_is_known_in_a_known_version(
+    version: int, user: int | None
+) -> None:
+    peer: socket.socket = Peer(version, 501)  # type: ignore[assignment]
+    assert sockets.peer_user(peer) == user
+
+
+class Queue:
+    """A kqueue of which the end of a process is a byte in a pipe."""
+
+    def __init__(self) -> None:
+        self.reader, self.writer = os.pipe()
+        self.asked: list[tuple[object, ...]] = []
+
+    def control(self, events: list[tuple[object, ...]], most: int) -> None:
+        self.asked += events
+
+    def fileno(self) -> int:
+        return self.reader
+
+    def close(self) -> None:
+        os.close(self.reader)
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Queue]:
+    made = Queue()
+    fakes = {
+        "kqueue": lambda: made,
+        "kevent": lambda *words: words,
+        "KQ_FILTER_PROC": "proc",
+        "KQ_EV_ADD": "add",
+        "KQ_NOTE_EXIT": "exit",
+    }
+    for name, fake in fakes.items():
+        monkeypatch.setattr(select, name, fake, raising=False)
+    yield made
+    os.close(made.writer)
+
+
+def test_end_of_a_process_is_awaited_by_a_kqueue(queue: Queue) -> None:
+    end = processes.end_of(42)
+    assert end is not None
+    assert queue.asked == [(42, "proc", "add", "exit")]
+    assert not end.has_come()
+    threading.Timer(0.05, lambda: os.write(queue.writer, b".")).start()
+    assert end.wait().is_late
+    assert end.has_come()
+    end.close()
+
+
+def test_process_that_has_ended_is_not_awaited(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(events: object, most: int) -> None:
+        raise ProcessLookupError
+
+    monkeypatch.setattr(queue, "control", gone)
+    assert processes.end_of(42) is None
+
+
+def test_sync_empties_the_cache_of_the_drive_or_does_what_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def full(fd: int, command: int) -> None:
+        assert command == 51
+        done.append("full")
+        if len(done) > 1:
+            raise OSError
+
+    monkeypatch.setattr(fcntl, "fcntl", full)
+    monkeypatch.setattr(os, "fsync", lambda fd: done.append("plain"))
+    files.sync(0)
+    files.sync(0)
+    assert done == ["full", "full", "plain"]
+
+
+@pytest.fixture
+def at_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> detect.InstallEnvironment:
+    monkeypatch.setattr(platform, "NAME", platform.MACOS)
+    program = tmp_path / "git-agent-undo"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (tmp_path / "home" / ".local" / "state").mkdir(parents=True)
+    return detect.surroundings({}, str(tmp_path / "home"), executable=str(program))
+
+
+def test_login_is_a_property_list_per_worktree_and_nothing_is_left(
+    at_home: detect.InstallEnvironment, tmp_path: Path
+) -> None:
+    assert login.service({}).name == "launchd"
+    for root in ("/Users/u/tea", "/Users/u/ü"):
+        done = login.apply(login.plan(root, at_home), at_home)
+        assert [step.error for step in done.steps] == [None]
+    agents = tmp_path / "home" / "Library" / "LaunchAgents"
+    found = [plistlib.loads(path.read_bytes()) for path in agents.iterdir()]
+    assert sorted(one["WorkingDirectory"] for one in found) == [
+        "/Users/u/tea",
+        "/Users/u/ü",
+    ]
+    assert all(one["ProgramArguments"][1:] == ["daemon", "watch"] for one in found)
+    assert all(f"{one['Label']}.plist" in os.listdir(agents) for one in found)
+    again = login.plan("/Users/u/tea", at_home)
+    assert [step.action for step in again.steps] == [FileAction.NONE]
+    roots = ["/Users/u/tea", "/Users/u/ü"]
+    login.apply(login.plan_removal(roots, at_home), at_home)
+    assert not agents.exists()
+
+
+def test_login_is_refused_where_no_service_manager_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(platform, "NAME", platform.PORTABLE)
+    with pytest.raises(ShadowError, match="no service manager of this system is known"):
+        login.service({})
