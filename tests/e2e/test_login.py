@@ -9,7 +9,8 @@ import pytest
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
 
-pytestmark = [pytest.mark.both_modes, pytest.mark.process]
+# Its subject is systemd; tests/platform/test_macos.py has launchd.
+pytestmark = [pytest.mark.both_modes, pytest.mark.process, pytest.mark.linux]
 
 
 @pytest.fixture

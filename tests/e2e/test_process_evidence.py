@@ -101,6 +101,7 @@ def test_nobody_is_named_when_the_process_has_reported_the_end_of_its_session(
     assert not any(str(one).startswith("pid-") for one in known)
 
 
+@pytest.mark.linux  # only its counters show that the shell did not write
 def test_a_persons_file_is_theirs_after_they_cancelled_a_shell(
     shadow: Shadow, running: Agent
 ) -> None:
@@ -119,6 +120,7 @@ def test_a_persons_file_is_theirs_after_they_cancelled_a_shell(
     assert (row["confidence"], row["call"]) == ("high", "call-s1")
 
 
+@pytest.mark.linux  # only its counters show that the shell did not write
 def test_a_persons_save_during_a_quiet_shell_is_not_the_agents(
     shadow: Shadow, running: Agent
 ) -> None:
@@ -143,6 +145,7 @@ def test_a_persons_save_during_a_quiet_shell_is_not_the_agents(
     assert repo.read("a") != b"agent\n"
 
 
+@pytest.mark.linux  # only its counters show that the shell did not write
 def test_a_persons_new_file_during_a_shell_that_prints_is_not_the_agents(
     shadow: Shadow, running: Agent
 ) -> None:

@@ -10,6 +10,9 @@ from tests.support.shadow import COMMAND, Shadow
 _LIMIT = "/proc/sys/user/max_inotify_watches"
 _FEW = f'echo 4 >{_LIMIT} && exec "$0" start'
 
+# The limits of inotify are lowered, which the other watcher meets in its own way.
+pytestmark = pytest.mark.linux
+
 
 def begin_with_few_watches(shadow: Shadow) -> None:
     """Start the daemon where four watches are all there is, namespaces(7)."""

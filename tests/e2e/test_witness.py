@@ -22,7 +22,12 @@ from tests.support.shadow import Document, Shadow
 from tests.support.waiting import until
 from tests.support.witness_service import need_kernel
 
-pytestmark = [pytest.mark.usefixtures("untouched"), pytest.mark.process]
+# Only the kernel of Linux reports who wrote.
+pytestmark = [
+    pytest.mark.usefixtures("untouched"),
+    pytest.mark.process,
+    pytest.mark.linux,
+]
 
 
 @pytest.fixture

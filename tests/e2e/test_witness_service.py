@@ -17,7 +17,8 @@ from tests.support.shadow import COMMAND, Document
 from tests.support.waiting import until
 from tests.support.witness_service import USER, Machine, machine
 
-pytestmark = pytest.mark.process
+# Only the kernel of Linux reports who wrote.
+pytestmark = [pytest.mark.process, pytest.mark.linux]
 
 
 @dataclass(frozen=True, slots=True)
