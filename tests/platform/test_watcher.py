@@ -708,3 +708,16 @@ def test_file_system_that_others_write_to_is_recognized(
         f"36 35 {number} / /a\\040b rw shared:1 master:2 - {kind} server:/x rw\n"
     )
     assert shared_file_system(str(tmp_path), str(mounts)) == said
+
+
+@only_watchfiles
+def test_directory_that_was_made_again_is_not_watched_whatever_its_inode(
+    plant: Callable[..., Tree], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not every system lists what a process watches, and inodes are given out again."""
+    monkeypatch.setattr(portable_watcher, "directory_inode", lambda _: 7)
+    tree, path = plant("d"), RepoPath(b"d")
+    assert tree.watcher.unwatched([path]) == set()
+    (tree.root / "d").rmdir()
+    (tree.root / "d").mkdir()
+    until(lambda: tree.watcher.unwatched([path]) == {path})
