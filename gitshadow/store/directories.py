@@ -139,6 +139,9 @@ class Directories:
     def _enter(self, fd: int, part: bytes, wanted: RepoPath | None) -> int:
         """Open a component below `fd`; a path for a change must not lead through anything else."""
         inner = _enter(fd, part, wanted)
+        # The device takes a call, for each component of each path.
+        if part.isascii() and self._spelling.is_plain:
+            return inner
         if self._spelling.is_true(fd, part, os.fstat(inner).st_dev):
             return inner
         os.close(inner)

@@ -153,8 +153,13 @@ class WorkFiles:
                 if error.errno in (*ABSENT, errno.ENAMETOOLONG):
                     return None
                 raise
+            was_plain = self._spelling.is_plain
             is_true = self._spelling.is_true(parent, name, found.st_dev)
-            return look_of(found) if is_true else None
+        if was_plain and not self._spelling.is_plain:
+            # The directories above were not compared yet.
+            self.doubt()
+            return self.look(path)
+        return look_of(found) if is_true else None
 
     def looks(self, *paths: RepoPath) -> list[Look | None]:
         """Return what is at some neighbouring paths, each as `look` does, in their order."""

@@ -43,6 +43,15 @@ class Spelling:
         self._cased: set[int] = set()
         self._formed: set[int] = set()
         self._folding: set[int] = set()
+        self._may_be_set = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all that was met so far keeps ASCII names apart, and no directory is set to fold.
+
+        What is mounted below may still fold: `folds` is set by the first look there.
+        """
+        return bool(self._cased) and not self.folds and not self._may_be_set
 
     def is_true(self, directory: int, name: bytes, device: int) -> bool:
         """Return whether an existing entry is spelled so.
@@ -93,6 +102,7 @@ class Spelling:
     def _may_fold(self, directory: int, name: bytes, device: int) -> bool:
         """Return whether an entry may have been found by another name than its own."""
         by_flag = current().file_facts().folds_by_flag(directory)
+        self._may_be_set |= by_flag is not None
         if device in self._folding or by_flag:
             self.folds = True
             return True

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from gitshadow.errors import StoreError
 from gitshadow.model import RepoPath
+from gitshadow.platform import current
+from gitshadow.store import spelling
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.object_format import SHA1
 from gitshadow.store.paths import UnsafePathError
@@ -110,6 +112,44 @@ def test_file_system_that_keeps_names_apart_is_measured_once(
         patch.setattr(os, "listdir", None)
         assert there(files, b"b", "é".encode(), b"B") == [True, True, False]
     assert not files.folds
+
+
+def test_file_system_that_is_mounted_below_is_measured_on_its_own(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a").write_text("x")
+    with fuse(tmp_path / "mount", *VFAT) as place:
+        (place / "dir").mkdir()
+        (place / "dir" / "a").write_text("x")
+        files = WorkFiles(str(tmp_path))
+        assert there(files, b"a", b"A") == [True, False]
+        folded = [files.folds]
+        below = b"mount/shown/"
+        assert there(files, below + b"DIR/a", below + b"dir/a") == [False, True]
+        assert [*folded, files.folds] == [False, True]
+        assert there(files, b"a", below + b"dir/A", below + b"Dir") == [
+            True,
+            False,
+            False,
+        ]
+
+
+def test_directory_that_is_set_to_fold_is_asked_each_time(
+    vfat: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `chattr +F` does on ext4: a directory beside it shows nothing of it."""
+    for name in ("plain", "folding"):
+        (vfat / name).mkdir()
+        (vfat / name / "a").write_text("x")
+    folding = (vfat / "folding").stat().st_ino
+    facts = current().file_facts()
+    monkeypatch.setattr(
+        facts, "folds_by_flag", lambda fd: os.fstat(fd).st_ino == folding
+    )
+    monkeypatch.setattr(spelling, "_is_distinct", lambda *_: True)
+    files = WorkFiles(str(vfat))
+    assert there(files, b"plain/A", b"folding/A") == [True, False]
+    assert there(files, b"folding/a", b"folding/A") == [True, False]
 
 
 @given(st.text())
