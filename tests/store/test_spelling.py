@@ -121,7 +121,7 @@ def test_file_system_that_is_mounted_below_is_measured_on_its_own(
     with fuse(tmp_path / "mount", *VFAT) as place:
         (place / "dir").mkdir()
         (place / "dir" / "a").write_text("x")
-        files = WorkFiles(str(tmp_path))
+        files = WorkFiles(str(tmp_path), SHA1)
         assert there(files, b"a", b"A") == [True, False]
         folded = [files.folds]
         below = b"mount/shown/"
