@@ -147,7 +147,7 @@ def test_directory_that_is_set_to_fold_is_asked_each_time(
         facts, "folds_by_flag", lambda fd: os.fstat(fd).st_ino == folding
     )
     monkeypatch.setattr(spelling, "_is_distinct", lambda *_: True)
-    files = WorkFiles(str(vfat))
+    files = WorkFiles(str(vfat), SHA1)
     assert there(files, b"plain/A", b"folding/A") == [True, False]
     assert there(files, b"folding/a", b"folding/A") == [True, False]
 
