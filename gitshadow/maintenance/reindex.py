@@ -331,7 +331,7 @@ def context_from_refs(
 
     Raises:
         NotInitialisedError: there is no recorded history in its refs either.
-        UnsupportedError: nothing here can read the repository (`store.repo`).
+        UnsupportedError: the repository cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="gitshadow-") as directory:
         borrowed = BorrowedLayout(layout, directory)

@@ -90,7 +90,7 @@ def initialise(
     """Prepare a worktree for recording.
 
     Raises:
-        UnsupportedError: the place is refused, or nothing here can read the repository.
+        UnsupportedError: the place is refused, or the repository cannot be read.
         StoreError, JournalError: objects or the journal could not be written.
     """
     allowed = prepare(layout, environ, force=force)
@@ -105,7 +105,7 @@ def prepare(layout: Layout, environ: Mapping[str, str], *, force: bool) -> bool:
     """Make the journal of a repository; return whether a daemon may read the worktree.
 
     Raises:
-        UnsupportedError: the place is refused, or nothing here can read the repository.
+        UnsupportedError: the place is refused, or the repository cannot be read.
         StoreError, JournalError: objects or the journal could not be written.
     """
     if not force:
@@ -128,7 +128,7 @@ def make_journal(layout: Layout) -> None:
     Their sessions have ended: whatever is written here is none of theirs.
 
     Raises:
-        UnsupportedError: nothing here can read the repository (`store.repo`).
+        UnsupportedError: the repository cannot be read.
         StoreError, JournalError: objects or the journal could not be read or written.
     """
     repo = Repo.open(layout)

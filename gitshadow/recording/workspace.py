@@ -141,7 +141,7 @@ def open_workspace(
     Raises:
         NotInitialisedError: `init` has not been run in this repository.
         LockedError: another process records this worktree.
-        UnsupportedError: nothing here can read the repository (`store.repo`).
+        UnsupportedError: the repository cannot be read.
         JournalError: the journal is damaged, newer or busy.
     """
     if not layout.initialised and os.path.isdir(layout.wt_dir):

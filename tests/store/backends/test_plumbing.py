@@ -116,7 +116,7 @@ def test_packed_content_that_does_not_match_its_name_is_an_error(repo: Repo) -> 
 
 
 def test_borrowed_objects_are_found_loose_and_packed(
-    repo: Repo, kind: Kind, tmp_path: Path
+    repo: Repo, repo_kind: Kind, tmp_path: Path
 ) -> None:
     lender = Repo.create(tmp_path / "lender")
     lender.write("x", "packed elsewhere\n")
@@ -152,11 +152,11 @@ def test_object_that_exists_gets_a_new_time_instead_of_a_copy(repo: Repo) -> Non
 
 
 def test_missing_object_of_a_partial_clone_is_not_fetched(
-    repo: Repo, kind: Kind, tmp_path: Path
+    repo: Repo, repo_kind: Kind, tmp_path: Path
 ) -> None:
     repo.git("config", "uploadpack.allowFilter", "true")
     url, how = f"file://{repo.root}", ("clone", "-q", "--filter=blob:none")
-    refs = (f"--ref-format={kind.refs}",) if kind.refs != "files" else ()
+    refs = (f"--ref-format={repo_kind.refs}",) if repo_kind.refs != "files" else ()
     repo.git(*how, "--no-checkout", *refs, url, str(tmp_path / "part"))
     part = Repo(tmp_path / "part")
     marker = tmp_path / "fetched"
@@ -189,9 +189,9 @@ def test_hooks_and_reflogs_of_the_user_see_nothing_of_it(
     assert repo.git("log", "-g", "--format=%H", REF, check=False) == ""
 
 
-def test_lock_of_all_refs_is_an_error_of_its_own(repo: Repo, kind: Kind) -> None:
+def test_lock_of_all_refs_is_an_error_of_its_own(repo: Repo, repo_kind: Kind) -> None:
     tip = Oid(repo.git("rev-parse", "HEAD"))
-    lock = "reftable/tables.list.lock" if kind.refs == REFTABLE else f"{REF}.lock"
+    lock = "reftable/tables.list.lock" if repo_kind.refs == REFTABLE else f"{REF}.lock"
     with opened(repo) as backend:
         repo.write(f".git/{lock}", "")
         with pytest.raises(RefLockedError) as caught:
@@ -275,9 +275,11 @@ def test_linked_worktree_of_relative_paths_is_read(
     store.close()
 
 
-def test_libgit2_is_taken_where_it_is_known_to_be_right(repo: Repo, kind: Kind) -> None:
+def test_libgit2_is_taken_where_it_is_known_to_be_right(
+    repo: Repo, repo_kind: Kind
+) -> None:
     backend = open_backend(layout_of(repo), os.environ)
-    fit = Libgit2Backend if kind == DEFAULT else PlumbingBackend
+    fit = Libgit2Backend if repo_kind == DEFAULT else PlumbingBackend
     assert isinstance(backend, fit)
     backend.close()
 
