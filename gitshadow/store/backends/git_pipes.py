@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import IO, TypeVar
 
 from gitshadow.errors import StoreError, shortage_behind
+from gitshadow.platform import current
 
 _END_S = 5.0
 _MOST_SAID = 10_000
@@ -65,7 +66,8 @@ class _Child:
     def __init__(
         self, words: Sequence[str | bytes], cwd: str, environ: Mapping[str, str]
     ) -> None:
-        self.said = _unnamed_file()
+        with current().machine_facts().unnamed_file() as file:
+            self.said = os.dup(file.fileno())
         try:
             self.process = subprocess.Popen(
                 words,
@@ -215,17 +217,6 @@ class GitPipe:
             if not done:
                 self._drop()
         return found
-
-
-def _unnamed_file() -> int:
-    """Open an empty file that is gone when it is closed."""
-    create = getattr(os, "memfd_create", None)  # on Linux alone
-    if create is not None:
-        return int(create("gitshadow"))
-    from tempfile import TemporaryFile  # it loads `random`, which takes 2 ms
-
-    with TemporaryFile() as file:
-        return os.dup(file.fileno())
 
 
 def children() -> frozenset[int]:
