@@ -143,7 +143,7 @@ class GitPipe:
         self._environ = environ
         self._child: _Child | None = None
         self._lock = threading.Lock()
-        self._end: Callable[[], object] = _nothing
+        self._end = weakref.finalize(self, _nothing)
         _ALL.add(self)
 
     @property
@@ -185,6 +185,8 @@ class GitPipe:
         """Forget the child in a fork of our process."""
         self._lock = threading.Lock()
         if self._child is not None:
+            # At the end of the fork it would close numbers that belong to other files by then.
+            self._end.detach()
             self._child.abandon()
             self._child = None
 
