@@ -37,6 +37,8 @@ _MOST_TRIES = 10
 _TAIL = 1000
 """So many numbers before the one that was the last are read again, in case entries expired."""
 _MOST_NUMBER = (1 << 64) - 1
+_MOST_NAME_BYTES = 1 << 16
+"""No name of a ref is that long; a false one would be copied for each that begins like it."""
 _HEAD = b"HEAD"
 
 Value = Oid | str | None
@@ -77,7 +79,7 @@ class _Reader:
         self.at = at
 
     def number(self) -> int:
-        """Read a number of variable length, as in an offset delta of a pack."""
+        """Read a number of variable length, as in an offset delta of a pack, of 64 bits at most."""
         data, at = self.data, self.at
         byte = data[at]
         found = byte & 127
@@ -85,6 +87,8 @@ class _Reader:
             at += 1
             byte = data[at]
             found = ((found + 1) << 7) | (byte & 127)
+            if found > _MOST_NUMBER:
+                raise IndexError
         self.at = at + 1
         return found
 
@@ -133,7 +137,6 @@ class Table:
         if form != self._form:
             raise _broken(self.name, "it is of another hash algorithm")
         self._block_size = int.from_bytes(data[5:8], "big")
-        self._low = int.from_bytes(data[8:16], "big")
         self._first = size
         end = len(data) - size - _POSITIONS_BYTES - _CRC_BYTES
         footer = data[end:]
@@ -260,7 +263,7 @@ class Table:
 
     def _found_by_index(self, name: bytes, index: int, kind: bytes) -> int | None:
         """Return where the first block is whose last name is not before another one."""
-        at = index
+        at, is_top = index, True
         while True:
             block = self._block(at)
             if block.kind == kind:
@@ -274,15 +277,17 @@ class Table:
                 if key >= name:
                     below = position
                     break
-            if below is None:
-                # The highest level may have up to three blocks in a row (reftable/writer.c,
-                # writer_finish_section).
-                below = block.next_at
-                if self._data[below : below + 1] != b"i":
-                    return None
-            elif below >= at:
+            if below is not None and below < min(at, index):
+                # Each level is in the file before the one above it, so this comes to an end.
+                at, is_top = below, False
+                continue
+            if below is not None or not is_top:
                 raise _broken(self.name, "its index is wrong")
-            at = below
+            # The highest level may have up to three blocks in a row (reftable/writer.c,
+            # writer_finish_section).
+            at = block.next_at
+            if self._data[at : at + 1] != b"i":
+                return None
 
     def _expect(self, block: _Block, kind: bytes, at: int) -> None:
         if block.kind != kind:
@@ -357,7 +362,7 @@ def _key(reader: _Reader, before: bytes) -> tuple[bytes, int]:
     """Read a name that may begin like the one before; return it and three bits of its kind."""
     shared = reader.number()
     size = reader.number()
-    if shared > len(before):
+    if shared > len(before) or shared + (size >> 3) > _MOST_NAME_BYTES:
         raise IndexError
     return before[:shared] + reader.take(size >> 3), size & 7
 
