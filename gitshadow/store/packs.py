@@ -315,9 +315,11 @@ BATCH = 2_000
 _FACTOR = 2
 # `git pack-objects --stdin-packs` came with git 2.32, geometric maintenance by default with 2.54.
 _STDIN_PACKS = (2, 32)
+_INDEX = "--index-version=2"
 # The user's pack.packSizeLimit could split a pack, and pack.windowMemory could allow any amount of
-# memory. Threads would each need a window of their own. git pack-objects needed less processor time
-# than libgit2's packbuilder, made smaller packs, and takes over deltas when packs are merged.
+# memory; pack.indexVersion could ask for an index that is not read here. Threads would each need a
+# window of their own. git pack-objects needed less processor time than libgit2's packbuilder, made
+# smaller packs, and takes over deltas when packs are merged.
 _HOW = (
     "-c",
     "pack.packSizeLimit=0",
@@ -326,6 +328,7 @@ _HOW = (
     "pack-objects",
     "--quiet",
     "--threads=1",
+    _INDEX,
     "--delta-base-offset",
     "--non-empty",
 )
@@ -417,7 +420,7 @@ class Packer:
         """Remove what a crash left, and index a pack again that has no index."""
         for path in self.packs.sweep():
             with suppress(StoreError):
-                self._git.labour("index-pack", path, stopping=self._stopping)
+                self._git.labour("index-pack", _INDEX, path, stopping=self._stopping)
 
     def _pack_new(self, work: PackingWork, known: dict[str, Oid]) -> int:
         # `git rev-list` fails at a commit that is gone, and pruning may have removed it.

@@ -107,6 +107,17 @@ def test_packs_are_merged_as_they_grow(shelf: Shelf) -> None:
     shelf.repo.fsck()
 
 
+def test_packs_are_merged_whatever_index_the_user_prefers(shelf: Shelf) -> None:
+    shelf.repo.git("config", "pack.indexVersion", "1")
+    for _ in range(40):
+        shelf.write(2)
+        shelf.pack()
+    assert len(shelf.names()) < 12
+    Path(shelf.layout.objects_dir, "pack", f"{shelf.names()[0]}.idx").unlink()
+    assert shelf.pack().merged == 0
+    assert sum(pack.objects for pack in shelf.packer.packs.ours()) == 40 * 2 * 3
+
+
 def test_a_day_of_writes_leaves_few_packs(shelf: Shelf) -> None:
     """KEEP-03: at each rest at most twelve packs are ours, and nothing of ours is loose."""
     for _ in range(_DAY // _BETWEEN_RESTS):
