@@ -302,14 +302,19 @@ class _mapped:  # noqa: N801 (a context manager that is used like a function)
             with open(self._path, "rb") as file:
                 if os.fstat(file.fileno()).st_size == 0:
                     return b""
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-                return self._map
+                data = self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except FileNotFoundError:
             return b""
         except OSError as error:
             raise StoreError(
                 f"could not read packed-refs: {error.strerror or error}"
             ) from error
+        if data[-1:] != b"\n":
+            # The name in a line that is cut short would be that of another ref.
+            line = data[data.rfind(b"\n") + 1 :]
+            data.close()
+            raise _packed_error(line)
+        return data
 
     def __exit__(self, *_: object) -> None:
         if self._map is not None:
