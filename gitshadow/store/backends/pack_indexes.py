@@ -1,7 +1,8 @@
 """Which objects the packs of an object store have: their index files, read without a process.
 
-gitformat-pack(5), version 2 (all that Git writes). What is not found here is not asked of Git,
-which would fetch it from a partial clone's remote, or look at all packs again.
+gitformat-pack(5), both versions: `pack.indexVersion` may ask for the old one. What is not found
+here is not asked of Git, which would fetch it from a partial clone's remote, or look at all packs
+again.
 """
 
 import mmap
@@ -14,8 +15,9 @@ from gitshadow.model import Oid
 from gitshadow.store.object_format import ObjectFormat
 from gitshadow.store.objects import INDEX_MAGIC
 
-_FANS = 256
-_FAN_BYTES = 4 * _FANS
+_FAN_BYTES = 4 * 256
+_MARK_BYTES = 4
+"""What of the first bytes an index of the old version cannot begin with."""
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
@@ -33,18 +35,26 @@ class PackIndex:
         with open(path, "rb") as file:
             length = os.fstat(file.fileno()).st_size
             head = file.read(len(INDEX_MAGIC) + _FAN_BYTES)
+            is_old = not head.startswith(INDEX_MAGIC[:_MARK_BYTES])
+            begin = 0 if is_old else len(INDEX_MAGIC)
+            first = begin + _FAN_BYTES
             fans = [
                 int.from_bytes(head[at : at + 4], "big")
-                for at in range(len(INDEX_MAGIC), len(head), 4)
+                for at in range(begin, first, 4)
             ]
-            is_known = head.startswith(INDEX_MAGIC) and len(fans) == _FANS
-            # Names, checksums and offsets of the objects, then two checksums of the whole.
-            least = len(head) + (fans[-1] * (form.size + 8) if fans else 0)
-            if not is_known or length < least + 2 * form.size:
+            # The old version has the offset of an object before its name; the new one names,
+            # checksums and offsets. Then come two checksums of the whole.
+            self._before = 4 if is_old else 0
+            least = first + fans[-1] * (form.size + (4 if is_old else 8))
+            more = length - least - 2 * form.size
+            # A file of zeros, as a power cut leaves, looks like an old index of nothing, but for
+            # its size. The new one ends in large offsets if there are such.
+            is_known = more == 0 if is_old else head.startswith(INDEX_MAGIC)
+            if more < 0 or not is_known or fans != sorted(fans):
                 raise StoreError(f"could not read {path}: unknown or broken pack index")
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._fans = fans
-        self._first = len(head)
+        self._first = first
 
     @property
     def pack(self) -> str:
@@ -58,12 +68,13 @@ class PackIndex:
 
     def has(self, oid: bytes) -> bool:
         """Return whether the pack has an object."""
-        size, data, first = self._size, self._map, self._first
+        size, data, step = self._size, self._map, self._before + self._size
+        first = self._first + self._before
         low = self._fans[oid[0] - 1] if oid[0] else 0
         high = self._fans[oid[0]]
         while low < high:
             middle = (low + high) // 2
-            at = first + middle * size
+            at = first + middle * step
             found = data[at : at + size]
             if found == oid:
                 return True

@@ -81,11 +81,9 @@ class PlumbingBackend:
             self._refs = RefFiles(layout, form)
             self.head_log = FileHeadLog(layout.git_dir)
         self._loose_refs = LooseRefs(layout.common_dir, form)
-        others = alternates(layout.objects_dir)
         self._own_packs = PackIndexes([layout.objects_dir], form)
-        self._packs = PackIndexes([layout.objects_dir, *others], form)
         self._loose = LooseObjects(layout.objects_dir, form)
-        self._borrowed = [LooseObjects(other, form) for other in others]
+        self._borrow()
         self._reader = self._pipe("cat-file", "--batch")
         # To delete a ref Git may write `packed-refs`. It has the user's refs, too, as a table has.
         self._remover = self._pipe(*_WRITING, *_UPDATE)
@@ -94,6 +92,13 @@ class PlumbingBackend:
             self._writer = self._pipe(*_UNSYNCED, *_WRITING, *_UPDATE)
         self._updates = 0
         self._ignore = IgnoreRules(layout, self._pipe, self._rule_files)
+
+    def _borrow(self) -> None:
+        """Note from which object directories the repository borrows now."""
+        own = self._layout.objects_dir
+        others = alternates(own)
+        self._packs = PackIndexes([own, *others], self.form)
+        self._borrowed = [LooseObjects(other, self.form) for other in others]
 
     def _pipe(self, *args: str) -> GitPipe:
         """Return a git command in this repository that is kept open."""
@@ -117,6 +122,7 @@ class PlumbingBackend:
         self._ignore.let_go()
         self._own_packs.let_go()
         self._packs.let_go()
+        self._borrow()
         if isinstance(self._refs, Reftables):
             self._refs.let_go()
 
@@ -124,13 +130,18 @@ class PlumbingBackend:
 
     def read(self, oid: Oid) -> tuple[str, bytes]:
         """Return kind and content of an object that is not loose in this repository."""
+        broken: StoreError | None = None
         for other in self._borrowed:
-            found = other.read(oid)
+            try:
+                found = other.read(oid)
+            except BrokenObjectError as error:
+                broken = error
+                continue
             if found is not None:
                 return found
         if self._packs.known_having(oid) or self._packs.having(oid):
             return self._checked(oid)
-        raise StoreError(f"could not read object {oid}: it is missing")
+        raise broken or StoreError(f"could not read object {oid}: it is missing")
 
     def read_packed(self, oid: Oid) -> tuple[str, bytes]:
         """Return kind and content of an object from a pack, whatever its loose file is like."""

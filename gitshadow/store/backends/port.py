@@ -8,11 +8,13 @@ is an error here, and never "absent".
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from gitshadow.errors import StoreError, raise_shortage
 from gitshadow.model import Oid
 from gitshadow.store.object_format import ObjectFormat
+from gitshadow.store.paths import unquote
 
 FILES = "files"
 REFTABLE = "reftable"
@@ -210,6 +212,9 @@ def alternates(objects: str) -> list[str]:
     """Return the object directories that a repository borrows from (gitrepository-layout(5)).
 
     Those that they borrow from in turn are among them.
+
+    Raises:
+        StoreError: their list cannot be read.
     """
     found: list[str] = []
     waiting = [objects]
@@ -222,11 +227,23 @@ def alternates(objects: str) -> list[str]:
 
 
 def _borrowed(objects: str) -> list[str]:
+    path = os.path.join(objects, "info", "alternates")
     try:
-        with open(os.path.join(objects, "info", "alternates"), "rb") as handle:
-            lines = handle.read().splitlines()
+        with open(path, "rb") as handle:
+            lines = handle.read().split(b"\n")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
     except OSError as error:
         raise_shortage(error)
-        return []
-    named = (os.fsdecode(line) for line in lines if line and not line.startswith(b"#"))
-    return [os.path.normpath(os.path.join(objects, name)) for name in named]
+        raise StoreError(f"could not read {path}: {error.strerror or error}") from error
+    # As Git reads it (object-file.c or odb.c, link_alt_odb_entries): what begins like a quoted path
+    # and is none is a path all the same. A relative one begins where links lead to.
+    named = (_unquoted(line) for line in lines if line and not line.startswith(b"#"))
+    top = os.path.realpath(objects)
+    return [os.path.normpath(os.path.join(top, os.fsdecode(name))) for name in named]
+
+
+def _unquoted(line: bytes) -> bytes:
+    with suppress(StoreError):
+        return unquote(os.fsdecode(line))
+    return line
