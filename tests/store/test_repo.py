@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.errors import StaleTipError, StoreError, UnsupportedError
+from gitshadow.errors import ShadowError, StaleTipError, StoreError, UnsupportedError
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store.content_diff import unified_diff
 from gitshadow.store.layout import Layout, discover
@@ -565,6 +565,24 @@ def test_heads_of_a_new_worktree_have_words_or_none(
         heads = store.heads(9)
     assert {oid for oid, _ in heads} == {tip}
     assert {words for _, words in heads} == {"", "reset: moving to HEAD"}
+
+
+def test_git_directory_that_is_gone_is_an_error_of_ours(
+    repo: Repo, store: Store
+) -> None:
+    commit = commit_of(store, b"x")
+    store.create_ref(REF, commit)
+    place = repo.git_dir
+    away = place.rename(repo.root / "away")
+    try:
+        for act in (store.create_ref, store.force_ref):
+            with pytest.raises(ShadowError):
+                act(REF, commit)
+        with pytest.raises(ShadowError):
+            store.delete_ref(REF)
+    finally:
+        away.rename(place)
+    assert store.ref(REF) == commit
 
 
 def test_identity_is_the_users_or_human(repo: Repo, case: Case, sealed: Path) -> None:

@@ -145,12 +145,15 @@ class FollowedBackend:
 
     def _copies(self) -> set[str]:
         """Return the directories in which refs are copied to another format."""
-        found = {
-            name
-            for name in os.listdir(self._layout.common_dir)
-            if name.startswith(_COPY)
-        }
-        return found - self._left
+        place = self._layout.common_dir
+        try:
+            names = os.listdir(place)
+        except OSError as error:
+            raise_shortage(error)
+            raise StoreError(
+                f"could not list {place}: {error.strerror or error}"
+            ) from error
+        return {name for name in names if name.startswith(_COPY)} - self._left
 
     def _is_left(self, name: str) -> bool:
         """Return whether a copy is of a dry run, or of a process that died."""

@@ -122,7 +122,9 @@ class PlumbingBackend:
         self._ignore.let_go()
         self._own_packs.let_go()
         self._packs.let_go()
-        self._borrow()
+        # If the list cannot be read now, what was borrowed before is.
+        with suppress(StoreError, OSError):
+            self._borrow()
         if isinstance(self._refs, Reftables):
             self._refs.let_go()
 
