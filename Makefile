@@ -95,7 +95,7 @@ demo: $(DEMO)
 	PATH="$(abspath $(<D)/bin):$$PATH" REPO="$(REPO)" demo/run.sh
 
 # Debian unstable's git, built here: tests/e2e/test_newer_git.py and tests about reftables run on
-# it. Minutes.
+# it; with cargo also tests/e2e/test_two_object_formats.py. Minutes.
 newer-git:
 	tests/support/newer_git.sh .newer-git
 

@@ -8,8 +8,9 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gitshadow.errors import StoreError
+from gitshadow.errors import StoreError, UnsupportedError
 from gitshadow.model import Oid
+from gitshadow.store.backends.two_formats import EXTENSION
 from gitshadow.store.git import Git
 from gitshadow.store.object_format import ObjectFormat
 from gitshadow.store.refs import REF_PREFIX
@@ -58,8 +59,15 @@ def fetch(git: Git, remote: str, refspecs: Sequence[str]) -> None:
     """Fetch refs of a remote, and nothing else: no tags, no FETCH_HEAD, no submodules.
 
     Raises:
+        UnsupportedError: Git would give the objects no second ids in this repository.
         StoreError: it could not be done.
     """
+    if EXTENSION in git.settings("extensions"):
+        # Git 2.55 cannot. A blob without one has the user's next commit of that content fail.
+        raise UnsupportedError(
+            "could not fetch: git stores what it fetches without the second ids that"
+            " extensions.compatObjectFormat asks for"
+        )
     how = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
     # --refmap= switches the user's own refspecs off, which would move remote-tracking refs too; by
     # --stdin, because a list of refs can be longer than a command line.

@@ -166,9 +166,9 @@ class Repo:
         if not gathered:
             return
         try:
-            if len(gathered) < _PACKED_FROM and not self._syncs:
-                for oid, (kind, data) in gathered.items():
-                    self.loose.write(kind, data, oid)
+            few = len(gathered) < _PACKED_FROM and not self._syncs
+            if few or self._backend.has_second_ids:
+                self._backend.write_all(gathered)
             else:
                 Packs(self._objects, self._packing).add(pack_of(gathered, self.format))
                 self.packs_added += 1
@@ -287,7 +287,7 @@ class Repo:
                 self.loose.remove(oid)
                 return self._backend.write(kind, data)
             if gathered is None:
-                self.loose.write(kind, data, oid)
+                self._backend.write_all({oid: (kind, data)})
         except OSError as error:
             raise _unwritten(error) from error
         if gathered is not None:

@@ -100,6 +100,7 @@ class Libgit2Backend:
                 str(error).removeprefix(f"{layout.root}: ")
             ) from error
         self._objects = layout.objects_dir
+        self.has_second_ids = False
         self._known_packs: list[pygit2.OdbBackendPack] | None = None
         self.form = format_named(self.setting("extensions.objectformat") or "sha1")
         self.ref_format = self.setting("extensions.refstorage") or FILES
@@ -198,6 +199,11 @@ class Libgit2Backend:
             raise StoreError(
                 f"could not write to the object store: {detail}", hint=STORE_HINT
             ) from error
+
+    def write_all(self, objects: Mapping[Oid, tuple[str, bytes]]) -> None:
+        """Store new objects, each with its kind and content; what one refers to comes before it."""
+        for oid, (kind, data) in objects.items():
+            self._loose.write(kind, data, oid)
 
     def _for_names(self) -> pygit2.Repository:
         """Return the repository for functions in which libgit2 itself reads objects."""

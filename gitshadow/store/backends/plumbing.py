@@ -26,6 +26,7 @@ from gitshadow.store.backends.port import (
 )
 from gitshadow.store.backends.ref_files import FileHeadLog, LooseRefs, RefFiles, is_safe
 from gitshadow.store.backends.reftable import ReftableHeadLog, Reftables
+from gitshadow.store.backends.two_formats import EXTENSION, TwoFormats
 from gitshadow.store.git import OFFLINE, SAFE, Git
 from gitshadow.store.git_settings import scrubbed_environment
 from gitshadow.store.layout import Layout
@@ -83,6 +84,8 @@ class PlumbingBackend:
         self._loose_refs = LooseRefs(layout.common_dir, form)
         self._own_packs = PackIndexes([layout.objects_dir], form)
         self._loose = LooseObjects(layout.objects_dir, form)
+        self._mapped = TwoFormats(self._git, layout.objects_dir, form)
+        self.has_second_ids = self._config.get(EXTENSION) is not None
         self._borrow()
         self._reader = self._pipe("cat-file", "--batch")
         # To delete a ref Git may write `packed-refs`. It has the user's refs, too, as a table has.
@@ -202,10 +205,18 @@ class PlumbingBackend:
         # As Git's own `write_object_file` (object-file.c): a new mtime instead of a second copy.
         oid = self.form.oid(kind, data)
         if not (self._touched(self._loose.path(oid)) or self._touched_pack(oid)):
-            self._loose.write(kind, data, oid)
+            self.write_all({oid: (kind, data)})
         if (self._config.get("core.fsyncobjectfiles") or "") in _TRUE:
             _sync(self._loose.path(oid))
         return oid
+
+    def write_all(self, objects: Mapping[Oid, tuple[str, bytes]]) -> None:
+        """Store new objects, each with its kind and content; what one refers to comes before it."""
+        if self.has_second_ids:
+            self._mapped.write(objects)
+            return
+        for oid, (kind, data) in objects.items():
+            self._loose.write(kind, data, oid)
 
     def _touched(self, path: str) -> bool:
         try:

@@ -82,6 +82,8 @@ class Backend(Protocol):
     form: ObjectFormat
     ref_format: str
     head_log: HeadLog
+    has_second_ids: bool
+    """Whether Git keeps a second id of each object: packs of new ones are not made then."""
 
     def close(self) -> None:
         """Close all that is open; nothing is asked afterwards."""
@@ -131,6 +133,15 @@ class Backend(Protocol):
         Raises:
             OSError: the system refused.
             StoreError: it could not be written for another reason.
+        """
+        ...
+
+    def write_all(self, objects: Mapping[Oid, tuple[str, bytes]]) -> None:
+        """Store new objects, each with its kind and content; what one refers to comes before it.
+
+        Raises:
+            OSError: the system refused.
+            StoreError: they could not be written for another reason.
         """
         ...
 

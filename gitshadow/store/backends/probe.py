@@ -14,6 +14,7 @@ from gitshadow.store.backends.libgit2 import Libgit2Backend
 from gitshadow.store.backends.plumbing import PlumbingBackend
 from gitshadow.store.backends.port import FILES, REFTABLE, Backend
 from gitshadow.store.backends.ref_files import has_head
+from gitshadow.store.backends.two_formats import EXTENSION
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 from gitshadow.store.object_format import SHA1, format_named
@@ -21,6 +22,7 @@ from gitshadow.store.object_format import SHA1, format_named
 # The first that may read SHA-256 and reftables in its usual build.
 _NEW_FORMATS_SINCE = (1, 10)
 _REFTABLE_SINCE = "2.45"
+_NEEDS_RUST = "a repository with two object formats needs a git that is built with Rust"
 
 
 class UnknownFormatError(UnsupportedError):
@@ -80,6 +82,8 @@ def _is_true(
     version: tuple[int, ...] = libgit2.VERSION,
 ) -> bool:
     """Return whether what libgit2 says of a repository that it opened can be true."""
+    if found.setting(EXTENSION) is not None:
+        return False
     if (found.form, found.ref_format) == (SHA1, FILES):
         return has_head(layout.git_dir)
     return version >= _NEW_FORMATS_SINCE and _agrees(found, Git(layout, dict(environ)))
@@ -133,6 +137,8 @@ def _refused(layout: Layout, detail: str) -> UnsupportedError:
     if "extension" in lower and "refstorage" in lower:
         newer = f"{REFTABLE} needs git {_REFTABLE_SINCE} or later: update git"
         return UnknownFormatError(message, hint=newer)
+    if "requires rust" in lower:
+        return UnknownFormatError(message, hint=_NEEDS_RUST)
     if any(words in lower for words in ("extension", "repo version", "of the format")):
         newer = "this repository needs a newer git: update git"
         return UnknownFormatError(message, hint=newer)
