@@ -108,14 +108,16 @@ def install_command(
             steps, around, recorded=layout is None or layout.initialised
         )
         notes += advice.notes_on_extras(chosen, wanted, named, steps)
+    # First, because since git 2.54 the hooks change the same file, and that counts as a change of
+    # the user's. They themselves are only compared with what they were.
+    if _CONFIG in agents:
+        layout = find_layout()
+        works.append(config_work(gitconfig.plan(layout, Git(layout, dict(os.environ)))))
     if _GIT in agents:
         git = Git(find_layout(), dict(os.environ))
         plan = githooks.plan(find_layout(), git, around.executable, check=check)
         works.append(git_work(plan, git))
         notes += plan.advice.splitlines()
-    if _CONFIG in agents:
-        layout = find_layout()
-        works.append(config_work(gitconfig.plan(layout, Git(layout, dict(os.environ)))))
     if not works:
         notes.append(
             "no agent was found here; to list their names: git agent-undo hooks list"
@@ -146,14 +148,14 @@ def uninstall_command(
         ]
     works: list[InstallWork] = [agent_work(steps, around, installing=False)]
     notes: list[str] = []
+    if _CONFIG in agents:
+        works.append(config_work(gitconfig.plan_removal(find_layout())))
+        notes += gitconfig.left_alone(find_layout())
     if _GIT in agents:
         git = Git(find_layout(), dict(os.environ))
         plan = githooks.plan_removal(find_layout(), git)
         works.append(git_work(plan, git))
         notes += plan.advice.splitlines()
-    if _CONFIG in agents:
-        works.append(config_work(gitconfig.plan_removal(find_layout())))
-        notes += gitconfig.left_alone(find_layout())
     if wanted is None:
         notes += advice.left_over(agents, around)
     return carry_out(works, notes, InstallOptions(yes, dry_run, as_json))

@@ -71,8 +71,8 @@ def _hooks(layout: Layout) -> tuple[list[InstallWork], list[str]]:
     plan = githooks.plan_removal(layout, git)
     works: list[InstallWork] = [
         agent_work(steps, around, installing=False),
-        git_work(plan, git),
         config_work(gitconfig.plan_removal(layout)),
+        git_work(plan, git),
         login_work(login.plan_removal(_roots(layout), around), around),
     ]
     return works, [*plan.advice.splitlines(), *gitconfig.left_alone(layout)]
