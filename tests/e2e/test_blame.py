@@ -141,6 +141,7 @@ def test_owners_follow_a_rename(scene: Make, how: str) -> None:
     assert s.owners("old.py", "--at", then) == expected
 
 
+@pytest.mark.kinds
 def test_amend_keeps_owners(scene: Make) -> None:
     """BLAME-12."""
     s = scene("f", "h0", "h1")

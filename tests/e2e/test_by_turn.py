@@ -293,6 +293,7 @@ def test_a_target_is_needed(shadow: Shadow) -> None:
 # Many commits
 
 
+@pytest.mark.kinds
 @pytest.mark.both_modes
 def test_a_messy_tree_becomes_one_commit_per_turn(shadow: Shadow) -> None:
     repo = shadow.repo

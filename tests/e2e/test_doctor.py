@@ -5,6 +5,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.support.claude import Claude
 from tests.support.shadow import Shadow
 from tests.support.waiting import until
@@ -46,6 +48,7 @@ def test_hooks_that_point_nowhere_are_written_anew(shadow: Shadow) -> None:
     assert path.read_text(encoding="utf-8") == whole
 
 
+@pytest.mark.kinds
 def test_journal_that_is_gone_is_built_anew(shadow: Shadow) -> None:
     shadow.repo.write("a", "written\n")
     shadow.ok("flush")

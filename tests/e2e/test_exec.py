@@ -200,6 +200,7 @@ def test_record_names_the_session_it_is_told(repo: Repo, shadow: Shadow) -> None
 RUN = f"{COMMAND} exec --agent"
 
 
+@pytest.mark.kinds
 @pytest.mark.both_modes
 def test_nested_commands_go_back_to_the_one_around(shadow: Shadow) -> None:
     """Every kind of write is the innermost's; what ends gives way to what is around."""

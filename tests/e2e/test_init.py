@@ -31,7 +31,11 @@ def shadow(repo: Repo, make_shadow: Callable[..., Shadow]) -> Shadow:
     """Return the command, on a machine on which no agent is installed but those of a test."""
     made = make_shadow(repo, daemon=False)
     scripts = os.environ["PATH"].split(os.pathsep)[0]
-    made.env["PATH"] = os.pathsep.join([scripts, "/usr/bin", "/bin"])
+    git = shutil.which("git")
+    assert git is not None
+    made.env["PATH"] = os.pathsep.join(
+        [scripts, str(Path(git).parent), "/usr/bin", "/bin"]
+    )
     return made
 
 

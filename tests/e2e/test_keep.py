@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.support.claude import Claude
 from tests.support.kept import kept
 from tests.support.repo import Repo, ten_lines
@@ -194,6 +196,7 @@ def test_user_may_delete_a_ref_by_hand(agent: Claude) -> None:
     assert shadow.ok("cat", "n").raw == b"n\n"
 
 
+@pytest.mark.kinds
 def test_purge_takes_a_secret_out_of_the_whole_history(shadow_d: Shadow) -> None:
     """KEEP-09: refused without a yes; afterwards in no object, and recording goes on."""
     shadow, repo = shadow_d, shadow_d.repo

@@ -29,6 +29,7 @@ def maintenance(trace: Path) -> list[str]:
     return found
 
 
+@pytest.mark.kinds
 def test_little_lies_about_at_rest(shadow_d: Shadow, tmp_path: Path) -> None:
     """KEEP-03: one file of ours where Git looks, few packs, no maintenance because of us."""
     shadow, repo = shadow_d, shadow_d.repo

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.support.claude import Claude
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
@@ -47,6 +49,7 @@ def lived(shadow: Shadow) -> None:
     shadow.oops()
 
 
+@pytest.mark.kinds
 def test_nothing_is_left_in_the_repository(shadow_new: Shadow) -> None:
     """KEEP-12: no ref, no directory, no hook entry; after gc the objects of before."""
     shadow, repo = shadow_new, shadow_new.repo
