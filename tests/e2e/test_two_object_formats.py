@@ -223,4 +223,4 @@ def test_a_git_that_cannot_read_it_is_named_in_one_line(
     assert done.code != 0
     error, hint = done.err.splitlines()
     assert error.startswith("error: could not open repository")
-    assert "git" in hint
+    assert "built with Rust" in hint

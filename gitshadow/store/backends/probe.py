@@ -22,7 +22,7 @@ from gitshadow.store.object_format import SHA1, format_named
 # The first that may read SHA-256 and reftables in its usual build.
 _NEW_FORMATS_SINCE = (1, 10)
 _REFTABLE_SINCE = "2.45"
-_NEEDS_RUST = "a repository with two object formats needs a git that is built with Rust"
+_NEEDS_RUST = "a repository with two object formats needs a newer git, built with Rust"
 
 
 class UnknownFormatError(UnsupportedError):
@@ -137,7 +137,7 @@ def _refused(layout: Layout, detail: str) -> UnsupportedError:
     if "extension" in lower and "refstorage" in lower:
         newer = f"{REFTABLE} needs git {_REFTABLE_SINCE} or later: update git"
         return UnknownFormatError(message, hint=newer)
-    if "requires rust" in lower:
+    if "requires rust" in lower or "compatobjectformat" in lower:
         return UnknownFormatError(message, hint=_NEEDS_RUST)
     if any(words in lower for words in ("extension", "repo version", "of the format")):
         newer = "this repository needs a newer git: update git"
