@@ -114,7 +114,7 @@ class CountedStat(NamedTuple):
     reaped: int
 
 
-class Work(NamedTuple):
+class ProcessWork(NamedTuple):
     """Counters that are all the same only if a process did not run at all.
 
     `children_faults` are those of the children that it waited for, `ticks` of processor time.
@@ -260,7 +260,7 @@ class Processes(Protocol):
         """Return the children that the first thread of a process has started."""
         ...
 
-    def work(self, pid: int) -> Work | None:
+    def work(self, pid: int) -> ProcessWork | None:
         """Return what shows whether a process ran, None where it is not counted."""
         ...
 

@@ -5,7 +5,15 @@ if TYPE_CHECKING:  # `typing` alone would cost every hook 5 ms
     from collections.abc import Callable
 
     from gitshadow.config import WatchBackend
-    from gitshadow.platform import port
+    from gitshadow.platform.port import (
+        Files,
+        LoginService,
+        Machine,
+        Processes,
+        Sockets,
+        Witness,
+        WitnessService,
+    )
     from gitshadow.platform.watching import WatchedPlaces, Watcher
 
 NOTE: str | None = None
@@ -14,28 +22,28 @@ WATCHERS = ("auto", "inotify", "watchfiles")
 _MAX_ANCESTORS = 24
 
 
-def process_facts() -> "port.Processes":
+def process_facts() -> "Processes":
     """Return what /proc shows of processes."""
     from gitshadow.platform.linux import processes as found
 
     return found
 
 
-def file_facts() -> "port.Files":
+def file_facts() -> "Files":
     """Return what xattr(7) and statx(2) know of files."""
     from gitshadow.platform.linux import files as found
 
     return found
 
 
-def machine_facts() -> "port.Machine":
+def machine_facts() -> "Machine":
     """Return what the kernel says of the machine."""
     from gitshadow.platform.linux import machine as found
 
     return found
 
 
-def socket_access() -> "port.Sockets":
+def socket_access() -> "Sockets":
     """Return how sockets are reached through /proc/self/fd."""
     from gitshadow.platform.linux import sockets as found
 
@@ -58,7 +66,7 @@ def lineage(pid: int) -> list[str]:
     return found
 
 
-def login_service() -> "port.LoginService | None":
+def login_service() -> "LoginService | None":
     """Return the user's systemd."""
     from gitshadow.platform.linux.login import SERVICE
 
@@ -82,7 +90,7 @@ def open_watcher(
     return PortableWatcher(root, git_dir, places.cookie_dir, wake, machine_facts())
 
 
-def open_witness(directory: int) -> "port.Witness":
+def open_witness(directory: int) -> "Witness":
     """Return who reports the writes in an open directory: the kernel, else the service of root."""
     from gitshadow.platform.linux.witness.record import KernelWitness
 
@@ -98,7 +106,7 @@ def open_witness(directory: int) -> "port.Witness":
             raise error from None
 
 
-def witness_service() -> "port.WitnessService | None":
+def witness_service() -> "WitnessService | None":
     """Return the service of root that asks fanotify(7)."""
     from gitshadow.platform.linux.witness import install as found
 

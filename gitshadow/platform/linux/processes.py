@@ -15,7 +15,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gitshadow.platform.linux.counters import ProcFiles
-from gitshadow.platform.port import Activity, EndMoment, ProcessId, ProcessStat, Work
+from gitshadow.platform.port import (
+    Activity,
+    EndMoment,
+    ProcessId,
+    ProcessStat,
+    ProcessWork,
+)
 
 COARSE_NS = 2_000_000_000 // os.sysconf("SC_CLK_TCK")
 """A start is rounded to a tick, and the time of the boot, to which it is added, is as inexact."""
@@ -299,13 +305,13 @@ def children(pid: int) -> Sequence[int]:
     return [int(child) for child in raw.split()]
 
 
-def work(pid: int) -> Work | None:
+def work(pid: int) -> ProcessWork | None:
     """Return what shows whether a process ran; proc(5)."""
     raw, io = _FILES.read(f"{pid}/stat"), _FILES.io(f"{pid}/io")
     parts = [] if raw is None else raw.rpartition(b")")[2].split()
     if len(parts) < 20 or io is None:
         return None
-    return Work(
+    return ProcessWork(
         faults=int(parts[7]) + int(parts[9]),
         children_faults=int(parts[8]) + int(parts[10]),
         ticks=sum(map(int, parts[11:15])),

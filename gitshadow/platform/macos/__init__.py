@@ -1,13 +1,22 @@
 """macOS: what all POSIX systems have, and what only this one does. Not yet run on a real one."""
 
-from gitshadow.platform import portable
+from gitshadow.platform.portable import WATCHERS as WATCHERS
+from gitshadow.platform.portable import lineage as lineage
+from gitshadow.platform.portable import open_witness as open_witness
+from gitshadow.platform.portable import witness_service as witness_service
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` alone would cost every hook 5 ms
     from collections.abc import Callable
 
     from gitshadow.config import WatchBackend
-    from gitshadow.platform import port
+    from gitshadow.platform.port import (
+        Files,
+        LoginService,
+        Machine,
+        Processes,
+        Sockets,
+    )
     from gitshadow.platform.watching import WatchedPlaces, Watcher
 
 NOTE: str | None = "experimental on macOS: not yet run on a real one"
@@ -17,41 +26,37 @@ UNKNOWN: tuple[str, ...] = (
     "extended attributes",
     "file systems that other machines write to",
 )
-WATCHERS = portable.WATCHERS
-lineage = portable.lineage
-open_witness = portable.open_witness
-witness_service = portable.witness_service
 
 
-def process_facts() -> "port.Processes":
+def process_facts() -> "Processes":
     """Return what psutil and kqueue(2) know of processes."""
     from gitshadow.platform.macos import processes as found
 
     return found
 
 
-def file_facts() -> "port.Files":
+def file_facts() -> "Files":
     """Return what the standard library and fcntl(2) know of files."""
     from gitshadow.platform.macos import files as found
 
     return found
 
 
-def machine_facts() -> "port.Machine":
+def machine_facts() -> "Machine":
     """Return what sysctl(3) knows of the machine."""
     from gitshadow.platform.macos import machine as found
 
     return found
 
 
-def socket_access() -> "port.Sockets":
+def socket_access() -> "Sockets":
     """Return how sockets are reached, and who is at the other end."""
     from gitshadow.platform.macos import sockets as found
 
     return found
 
 
-def login_service() -> "port.LoginService | None":
+def login_service() -> "LoginService | None":
     """Return the user's launchd."""
     from gitshadow.platform.macos.login import SERVICE
 

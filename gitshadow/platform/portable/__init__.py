@@ -8,7 +8,15 @@ if TYPE_CHECKING:  # `typing` alone would cost every hook 5 ms
     from collections.abc import Callable
 
     from gitshadow.config import WatchBackend
-    from gitshadow.platform import port
+    from gitshadow.platform.port import (
+        Files,
+        LoginService,
+        Machine,
+        Processes,
+        Sockets,
+        Witness,
+        WitnessService,
+    )
     from gitshadow.platform.watching import WatchedPlaces, Watcher
 
 NOTE: str | None = (
@@ -28,28 +36,28 @@ WATCHERS = ("auto", "watchfiles")
 _MAX_ANCESTORS = 24
 
 
-def process_facts() -> "port.Processes":
+def process_facts() -> "Processes":
     """Return what psutil knows of processes."""
     from gitshadow.platform.portable import processes as found
 
     return found
 
 
-def file_facts() -> "port.Files":
+def file_facts() -> "Files":
     """Return what the standard library knows of files."""
     from gitshadow.platform.portable import files as found
 
     return found
 
 
-def machine_facts() -> "port.Machine":
+def machine_facts() -> "Machine":
     """Return what the standard library knows of the machine."""
     from gitshadow.platform.portable import machine as found
 
     return found
 
 
-def socket_access() -> "port.Sockets":
+def socket_access() -> "Sockets":
     """Return how sockets are reached through a short link."""
     from gitshadow.platform.portable import sockets as found
 
@@ -70,7 +78,7 @@ def lineage(pid: int) -> list[str]:
     return found
 
 
-def login_service() -> "port.LoginService | None":
+def login_service() -> "LoginService | None":
     """Return None: no service manager is common to all systems."""
     return None
 
@@ -85,7 +93,7 @@ def open_watcher(
     return PortableWatcher(*where, wake, machine_facts())
 
 
-def open_witness(directory: int) -> "port.Witness":
+def open_witness(directory: int) -> "Witness":
     """Raise OSError: no kernel but that of Linux reports who wrote."""
     import errno
 
@@ -94,6 +102,6 @@ def open_witness(directory: int) -> "port.Witness":
     raise OSError(errno.ENOTSUP, HERE_ALONE)
 
 
-def witness_service() -> "port.WitnessService | None":
+def witness_service() -> "WitnessService | None":
     """Return None: no kernel but that of Linux reports who wrote."""
     return None

@@ -17,7 +17,7 @@ from gitshadow.platform.port import (
     ProcessEnd,
     ProcessId,
     ProcessStat,
-    Work,
+    ProcessWork,
 )
 
 COARSE_NS = 20_000_000
@@ -154,7 +154,7 @@ def children(pid: int) -> Sequence[int]:
         return ()
 
 
-def work(pid: int) -> Work | None:
+def work(pid: int) -> ProcessWork | None:
     """Return None: not every system counts what shows that a process did not run."""
     return None
 

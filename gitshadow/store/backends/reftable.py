@@ -111,7 +111,7 @@ class _Block(NamedTuple):
     next_at: int
 
 
-class Table:
+class RefTable:
     """One reftable, of which the bytes are in memory.
 
     Raises:
@@ -374,9 +374,9 @@ class Stack:
         self._dir = directory
         self._form = form
         self._listed: bytes | None = None
-        self._tables: tuple[Table, ...] = ()
+        self._tables: tuple[RefTable, ...] = ()
 
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[RefTable, ...]:
         """Return the tables, oldest first.
 
         Raises:
@@ -412,14 +412,14 @@ class Stack:
             raise_shortage(error)
             raise _broken(_LIST, error.strerror or str(error)) from error
 
-    def _load(self, listed: bytes) -> tuple[Table, ...]:
+    def _load(self, listed: bytes) -> tuple[RefTable, ...]:
         known = {table.name: table for table in self._tables}
         names = os.fsdecode(listed).splitlines()
         if not names:  # HEAD is in one, also before the first commit
             raise _broken(_LIST, "it is empty")
         return tuple(known.get(name) or self._open(name) for name in names)
 
-    def _open(self, name: str) -> Table:
+    def _open(self, name: str) -> RefTable:
         if not _TABLE.fullmatch(name):
             raise _broken(_LIST, "it names something else than tables")
         try:
@@ -430,7 +430,7 @@ class Stack:
         except OSError as error:
             raise_shortage(error)
             raise _broken(name, error.strerror or str(error)) from error
-        return Table(name, data, self._form)
+        return RefTable(name, data, self._form)
 
 
 class Reftables:

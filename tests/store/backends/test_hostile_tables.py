@@ -5,7 +5,7 @@ import zlib
 import pytest
 
 from gitshadow.errors import StoreError
-from gitshadow.store.backends.reftable import Table
+from gitshadow.store.backends.reftable import RefTable
 from gitshadow.store.object_format import SHA1
 
 _HEADER_BYTES, _BLOCK_HEAD = 24, 4
@@ -35,12 +35,12 @@ def block(kind: bytes, rows: bytes, top: int) -> bytes:
     return kind + size.to_bytes(3, "big") + rows + first + b"\0\1"
 
 
-def table(first: bytes, rest: bytes = b"", index: int = 0) -> Table:
+def table(first: bytes, rest: bytes = b"", index: int = 0) -> RefTable:
     header = b"REFT\1" + bytes(3) + bytes(16)
     footer = header + index.to_bytes(8, "big") + bytes(32)
     crc = zlib.crc32(footer).to_bytes(4, "big")
     data = header + block(b"r", first, _HEADER_BYTES) + rest + footer + crc
-    return Table("hostile.ref", data, SHA1)
+    return RefTable("hostile.ref", data, SHA1)
 
 
 def test_such_a_table_can_be_read_at_all() -> None:

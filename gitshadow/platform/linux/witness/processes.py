@@ -175,7 +175,7 @@ def _parsed(data: bytes) -> ProcessEvent | None:
     return None
 
 
-class ProcessTable:
+class WriterTable:
     """The processes of this machine, and those that ended a while ago."""
 
     def __init__(self) -> None:

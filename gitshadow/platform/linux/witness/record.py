@@ -27,7 +27,7 @@ from gitshadow.platform.linux.witness.processes import (
     LostProcessesError,
     Process,
     ProcessEvents,
-    ProcessTable,
+    WriterTable,
 )
 from gitshadow.platform.writers import (
     FileAction,
@@ -76,7 +76,7 @@ class KernelWitness:
         self._records: deque[_Record] = deque()
         self._index: dict[_Key, list[_Record]] = {}
         self._lost_ns = array("q", bytes(8 * _LOST_SLOTS))
-        self._table = ProcessTable()
+        self._table = WriterTable()
         self._has_failed = False
         with contextlib.ExitStack() as stack:
             self._files = FileEvents()
@@ -233,7 +233,7 @@ class KernelWitness:
             for happened in self._processes.read():
                 self._table.note(happened)
         except LostProcessesError:
-            self._table = ProcessTable()
+            self._table = WriterTable()
             self._table.fill()
             self._lose()
         ended_ns, read_ns = time.monotonic_ns(), time.time_ns()

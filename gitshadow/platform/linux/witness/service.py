@@ -244,7 +244,7 @@ class _FileSystems:
         watched.witness.close()
 
 
-class WitnessService:
+class WitnessServer:
     """Accept clients on a listening socket, and answer each in a thread of its own."""
 
     def __init__(self, listening: socket.socket) -> None:
@@ -403,7 +403,7 @@ def main(arguments: Sequence[str]) -> int:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    WitnessService(listening).serve()
+    WitnessServer(listening).serve()
     with contextlib.suppress(OSError):
         os.unlink(SOCKET)
         os.rmdir(DIRECTORY)
