@@ -29,6 +29,7 @@ from gitshadow.sharing import mirror, remotes
 from gitshadow.sharing.transfer import secret_names
 from gitshadow.store.journal import events, gaps, meta, ops, sessions, turns
 from gitshadow.store.journal.db import Db
+from gitshadow.store.promised import lost
 from gitshadow.store.refs import display_path
 from gitshadow.words import counted
 
@@ -94,9 +95,9 @@ def examine(context: RecorderContext, stuck: Sequence[Check] = ()) -> list[Check
 
 
 def missing(ws: Workspace) -> list[Oid]:
-    """Return the objects that our refs need and the repository does not have."""
+    """Return the objects that our refs need and that are lost; a partial clone has others not."""
     tips = sorted(set(ws.repo.refs().values()))
-    return ws.git.missing(tips) if tips else []
+    return lost(ws.git, ws.git.missing(tips)) if tips else []
 
 
 def _recording(context: RecorderContext) -> Iterator[Check]:
@@ -263,8 +264,8 @@ def _damage_of_user(ws: Workspace) -> list[Oid]:
     """Return the broken and missing objects that the user's own refs, reflogs and index need."""
     reached, stops = ws.git.reached_by_user()
     broken = set(ws.repo.loose.all_broken())
-    gone = {oid for oid in stops - broken if not ws.repo.has(oid)}
-    return sorted(broken & (reached | stops) | gone)
+    gone = [oid for oid in stops - broken if not ws.repo.has(oid)]
+    return sorted(broken & (reached | stops) | {*lost(ws.git, gone)})
 
 
 def _some(oids: Sequence[Oid]) -> str:

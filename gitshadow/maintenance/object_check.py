@@ -9,6 +9,7 @@ the user's refs, reflogs and index nor our refs reach it.
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 
 from gitshadow.errors import StoreError
 from gitshadow.maintenance.setup import carried
@@ -18,6 +19,7 @@ from gitshadow.recording.workspace import Workspace
 from gitshadow.store import refs
 from gitshadow.store.journal import events, pins, prune, sessions, state
 from gitshadow.store.lock import WriterLock
+from gitshadow.store.promised import not_promised
 from gitshadow.store.repo import FORMAT_MARK
 from gitshadow.store.trees import Entry
 from gitshadow.words import counted
@@ -191,11 +193,23 @@ class _Whole:
                 base = self._repo.commit(parent).tree
         try:
             for change in self._repo.diff(base, tree):
-                if change.new is not None and change.new[0] != GITLINK_MODE:
+                if change.new is None or change.new[0] == GITLINK_MODE:
+                    continue
+                if not self._is_promised(change.new[1]):
                     self._repo.read_blob(change.new[1])
         except StoreError:
             return False
         return True
+
+    def _is_promised(self, oid: Oid) -> bool:
+        """Whether an object is only at the remote of a partial clone, as what Git switched."""
+        if self._repo.has(oid):
+            return False
+        return self._unpromised is not None and oid not in self._unpromised
+
+    @cached_property
+    def _unpromised(self) -> frozenset[str] | None:
+        return not_promised(self._ws.git)
 
     def _forget_rows(self, ref: str, tip: Oid | None) -> int:
         """Forget the rows of commits that a chain does not have any more; return how many."""

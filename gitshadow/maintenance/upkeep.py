@@ -36,13 +36,13 @@ from gitshadow.store.git import Git, StoppedError
 from gitshadow.store.journal import meta, sessions
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import Layout
+from gitshadow.store.pack_limits import pack_at
 from gitshadow.store.packs import (
     MOST_PACKS,
     Packed,
     Packer,
     PackingWork,
     Packs,
-    pack_at,
 )
 from gitshadow.store.repo import Repo
 

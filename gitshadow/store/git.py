@@ -43,6 +43,8 @@ OF_THE_USER = (
     "--reflog",
 )
 """What the user's own refs and reflogs reach, as arguments of git-rev-list(1)."""
+# What is missing is an error unless the remote of a partial clone has it.
+_OBJECTS = ("rev-list", "--objects", "--missing=allow-promisor")
 _OIDS = re.compile(rf"\b{OID_PATTERN}\b")
 
 
@@ -408,18 +410,18 @@ class Git:
     ) -> list[tuple[Oid, RepoPath]]:
         """Return which of some contents lie in trees, and as what; as `holding`."""
         listed = _listed(sorted(trees))
-        return _held(self.run("rev-list", "--objects", "--stdin", stdin=listed), blobs)
+        return _held(self.run(*_OBJECTS, "--stdin", stdin=listed), blobs)
 
     def holding(
         self, blobs: Collection[Oid], *which: str
     ) -> list[tuple[Oid, RepoPath]]:
         """Return which of some contents `which` (git-rev-list(1)) reaches, each with one name."""
-        return _held(self.run("rev-list", "--objects", *which), blobs)
+        return _held(self.run(*_OBJECTS, *which), blobs)
 
     def commits_with(self, blob: Oid, most: int) -> list[Oid]:
         """Return the user's commits that brought or took a content, newest first."""
-        how = ("log", "--format=%H", f"--find-object={blob}", f"--max-count={most}")
-        out = self.run(*how, *OF_THE_USER)
+        how = ("log", "--format=%H", "--no-renames", f"--find-object={blob}")
+        out = self.run(*how, f"--max-count={most}", *OF_THE_USER)
         return _oids(out)
 
     def reachable(self, tips: Sequence[Oid], without: Sequence[Oid]) -> list[Oid]:
@@ -428,7 +430,7 @@ class Git:
         # has no need to look into its tree. `^commit^{tree}` does.
         others = (f"^{oid}\n^{oid}^{{tree}}\n" for oid in without)
         asked = "".join([*(f"{oid}\n" for oid in tips), *others])
-        how = ("rev-list", "--objects", "--no-object-names", "--stdin")
+        how = (*_OBJECTS, "--no-object-names", "--stdin")
         out = self.run(*how, stdin=asked.encode("ascii")) if tips else b""
         return _oids(out)
 

@@ -18,12 +18,13 @@ from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid
-from gitshadow.store.git import Git
+from gitshadow.store.git import Git, StoppedError
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.object_format import OID_PATTERN, format_of
 from gitshadow.store.objects import INDEX_MAGIC, NewPack, despite_prune
 from gitshadow.store.paths import c_quoted
+from gitshadow.store.promised import is_partial
 from gitshadow.store.safe_files import make_dir, replacing
 
 # The content of a .keep is free: Git looks only whether the file exists (git-index-pack(1)). With a
@@ -332,13 +333,6 @@ _HOW = (
     "--delta-base-offset",
     "--non-empty",
 )
-# Git's defaults: gc.auto (git-config(1)), and the limits of its maintenance tasks
-# (git-maintenance(1)).
-_FANS = 256
-_GC_AUTO = 6700
-_TASK_AUTO = 100
-_GEOMETRIC_SINCE = (2, 54)
-_OFF = frozenset({"false", "no", "off", "0"})
 
 
 class PackingWork(NamedTuple):
@@ -431,7 +425,7 @@ class Packer:
         for tips in self._batches(work, known):
             without = work.users.union(known[ref] for ref in tips if ref in known)
             asked = _revisions([*tips.values()], without)
-            made = self._make(asked, "--revs", "--incremental")
+            made = self._packed(asked)
             count += sum(pack.objects for pack in made)
             if not work.precious:
                 self._remove_loose(made)
@@ -440,6 +434,17 @@ class Packer:
             known |= tips
             self._remember(known)
         return count
+
+    def _packed(self, asked: bytes) -> list[Pack]:
+        how = ("--revs", "--incremental")
+        try:
+            return self._make(asked, *how)
+        except StoreError as error:
+            if isinstance(error, StoppedError) or not is_partial(self._git):
+                raise
+        # In a partial clone something is not here. To leave out all that its remote has takes long,
+        # and is needed only where the user's refs do not reach it any more.
+        return self._make(asked, *how, "--exclude-promisor-objects")
 
     def _remove_loose(self, made: Sequence[Pack]) -> None:
         """Remove the loose copies of what new packs have, and then of other packed objects."""
@@ -556,46 +561,3 @@ def to_merge(counts: Sequence[int]) -> int:
 def _revisions(tips: Sequence[Oid], without: Collection[Oid]) -> bytes:
     rows = [*(f"{oid}\n" for oid in tips), *(f"^{oid}\n" for oid in sorted(without))]
     return "".join(rows).encode("ascii")
-
-
-def pack_at(version: tuple[int, ...], setting: Callable[[str], str | None]) -> int:
-    """Return how many files in `objects/17` are enough to pack even while somebody writes.
-
-    Half of what makes Git start maintenance, at least one. Git estimates the number of loose
-    objects from one directory of 256 (`too_many_loose_objects` in builtin/gc.c), at the end of
-    the user's own commits: git-gc(1) `gc.auto`, git-maintenance(1).
-
-    Args:
-        version: Git's.
-        setting: Gives the value of a key of Git's configuration, None where it is not set.
-    """
-    return max(1, (_allowed(version, setting) + 1) // 2)
-
-
-def _allowed(version: tuple[int, ...], setting: Callable[[str], str | None]) -> int:
-    """Return how many files may lie there before maintenance starts."""
-    limits = [_number(setting("gc.auto"), _GC_AUTO)]
-    strategy = setting("maintenance.strategy")
-    geometric = strategy == "geometric" or (
-        strategy is None and version >= _GEOMETRIC_SINCE
-    )
-    if geometric or _is_on(setting("maintenance.geometric-repack.enabled")):
-        limits.append(_number(setting("maintenance.geometric-repack.auto"), _TASK_AUTO))
-    if strategy == "incremental" or _is_on(
-        setting("maintenance.loose-objects.enabled")
-    ):
-        limits.append(_number(setting("maintenance.loose-objects.auto"), _TASK_AUTO))
-    # 0 switches a task off, less than 0 has it run each time.
-    files = [-(-limit // _FANS) if limit > 0 else 1 for limit in limits if limit != 0]
-    return min(files, default=-(-_GC_AUTO // _FANS))
-
-
-def _number(text: str | None, default: int) -> int:
-    try:
-        return default if text is None else int(text)
-    except ValueError:
-        return default
-
-
-def _is_on(text: str | None) -> bool:
-    return text is not None and text.lower() not in _OFF

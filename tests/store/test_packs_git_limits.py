@@ -2,7 +2,7 @@
 
 import pytest
 
-from gitshadow.store.packs import pack_at
+from gitshadow.store.pack_limits import pack_at
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,8 @@ class Libgit2Backend:
     ) -> tuple[str, bytes]:
         try:
             kind, data = store.read(oid)
+        except KeyError as error:
+            raise StoreError(f"could not read object {oid}: it is missing") from error
         except (*_FAILURES, OSError) as error:
             raise StoreError(f"could not read object {oid}: {error}") from error
         return ObjectType(kind).name.lower(), bytes(data)
