@@ -142,9 +142,14 @@ class Directories:
         # The device takes a call, for each component of each path.
         if part.isascii() and self._spelling.is_plain:
             return inner
-        if self._spelling.is_true(fd, part, os.fstat(inner).st_dev):
+        is_true = False
+        try:
+            is_true = self._spelling.is_true(fd, part, os.fstat(inner).st_dev)
+        finally:
+            if not is_true:
+                os.close(inner)
+        if is_true:
             return inner
-        os.close(inner)
         if wanted is not None:
             raise UnsafePathError(
                 f"cannot use path {wanted!r}: {part!r} is spelled otherwise on the disk"
