@@ -4,7 +4,8 @@ vfat, exfat, NTFS, APFS, many shares and directories with `chattr +F` find `read
 `README.MD`; some find a composed é by its decomposed form. Only a listing has the true spelling.
 `core.ignoreCase` describes the file system on which `git init` ran, so it is measured here: by a
 look at a name that exists, under other letters. Nothing is written for that.
-Invariant: on a file system that distinguishes all names, a look costs a set lookup more.
+Invariant: on a file system that distinguishes all names, a look costs a set lookup more, and where
+each directory may be set to fold, a question to the kernel.
 """
 
 import errno
@@ -43,7 +44,7 @@ class Spelling:
         self._cased: set[int] = set()
         self._formed: set[int] = set()
         self._folding: set[int] = set()
-        self._may_be_set = False
+        self._mixed: set[int] = set()
 
     @property
     def is_plain(self) -> bool:
@@ -51,7 +52,7 @@ class Spelling:
 
         What is mounted below may still fold: `folds` is set by the first look there.
         """
-        return bool(self._cased) and not self.folds and not self._may_be_set
+        return bool(self._cased) and not self.folds and not self._mixed
 
     def is_true(self, directory: int, name: bytes, device: int) -> bool:
         """Return whether an existing entry is spelled so.
@@ -61,7 +62,8 @@ class Spelling:
             name: A name by which an entry was found.
             device: The file system of the entry.
         """
-        if device in self._cased and (name.isascii() or device in self._formed):
+        is_measured = device in self._cased and device not in self._mixed
+        if is_measured and (name.isascii() or device in self._formed):
             return True
         if _is_single(name) or not self._may_fold(directory, name, device):
             return True
@@ -102,7 +104,8 @@ class Spelling:
     def _may_fold(self, directory: int, name: bytes, device: int) -> bool:
         """Return whether an entry may have been found by another name than its own."""
         by_flag = current().file_facts().folds_by_flag(directory)
-        self._may_be_set |= by_flag is not None
+        if by_flag is not None:
+            self._mixed.add(device)
         if device in self._folding or by_flag:
             self.folds = True
             return True
@@ -113,22 +116,21 @@ class Spelling:
             if not distinct:
                 self._met(device, by_flag)
                 return True
-            # Where each directory may fold or not, one that does not shows nothing of others.
-            if by_flag is None:
-                self._cased.add(device)
+            self._cased.add(device)
         if name.isascii() or device in self._formed:
             return False
-        return self._folds_forms(directory, name, device)
+        return self._folds_forms(directory, name, device, by_flag)
 
-    def _folds_forms(self, directory: int, name: bytes, device: int) -> bool:
+    def _folds_forms(
+        self, directory: int, name: bytes, device: int, by_flag: bool | None
+    ) -> bool:
         """Return whether a directory finds a name by another Unicode form of it."""
-        by_flag = current().file_facts().folds_by_flag(directory)
         others = {_form("NFC", name), _form("NFD", name)} - {name}
         for other in others:
             if _is_distinct(directory, name, other) is False:
                 self._met(device, by_flag)
                 return True
-        if others and by_flag is None:
+        if others:
             self._formed.add(device)
         return False
 

@@ -1,5 +1,6 @@
 """Spellings: measured on file systems that fold names, with no cost for the others."""
 
+import errno
 import os
 import unicodedata
 from collections.abc import Iterator
@@ -150,6 +151,47 @@ def test_directory_that_is_set_to_fold_is_asked_each_time(
     files = WorkFiles(str(vfat), SHA1)
     assert there(files, b"plain/A", b"folding/A") == [True, False]
     assert there(files, b"folding/a", b"folding/A") == [True, False]
+
+
+def test_where_directories_may_be_set_to_fold_only_that_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most kernels of today can do that on ext4, though nearly no directory is set so."""
+    asked: list[int] = []
+
+    def is_set(directory: int) -> bool:
+        asked.append(directory)
+        return False
+
+    monkeypatch.setattr(current().file_facts(), "folds_by_flag", is_set)
+    for name in ("a", "é", "b"):
+        (tmp_path / name).write_text("x")
+    files = WorkFiles(str(tmp_path), SHA1)
+    assert there(files, b"a", "é".encode()) == [True, True]
+    asked.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(spelling, "_is_distinct", None)
+        assert there(files, b"b", "é".encode(), b"B") == [True, True, False]
+    assert len(asked) == 2
+    monkeypatch.setattr(current().file_facts(), "folds_by_flag", lambda _: True)
+    assert there(files, b"b") == [True]
+    assert files.folds
+
+
+def test_directory_whose_spelling_cannot_be_told_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dir").mkdir()
+    files = WorkFiles(str(tmp_path), SHA1)
+    before = len(os.listdir("/proc/self/fd"))
+
+    def refused(*_: object) -> bool:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(spelling.Spelling, "is_true", refused)
+    with pytest.raises(OSError, match="Input/output"):
+        files.look(RepoPath(b"dir/a"))
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 @given(st.text())
