@@ -179,6 +179,7 @@ def test_what_a_shell_has_detached_is_not_taken_for_a_person(
     assert row["agent"] == "claude-code", row["reason"]
 
 
+@pytest.mark.linux  # only its counters show that the shell did not write
 def test_a_persons_save_is_not_the_agents_when_its_first_event_is_a_shells(
     shadow: Shadow, running: Agent
 ) -> None:
@@ -193,6 +194,7 @@ def test_a_persons_save_is_not_the_agents_when_its_first_event_is_a_shells(
     assert (row["confidence"], row["call"]) == expected, row
 
 
+@pytest.mark.linux  # only its counters show that the shell did not write
 def test_a_persons_save_by_rename_during_a_quiet_shell_is_not_the_agents(
     shadow: Shadow, running: Agent
 ) -> None:

@@ -16,8 +16,6 @@ from gitshadow.platform.portable import files, machine, processes, sockets
 from gitshadow.platform.portable import lineage as portable_lineage
 from tests.support.waiting import until
 
-SECOND_NS = 1_000_000_000
-
 
 @pytest.fixture
 def sleeper(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
@@ -40,8 +38,7 @@ def test_process_is_the_same_to_both(
     apart_ns = processes.started_ns(mine.id.started) - of_linux.started_ns(
         linux.id.started
     )
-    # The time of the boot, to which psutil adds the start, is known to a second.
-    assert abs(apart_ns) < 2 * SECOND_NS
+    assert abs(apart_ns) < processes.COARSE_NS
     assert processes.command_line(pid) == of_linux.command_line(pid)
     assert processes.directory(pid) == str(tmp_path)
     assert processes.executable(pid) == of_linux.executable(pid)

@@ -5,6 +5,7 @@ not asked for.
 """
 
 import os
+import time
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ from gitshadow.platform.port import (
 COARSE_NS = 20_000_000
 """Systems note a start as coarsely as a hundredth of a second."""
 _MS_NS = 1_000_000
+_SECOND_NS = 1_000_000_000
 _DEAD = frozenset({psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD})
 _INTERPRETER = "python"
 # psutil raises its own errors for what is gone or not for us, and passes on others of the system.
@@ -47,7 +49,7 @@ def table() -> PsutilTable:
 
 def started_ns(started: int) -> int:
     """Return the moment of a start, in nanoseconds since the epoch."""
-    return started * _MS_NS
+    return started * _MS_NS + _left_out_ns()
 
 
 def stat(pid: int) -> ProcessStat | None:
@@ -172,6 +174,18 @@ def end_of(pid: int) -> ProcessEnd | None:
 def counters() -> ProcessCounters | None:
     """Return None: not every system counts what processes write."""
     return None
+
+
+def _left_out_ns() -> int:
+    """Return by how much each start is later than psutil says.
+
+    Kernels know when a process started; that of Linux knows how long after the boot, to which
+    psutil adds the boot in whole seconds.
+    """
+    if not psutil.LINUX:
+        return 0
+    boot_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    return boot_ns - round(psutil.boot_time()) * _SECOND_NS
 
 
 def _stat(process: psutil.Process) -> ProcessStat:
