@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 from gitshadow.errors import StoreError, shortage_behind
 from gitshadow.model import Oid, RepoPath
 from gitshadow.platform import current
-from gitshadow.store.git_settings import scrubbed_environment
+from gitshadow.store.git_settings import scrubbed_environment, without_hooks
 from gitshadow.store.layout import Layout
 from gitshadow.store.object_format import OID_PATTERN, format_of
 
@@ -32,6 +32,7 @@ SAFE = (
 # the repository's configuration for that. GIT_NO_LAZY_FETCH is known to git 2.45 and later.
 OFFLINE = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
 _ONLINE = ("push", "fetch", "ls-remote")
+_HOOKED = (*_ONLINE, "update-ref", "read-tree", "update-index")  # they run hooks
 _TIMEOUT_S = 600.0
 # Packing takes seconds of the processor; the user's own work comes first.
 _NICE = 10
@@ -151,6 +152,8 @@ class Git:
         """
         named = {} if index is None else {"GIT_INDEX_FILE": index}
         named |= {} if args[0] in _ONLINE else OFFLINE
+        if _verb(args) in _HOOKED:
+            named |= without_hooks(self.settings("hook"))
         done = self._start((*self._place(), *args), stdin, named)
         if done.returncode not in ok:
             raise _failure(args, done.returncode, done.stderr)

@@ -5,11 +5,14 @@ long as the rest of a command that prints what a daemon answered.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from gitshadow.store.layout import Layout
 
 _CHUNK = 1 << 16
+_HOOK = "hook."
+_EVENTS = ("reference-transaction", "post-index-change", "pre-push")
+"""Those of the commands that are run here."""
 
 
 def scrubbed_environment(environ: dict[str, str]) -> dict[str, str]:
@@ -24,6 +27,27 @@ def scrubbed_environment(environ: dict[str, str]) -> dict[str, str]:
         "LC_ALL": "C",
     }
     return kept
+
+
+def without_hooks(settings: Iterable[str]) -> dict[str, str]:
+    """Return variables for a git child that has it run no hook of the configuration.
+
+    `core.hooksPath` has no effect on these (git-config(1), `hook.<friendly-name>`; git 2.54).
+
+    Args:
+        settings: The names of all settings that there are.
+    """
+    # An event can be turned off as a whole, unless a hook has the name of that event. So each hook
+    # is turned off, too. A name may have any character, which `-c` would not take.
+    hooks = (one.removeprefix(_HOOK) for one in settings if one.startswith(_HOOK))
+    names = [*_EVENTS, *(one.rpartition(".")[0] for one in hooks)]
+    found = {"GIT_CONFIG_COUNT": "0"}
+    for name in dict.fromkeys(filter(None, names)):
+        at = found["GIT_CONFIG_COUNT"]
+        found[f"GIT_CONFIG_KEY_{at}"] = f"{_HOOK}{name}.enabled"
+        found[f"GIT_CONFIG_VALUE_{at}"] = "false"
+        found["GIT_CONFIG_COUNT"] = str(int(at) + 1)
+    return found
 
 
 def read_settings(

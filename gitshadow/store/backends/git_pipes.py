@@ -136,11 +136,17 @@ class GitPipe:
     """A git command that answers questions; started when it is needed."""
 
     def __init__(
-        self, words: Sequence[str | bytes], cwd: str, environ: Mapping[str, str]
+        self,
+        words: Sequence[str | bytes],
+        cwd: str,
+        environ: Mapping[str, str],
+        now: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
+        """Note a command; a function says which variables each child has beyond others."""
         self._words = words
         self._cwd = cwd
         self._environ = environ
+        self._now = now
         self._child: _Child | None = None
         self._lock = threading.Lock()
         self._end = weakref.finalize(self, _nothing)
@@ -191,7 +197,8 @@ class GitPipe:
             self._child = None
 
     def _start(self) -> _Child:
-        self._child = child = _Child(self._words, self._cwd, self._environ)
+        environ = {**self._environ, **self._now()}
+        self._child = child = _Child(self._words, self._cwd, environ)
         self._end = weakref.finalize(self, child.close)
         return child
 

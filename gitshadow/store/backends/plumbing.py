@@ -28,18 +28,14 @@ from gitshadow.store.backends.ref_files import FileHeadLog, LooseRefs, RefFiles,
 from gitshadow.store.backends.reftable import ReftableHeadLog, Reftables
 from gitshadow.store.backends.two_formats import EXTENSION, TwoFormats
 from gitshadow.store.git import OFFLINE, SAFE, Git
-from gitshadow.store.git_settings import scrubbed_environment
+from gitshadow.store.git_settings import scrubbed_environment, without_hooks
 from gitshadow.store.layout import Layout
 from gitshadow.store.object_format import ObjectFormat
 from gitshadow.store.objects import BrokenObjectError, LooseObjects
 
 # Replacements (git-replace(1)) would show other bytes than those of the object that is named.
 _PLAIN = {**OFFLINE, "GIT_NO_REPLACE_OBJECTS": "1"}
-_WRITING = (
-    *("-c", "core.logAllRefUpdates=false"),
-    # What is configured as a hook runs in spite of `core.hooksPath` (git 2.54).
-    *("-c", "hook.reference-transaction.enabled=false"),
-)
+_WRITING = ("-c", "core.logAllRefUpdates=false")
 _UPDATE = ("update-ref", "--stdin", "-z")
 # A ref of ours that a power cut destroys is found and repaired (`maintenance.object_check`).
 _UNSYNCED = ("-c", "core.fsync=none")
@@ -107,7 +103,11 @@ class PlumbingBackend:
         """Return a git command in this repository that is kept open."""
         layout = self._layout
         place = (f"--git-dir={layout.git_dir}", f"--work-tree={layout.root}")
-        return GitPipe(["git", *SAFE, *place, *args], layout.root, self._environ)
+        words = ["git", *SAFE, *place, *args]
+        return GitPipe(words, layout.root, self._environ, self._hookless)
+
+    def _hookless(self) -> Mapping[str, str]:
+        return without_hooks(entry.name for entry in self._config.entries())
 
     def _rule_files(self) -> Iterable[str]:
         info = os.path.join(self._layout.common_dir, "info", "exclude")
