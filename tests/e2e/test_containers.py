@@ -87,6 +87,7 @@ def test_hooks_of_another_container_leave_their_session_alive(
     shadow_d.verify()
 
 
+@pytest.mark.linux  # only it has several sets of process numbers
 @pytest.mark.process
 def test_session_of_another_container_goes_on_in_a_journal_that_both_open(
     repo: Repo, make_shadow: Callable[..., Shadow]
@@ -106,6 +107,7 @@ def test_session_of_another_container_goes_on_in_a_journal_that_both_open(
     assert row["session"] == session["id"]
 
 
+@pytest.mark.linux  # only it has several sets of process numbers
 @pytest.mark.process
 def test_daemon_of_another_container_answers_and_stops(
     repo: Repo, make_shadow: Callable[..., Shadow]
@@ -258,6 +260,7 @@ def test_hook_and_log_end_well_where_the_git_directory_is_read_only(
     audit.audit(repo)
 
 
+@pytest.mark.linux  # only it has several sets of process numbers
 @pytest.mark.process
 def test_exec_in_another_container_has_its_own_session_and_no_process_of_ours(
     repo: Repo, shadow_d: Shadow

@@ -349,6 +349,7 @@ def test_what_a_command_moves_and_links_here_is_its(shadow: Shadow) -> None:
     }
 
 
+@pytest.mark.linux  # only its counters show that the command did not write
 @pytest.mark.both_modes
 def test_a_persons_saves_during_a_quiet_command_are_not_its(shadow: Shadow) -> None:
     """What the processes of the command wrote is counted, those too that it left."""

@@ -211,6 +211,7 @@ _SEEN_S = 2.5
 """The daemon looks at the agent's processes twice a second, on a busy machine more rarely."""
 
 
+@pytest.mark.linux  # only its counters show that nothing ran
 @pytest.mark.parametrize("name", ["codex", "gemini"])
 def test_a_persons_file_is_theirs_when_the_agent_runs_nothing_at_the_time(
     shadow_d: Shadow, name: str

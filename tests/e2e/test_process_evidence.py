@@ -19,6 +19,7 @@ from tests.support.agent_process import (
     shell_payload,
 )
 from tests.support.claude import Claude
+from tests.support.counted import is_counted
 from tests.support.pages import need_pages
 from tests.support.shadow import Document, Shadow
 from tests.support.waiting import until
@@ -226,6 +227,7 @@ def test_no_bytes_are_counted_when_the_ledger_is_off(
     assert (row["confidence"], row["call"]) == ("high", "call-s1"), row
 
 
+@pytest.mark.linux  # only its counters show that the shell did not write
 def test_what_a_shell_wrote_when_it_started_does_not_count_later(
     shadow: Shadow, running: Agent
 ) -> None:
@@ -385,6 +387,7 @@ def serve(server: "subprocess.Popen[bytes]") -> None:
     server.stdout.readline()
 
 
+@pytest.mark.linux  # only it shows which process can write to an open file
 def test_file_that_a_strangers_process_holds_open_is_not_the_shells(
     shadow: Shadow, server: "subprocess.Popen[bytes]", untouched: Callable[[], None]
 ) -> None:
@@ -411,8 +414,8 @@ def test_a_session_that_is_started_for_a_process_is_its_alone(
     repo.write("b", "person\n" * 40)
     (row,) = shadow.log("--", "a")
     assert (row["agent"], row["confidence"]) == ("own", "medium"), row
-    # Without a daemon nobody counts the bytes in between.
-    expected = (None, "unknown") if shadow.daemon else ("own", "medium")
+    # Elsewhere nobody counts the bytes in between.
+    expected = (None, "unknown") if is_counted(shadow) else ("own", "medium")
     (row,) = shadow.log("--", "b")
     assert (row["agent"], row["confidence"]) == expected, row
     shadow.ok("session", "end")
@@ -449,5 +452,8 @@ def test_a_persons_save_during_a_call_of_a_program_survives_its_rollback(
         process.stdin.flush()
         assert process.stdout.readline() == b"undone\n"
     assert repo.read("a") == before
-    # Without a daemon nobody counts the bytes in between.
-    assert (repo.read("b") == b"person\n" * 5000) is shadow.daemon
+    # Elsewhere nobody counts the bytes in between; what is taken for the program's is not lost.
+    assert (repo.read("b") == b"person\n" * 5000) is is_counted(shadow)
+    (saved,) = [row for row in shadow.log("--", "b") if row["kind"] == "modify"]
+    kept = shadow.ok("cat", "--at", str(saved["seq"]), "b").raw
+    assert kept == b"person\n" * 5000
