@@ -13,6 +13,7 @@ import secrets
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from itertools import islice
 from typing import NamedTuple
 
 from gitshadow.attribution.delivery import parse_spool
@@ -141,10 +142,37 @@ def _copies(ws: Workspace, there: Collection[Oid]) -> list[Copy]:
         if not path:
             found.add((oid, None))
             continue
-        found |= {(one, path) for one in ws.git.commits_with(oid, _MOST_COMMITS)}
+        found |= {(one, path) for one in _commits_with(ws, oid)}
     reaching = {commit: _reaching(ws, commit) for commit, _ in found}
     ordered = sorted(found, key=lambda one: (one[0], one[1] or b""))
     return [Copy(commit, path, reaching[commit]) for commit, path in ordered]
+
+
+def _commits_with(ws: Workspace, blob: Oid) -> Sequence[Oid]:
+    """Return the user's commits that brought or took a content, newest first, at most so many.
+
+    Where Git cannot compare their trees, the newest commits that hold it.
+    """
+    try:
+        return [*islice(_changing(ws, blob), _MOST_COMMITS)]
+    except StoreError:  # a clone without trees has only those that were looked at
+        tips = sorted(ws.repo.tips_of_user())
+        return [tip for tip in tips if ws.git.holding({blob}, "--no-walk", tip)]
+
+
+def _changing(ws: Workspace, blob: Oid) -> Iterator[Oid]:
+    # With `--find-object`, Git would fetch every content that differs from the remote of a partial
+    # clone, or end.
+    how = ("log", "--format=%H", "--raw", "--no-renames", "--no-abbrev")
+    commit, rest, wanted, last = b"", b"", blob.encode("ascii"), b""
+    for part in ws.git.lines(*how, *OF_THE_USER):
+        *rows, rest = (rest + part).split(b"\n")
+        for row in rows:
+            if not row.startswith(b":"):
+                commit = row or commit
+            elif wanted in row.split(b" ", 4)[2:4] and commit != last:
+                last = commit
+                yield Oid(commit.decode("ascii"))
 
 
 def _reaching(ws: Workspace, commit: Oid) -> tuple[str, ...]:

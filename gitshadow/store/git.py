@@ -421,12 +421,6 @@ class Git:
         """Return which of some contents `which` (git-rev-list(1)) reaches, each with one name."""
         return _held(self.run(*_OBJECTS, *which), blobs)
 
-    def commits_with(self, blob: Oid, most: int) -> list[Oid]:
-        """Return the user's commits that brought or took a content, newest first."""
-        how = ("log", "--format=%H", "--no-renames", f"--find-object={blob}")
-        out = self.run(*how, f"--max-count={most}", *OF_THE_USER)
-        return _oids(out)
-
     def reachable(self, tips: Sequence[Oid], without: Sequence[Oid]) -> list[Oid]:
         """Return every object that some commits reach and others do not."""
         # `^commit` alone does not exclude what that commit has if it is no ancestor of a tip: Git

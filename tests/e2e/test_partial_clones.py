@@ -202,3 +202,27 @@ def test_a_head_without_its_tree_is_a_gap_and_never_a_guess(
         assert shadow.oops()["status"] == "reversed"
         assert clone.read("a") == before
     assert not fetched.exists()
+
+
+def test_purge_says_which_commits_hold_a_content_without_the_others(
+    clone: Repo, fetched: Path, make_shadow: Callable[..., Shadow]
+) -> None:
+    """To find them, Git compares trees; where those are missing, the newest commit is named."""
+    shadow = make_shadow(clone)
+    shadow.init()
+    agent = Claude(shadow)
+    agent.prompt("write")
+    agent.write("b", clone.read("a"))
+    agent.stop()
+    shadow.ok("flush")
+    blob = clone.blob("b")
+    said = shadow.ok("purge", "b", "--yes").out
+    assert not fetched.exists()
+    assert clone.git("rev-parse", "--short=7", "HEAD") in said
+    for tip in clone.shadow_refs().values():
+        assert blob not in clone.git("ls-tree", tip, "b")
+    clone.write("b", "of the person\n")
+    shadow.ok("flush")
+    shadow.ok("doctor")
+    clone.fsck()
+    assert not fetched.exists()
