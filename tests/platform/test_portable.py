@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gitshadow.platform.linux import processes as of_linux
@@ -190,8 +191,20 @@ def test_blocked_signal_is_waited_for_and_others_are_dropped() -> None:
     assert said == f"{shown}\nset()\n"
 
 
-def test_machine_knows_nothing_that_is_not_everywhere(tmp_path: Path) -> None:
+def test_boot_is_a_second_and_unknown_where_it_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(psutil, "boot_time", lambda: 1_700_000_000.5)
+    assert machine.boot() == "boot-1700000000"
+
+    def fail() -> float:
+        raise psutil.AccessDenied
+
+    monkeypatch.setattr(psutil, "boot_time", fail)
     assert machine.boot() is None
+
+
+def test_machine_knows_nothing_that_is_not_everywhere(tmp_path: Path) -> None:
     assert machine.shared_file_system(str(tmp_path)) is None
     assert machine.watch_limits() is None
     assert machine.watched_inodes() == frozenset()

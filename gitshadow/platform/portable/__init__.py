@@ -28,7 +28,6 @@ UNKNOWN: tuple[str, ...] = (
     "what processes wrote",
     "the exact end of a process",
     "extended attributes",
-    "when the machine was started",
     "the user at the other end of a socket",
     "file systems that other machines write to",
 )
@@ -51,7 +50,7 @@ def file_facts() -> "Files":
 
 
 def machine_facts() -> "Machine":
-    """Return what the standard library knows of the machine."""
+    """Return what the standard library and psutil know of the machine."""
     from gitshadow.platform.portable import machine as found
 
     return found

@@ -1,4 +1,4 @@
-"""What the standard library knows of the machine and of this process on any POSIX system."""
+"""What the standard library and psutil know of the machine on any POSIX system."""
 
 import signal
 from collections.abc import Collection
@@ -12,8 +12,14 @@ _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 
 
 def boot() -> str | None:
-    """Return None: not known everywhere, so after a power loss `doctor` has to be asked."""
-    return None
+    """Return the second in which the machine was started, None where it is not known."""
+    import psutil  # of this module, hooks need nothing else that takes so long to load
+
+    # Setting the clock moves it on some systems. Then more is checked than has to be.
+    try:
+        return f"boot-{int(psutil.boot_time())}"
+    except (psutil.Error, OSError):
+        return None
 
 
 def pid_namespace() -> str | None:

@@ -1,7 +1,6 @@
 """Processes as psutil shows them on any system.
 
-Only this module imports psutil. What cannot be read is None, and what not every system knows is
-not asked for.
+What cannot be read is None, and what not every system knows is not asked for.
 """
 
 import os
