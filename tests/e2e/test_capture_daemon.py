@@ -285,7 +285,14 @@ def watched(pid: int) -> list[int]:
     return [count for count in counts if count]
 
 
-@pytest.mark.parametrize(("backend", "own"), [("inotify", 1), ("watchfiles", 2)])
+@pytest.mark.parametrize(
+    ("backend", "own"),
+    [
+        # only Linux has this watcher
+        pytest.param("inotify", 1, marks=pytest.mark.linux),
+        ("watchfiles", 2),
+    ],
+)
 def test_links_and_ignored_trees_are_not_watched(
     repo: Repo,
     tmp_path: Path,

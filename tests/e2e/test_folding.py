@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.platform import current
 from tests.support import audit
 from tests.support.claude import Claude
 from tests.support.mounts import APFS, VFAT, fuse
@@ -53,6 +54,11 @@ def rows(shadow: Shadow) -> list[tuple[object, ...]]:
         for row in found
         if row["kind"] != "baseline"
     ]
+
+
+def changes(shadow: Shadow) -> list[tuple[object, ...]]:
+    """Return rows without gaps: no watcher but that of Linux is in a new directory at once."""
+    return [row for row in rows(shadow) if row[0] != "gap"]
 
 
 def check(shadow: Shadow) -> None:
@@ -100,9 +106,9 @@ def test_rename_by_case_is_undone_and_redone(folded: Shadow) -> None:
 def test_directory_renamed_by_case_is_undone_and_redone(folded: Shadow) -> None:
     repo = folded.repo
     respell(repo, "dir", "Dir")
-    assert rows(folded)[-1] == ("rename", "Dir/inner.txt", "dir/inner.txt")
+    assert changes(folded)[-1] == ("rename", "Dir/inner.txt", "dir/inner.txt")
     repo.append("Dir/inner.txt", "more\n")
-    assert rows(folded)[-1] == ("modify", "Dir/inner.txt", None)
+    assert changes(folded)[-1] == ("modify", "Dir/inner.txt", None)
     folded.ok("undo", "--yes", "Dir/inner.txt")
     assert sorted(os.listdir(repo.root)) == [".git", "a.txt", "dir"]
     assert repo.read("dir/inner.txt") == b"inner\n"
@@ -192,7 +198,8 @@ def test_two_names_of_a_commit_that_are_one_file_are_reported(folded: Shadow) ->
 def test_doctor_says_what_is_different_here(folded: Shadow) -> None:
     out = folded("doctor").out
     assert "names that differ only by case or Unicode form are one file" in out
-    assert "all files are scanned for changes" in out
+    kind = current().machine_facts().shared_file_system(str(folded.repo.root))
+    assert ("all files are scanned for changes" in out) is (kind is not None)
 
 
 def test_ignore_rules_match_any_case_as_those_of_git(folded: Shadow) -> None:
@@ -230,4 +237,7 @@ def test_root_may_be_spelled_otherwise_in_a_hook(folded: Shadow) -> None:
     folded.repo.write("a.txt", "agent\n")
     claude.post(call)
     (row,) = [row for row in folded.log() if row["kind"] == "modify"]
-    assert (row["path"], row["confidence"]) == ("a.txt", "certain")
+    assert (row["path"], row["call"]) == ("a.txt", call)
+    # The file system has a coarse clock: in doubt the call was open at about that time.
+    assert row["confidence"] in ("certain", "high")
+    assert "names the path" in str(row["reason"])

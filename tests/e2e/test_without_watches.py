@@ -6,12 +6,14 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from gitshadow.platform import current
 from tests.support.audit import open_journal
 from tests.support.claude import Claude
 from tests.support.repo import Repo
 from tests.support.shadow import COMMAND, Shadow
 from tests.support.waiting import HANGS_S, until
 
+REASON, _, REMEDY = current().machine_facts().WATCH_HINT.partition(": ")
 _SPACE = ("unshare", "--user", "--map-root-user")
 _WRITTEN = ("d1/f", "d2/f")
 _RUN = 'echo 3 > /proc/sys/user/max_inotify_watches; exec "$0" watch'
@@ -32,7 +34,7 @@ def daemon_without_watches(shadow: Shadow) -> Iterator[None]:
     )
     alone = {"GITSHADOW_DAEMON": "off"}  # whoever looks starts none of its own
     try:
-        until(lambda: "inotify" in shadow.ok("status", env=alone).out)
+        until(lambda: REASON in shadow.ok("status", env=alone).out)
         yield
     finally:
         process.terminate()
@@ -55,8 +57,8 @@ def test_hooks_and_walks_record_where_inotify_has_no_watches_left(
     repo.commit("directories")
     with daemon_without_watches(shadow_d):
         said = shadow_d.ok("status").out
-        assert said.startswith("partly protected: inotify has no watches left")
-        assert "sudo sysctl fs.inotify.max_user_watches=1048576" in said
+        assert said.startswith(f"partly protected: {REASON}")
+        assert REMEDY in said
         before = writes(repo, b"d2/f")
         repo.write("d2/f", "by a plain write that no hook tells of\n")
         until(lambda: writes(repo, b"d2/f") > before)
