@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 import pytest
@@ -202,6 +203,41 @@ def test_boot_is_a_second_and_unknown_where_it_cannot_be_read(
 
     monkeypatch.setattr(psutil, "boot_time", fail)
     assert machine.boot() is None
+
+
+class Mount(NamedTuple):
+    """A mounted file system as psutil lists it."""
+
+    mountpoint: str
+    fstype: str
+
+
+@pytest.mark.parametrize(
+    ("mounts", "kind"),
+    [
+        ({"": "nfs"}, None),
+        ({"repo": "nfs"}, "nfs"),
+        ({"repo": "fusefs.sshfs"}, "fusefs.sshfs"),
+        ({"repository": "nfs"}, None),
+        ({"repo/inner": "nfs"}, None),
+    ],
+)
+def test_file_system_that_others_write_to_is_known_by_what_is_mounted(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mounts: dict[str, str],
+    kind: str | None,
+) -> None:
+    found = [Mount(str(tmp_path / place), name) for place, name in mounts.items()]
+    found += [Mount(str(tmp_path), "apfs"), Mount("/", "nfs")]
+    monkeypatch.setattr(psutil, "disk_partitions", lambda **_: found)
+    assert machine.shared_file_system(bytes(tmp_path / "repo")) == kind
+
+    def fail(**_: bool) -> list[Mount]:
+        raise psutil.AccessDenied
+
+    monkeypatch.setattr(psutil, "disk_partitions", fail)
+    assert machine.shared_file_system(str(tmp_path / "repo")) is None
 
 
 def test_machine_knows_nothing_that_is_not_everywhere(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ UNKNOWN: tuple[str, ...] = (
     "which process holds a file open for writing",
     "what processes wrote",
     "extended attributes",
-    "file systems that other machines write to",
 )
 
 

@@ -29,7 +29,6 @@ UNKNOWN: tuple[str, ...] = (
     "the exact end of a process",
     "extended attributes",
     "the user at the other end of a socket",
-    "file systems that other machines write to",
 )
 WATCHERS = ("auto", "watchfiles")
 _MAX_ANCESTORS = 24

@@ -1,5 +1,6 @@
 """What the standard library and psutil know of the machine on any POSIX system."""
 
+import os
 import signal
 from collections.abc import Collection
 from typing import IO
@@ -9,6 +10,36 @@ from gitshadow.platform.port import ReceivedSignal, WatchLimits
 WATCH_HINT = "the system lets you watch no more directories: close other programs that watch files"
 # The terminal sends these to the whole foreground group, so that a child has got them already.
 _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+# As Linux, macOS and the BSDs call them. The kernel here reports what it does itself, and another
+# machine, the host of this one or a program behind FUSE may write, too.
+_SHARED = frozenset(
+    {
+        *(
+            "nfs",
+            "nfs4",
+            "newnfs",
+            "oldnfs",
+            "cifs",
+            "smb3",
+            "smbfs",
+            "afpfs",
+            "webdav",
+        ),
+        *(
+            "afs",
+            "coda",
+            "ceph",
+            "lustre",
+            "9p",
+            "p9fs",
+            "virtiofs",
+            "vboxsf",
+            "vboxvfs",
+        ),
+        *("prl_fs", "prl_vfs", "vmhgfs", "fuse", "fusefs", "macfuse", "osxfuse"),
+    }
+)
+_BEHIND_PROGRAMS = ("fuse.", "fusefs.")
 
 
 def boot() -> str | None:
@@ -33,8 +64,22 @@ def sees_all_processes() -> bool:
 
 
 def shared_file_system(root: str | bytes) -> str | None:
-    """Return None: not known everywhere."""
-    return None
+    """Return the kind of a file system that others write to as well; None: it is ours alone."""
+    import psutil  # of this module, hooks need nothing else that takes so long to load
+
+    try:
+        mounts = psutil.disk_partitions(all=True)
+    except (psutil.Error, OSError):
+        return None
+    top = os.path.join(os.path.realpath(os.fsdecode(root)), "")
+    kind, place = "", ""
+    for one in mounts:
+        # What was mounted later at the same place hides what was there.
+        is_nearer = len(one.mountpoint) >= len(place)
+        if is_nearer and top.startswith(os.path.join(one.mountpoint, "")):
+            kind, place = one.fstype, one.mountpoint
+    is_shared = kind in _SHARED or kind.startswith(_BEHIND_PROGRAMS)
+    return kind if is_shared else None
 
 
 def watch_limits() -> WatchLimits | None:
