@@ -24,7 +24,10 @@ class WitnessState(NamedTuple):
 def _service() -> WitnessService:
     found = current().witness_service()
     if found is None:
-        raise UnsupportedError(f"cannot use the witness service: {HERE_ALONE}")
+        raise UnsupportedError(
+            f"cannot use the witness service: {HERE_ALONE}",
+            hint="git config agent-undo.witness false",
+        )
     return found
 
 

@@ -16,6 +16,7 @@ from gitshadow.daemon import server as serving_module
 from gitshadow.errors import ShadowError, UnreachableError
 from gitshadow.ipc import client, wire
 from gitshadow.model import RepoPath
+from gitshadow.platform import current
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import Layout
 from tests.support.counting import (
@@ -238,7 +239,9 @@ def test_daemon_is_not_ready_before_its_first_walk(
 def test_stop_is_answered_and_ends_the_server(
     layout: Layout, server: threading.Thread
 ) -> None:
-    assert client.request(layout, "stop", {}) == {"pid": os.getpid()}
+    numbers = current().machine_facts().pid_namespace()
+    answer = {"pid": os.getpid(), "pid_namespace": numbers}
+    assert client.request(layout, "stop", {}) == answer
     server.join(HANGS_S)
     assert not server.is_alive()
     assert not os.path.lexists(layout.socket)
