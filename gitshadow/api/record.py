@@ -187,6 +187,7 @@ def exec_begin(context: RecorderContext, request: ExecBeginRequest) -> ExecBegin
     process = living(request.pid)
     if process is not None:
         context.processes.count_command(process)
+        ws.own_bytes.begins = True
     context.observer.settle()
     now_ns = ws.clock.now_ns()
     native = new_command_id()

@@ -9,7 +9,7 @@ needs, or that did not run at all, did not write the file.
 import os
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gitshadow.platform.port import (
@@ -19,6 +19,7 @@ from gitshadow.platform.port import (
     ProcessCounters,
     ProcessId,
 )
+from gitshadow.store.backends import git_pipes
 from gitshadow.store.clock import EpochClock
 
 _PAGE = 4096
@@ -129,6 +130,7 @@ class _Reading(NamedTuple):
     """What was counted at one look: by process, and what the agent's own threads did.
 
     These are counted before the agent itself is and after that, because they go on in between.
+    `recorders` did a part of all this, and are no work of the agent.
     """
 
     number: int
@@ -138,6 +140,7 @@ class _Reading(NamedTuple):
     own_before: Counts
     own_after: Counts
     activity: _Activity
+    recorders: Counts = Counts()
 
 
 _NOTHING = Counts()
@@ -177,12 +180,19 @@ class ByteLedger:
     """The most that the processes of agents can have done between two moments.
 
     Without counters nothing is watched. Looks are numbered: `begun` is the last one that has begun,
-    `done` the last one that is over. Any thread may look.
+    `done` the last one that is over. Any thread may look. `recorders` returns the least that was
+    written below an agent to record, not by it.
     """
 
-    def __init__(self, clock: EpochClock, counters: ProcessCounters | None) -> None:
+    def __init__(
+        self,
+        clock: EpochClock,
+        counters: ProcessCounters | None,
+        recorders: Callable[[ProcessId], Counts] = lambda _: _NOTHING,
+    ) -> None:
         self._clock = clock
         self._known = counters
+        self._recorders = recorders
         self._own = os.getpid()
         self._trees: dict[ProcessId, _Tree] = {}
         self._lock = threading.RLock()
@@ -245,12 +255,17 @@ class ByteLedger:
                 return
             self.begun += 1
             began_ns = self._clock.now_ns()
+            # In this order: no more is subtracted than was counted.
+            ours = {root: self._recorders(root) for root in self._trees}
             found = {tree: self._look(tree) for tree in self._trees.values()}
             at_ns = self._clock.now_ns()
             for tree, reading in found.items():
                 if reading is not None:
                     reading = reading._replace(
-                        number=self.begun, began_ns=began_ns, at_ns=at_ns
+                        number=self.begun,
+                        began_ns=began_ns,
+                        at_ns=at_ns,
+                        recorders=ours[tree.root],
                     )
                     tree.looks.append(reading)
                 elif not self._is_there(tree.root):
@@ -430,8 +445,10 @@ class ByteLedger:
     def _children(self, pid: int, threads: Sequence[str] | None) -> list[int]:
         """Return the children of a process, those of each of its threads."""
         found = self._counters.children_of(pid, threads)
-        # This process records what the others wrote: it may have been started by an agent's hook.
-        return [child for child in found if child != self._own]
+        # This process records what the others wrote: it may have been started by an agent's hook,
+        # or be what the session is about (`exec` without a daemon), with git commands of its own.
+        ours = {self._own, *git_pipes.children()}
+        return [child for child in found if child not in ours]
 
     def _process(self, pid: int) -> tuple[CountedStat, Counts] | None:
         """Return what a process did, and its children that it waited for."""
@@ -471,6 +488,7 @@ def _done(first: _Reading, last: _Reading) -> TreeCounts | None:
     whole = _sum(last, first.counts)
     if whole is None:
         return None
+    whole = whole.minus(last.recorders.minus(first.recorders))
     return TreeCounts(whole, whole.minus(last.own_before.minus(first.own_after)))
 
 

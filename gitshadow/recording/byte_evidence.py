@@ -63,7 +63,9 @@ class ByteEvidence:
         self._marks = marks or ProcessMarks()
         self._top = os.fsencode(workspace.layout.root)
         self._counters = counters or current().process_facts().counters()
-        self._ledger = ByteLedger(clock or workspace.clock, self._counters)
+        self._ledger = ByteLedger(
+            clock or workspace.clock, self._counters, workspace.own_bytes.below
+        )
         self._file_systems: dict[int, FileSystem] = {}
         self._to_disk_ns: int | None = None
         self._is_current = False

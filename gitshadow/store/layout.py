@@ -64,6 +64,8 @@ class Layout:
         self.cookie_dir = f"{own}/cookies"
         # Trailers wait here until the message of a commit is written.
         self.trailers = f"{own}/trailers"
+        # What recorders wrote that ran below commands of `exec`.
+        self.own_bytes = f"{own}/own-bytes"
 
     @property
     def initialised(self) -> bool:

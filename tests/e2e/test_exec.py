@@ -9,7 +9,6 @@ import sys
 
 import pytest
 
-from tests.support import kinds
 from tests.support.claude import Claude
 from tests.support.repo import Repo, ten_lines
 from tests.support.reports import items, reasons
@@ -351,10 +350,9 @@ def test_what_a_command_moves_and_links_here_is_its(shadow: Shadow) -> None:
 
 @pytest.mark.linux  # only its counters show that the command did not write
 @pytest.mark.both_modes
+@pytest.mark.kinds("sha1-files", "sha256-files")
 def test_a_persons_saves_during_a_quiet_command_are_not_its(shadow: Shadow) -> None:
     """What the processes of the command wrote is counted, those too that it left."""
-    if not shadow.daemon and kinds.KIND != kinds.DEFAULT:
-        pytest.skip("what `exec` itself asks of Git counts as the command's")
     repo, go = shadow.repo, shadow.repo.root.parent / "go"
     made = "printf %0500d 1 >"
     orphan = f"setsid -f sh -c '{made} left; touch ../left' >&- 2>&-"
@@ -378,6 +376,46 @@ def test_a_persons_saves_during_a_quiet_command_are_not_its(shadow: Shadow) -> N
     assert shadow.oops()["status"] == "reversed"
     assert repo.read("b") == repo.read("new") == b"person\n" * 300
     assert not repo.exists("left")
+
+
+@pytest.mark.linux  # only its counters show what the command wrote
+@pytest.mark.kinds("sha1-files", "sha256-files")
+@pytest.mark.parametrize("first", ["true", f"{COMMAND} flush"])
+@pytest.mark.parametrize("outside", [True, False])
+def test_what_recorders_write_is_not_the_commands(
+    shadow_n: Shadow, first: str, outside: bool
+) -> None:
+    """Those too that the command runs itself: a small save of a person is not the command's."""
+    repo, outer = shadow_n.repo, shadow_n.repo.root.parent
+    go = "until [ -e ../go ]; do sleep 0.02; done"
+    script = f"{first}; echo 1 > made; touch ../begun; {go}"
+    running = shadow_n.spawn("exec", "--agent", "x", "--", "sh", "-c", script)
+    until((outer / "begun").exists)
+    repo.write("b", "person\n" * 10)
+    repo.write("new", "person\n" * 10)
+    if outside:
+        shadow_n.ok("flush")
+    (outer / "go").touch()
+    running.communicate()
+    rows = rows_of(shadow_n)
+    authors = {path: (row["agent"], row["confidence"]) for path, row in rows.items()}
+    assert authors == {
+        "made": ("x", "high"),
+        "b": (None, "unknown"),
+        "new": (None, "unknown"),
+    }
+
+
+@pytest.mark.linux  # only its counters show what the command wrote
+def test_what_a_command_writes_while_it_has_recorded_is_its(shadow_n: Shadow) -> None:
+    """Only what its recorders wrote for their records is none of its work."""
+    made = "printf %0500d 1 >"
+    flush = f"{COMMAND} flush; {COMMAND} status"
+    script = f"{made} a; {flush}; {made} b; {flush} > c; {flush}; {made} d"
+    shadow_n.ok("exec", "--agent", "x", "--", "sh", "-c", script)
+    rows = rows_of(shadow_n)
+    authors = {path: (row["agent"], row["confidence"]) for path, row in rows.items()}
+    assert authors == dict.fromkeys("abcd", ("x", "high"))
 
 
 def test_what_a_command_left_is_waited_for(shadow: Shadow) -> None:

@@ -457,3 +457,25 @@ def test_a_persons_save_during_a_call_of_a_program_survives_its_rollback(
     (saved,) = [row for row in shadow.log("--", "b") if row["kind"] == "modify"]
     kept = shadow.ok("cat", "--at", str(saved["seq"]), "b").raw
     assert kept == b"person\n" * 5000
+
+
+@pytest.mark.kinds("sha1-files", "sha256-files")
+def test_nothing_is_concluded_of_a_program_that_records_itself(
+    shadow_n: Shadow,
+) -> None:
+    """Nobody counts before its turn ends, and what it writes to record is no tool's."""
+    repo = shadow_n.repo
+    with subprocess.Popen(
+        [sys.executable, "-c", SDK_PROGRAM, "alone"],
+        cwd=repo.root,
+        env=shadow_n.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"wrote\n"
+        repo.write("b", "person\n" * 5000)
+        rows = {str(row["path"]): row for row in shadow_n.log()}
+        process.communicate(b"\n")
+    for path in ("a", "b"):
+        assert "by timing only" in str(rows[path]["reason"]), rows[path]
