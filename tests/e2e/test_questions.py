@@ -23,8 +23,8 @@ def answered(shown: Terminal, step: console.Step) -> tuple[list[str], int]:
     """Type a command; return the lines that it printed, and its exit code."""
     typed = step.command.split("\n")
     shown.press("C-l")
-    # What is typed before the screen is empty would be shown below the answer before.
-    until(lambda: _PROMPT.match(shown.shown("-J").strip()) is not None)
+    # What is cleared from the screen goes into the history, which is cleared next.
+    until(lambda: _PROMPT.match(shown.shown().strip()) is not None)
     shown.run("clear-history", "-t", "0")
     for line in typed:
         shown.press("-l", line)

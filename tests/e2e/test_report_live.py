@@ -182,8 +182,9 @@ def test_page_in_a_browser_renews_itself_and_keeps_what_is_open(
         turns = "document.querySelectorAll('.step').length"
         until(lambda: browser.run(turns) == 2)
         assert browser.run("document.querySelector('#turn-1').open") is False
+        # The page may have been renewed between the prompt and the write.
         opened = "[...document.querySelectorAll('#files ~ .file')].map(one => one.open)"
-        assert browser.run(opened) == [True, False]
+        until(lambda: browser.run(opened) == [True, False])
         assert (
             browser.run("document.title")
             == f"claude-code in {shadow_d.repo.root.name}: session report"
