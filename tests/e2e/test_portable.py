@@ -132,9 +132,10 @@ def test_watcher_of_linux_is_refused_in_one_line(
     ]
 
 
-def test_witness_is_refused_in_one_line(shadow_p: Shadow) -> None:
+def test_witness_is_refused_with_the_reason(shadow_p: Shadow) -> None:
     said = "this system does not report which process wrote a file"
     assert shadow_p("witness", "status", "--json").json()["problem"] == said
     assert shadow_p("witness", "install").err.splitlines() == [
-        f"error: cannot use the witness service: {said}"
+        f"error: cannot use the witness service: {said}",
+        "hint: git config agent-undo.witness false",
     ]
