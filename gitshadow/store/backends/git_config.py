@@ -12,7 +12,8 @@ _SYSTEM = "/etc/gitconfig"
 _FILE = "file:"
 # What we pass with `-c` ourselves.
 _OURS = "command line:"
-_Stamp = tuple[int, int, int] | None
+FileStamp = tuple[int, int, int] | None
+"""What differs once a file was written or replaced: its inode, size and ctime; None without one."""
 
 
 class Configuration:
@@ -33,7 +34,7 @@ class Configuration:
         self._home = home
         self._git = git
         self._entries: list[ConfigEntry] | None = None
-        self._stamps: dict[str, _Stamp] = {}
+        self._stamps: dict[str, FileStamp] = {}
 
     def entries(self) -> Sequence[ConfigEntry]:
         """Return all entries, in the order in which later ones count.
@@ -42,12 +43,12 @@ class Configuration:
             StoreError: git cannot read them.
         """
         stamps = self._stamps
-        if self._entries is None or any(_stamp(p) != s for p, s in stamps.items()):
+        if self._entries is None or any(stamp_of(p) != s for p, s in stamps.items()):
             # Stamps are taken before the files are read. Those of files that it includes are known
             # only afterwards, so then it is read once more.
             names = set(self._usual)
             while True:
-                self._stamps = {name: _stamp(name) for name in names}
+                self._stamps = {name: stamp_of(name) for name in names}
                 found = self._read()
                 origins = {origin for origin, _ in found}
                 if origins <= names:
@@ -88,7 +89,8 @@ class Configuration:
         return found
 
 
-def _stamp(path: str) -> _Stamp:
+def stamp_of(path: str) -> FileStamp:
+    """Return how a file looks now."""
     try:
         found = os.stat(path)
     except OSError:

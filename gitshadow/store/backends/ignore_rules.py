@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from gitshadow.errors import StoreError
+from gitshadow.store.backends.git_config import FileStamp, stamp_of
 from gitshadow.store.backends.git_pipes import Answers, DeadError, GitPipe
 from gitshadow.store.layout import Layout
 
@@ -16,8 +17,6 @@ _COMMAND = ("check-ignore", "--no-index", "--stdin", "-z", "-v", "-n")
 # A file that is written twice in one tick of the file system's clock looks the same afterwards.
 _TICK_NS = 50_000_000
 _BEYOND_LINK = "beyond a symbolic link"
-
-_Stamp = tuple[int, int, int] | None
 
 
 class IgnoreRules:
@@ -33,7 +32,7 @@ class IgnoreRules:
         self._root = layout.root
         self._pipe = pipe(*_COMMAND)
         self._outside = rule_files
-        self._stamps: dict[str, _Stamp] = {}
+        self._stamps: dict[str, FileStamp] = {}
 
     def is_ignored(self, path: str) -> bool:
         """Return whether exactly this path is ignored; a directory's ends in `/`.
@@ -64,7 +63,7 @@ class IgnoreRules:
 
         A child that read one of them when it looked otherwise is ended.
         """
-        found = {name: _stamp(name) for name in self._files(path)}
+        found = {name: stamp_of(name) for name in self._files(path)}
         known = self._stamps
         if any(known.get(name, stamp) != stamp for name, stamp in found.items()):
             self.let_go()
@@ -82,11 +81,3 @@ class IgnoreRules:
 def _is_match(answers: Answers) -> bool:
     _, _, pattern, _ = (answers.until_nul() for _ in range(4))
     return bool(pattern) and not pattern.startswith(b"!")
-
-
-def _stamp(path: str) -> _Stamp:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_ctime_ns
