@@ -4,6 +4,7 @@ import ctypes
 import fcntl
 import os
 import plistlib
+import resource
 import select
 import socket
 import struct
@@ -20,27 +21,39 @@ from gitshadow.hookfiles.install import FileAction
 from gitshadow.platform.macos import files, machine, processes, sockets
 
 BOOTED_S = 1_750_000_000
+SESSION = "7D3B8E0C-4C64-4E0B-9B5E-0A1F6C2D9E55"
 
 
 class Sysctl:
-    """The function of the C library; `failing` as for a name that is not known."""
+    """The function of the C library, in a kernel that knows some names."""
 
-    def __init__(self, failing: int = 0) -> None:
-        self.failing = failing
+    def __init__(self, *known: bytes) -> None:
+        self.known = known
 
     def sysctlbyname(
         self, name: bytes, buffer: "object", size: object, new: None, length: object
     ) -> int:
-        assert name == b"kern.boottime"
-        struct.pack_into("@qi4x", buffer, 0, BOOTED_S, 123_456)  # type: ignore[arg-type]
-        return self.failing
+        if name not in self.known:
+            return -1
+        if name == b"kern.boottime":
+            struct.pack_into("@qi4x", buffer, 0, BOOTED_S, 123_456)  # type: ignore[arg-type]
+        else:
+            struct.pack_into("37s", buffer, 0, SESSION.encode())  # type: ignore[arg-type]
+        return 0
 
 
-@pytest.mark.parametrize(("failing", "boot"), [(0, f"boot-{BOOTED_S}"), (-1, None)])
-def test_boot_is_the_second_in_which_the_machine_was_started(
-    monkeypatch: pytest.MonkeyPatch, failing: int, boot: str | None
+@pytest.mark.parametrize(
+    ("known", "boot"),
+    [
+        ((b"kern.bootsessionuuid", b"kern.boottime"), f"boot-{SESSION}"),
+        ((b"kern.boottime",), f"boot-{BOOTED_S}"),
+        ((), None),
+    ],
+)
+def test_boot_is_the_session_of_the_kernel_or_the_second_in_which_it_began(
+    monkeypatch: pytest.MonkeyPatch, known: tuple[bytes, ...], boot: str | None
 ) -> None:
-    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: Sysctl(failing))
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: Sysctl(*known))
     assert machine.boot() == boot
 
 
@@ -112,6 +125,22 @@ def test_end_of_a_process_is_awaited_by_a_kqueue(queue: Queue) -> None:
     assert end.wait().is_late
     assert end.has_come()
     end.close()
+
+
+def test_end_is_awaited_by_a_descriptor_that_select_does_not_take(queue: Queue) -> None:
+    """select(2) takes none from 1024, which a daemon that watches many files has."""
+    low = os.dup(queue.reader)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2048)), hard))
+    try:
+        end = processes.KqueueEnd(fcntl.fcntl(low, fcntl.F_DUPFD, 1024))
+        assert not end.has_come()
+        os.write(queue.writer, b".")
+        assert end.has_come()
+        end.close()
+    finally:
+        os.close(low)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_process_that_has_ended_is_not_awaited(

@@ -17,23 +17,35 @@ from gitshadow.platform.portable.machine import unnamed_file as unnamed_file
 from gitshadow.platform.portable.machine import watch_limits as watch_limits
 from gitshadow.platform.portable.machine import watched_inodes as watched_inodes
 
+# `uuid_string_t`, with the NUL after it; <uuid/uuid.h>.
+_UUID_BYTES = 37
 # `struct timeval` of a 64-bit system, with its padding; sysctl(3), kern.boottime.
 _TIME = struct.Struct("@qi4x")
 
 
 def boot() -> str | None:
-    """Return when the machine was started, which no other start has."""
+    """Return what names this start of the machine, which no other start has."""
+    session = _sysctl(b"kern.bootsessionuuid", _UUID_BYTES)
+    if session is not None:
+        return "boot-" + session.partition(b"\0")[0].decode("ascii", "replace")
+    # Kernels without it know the moment. It moves with corrections of the clock, by which the
+    # kernel computes it again: by microseconds mostly, so the second stays.
+    moment = _sysctl(b"kern.boottime", _TIME.size)
+    return None if moment is None else f"boot-{_TIME.unpack(moment)[0]}"
+
+
+def _sysctl(name: bytes, size: int) -> bytes | None:
+    """Return a value of the kernel in a number of bytes, None where it has no such name."""
     library = ctypes.CDLL(None, use_errno=True)
-    buffer = ctypes.create_string_buffer(_TIME.size)
-    size = ctypes.c_size_t(_TIME.size)
+    buffer = ctypes.create_string_buffer(size)
+    length = ctypes.c_size_t(size)
     try:
         failed = library.sysctlbyname(
-            b"kern.boottime", buffer, ctypes.byref(size), None, ctypes.c_size_t(0)
+            name, buffer, ctypes.byref(length), None, ctypes.c_size_t(0)
         )
     except AttributeError:
         return None
-    # The microseconds move with corrections of the clock, by which the start is computed again.
-    return None if failed else f"boot-{_TIME.unpack(buffer.raw)[0]}"
+    return None if failed else buffer.raw
 
 
 def end_descriptor(pid: int) -> int:

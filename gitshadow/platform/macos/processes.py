@@ -1,7 +1,7 @@
 """Processes as psutil shows them on macOS, and their ends by kqueue(2)."""
 
 import os
-import select
+import selectors
 import time
 
 from gitshadow.platform.macos.machine import end_descriptor
@@ -94,4 +94,7 @@ class KqueueEnd:
         os.close(self._descriptor)
 
     def _is_readable(self, timeout_s: float | None) -> bool:
-        return bool(select.select([self._descriptor], [], [], timeout_s)[0])
+        # Not select(2): it takes no descriptor above 1023, and a daemon has more.
+        with selectors.DefaultSelector() as ready:
+            ready.register(self._descriptor, selectors.EVENT_READ)
+            return bool(ready.select(timeout_s))
