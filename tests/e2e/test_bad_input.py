@@ -90,7 +90,7 @@ def bare(top: Path) -> Path:
 def unknown_extension(top: Path) -> Path:
     repo = Repo.create(top / "extended")
     repo.git("config", "core.repositoryFormatVersion", "1")
-    repo.git("config", "extensions.refStorage", "reftable")
+    repo.git("config", "extensions.ofAnotherYear", "true")
     return repo.root
 
 
@@ -109,7 +109,7 @@ def anothers(top: Path) -> Path:
     [
         (plain_folder, ["not in a Git working tree"]),
         (bare, ["bare repository"]),
-        (unknown_extension, ["refstorage"]),
+        (unknown_extension, ["ofanotheryear"]),
         (anothers, ["own"]),
     ],
 )
