@@ -17,7 +17,6 @@ from gitshadow.words import counted
 _SHOWN = 5
 _LOOKED_AT = 100
 _SECOND_NS = 1_000_000_000
-_FALSE = ("false", "no", "off", "0")
 
 
 def differences(ws: Workspace) -> Iterator[str]:
@@ -34,7 +33,7 @@ def differences(ws: Workspace) -> Iterator[str]:
         yield (
             f"file times have steps of {step // _SECOND_NS} s: who wrote is known less often"
         )
-    if (ws.repo.config_get("core.filemode") or "").lower() in _FALSE:
+    if not ws.repo.config_is("core.fileMode", unset=True):
         yield "Git does not record permissions here (core.fileMode)"
 
 

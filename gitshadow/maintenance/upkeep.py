@@ -62,7 +62,6 @@ _DAY_S = 24 * 3600.0
 _SEQ = "next_seq"
 TROUBLE = "packing_trouble"
 """The key of what keeps us from packing, as the journal has it; empty where nothing does."""
-_TRUE = frozenset({"true", "yes", "on", "1"})
 
 
 class Cost(NamedTuple):
@@ -188,8 +187,8 @@ def work_of(repo: Repo) -> PackingWork:
     Raises:
         StoreError: the refs could not be read.
     """
-    precious = repo.config_get("extensions.preciousObjects") or "false"
-    return PackingWork(repo.refs(), repo.tips_of_user(), precious.lower() in _TRUE)
+    is_precious = repo.config_is("extensions.preciousObjects", unset=False)
+    return PackingWork(repo.refs(), repo.tips_of_user(), is_precious)
 
 
 class Upkeep:

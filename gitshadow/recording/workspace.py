@@ -41,7 +41,6 @@ from gitshadow.store.lock import WriterLock
 from gitshadow.store.repo import Repo
 
 _FILES_COMPARED = 1000
-_TRUE = ("true", "yes", "on", "1")
 
 
 @dataclass(slots=True)
@@ -191,7 +190,7 @@ def configure(recorder: Recorder, settings: Config) -> None:
 
 def rules_of(settings: Config, repo: Repo) -> Rules:
     """Return what coverage depends on of the settings, Git's own among them."""
-    folds = (repo.config_get("core.ignorecase") or "").lower() in _TRUE
+    folds = repo.config_is("core.ignoreCase", unset=False)
     return Rules(settings.max_file_size_bytes, settings.include, folds)
 
 
@@ -204,8 +203,9 @@ def _open_locked(
     db.switched = SwitchedTrees(repo)
     here = machine.identify(layout, db)
     git = Git(layout, dict(environ))
-    precomposes = repo.config_get("core.precomposeunicode") or "true"
-    composes = current().file_facts().COMPOSES_NAMES and precomposes.lower() in _TRUE
+    composes = current().file_facts().COMPOSES_NAMES and repo.config_is(
+        "core.precomposeUnicode", unset=True
+    )
     files = WorkFiles(layout.root, repo.format, composes=composes)
     index = IndexView(layout, git, repo)
     rules = rules_of(settings, repo)

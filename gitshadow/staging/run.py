@@ -55,7 +55,6 @@ _MOST_KEPT = 20
 _TOKEN_DIGITS = 16
 _LOCK_WAIT_S = 5.0
 _LOCK_POLL_S = 0.05
-_FALSE = ("false", "0", "no", "off")
 
 
 class UnitWish(NamedTuple):
@@ -331,11 +330,10 @@ class Staging:
     def _grafter(self, unit: SurvivingUnit) -> Grafter:
         cleaner = GitCleaner(self.ws, self.reader.blobs)
         cleaner.learn(_paths(unit))
-        modes = self.ws.repo.config_get("core.filemode")
         return Grafter(
             blobs=self.reader.blobs,
             clean=cleaner,
-            keeps_modes=modes is not None and modes.lower() in _FALSE,
+            keeps_modes=not self.ws.repo.config_is("core.fileMode", unset=True),
         )
 
     def _head(self) -> Oid | None:

@@ -19,6 +19,7 @@ from gitshadow.store.backends.port import (
     HeadLog,
     RefLockedError,
     ReflogEntry,
+    is_true,
 )
 from gitshadow.store.backends.probe import Engine
 from gitshadow.store.backends.ref_files import REF_PREFIX
@@ -41,7 +42,6 @@ _MAX_LINE = 10_000
 # A pack takes two syncs to the disk, and Git merges it with others later.
 _PACKED_FROM = 64
 _MOST_GATHERED_BYTES = 32 << 20
-_TRUE = frozenset({"true", "yes", "on", "1"})
 _EXPOSED = "refs/remotes/agent-undo/"
 
 
@@ -64,7 +64,7 @@ class Repo:
         self._gathered_bytes = 0
         self.packs_added = 0
         # What a person has asked Git to sync to the disk, a backend writes.
-        self._syncs = (self.config_get("core.fsyncObjectFiles") or "") in _TRUE
+        self._syncs = self.config_is("core.fsyncObjectFiles", unset=False)
         self.loose = LooseObjects(self._objects, self.format)
         self.trees = Trees(self, self.format)
 
@@ -405,6 +405,11 @@ class Repo:
             return None
         return found[-1] if found else None
 
+    def config_is(self, name: str, *, unset: bool) -> bool:
+        """Return whether a config key is true, by Git's words; `unset` where there is none."""
+        found = self.config_get(name)
+        return unset if found is None else is_true(found)
+
     def identity(self) -> tuple[bytes, bytes]:
         """Return the user's own name and e-mail address; ours for `human` where unset."""
         name = self.config_get("user.name") or "human"
@@ -420,7 +425,7 @@ class Repo:
                 continue
             mirror, specs = found.setdefault(remote, (False, []))
             if name == "mirror":
-                mirror = (value or "true").lower() in _TRUE
+                mirror = is_true(value)
             elif name == "push" and value:
                 specs.append(value)
             found[remote] = (mirror, specs)

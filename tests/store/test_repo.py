@@ -556,6 +556,33 @@ def test_config_values_are_all_of_a_section(repo: Repo, store: Store) -> None:
     assert store.config_get("no.such") is None
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "= true",
+        "= On",
+        "= YES",
+        "= 1",
+        "= -2",
+        "= 10k",
+        "= false",
+        "= off",
+        "= no",
+        "= 0",
+        "= 00",
+        "= +0",
+        "=",
+    ],
+)
+def test_key_is_true_where_git_says_so(repo: Repo, store: Store, line: str) -> None:
+    repo.append(".git/config", f"[some]\n\tthing {line}\n")
+    said = repo.git("config", "--type=bool", "some.thing").strip()
+    assert store.config_is("some.thing", unset=said != "true") is (said == "true")
+    assert store.config_is("no.such", unset=True)
+    assert not store.config_is("no.such", unset=False)
+
+
 def test_heads_of_a_new_worktree_have_words_or_none(
     repo: Repo, case: Case, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ from gitshadow.store.backends.port import (
     HeadLog,
     RefLockedError,
     alternates,
+    is_true,
 )
 from gitshadow.store.backends.ref_files import FileHeadLog, LooseRefs, RefFiles, is_safe
 from gitshadow.store.backends.reftable import ReftableHeadLog, Reftables
@@ -49,7 +50,6 @@ _REFUSED = (
     "read-only file system",
     "permission denied",
 )
-_TRUE = frozenset({"true", "yes", "on", "1"})
 
 
 class PlumbingBackend:
@@ -206,7 +206,7 @@ class PlumbingBackend:
         oid = self.form.oid(kind, data)
         if not (self._touched(self._loose.path(oid)) or self._touched_pack(oid)):
             self.write_all({oid: (kind, data)})
-        if (self._config.get("core.fsyncobjectfiles") or "") in _TRUE:
+        if is_true(self._config.get("core.fsyncobjectfiles") or "false"):
             _sync(self._loose.path(oid))
         return oid
 

@@ -7,6 +7,7 @@ is an error here, and never "absent".
 """
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
@@ -34,6 +35,14 @@ class ConfigEntry(NamedTuple):
 
     name: str
     value: str | None
+
+
+def is_true(value: str | None) -> bool:
+    """Return what the value of a key says that is true or false; git-config(1), "boolean"."""
+    if value is None or value.lower() in ("true", "yes", "on"):
+        return True
+    # A number that is not zero is true, too. What is neither is an error in Git's own commands.
+    return re.fullmatch(r"[+-]?0*[1-9][0-9]*[kmg]?", value.lower()) is not None
 
 
 class ReflogEntry(NamedTuple):
