@@ -3,8 +3,6 @@
 Invariant: a setting that cannot be used changes nothing; the earlier ones stay, with a gap row.
 """
 
-import os
-
 from gitshadow.attribution import lifecycle
 from gitshadow.config import DaemonMode
 from gitshadow.errors import ShadowError
@@ -12,28 +10,19 @@ from gitshadow.maintenance import setup
 from gitshadow.model import Actor
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace, configure, read_config, rules_of
+from gitshadow.store.git_settings import FileStamp, config_files, stamp_of
 from gitshadow.store.journal import sessions
 
 SWITCHED_OFF = "recording switched off"
-_SYSTEM = "/etc/gitconfig"
 
-Stamps = tuple[tuple[int, int, int] | None, ...]
+Stamps = tuple[FileStamp, ...]
 
 
 def stamps(ws: Workspace) -> Stamps:
     """Return what differs once a file with settings changed; included files do not count."""
     # Every request of the daemon asks for this. Five calls of stat(2) cost it nothing; to find the
     # files that these include, they would have to be parsed.
-    home = ws.environ.get("HOME", "")
-    xdg = ws.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
-    places = (
-        f"{ws.layout.common_dir}/config",
-        f"{ws.layout.git_dir}/config.worktree",
-        f"{home}/.gitconfig",
-        f"{xdg}/git/config",
-        _SYSTEM,
-    )
-    return tuple(map(_stamp, places))
+    return tuple(map(stamp_of, config_files(ws.layout, ws.environ)))
 
 
 def read_again(context: RecorderContext) -> None:
@@ -70,11 +59,3 @@ def _end_sessions(ws: Workspace) -> None:
     with ws.db.write():
         for session in live:
             lifecycle.end_session(ws.db, session, now_ns, SWITCHED_OFF)
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_ctime_ns

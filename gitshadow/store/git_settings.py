@@ -1,4 +1,6 @@
-"""The environment of a git child, and the settings of Git that a printing command needs.
+"""The environment of a git child, and what is known of Git's settings without a git.
+
+`read_settings` alone starts one.
 
 Nothing but `os` is imported: `subprocess` and what else `store.git` needs take 15 ms, twice as
 long as the rest of a command that prints what a daemon answered.
@@ -9,10 +11,43 @@ from collections.abc import Iterable, Mapping
 
 from gitshadow.store.layout import Layout
 
+_SYSTEM = "/etc/gitconfig"
 _CHUNK = 1 << 16
 _HOOK = "hook."
 _EVENTS = ("reference-transaction", "post-index-change", "pre-push")
 """Those of the commands that are run here."""
+FileStamp = tuple[int, int, int] | None
+"""What differs once a file was written or replaced: its inode, size and ctime; None without one."""
+
+
+def config_files(layout: Layout, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the files that Git's configuration of a worktree has, or may have one day.
+
+    Those that they include are not among them.
+    """
+    home = environ.get("HOME", "")
+    return (
+        f"{layout.common_dir}/config",
+        f"{layout.git_dir}/config.worktree",
+        f"{home}/.gitconfig",
+        f"{own_directory(environ)}/config",
+        _SYSTEM,
+    )
+
+
+def own_directory(environ: Mapping[str, str]) -> str:
+    """Return the directory of the user's own files for Git (git-config(1), `XDG_CONFIG_HOME`)."""
+    xdg = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
+    return f"{xdg}/git"
+
+
+def stamp_of(path: str) -> FileStamp:
+    """Return how a file looks now."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_ctime_ns
 
 
 def scrubbed_environment(environ: dict[str, str]) -> dict[str, str]:

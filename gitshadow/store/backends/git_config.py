@@ -6,32 +6,27 @@ from collections.abc import Mapping, Sequence
 from gitshadow.errors import StoreError
 from gitshadow.store.backends.port import FILES, REFTABLE, ConfigEntry
 from gitshadow.store.git import Git
+from gitshadow.store.git_settings import (
+    FileStamp,
+    config_files,
+    own_directory,
+    stamp_of,
+)
 from gitshadow.store.layout import Layout
 
-_SYSTEM = "/etc/gitconfig"
 _FILE = "file:"
 # What we pass with `-c` ourselves.
 _OURS = "command line:"
-FileStamp = tuple[int, int, int] | None
-"""What differs once a file was written or replaced: its inode, size and ctime; None without one."""
 
 
 class Configuration:
     """The configuration that one worktree sees."""
 
     def __init__(self, layout: Layout, environ: Mapping[str, str], git: Git) -> None:
-        home = environ.get("HOME", "")
-        xdg = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
-        self._usual = (
-            f"{layout.common_dir}/config",
-            f"{layout.git_dir}/config.worktree",
-            f"{home}/.gitconfig",
-            f"{xdg}/git/config",
-            _SYSTEM,
-        )
+        self._usual = config_files(layout, environ)
         self._root = layout.root
-        self._default_ignore = f"{xdg}/git/ignore"
-        self._home = home
+        self._default_ignore = f"{own_directory(environ)}/ignore"
+        self._home = environ.get("HOME", "")
         self._git = git
         self._entries: list[ConfigEntry] | None = None
         self._stamps: dict[str, FileStamp] = {}
@@ -87,15 +82,6 @@ class Configuration:
             entry = ConfigEntry(name, value if marked else None)
             found.append((os.path.join(self._root, place.removeprefix(_FILE)), entry))
         return found
-
-
-def stamp_of(path: str) -> FileStamp:
-    """Return how a file looks now."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_ctime_ns
 
 
 def format_of_refs(value: str | None) -> str:

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterable
 
 from gitshadow.errors import StoreError
-from gitshadow.store.backends.git_config import FileStamp, stamp_of
 from gitshadow.store.backends.git_pipes import Answers, DeadError, GitPipe
+from gitshadow.store.git_settings import FileStamp, stamp_of
 from gitshadow.store.layout import Layout
 
 _COMMAND = ("check-ignore", "--no-index", "--stdin", "-z", "-v", "-n")
