@@ -26,9 +26,7 @@ from gitshadow.query.rows import closing_row, rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.sharing import remotes
 from gitshadow.store.disk import disk
-from gitshadow.store.journal import alerts, events, saga, sessions, turns
-from gitshadow.store.journal.alerts import Alert
-from gitshadow.store.journal.db import Db
+from gitshadow.store.journal import alerts, events, saga, sessions
 from gitshadow.store.layout import Layout
 from gitshadow.store.refs import display_path
 
@@ -113,16 +111,15 @@ def status(context: RecorderContext, request: StatusRequest) -> StatusAnswer:
             UnreportedRow(one.agent, one.problem) for one in diagnostics.unreported(ws)
         ),
         alerts=tuple(
-            AlertRow(_turn_id(ws.db, one), one.agent, rfc3339(one.ts_ns), one.text)
+            AlertRow(
+                alerts.turn_of(ws.db, one) or one.session,
+                one.agent,
+                rfc3339(one.ts_ns),
+                one.text,
+            )
             for one in alerts.all_alerts(ws.db, now_ns - _ALERTED_NS)
         ),
     )
-
-
-def _turn_id(db: Db, alert: Alert) -> str:
-    """Return what other verbs take for the turn of an alert."""
-    turn = turns.get_turn(db, alert.session, alert.turn) if alert.turn else None
-    return (turn.short_id if turn is not None else "") or alert.session
 
 
 def _heard(known: Sequence[Session]) -> dict[str, int]:

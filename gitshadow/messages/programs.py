@@ -102,6 +102,7 @@ class AttentionRow(NamedTuple):
     """A turn, an undo, a call or a held call that somebody should look at.
 
     `what` is which of them it is, and `waits` whether the time of a held call has not come yet.
+    `turn_short` is the short id of an agent's turn; programs give their turns ids of their own.
     """
 
     what: str
@@ -115,6 +116,7 @@ class AttentionRow(NamedTuple):
     waits: bool | Unset | None = UNSET
     attempts: int | Unset = UNSET
     text: str | Unset = UNSET
+    turn_short: str = ""
 
 
 class ClosingWindow(NamedTuple):

@@ -103,12 +103,14 @@ def attention_lines(found: Sequence[Attention], view: View) -> Iterator[str]:
         named = row.closing if isinstance(row, ClosingWindow) else row
         what = printable(named.tool or row.what)
         said = printable(row.text or "")
-        state = row.state
-        if isinstance(row, AttentionRow) and state == "due" and row.due:
-            state = "waiting" if row.waits else state
-            said = f"will be sent after {local_time(row.due)}  {said}"
+        state, place = row.state, named.call or named.turn
+        if isinstance(row, AttentionRow):
+            place = row.turn_short or place
+            if state == "due" and row.due:
+                state = "waiting" if row.waits else state
+                said = f"will be sent after {local_time(row.due)}  {said}"
         yield (
-            f"{printable(named.session)}  {printable(named.call or named.turn):<12}  "
+            f"{printable(named.session)}  {printable(place):<12}  "
             f"{_words(state):<14}  {what}  {said}"
         ).rstrip()
 

@@ -86,7 +86,9 @@ def test_many_deletions_are_shown_everywhere_once(
     alert = "claude-code deleted 25 files"
     until(lambda: f"alert: {alert}" in shadow.ok("status").out)
     assert "(alert: deleted 25 files)" in shadow.ok("log").out
-    assert "deleted 25 files" in shadow.ok("attention").out
+    (attention,) = shadow.ok("attention").out.splitlines()
+    assert "  t1 " in attention
+    assert attention.endswith("claude-code  deleted 25 files")
     assert "a turn of this session deleted 25 files" in agent.prompt("And now?")
     assert agent.prompt("And now?") == ""
 

@@ -221,6 +221,7 @@ def alert_rows(db: Db, session: str | None) -> Iterator[AttentionRow]:
                 turn=one.turn,
                 state="alert",
                 text=one.text,
+                turn_short=alerts.turn_of(db, one),
             )
 
 

@@ -6,7 +6,7 @@ There is one of a kind per turn, and only the newest are kept, so they are one s
 import json
 from typing import NamedTuple
 
-from gitshadow.store.journal import meta
+from gitshadow.store.journal import meta, turns
 from gitshadow.store.journal.db import Db
 
 _KEY = "alerts"
@@ -35,6 +35,12 @@ def all_alerts(db: Db, since_ns: int = 0) -> list[Alert]:
     rows = json.loads(meta.get(db, _KEY) or "[]")
     found = [Alert(*row) for row in rows]
     return [one for one in reversed(found) if one.ts_ns >= since_ns]
+
+
+def turn_of(db: Db, alert: Alert) -> str:
+    """Return the short id of an alert's turn, empty outside turns and once it is forgotten."""
+    turn = turns.get_turn(db, alert.session, alert.turn) if alert.turn else None
+    return "" if turn is None else turn.short_id
 
 
 def of_turns(db: Db) -> dict[tuple[str, str], list[str]]:
