@@ -13,11 +13,14 @@ from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import files, invocation, merge, packaged, places, toml
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.entries import HookEntry, Want, fault, is_changed, want
+from gitshadow.hookfiles.files import Content
+from gitshadow.hookfiles.ledger import Ledger, sha256
 from gitshadow.hookfiles.placement import (
     Agent,
     FileLocation,
     InstallScope,
     Owned,
+    PackagedPiece,
     Root,
     Shared,
 )
@@ -66,13 +69,61 @@ class Health:
 def look(
     agent: Agent, scope: InstallScope, around: InstallEnvironment
 ) -> Health | None:
-    """Return the state of an agent's hooks; None if it has no such scope here."""
+    """Return the state of an agent's hooks and extras; None if it has no such scope here."""
     placement = agent.placements.get(scope)
     if placement is None or (scope is InstallScope.PROJECT and around.worktree is None):
         return None
-    if isinstance(placement, Owned):
-        return _look_at_owned(agent, scope, around, placement)
-    return _look_at_shared(agent, scope, around, placement)
+    hooks = (
+        _look_at_owned(agent, scope, around, placement)
+        if isinstance(placement, Owned)
+        else _look_at_shared(agent, scope, around, placement)
+    )
+    older = list(_older_extras(agent, scope, around))
+    return with_findings(hooks, older) if older else hooks
+
+
+def _older_extras(
+    agent: Agent, scope: InstallScope, around: InstallEnvironment
+) -> Iterator[HealthFinding]:
+    """Yield the commands and skills of another version; a person may change or delete them."""
+    ledger = Ledger(around.states[scope])
+    for placements in agent.extras.values():
+        extra = placements.get(scope)
+        for piece in extra.pieces if isinstance(extra, Owned) else ():
+            try:
+                where, real, content = _read_piece(piece, around)
+                record = ledger.find(real)
+            except ShadowError as error:
+                yield _unreadable(error)
+                continue
+            if content is None or not packaged.is_ours(content.data):
+                continue
+            is_changed = record is not None and record.after != sha256(content.data)
+            if not is_changed and content.data != _packaged(
+                piece, agent, scope, around
+            ):
+                problem = f"{where} is from another version"
+                yield HealthFinding(HealthState.STALE, problem, _again(agent, scope))
+
+
+def _read_piece(
+    piece: PackagedPiece, around: InstallEnvironment
+) -> tuple[str, str, Content | None]:
+    """Return where a file of ours has to be, its real path, and what is there.
+
+    Raises:
+        ShadowError: it cannot be read.
+    """
+    where = around.path(piece.target) or ""
+    real = files.locate(where, places.worktree_of(piece.target, around))
+    return where, real, files.read(real)
+
+
+def _packaged(
+    piece: PackagedPiece, agent: Agent, scope: InstallScope, around: InstallEnvironment
+) -> bytes:
+    executable = around.executable if scope is InstallScope.USER else None
+    return packaged.content(piece, agent.name, executable)
 
 
 def with_findings(health: Health, more: Iterable[HealthFinding]) -> Health:
@@ -119,18 +170,15 @@ def _look_at_owned(
     found: list[HealthFinding] = []
     there = 0
     for piece in owned.pieces:
-        where = around.path(piece.target) or ""
         try:
-            real = files.locate(where, places.worktree_of(piece.target, around))
-            content = files.read(real)
+            where, _, content = _read_piece(piece, around)
         except ShadowError as error:
             found.append(_unreadable(error))
             continue
         if content is None or not packaged.is_ours(content.data):
             continue
         there += 1
-        executable = around.executable if scope is InstallScope.USER else None
-        if content.data != packaged.content(piece, agent.name, executable):
+        if content.data != _packaged(piece, agent, scope, around):
             problem = f"{where} is from another version"
             found.append(
                 HealthFinding(HealthState.STALE, problem, _again(agent, scope))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import tomllib
 from collections.abc import Collection
 from pathlib import Path
@@ -10,12 +11,28 @@ import pytest
 from hypothesis import given
 
 from gitshadow.errors import ShadowError, UsageError
-from gitshadow.hookfiles import advice, install, invocation, jsonc, merge
+from gitshadow.hookfiles import (
+    advice,
+    health,
+    install,
+    invocation,
+    jsonc,
+    merge,
+    packaged,
+)
 from gitshadow.hookfiles.catalog import AGENTS, CLAUDE
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.entries import Want
+from gitshadow.hookfiles.health import HealthState
 from gitshadow.hookfiles.install import FileAction, FileStep
-from gitshadow.hookfiles.placement import Extra, InstallScope, Root
+from gitshadow.hookfiles.placement import (
+    Agent,
+    Extra,
+    InstallScope,
+    Owned,
+    PackagedPiece,
+    Root,
+)
 from tests.hookfiles.texts import documents
 
 HOOKS = Path(__file__).parents[2] / "hooks"
@@ -126,6 +143,64 @@ def test_extras_are_offered_until_they_are_installed(
     line = frozenset({Extra.STATUSLINE})
     (note,) = advice.notes_on_extras(agents[1:], None, line, steps)
     assert note == "no agent here can have: statusline"
+
+
+@pytest.mark.parametrize(("name", "scope"), OFFERED)
+def test_extras_of_another_version_are_reported_until_they_are_renewed(
+    name: str,
+    scope: InstallScope,
+    around: InstallEnvironment,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent, content = AGENTS[name], packaged.content
+    ours = {
+        piece
+        for placements in agent.extras.values()
+        if isinstance(extra := placements.get(scope), Owned)
+        for piece in extra.pieces
+    }
+
+    def older(piece: PackagedPiece, agent: str, executable: str | None) -> bytes:
+        return content(piece, agent, executable) + b"older\n" * (piece in ours)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(packaged, "content", older)
+        steps = put_in(name, around, scope=scope)
+    paths = [step.path for step in steps if step.is_extra]
+    assert len(paths) == len(ours)
+    assert stale(agent, scope, around) == {
+        f"{path} is from another version": f"git agent-undo hooks install {name} --{scope}"
+        for path in paths
+    }
+    put_in(name, around, (), scope)
+    assert stale(agent, scope, around) == {}
+
+
+def stale(
+    agent: Agent, scope: InstallScope, around: InstallEnvironment
+) -> dict[str, str]:
+    """Return what is not as this version has it, each with the fix."""
+    found = health.look(agent, scope, around)
+    assert found is not None
+    found_stale = {
+        one.problem: one.fix for one in found.findings if one.state is HealthState.STALE
+    }
+    assert found_stale == {} or found.state is not HealthState.INSTALLED
+    return found_stale
+
+
+def test_extras_that_a_person_changed_or_deleted_are_no_problem(
+    around: InstallEnvironment,
+) -> None:
+    put_in("claude-code", around)
+    commands = Path(around.roots[Root.CLAUDE], "commands")
+    (commands / "oops.md").write_text("my own oops\n")
+    with (commands / "who.md").open("a") as file:
+        file.write("In one sentence, please.\n")
+    shutil.rmtree(Path(around.roots[Root.CLAUDE], "skills"))
+    found = health.look(AGENTS["claude-code"], USER, around)
+    assert found is not None
+    assert (found.state, found.findings) == (HealthState.INSTALLED, ())
 
 
 def test_a_persons_command_of_the_same_name_is_kept(around: InstallEnvironment) -> None:
