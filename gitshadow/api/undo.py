@@ -19,7 +19,7 @@ from gitshadow.query.resolve import Own, newest_of, own_of
 from gitshadow.query.rows import about_row
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace, read_config
-from gitshadow.store.journal import pins
+from gitshadow.store.journal import pins, short_ids
 from gitshadow.undo import run as undo_run
 from gitshadow.undo import sdk_turns
 from gitshadow.undo.engine import UndoEngine
@@ -68,7 +68,10 @@ def undo(
         answer = sdk_turns.nothing(request).answer()._replace(about=())
     else:
         answer = _answer(engine, resolved)
-    answer = _with_staged(answer, context.workspace)._replace(confirm=settings.confirm)
+    answer = _with_staged(answer, context.workspace)._replace(
+        confirm=settings.confirm,
+        op_short=short_ids.of(context.workspace.db, short_ids.OP, answer.op_id or ""),
+    )
     if wanted is not None:
         answer = answer._replace(missing=wanted.missing, loose=wanted.loose)
     answer = _with_rewinds(answer)

@@ -177,10 +177,11 @@ class _Carrier(NamedTuple):
             answer = answer._replace(status="partial")
         if not answer.items:
             return answer._replace(notes=found.notes)
-        return answer._replace(way_back=self.way_back(answer.op_id))
+        return answer._replace(way_back=self.way_back(answer))
 
-    def way_back(self, op: str | None) -> str | None:
-        """Return the command that undoes an op there."""
+    def way_back(self, done: StagingAnswer) -> str | None:
+        """Return the command that undoes what was done there, None if nothing was."""
+        op = done.op_short or done.op_id
         if op is None:
             return None
         return shlex.join(("git", "-C", self.root, "agent-undo", "undo", op))
@@ -252,9 +253,9 @@ class _Mover(NamedTuple):
             for item in plan.items
         )
         skipped = any(item.state == "skipped" for item in items)
-        backs = [self.carrier.way_back(there.op_id)]
+        backs = [self.carrier.way_back(there)]
         if here is not None and here.op_id is not None:
-            backs.insert(0, f"git agent-undo redo {here.op_id}")
+            backs.insert(0, f"git agent-undo redo {here.op_short or here.op_id}")
         return plan._replace(
             status="partial" if skipped else "done",
             items=items,

@@ -159,8 +159,9 @@ class StagingAnswer(NamedTuple):
 
     `commits` are those of `commit` and `split`, in order. `way_back` is the command that takes it
     back. `maybe` are paths whose changes may be the unit's and were skipped, `left` those with
-    changes that are no turn's. `op_id` is set where files were changed. `files` answers another
-    worktree, `prepared` the process that runs `git commit`, `confirm` says whether to ask.
+    changes that are no turn's. `op_id` is set where files were changed, and `op_short`, its short
+    id. `files` answers another worktree, `prepared` the process that runs `git commit`, `confirm`
+    says whether to ask.
     """
 
     kind: str
@@ -175,6 +176,7 @@ class StagingAnswer(NamedTuple):
     about: tuple[AboutRow, ...] = ()
     way_back: str | None = None
     op_id: str | None = None
+    op_short: str = ""
     files: tuple[CarriedFile, ...] = ()
     prepared: PreparedCommit | None = None
     confirm: bool | None = None

@@ -179,11 +179,12 @@ class HandOver(NamedTuple):
 class FileUndoAnswer(NamedTuple):
     """The plan or the report of an undo of files.
 
-    `maybe` are paths whose changes may be the agent's too and were skipped, `unclear` those of
-    them that may be another session's. `head_moved` says how HEAD moved since. The fields with a
-    default are no part of the report that the journal stores: `about` has prompts, which are
-    forgotten with their session. `missing` and `loose` answer a program, `announced` and `hooks`
-    the process that runs the hook commands; `hand_over` is set in a `HandOverAnswer`.
+    `maybe` are paths whose changes may be the agent's too and were skipped, `unclear` those of them
+    that may be another session's. `head_moved` says how HEAD moved since. The fields with a default
+    are no part of the report that the journal stores: `about` has prompts, which are forgotten with
+    their session. `op_short` is the short id of what was done (`u3`). `missing` and `loose` answer
+    a program, `announced` and `hooks` the process that runs the hook commands; `hand_over` is set
+    in a `HandOverAnswer`.
     """
 
     op_id: str | None
@@ -201,6 +202,7 @@ class FileUndoAnswer(NamedTuple):
     unclear: tuple[str, ...]
     head_moved: tuple[str, ...]
     about: tuple[AboutRow, ...] | None = None
+    op_short: str = ""
     missing: tuple[str, ...] | None = None
     loose: tuple[str, ...] | None = None
     confirm: bool | None = None

@@ -345,7 +345,8 @@ def _onward(report: FileUndoAnswer, items: Sequence[FileItem]) -> Iterator[str]:
     ):
         return
     if report.kind == "redo":
-        yield f"undo this with: git agent-undo undo {op_id}"
+        name = printable(report.op_short) or op_id
+        yield f"undo this with: git agent-undo undo {name}"
     else:
         yield "undo this with: git agent-undo redo"
 

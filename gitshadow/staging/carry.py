@@ -25,6 +25,7 @@ from gitshadow.staging.graft import Grafted, Grafter, combined
 from gitshadow.staging.run import UnitWish, item_of, planned_status
 from gitshadow.staging.survivors import ChangeStep, Survivor
 from gitshadow.staging.unit import UnitReader
+from gitshadow.store.journal import short_ids
 from gitshadow.store.refs import display_path, parse_path
 from gitshadow.store.trees import Entry
 from gitshadow.undo import oplog
@@ -162,7 +163,9 @@ class Carrier:
             commit=commit,
         )
         oplog.finish(engine.db, op.id, commit, json.dumps(encode(report.answer())))
-        return answer._replace(op_id=op.id)
+        return answer._replace(
+            op_id=op.id, op_short=short_ids.of(engine.db, short_ids.OP, op.id)
+        )
 
 
 class _DiskBase:

@@ -457,5 +457,5 @@ def test_what_is_there_already_is_only_undone_here(
     there.repo.write("new", "x\n")
     done = shadow.ok("move", session, str(there.repo.root), "--yes", "--json").json()
     assert shadow.repo.read("a").decode() == with_lines("a", l9="MINE")
-    assert str(done["way_back"]).startswith("git agent-undo redo op-")
+    assert str(done["way_back"]).startswith("git agent-undo redo u")
     assert "&&" not in str(done["way_back"])

@@ -128,6 +128,11 @@ def test_report_lines_say_what_stays_why_and_how_to_go_back() -> None:
 def test_report_lines_name_the_undo_of_a_redo() -> None:
     lines = list(report_lines(report(item("a", "reversed"), kind="redo"), View()))
     assert lines[-1] == "undo this with: git agent-undo undo op-1"
+    named = report(item("a", "reversed"), kind="redo", op_short="u7")
+    assert (
+        list(report_lines(named, View()))[-1]
+        == "undo this with: git agent-undo undo u7"
+    )
 
 
 def test_report_lines_offer_no_way_back_where_nothing_was_done() -> None:
