@@ -19,7 +19,7 @@ from gitshadow.capture.patterns import RuleList, parse_patterns, parse_rules
 from gitshadow.errors import raise_shortage
 from gitshadow.model import LINK_MODE, Excluded, RepoPath, StatKey
 from gitshadow.store.files import TEMP_PREFIX, Look, WorkFiles
-from gitshadow.store.paths import safe_path
+from gitshadow.store.paths import safe_link, safe_path
 from gitshadow.store.trees import Entry
 
 Scope = tuple[int, RuleList]
@@ -196,6 +196,8 @@ class Coverage:
         hidden = self._by_name(path, is_dir=False)
         if hidden is not None:
             return hidden
+        if look.is_link and not safe_link(path):
+            return Excluded(path, UNSAFE)
         if not look.is_file and not look.is_link:
             return Excluded(path, _KINDS.get(look.mode & _KIND_MASK, "not a file"))
         if look.is_file and look.stat.size > self._rules.max_file_size:

@@ -27,6 +27,8 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 # Blanks at the ends are quoted too, because tools that read trailers strip them.
 _PLAIN = re.compile(rb"[!#-~](?:[ -~]*[!-~])?")
 _ESCAPE = re.compile(r"\\([0-3][0-7]{2}|.)", re.DOTALL)
+# With the short names of NTFS (`is_ntfs_dotgitmodules` in Git's path.c).
+_GITMODULES = re.compile(rb"\.gitmodules|gitmod~[1-4]|gi7eba~[1-9]|gi7eb~[1-9][0-9]")
 # Code points that HFS+ ignores in names (`next_hfs_char` in Git's utf8.c).
 _IGNORABLE = tuple(
     chr(code).encode()
@@ -147,8 +149,8 @@ class UnsafePathError(StoreError):
 def safe_path(path: RepoPath) -> bool:
     """Return whether a path may be written: relative, inside, and no spelling of `.git`."""
     # A worktree can be on NTFS or HFS+, where other names open `.git`: any case, trailing dots and
-    # spaces, `git~1`, a stream suffix, ignorable code points. Git refuses the same ones in
-    # `verify_path` (CVE-2014-9390, CVE-2019-1352).
+    # spaces, `git~1`, a stream suffix, ignorable code points; and a backslash can separate names.
+    # Git refuses the same ones in `verify_path` and `fsck` (CVE-2014-9390, CVE-2019-1352).
     if not path or path.startswith(b"/") or path.find(b"\0") >= 0:
         return False
     return all(_safe_component(part) for part in path.split(b"/"))
@@ -160,12 +162,22 @@ def _safe_component(part: bytes) -> bool:
     # The quick way for nearly all names: this runs for each component of each path.
     if part.isascii() and b"git" not in part.lower():
         return True
-    if b"git" not in part.lower() and not any(part.find(c) >= 0 for c in _IGNORABLE):
-        return True
+    names = {_opened_by(piece) for piece in part.split(b"\\")}
+    return names.isdisjoint((b".git", b"git~1"))
+
+
+def _opened_by(name: bytes) -> bytes:
+    """Return the name of the file that some file system would open by a name; lower case."""
     for ignorable in _IGNORABLE:
-        part = part.replace(ignorable, b"")
-    name = part.lower().split(b":", 1)[0].split(b"\\", 1)[0].rstrip(b". ")
-    return name not in (b".git", b"git~1")
+        name = name.replace(ignorable, b"")
+    return name.lower().split(b":", 1)[0].rstrip(b". ")
+
+
+def safe_link(path: RepoPath) -> bool:
+    """Return whether a symbolic link may be at a path: Git takes none as `.gitmodules`."""
+    # `git fsck`, and servers with it, refuse a history with one (CVE-2018-11235).
+    name = path.rpartition(b"/")[2]
+    return _GITMODULES.fullmatch(_opened_by(name)) is None
 
 
 def check_path(path: RepoPath) -> None:

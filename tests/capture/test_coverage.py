@@ -221,7 +221,8 @@ def test_everything_that_is_no_file_has_its_reason(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [".GIT", ".git.", "git~1", ".git\u200c", ".agent-undo-tmp-1"]
+    "name",
+    [".GIT", ".git.", "git~1", ".git\u200c", "a\\.git", ".agent-undo-tmp-1"],
 )
 def test_names_that_no_git_may_write_are_unsafe(repo: Repo, name: str) -> None:
     repo.write(f"{name}/x", "x")
@@ -230,6 +231,17 @@ def test_names_that_no_git_may_write_are_unsafe(repo: Repo, name: str) -> None:
     assert place.why(f"sub/{name}") == "unsafe name"
     if not name.startswith(".agent"):
         assert place.why(f"{name}/x") == "unsafe name"
+
+
+@pytest.mark.parametrize("name", [".gitmodules", "sub/.GITMODULES", "GITMOD~1"])
+def test_list_of_submodules_is_covered_as_a_file_alone(repo: Repo, name: str) -> None:
+    """Git takes no such link, and `git fsck` would refuse our history with it."""
+    repo.write(name, "")
+    assert open_place(repo).why(name) is None
+    repo.delete(name)
+    repo.symlink(name, "a")
+    assert open_place(repo).why(name) == "unsafe name"
+    assert name.encode() not in open_place(repo).covered()
 
 
 def test_paths_of_the_git_directory_are_unsafe(repo: Repo) -> None:

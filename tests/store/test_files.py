@@ -95,6 +95,8 @@ def yard(tmp_path: Path) -> Yard:
         b".git::$INDEX_ALLOCATION/config",
         b".git:stream",
         b".git\\config",
+        b"a\\.git",
+        b"a\\b\\GIT~1 .:x",
         b"git~1",
         b"GIT~1/config",
         b"d/Git~1.",
