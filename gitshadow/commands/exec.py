@@ -110,8 +110,10 @@ def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     Returns:
         The exit code; 128 and the signal's number; 127 or 126 where it cannot be started.
     """
-    # If our parent ignores SIGCHLD, the kernel would reap the child and its exit code be lost.
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    # If our parent ignores SIGCHLD, the kernel would reap the child and its exit code be lost. A
+    # handler, because BSD and macOS discard a signal that is ignored by default, even for one who
+    # waits for it with sigwait(2) (psignal in their kern_sig.c). The child begins with the default.
+    signal.signal(signal.SIGCHLD, lambda *_: None)
     waited = {*_PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
     try:

@@ -192,3 +192,31 @@ def test_run_child_restores_the_signal_mask() -> None:
     """In a process of its own: another thread of this one may be given the signal."""
     done = subprocess.run([sys.executable, "-c", MASKED], timeout=HANGS_S, check=False)
     assert done.returncode == 0
+
+
+def test_end_of_the_command_is_noticed_by_a_kernel_that_drops_ignored_signals(
+    tmp_path: Path,
+) -> None:
+    """BSD and macOS do that; SIGCHLD is ignored by default, which the command has all the same."""
+    asks = "import signal; print(signal.getsignal(signal.SIGCHLD).name)"
+    waits = """\
+import os, signal, sys
+from gitshadow.commands.exec import run_child
+from gitshadow.platform import current
+machine = current().machine_facts()
+await_signal = machine.await_signal
+def checked(waited):
+    assert signal.getsignal(signal.SIGCHLD) not in (signal.SIG_DFL, signal.SIG_IGN)
+    return await_signal(waited)
+machine.await_signal = checked
+sys.exit(run_child([sys.executable, "-c", sys.argv[1]], dict(os.environ)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", waits, asks],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=HANGS_S,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "SIG_DFL\n", "")
