@@ -22,8 +22,8 @@ HERE_ALONE = "this system does not report which process wrote a file"
 class ProcessId(NamedTuple):
     """One process: its pid and its start.
 
-    The start is a whole number in a unit of the platform: Linux counts clock ticks since the boot,
-    others milliseconds since the epoch. `Processes.started_ns` converts it.
+    The start is a whole number in a unit of the platform, the same for all who ask: Linux counts
+    clock ticks since the boot, others milliseconds. `Processes.started_ns` converts it.
     """
 
     pid: int

@@ -48,6 +48,21 @@ def test_process_is_the_same_to_both(
     assert processes.place(pid, b"x") == os.fsencode(tmp_path) + b"/x"
 
 
+def test_process_is_the_same_after_the_clock_was_set(
+    sleeper: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hook begins after that; psutil in a daemon adds the difference to all starts then."""
+    before = processes.stat(sleeper.pid)
+    create_time = psutil.Process.create_time
+    monkeypatch.setattr(
+        psutil.Process, "create_time", lambda self: create_time(self) + 3600
+    )
+    after = processes.stat(sleeper.pid)
+    assert before is not None
+    assert after is not None
+    assert after.id == before.id
+
+
 def test_table_has_living_processes_and_no_ended_one(
     sleeper: "subprocess.Popen[bytes]",
 ) -> None:

@@ -23,7 +23,6 @@ from gitshadow.platform.port import (
 COARSE_NS = 20_000_000
 """Systems note a start as coarsely as a hundredth of a second."""
 _MS_NS = 1_000_000
-_SECOND_NS = 1_000_000_000
 _DEAD = frozenset({psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD})
 _INTERPRETER = "python"
 # psutil raises its own errors for what is gone or not for us, and passes on others of the system.
@@ -48,7 +47,10 @@ def table() -> PsutilTable:
 
 def started_ns(started: int) -> int:
     """Return the moment of a start, in nanoseconds since the epoch."""
-    return started * _MS_NS + _left_out_ns()
+    if psutil.LINUX:  # where psutil counts from the boot
+        boot_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        return boot_ns + started * _MS_NS
+    return started * _MS_NS
 
 
 def stat(pid: int) -> ProcessStat | None:
@@ -175,16 +177,12 @@ def counters() -> ProcessCounters | None:
     return None
 
 
-def _left_out_ns() -> int:
-    """Return by how much each start is later than psutil says.
-
-    Kernels know when a process started; that of Linux knows how long after the boot, to which
-    psutil adds the boot in whole seconds.
-    """
-    if not psutil.LINUX:
-        return 0
-    boot_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    return boot_ns - round(psutil.boot_time()) * _SECOND_NS
+def _start_s(process: psutil.Process) -> float:
+    """Return the start of a process by which psutil itself knows it again; raises as that."""
+    # `create_time` differs between a daemon and a hook once the clock was set: psutil adds to it by
+    # how much that was, as seen from each process that asks. Nothing public is without that.
+    _, start_s = getattr(process, "_ident", (process.pid, None))
+    return process.create_time() if start_s is None else float(start_s)
 
 
 def _stat(process: psutil.Process) -> ProcessStat:
@@ -192,7 +190,7 @@ def _stat(process: psutil.Process) -> ProcessStat:
     with process.oneshot():
         words = _words(process)
         return ProcessStat(
-            ProcessId(process.pid, round(process.create_time() * 1000)),
+            ProcessId(process.pid, round(_start_s(process) * 1000)),
             process.ppid(),
             _name(process.name(), words),
             process.status() in _DEAD,
