@@ -145,9 +145,11 @@ def drop_left(ws: Workspace) -> None:
     left = _unheld(ws)
     if not left:
         return
-    # A process of another container that has a lock open may not be seen from here.
-    if not current().machine_facts().sees_all_processes() and meta.get(
-        ws.db, _IS_SHARED
+    # A process of another container that has a lock open may not be seen from here; in a sandbox
+    # that does not show even its own, none is.
+    machine = current().machine_facts()
+    if not machine.sees_all_processes() and (
+        machine.pid_namespace() is None or meta.get(ws.db, _IS_SHARED)
     ):
         young = {one.path for one in ref_locks(ws) if not one.is_stale}
         left = {lock for lock in left if lock[0] not in young}
@@ -180,8 +182,9 @@ def _is_git_here(ws: Workspace, pid: int) -> bool:
     if found is None or not found.name.startswith("git"):
         return False
     place, variables = facts.directory(pid), facts.environment(pid)
-    if place is None or variables is None:
-        # The process of another user cannot be looked at, so it counts as one in this repository.
+    if place is None or not variables:
+        # The process of another user cannot be looked at, so it counts as one in this repository;
+        # macOS shows no variables of programs that it protects.
         found = facts.stat(pid)
         return found is not None and not found.dead
     told = b"\0".join((*facts.command_line(pid), variables))

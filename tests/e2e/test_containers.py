@@ -16,7 +16,7 @@ import pytest
 
 from tests.support import audit
 from tests.support.claude import Claude
-from tests.support.containers import NUMBERED, ROOTLESS, bound, enter, overlay
+from tests.support.containers import NUMBERED, ROOTLESS, UNSEEN, bound, enter, overlay
 from tests.support.repo import Repo
 from tests.support.shadow import COMMAND, Document, Shadow
 from tests.support.waiting import HANGS_S
@@ -276,3 +276,25 @@ def test_exec_in_another_container_has_its_own_session_and_no_process_of_ours(
         found = journal.execute("SELECT pid FROM sessions WHERE actor = 'agent'")
         assert found.fetchall() == [(None,)]
     shadow_d.verify()
+
+
+@pytest.mark.linux  # only it has several sets of process numbers
+@pytest.mark.process
+def test_sandbox_that_shows_other_processes_than_its_own_knows_of_none(
+    repo: Repo, make_shadow: Callable[..., Shadow]
+) -> None:
+    """By the numbers of its own it would find unrelated ones, and take them for the agent."""
+    ways = [*enter(*UNSEEN), *("timeout", "100") * 2]
+    shadow = make_shadow(repo, daemon=False)
+    shadow.init()
+    claude = Claude(shadow)
+    start = json.dumps(claude.payload("SessionStart", source="startup", model="m"))
+    done = inside(shadow, ways, "hook", "claude-code", stdin=start.encode())
+    assert (done.returncode, done.stderr) == (0, b"")
+    done = inside(shadow, ways, "exec", "--", "sh", "-c", "echo exec > a")
+    assert (done.returncode, done.stderr) == (0, b"")
+    (row,) = [row for row in shadow.log() if row["kind"] == "modify"]
+    assert row["agent"] == "generic"
+    with closing(sqlite3.connect(repo.state_dir / "journal.db")) as journal:
+        found = journal.execute("SELECT pid FROM sessions WHERE actor = 'agent'")
+        assert found.fetchall() == [(None,), (None,)]

@@ -14,6 +14,8 @@ ROOTLESS = ("--user", "--map-root-user", "--mount")
 """A user namespace in which we are root, and other users are nobody."""
 NUMBERED = ("--pid", "--fork", "--mount-proc", "--kill-child")
 """A PID namespace with a /proc of its own."""
+UNSEEN = ("--pid", "--fork", "--kill-child")
+"""A PID namespace in which /proc has the processes of the one outside, by other numbers."""
 
 
 def enter(*ways: str) -> list[str]:

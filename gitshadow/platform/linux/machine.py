@@ -8,6 +8,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import IO
 
+from gitshadow.platform.linux import shows_own_numbers
 from gitshadow.platform.port import ReceivedSignal, WatchLimits
 
 WATCH_HINT = (
@@ -47,18 +48,14 @@ def boot() -> str | None:
 def pid_namespace() -> str | None:
     """Return the PID namespace of this process; pid_namespaces(7)."""
     try:
-        # With the /proc of another namespace (`unshare --pid` without `--mount-proc`) all that is
-        # read there is about other processes.
-        if os.readlink("/proc/self") != str(os.getpid()):
-            return None
-        return str(os.stat(_NUMBERS).st_ino)
+        return str(os.stat(_NUMBERS).st_ino) if shows_own_numbers() else None
     except OSError:
         return None
 
 
 def sees_all_processes() -> bool:
     """Return whether this is the namespace in which all processes are seen."""
-    return pid_namespace() in (None, _FIRST)
+    return pid_namespace() == _FIRST
 
 
 def shared_file_system(root: str | bytes, mounted: str = _MOUNTS) -> str | None:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from gitshadow.platform.linux import shows_own_numbers
 from gitshadow.platform.linux.counters import ProcFiles
 from gitshadow.platform.port import (
     Activity,
@@ -33,7 +34,8 @@ _MAX_HANDLES = 1024
 _WRITING = (os.O_WRONLY, os.O_RDWR)
 _USER_MANAGER = "systemd"
 """The process that adopts the orphans of a desktop's user; user@.service(5)."""
-_PROC = "/proc"
+# Nothing is known where /proc is about other processes.
+_PROC = "/proc" if shows_own_numbers() else "/proc/none"
 _FILES = ProcFiles(_PROC)
 _DEAD_STATES = (b"Z", b"X", b"x")
 _KERNEL = 2
@@ -210,7 +212,7 @@ def own() -> Iterator[ProcessStat]:
 
 def pids() -> Sequence[int]:
     """Return all processes of all users."""
-    return [int(name) for name in os.listdir(_PROC) if name.isdecimal()]
+    return [pid for pid, _ in _entries(_PROC)]
 
 
 def adopts_orphans(process: ProcessStat) -> bool:
