@@ -73,12 +73,10 @@ class Spelling:
         """Return how an entry is spelled that was found by a name."""
         if self.is_true(directory, name, found.st_dev):
             return name
-        entries, key = self.listed(directory), fold_key(name)
-        alike = [one for one in entries if fold_key(one) == key]
-        if len(alike) == 1:
-            return alike[0]
-        # A short name of vfat (`LONGFI~1.TXT`), or a rule of folding that is not Unicode's.
-        for one in alike or entries:
+        key = fold_key(name)
+        # The last ones for a short name of vfat (`LONGFI~1.TXT`), or a rule of folding that is not
+        # Unicode's.
+        for one in sorted(self.listed(directory), key=lambda one: fold_key(one) != key):
             if _same(directory, one, found):
                 return one
         return name
@@ -126,13 +124,14 @@ class Spelling:
     ) -> bool:
         """Return whether a directory finds a name by another Unicode form of it."""
         others = {_form("NFC", name), _form("NFD", name)} - {name}
-        for other in others:
-            if _is_distinct(directory, name, other) is False:
-                self._met(device, by_flag)
-                return True
-        if others:
+        found = {_is_distinct(directory, name, other) for other in others}
+        if False in found:
+            self._met(device, by_flag)
+        elif True in found:
             self._formed.add(device)
-        return False
+            return False
+        # Of another name it is not known yet, unless it has one form alone.
+        return bool(found)
 
     def _met(self, device: int, by_flag: bool | None) -> None:
         self.folds = True
@@ -155,20 +154,29 @@ def _is_single(name: bytes) -> bool:
 def _is_distinct(directory: int, name: bytes, other: bytes) -> bool | None:
     """Return whether a directory distinguishes a name that is there from another spelling.
 
-    None: this name does not show it.
+    None: this name does not show it, as one that is being replaced or removed.
     """
     if other == name:
         return None
     try:
-        found = os.stat(other, dir_fd=directory, follow_symlinks=False)
+        os.stat(other, dir_fd=directory, follow_symlinks=False)
     except OSError as error:
-        return True if error.errno == errno.ENOENT else None
-    if not _same(directory, name, found):
-        return True
-    # Both may be there, as two names of one file.
+        is_other_absent = error.errno == errno.ENOENT
+        return True if is_other_absent and _is_there(directory, name) else None
+    # Not by inode numbers: a save can replace the file between two looks at it.
     names = os.listdir(directory)
-    both = os.fsdecode(name) in names and os.fsdecode(other) in names
-    return both
+    if os.fsdecode(name) in names and os.fsdecode(other) in names:
+        return True
+    is_still_there = _is_there(directory, name) and _is_there(directory, other)
+    return False if is_still_there else None
+
+
+def _is_there(directory: int, name: bytes) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
 
 
 def _same(directory: int, name: bytes, found: os.stat_result) -> bool:

@@ -17,7 +17,7 @@ from gitshadow.store import spelling
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.object_format import SHA1
 from gitshadow.store.paths import UnsafePathError
-from gitshadow.store.spelling import clashes, fold_key
+from gitshadow.store.spelling import Spelling, clashes, fold_key
 from tests.support.mounts import APFS, HFS, VFAT, fuse
 
 _COMPOSED = unicodedata.normalize("NFC", "né.txt").encode()
@@ -100,6 +100,36 @@ def test_case_is_told_from_another_name_of_the_same_file(tmp_path: Path) -> None
     files = WorkFiles(str(tmp_path), SHA1)
     assert there(files, b"a", b"A") == [True, True]
     assert not files.folds
+
+
+def test_file_that_is_removed_or_replaced_just_now_shows_nothing(
+    apfs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the file system would count as one that keeps all names apart, for good."""
+    (apfs / "kept").write_text("0")
+    stat = os.stat
+
+    def replaced(name: bytes, **where: object) -> os.stat_result:
+        found = stat(name, **where)  # type: ignore[arg-type]
+        (apfs / "new").write_text("1")
+        (apfs / "new").rename(apfs / "kept")
+        return found
+
+    directory = os.open(apfs, os.O_RDONLY)
+    try:
+        device = os.fstat(directory).st_dev
+        for gone in (b"gone", "gön".encode()):
+            told = Spelling(composes=False)
+            told.is_true(directory, gone, device)
+            assert not told.is_true(directory, b"KEPT", device)
+            assert not told.is_true(directory, "GÖN".encode(), device)
+        told = Spelling(composes=False)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "stat", replaced)
+            assert told.is_true(directory, b"kept", device)
+        assert not told.is_true(directory, b"KEPT", device)
+    finally:
+        os.close(directory)
 
 
 def test_file_system_that_keeps_names_apart_is_measured_once(
