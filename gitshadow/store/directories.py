@@ -105,19 +105,22 @@ class Directories:
         return fd
 
     def spelled(self, path: RepoPath) -> RepoPath:
-        """Return a path as the disk spells it, as far as it leads to something."""
-        parts = path.split(b"/")
+        """Return a path as the disk spells it, or would show it, where it leads to nothing."""
+        parts, known = path.split(b"/"), 0
         fd = self.open_root()
         try:
-            for at, part in enumerate(parts):
+            for part in list(parts):
                 found = os.stat(part, dir_fd=fd, follow_symlinks=False)
-                parts[at] = self._spelling.true_name(fd, part, found)
-                if at < len(parts) - 1:
+                parts[known] = self._spelling.true_name(fd, part, found)
+                known += 1
+                if known < len(parts):
                     inner = os.open(part, DIR_FLAGS, dir_fd=fd)
                     os.close(fd)
                     fd = inner
         except OSError as error:
             raise_shortage(error)
+            device = os.fstat(fd).st_dev
+            parts[known:] = (self._spelling.new(one, device) for one in parts[known:])
         finally:
             os.close(fd)
         return RepoPath(b"/".join(parts))

@@ -81,6 +81,12 @@ class Spelling:
                 return one
         return name
 
+    def new(self, name: bytes, device: int) -> bytes:
+        """Return how an entry would be shown that is made by a name which leads to nothing."""
+        return (
+            _form("NFC", name) if self.composes and device not in self._formed else name
+        )
+
     def listed(self, directory: int) -> list[bytes]:
         """Return the names in a directory as they are shown."""
         names = [os.fsencode(name) for name in os.listdir(directory)]

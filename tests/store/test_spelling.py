@@ -72,6 +72,10 @@ def test_names_are_shown_composed_where_git_composes_them(tmp_path: Path) -> Non
         assert [name for name, _ in files.scan(RepoPath(b""))] == [_COMPOSED]
         assert there(files, _COMPOSED, _DECOMPOSED) == [True, False]
         plain = WorkFiles(str(place), SHA1, composes=False)
+        for above in (b"none/", b""):
+            new = RepoPath(above + b"new-" + _DECOMPOSED)
+            assert plain.spelled(new) == new
+            assert files.spelled(new) == above + b"new-" + _COMPOSED
         assert [name for name, _ in plain.scan(RepoPath(b""))] == [_DECOMPOSED]
 
 
