@@ -195,6 +195,20 @@ def test_two_names_of_a_commit_that_are_one_file_are_reported(folded: Shadow) ->
     check(folded)
 
 
+def test_two_names_that_are_two_files_are_not_reported(tmp_path: Path) -> None:
+    """Another file system, mounted below, folds its names; or a single directory does."""
+    repo = Repo.create(tmp_path / "repo", ["a"])
+    repo.write("A", "other\n")
+    repo.commit("two files")
+    with fuse(repo.root / "mount", *_KINDS["vfat"]) as place:
+        (place / "x").write_text("x")
+        shadow = Shadow(repo, daemon=False)
+        shadow.init()
+        out = shadow("doctor").out
+        assert "names that differ only by case or Unicode form are one file" in out
+        assert "several names" not in out
+
+
 def test_doctor_says_what_is_different_here(folded: Shadow) -> None:
     out = folded("doctor").out
     assert "names that differ only by case or Unicode form are one file" in out
