@@ -17,7 +17,7 @@ from gitshadow.platform.linux import machine
 from gitshadow.platform.linux.inotify import InotifyWatcher
 from gitshadow.platform.linux.machine import shared_file_system
 from gitshadow.platform.portable import watcher as portable_watcher
-from gitshadow.platform.portable.watcher import PortableWatcher
+from gitshadow.platform.portable.watcher import Cookies, PortableWatcher
 from gitshadow.platform.watching import Hints, Watcher
 from tests.support.waiting import HANGS_S, until
 
@@ -455,6 +455,51 @@ def test_short_stop_makes_everything_be_looked_at(tree: Tree) -> None:
     assert tree.woken.is_set()
     assert tree.watcher.take().lost
     assert tree.barrier() == Hints()
+
+
+@only_watchfiles
+def test_cookie_that_a_later_one_overtakes_shows_an_overflow(tree: Tree) -> None:
+    """The kernel had no place for its events, and so for none of that moment."""
+    tree.watcher.replace([TOP], [])
+    assert tree.barrier() == Hints()
+    cookies = tree.portable._cookies
+    with cookies._lock:
+        cookies._dropped.append(1)
+        cookies._count += 1
+    assert tree.barrier() == Hints(lost=True, overflow=True)
+    assert tree.barrier() == Hints()
+
+
+@only_watchfiles
+def test_cookie_follows_a_batch(tree: Tree) -> None:
+    """A writer that fills the queue with events of one file is noticed by it."""
+    tree.watcher.replace([TOP], [])
+    tree.barrier()
+    before = tree.portable._cookies.count
+    path = tree.write("a")
+    assert tree.woken.wait(HANGS_S)
+    tree.until(lambda: tree.portable._cookies.count > before)
+    assert path in tree.barrier().paths
+
+
+def test_cookies_have_come_up_to_the_newest_that_was_seen(tmp_path: Path) -> None:
+    cookies = Cookies(str(tmp_path))
+    first, second, third = (cookies.drop() for _ in range(3))
+    assert cookies.came(0, set()) == (0, False)
+    assert cookies.came(0, {first}) == (1, False)
+    assert cookies.came(1, {first, second, third}) == (3, False)
+    assert cookies.came(0, {first, third}) == (3, True)
+    assert cookies.came(3, {third}) == (3, False)
+    (tmp_path / str(third + 1)).write_text("no cookie")
+    cookies.drop()
+    assert cookies.count == 3
+
+
+def test_cookies_that_were_dropped_long_ago_are_forgotten(tmp_path: Path) -> None:
+    cookies = Cookies(str(tmp_path))
+    numbers = [cookies.drop() for _ in range(portable_watcher._MOST_COOKIES + 2)]
+    assert cookies.came(0, set(numbers[2:])) == (len(numbers), False)
+    assert cookies.came(0, {numbers[-1]}) == (len(numbers), True)
 
 
 _LIMITED = f"""

@@ -54,7 +54,8 @@ class Instance:
     """Run one instance in a thread of its own.
 
     `directories` are those that were asked for, `inodes` what is watched under each name:
-    a watch follows the directory when it is renamed.
+    a watch follows the directory when it is renamed. `cookie` is the newest one that was seen,
+    `cookies` of how many it is known whether they have come.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Instance:
         self.directories = directories
         self.inodes = inodes
         self.cookie = 0
+        self.cookies = 0
         self.last_cookie: int | None = None
         self.stopping = threading.Event()
         self._listener = listener

@@ -3,12 +3,15 @@
 Facts about watchfiles 1.3, from measurements, and what is done about them: a recursive watch
 follows links and misses what is written right after `mkdir`, so directories are listed and watched
 one by one. A name that is not UTF-8 ends an instance for good, so a new one is opened and
-everything is looked at again. Overflow is silent, so the events of a numbered cookie file prove
-that every earlier event has come, and a process that was stopped doubts what it sees next.
+everything is looked at again. A barrier drops a numbered cookie file, whose events come after all
+earlier ones. Overflow is silent: so a cookie is dropped after most batches, too, one that does not
+come before a later one was lost, with others, and a process that was stopped doubts what it sees
+next.
 `ignore_permission_denied` hides every error, also a missing directory and an exhausted limit. A
 call that times out drops what came in the meantime.
-Invariant: a barrier returns every hint for what was written before it, or reports that it cannot.
-A cookie number is used once, in rising order, and no cookie file remains.
+Invariant: a barrier returns every hint for what was written before it, or reports that it cannot;
+but for an overflow so short that it swallowed no cookie. A cookie number is used once, and no
+cookie file remains.
 """
 
 import contextlib
@@ -46,6 +49,7 @@ _DOUBTFUL = 1024
 _HUGE_BATCH = 4096
 _RESUMING_S = 1.0
 _TURNS = 20
+_MOST_COOKIES = 1024
 
 
 class Cookies:
@@ -56,6 +60,8 @@ class Cookies:
         self._lock = threading.Lock()
         # Numbers rise across restarts, so that a cookie of an earlier process proves nothing.
         self._next = time.time_ns() // 1_000_000
+        self._dropped = deque[int](maxlen=_MOST_COOKIES)
+        self._count = 0
 
     def number(self) -> int:
         """Return the number of the next cookie."""
@@ -75,10 +81,33 @@ class Cookies:
         # O_EXCL and O_NOFOLLOW: whatever is at the path, it is neither opened nor changed.
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
         path = os.path.join(self._directory, str(number))
-        with contextlib.suppress(OSError):
+        # With the lock held, so that all are noted in the order of their events.
+        with self._lock, contextlib.suppress(OSError):
             os.close(os.open(path, flags, 0o600))
+            self._dropped.append(number)
+            self._count += 1
             os.unlink(path)
         return number
+
+    @property
+    def count(self) -> int:
+        """Return how many were dropped so far."""
+        with self._lock:
+            return self._count
+
+    def came(self, since: int, seen: set[int]) -> tuple[int, bool]:
+        """Compare what was seen with the cookies after the first `since` ones.
+
+        Returns:
+            How many have come or been skipped by now, and whether one was skipped: dropped before
+            one that was seen, and not seen.
+        """
+        with self._lock:
+            forgotten = self._count - len(self._dropped)
+            start = max(since, forgotten)
+            left = list(self._dropped)[start - forgotten :]
+        last = max((at for at, one in enumerate(left) if one in seen), default=-1)
+        return start + last + 1, not seen >= set(left[: last + 1])
 
 
 @dataclass(slots=True)
@@ -92,17 +121,22 @@ class _Inbox:
     paths: set[RepoPath] = field(default_factory=set)
     listed: set[RepoPath] = field(default_factory=set)
     lost: bool = False
+    overflow: bool = False
     git_dir: bool = False
     doubt: bool = False
 
     def take(self) -> Hints:
         """Empty the box; call it with the condition held."""
         hints = Hints(
-            frozenset(self.paths), self.lost, self.git_dir, frozenset(self.listed)
+            frozenset(self.paths),
+            self.lost,
+            self.git_dir,
+            frozenset(self.listed),
+            overflow=self.overflow,
         )
         self.paths.clear()
         self.listed.clear()
-        self.lost = self.git_dir = False
+        self.lost = self.overflow = self.git_dir = False
         return hints
 
 
@@ -308,22 +342,28 @@ class PortableWatcher:
 
     def saw(self, instance: Instance, batch: set[str], deleted: set[str]) -> None:
         """Add a batch of one instance."""
-        paths, git_dir, cookie = self._sort(batch)
+        paths, git_dir, cookies = self._sort(batch)
+        instance.cookies, is_gap = self._cookies.came(instance.cookies, cookies)
         # What is made again under the name of a directory that was deleted may have its inode.
-        for path in self._sort(deleted)[0] if deleted else ():
+        gone = self._sort(deleted)[0] if deleted else ()
+        for path in gone:
             self._forget(path)
         box = self._inbox
         with box.changed:
             box.paths |= paths
             box.git_dir |= git_dir
             # A walk is cheaper than so many single looks, and proves more.
-            box.lost |= len(batch) >= _HUGE_BATCH
+            box.lost |= len(batch) >= _HUGE_BATCH or is_gap
+            box.overflow |= is_gap
             self._backlog.append((time.monotonic(), len(batch)))
             box.doubt |= self._is_doubtful()
             hinted = bool(paths) or git_dir or box.lost
-            instance.cookie = max(instance.cookie, cookie)
+            instance.cookie = max(instance.cookie, *cookies, 0)
             box.changed.notify_all()
         if hinted:
+            # A new file in a repository that is being deleted can make `rm -rf` fail.
+            if not gone:
+                self._cookies.drop()
             self._active = time.monotonic()
             self._idle = False
             self._wake()
@@ -342,19 +382,21 @@ class PortableWatcher:
             self._instances.remove(instance)
             self._inbox.changed.notify_all()
 
-    def _sort(self, batch: set[str]) -> tuple[set[RepoPath], bool, int]:
-        """Return covered paths, whether Git's directory was touched, the newest cookie."""
+    def _sort(self, batch: set[str]) -> tuple[set[RepoPath], bool, set[int]]:
+        """Return covered paths, whether Git's directory was touched, the cookies."""
         paths: set[RepoPath] = set()
-        git_dir, cookie, top = False, 0, self._root.rstrip("/") + "/"
+        cookies: set[int] = set()
+        git_dir, top = False, self._root.rstrip("/") + "/"
         for text in batch:
             head, _, name = text.rpartition("/")
             if head == self._cookie_dir:
-                cookie = max(cookie, int(name) if name.isdecimal() else 0)
+                if name.isdecimal():
+                    cookies.add(int(name))
             elif head == self._git_dir:
                 git_dir |= name in GIT_NAMES
             elif text.startswith(top) and text != self._git_dir:
                 paths.add(RepoPath(os.fsencode(text[len(top) :])))
-        return paths, git_dir, cookie
+        return paths, git_dir, cookies
 
     def _report(self, paths: set[RepoPath], listed: set[RepoPath]) -> None:
         with self._inbox.changed:
@@ -397,6 +439,7 @@ class PortableWatcher:
                 self._walks.reason = self._machine.WATCH_HINT
                 return False
             instance = Instance(self, notify, directories, inodes)
+            instance.cookies = self._cookies.count
             with self._inbox.changed:
                 self._instances.append(instance)
             instance.start()
