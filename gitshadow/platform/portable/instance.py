@@ -21,6 +21,8 @@ from gitshadow.platform.watching import directory_inode
 # So long one batch lasts at most, however fast events come.
 DEADLINE_MS = 20
 _OPEN_TRIES = 50
+# Where the kernel has nothing to offer (ENOSYS), the library polls; with 0 it would never pause.
+_LIBRARY_POLLS_MS = 300
 _DELETED = 3
 """The number of `watchfiles.Change.deleted`; its import takes another 10 ms."""
 # A listing misses what comes and goes between two of them, so the pause is short.
@@ -112,7 +114,7 @@ def open_notify(directories: Sequence[str]) -> RustNotify:
         # Several vanish at once while a tree is removed, and one is enough to fail.
         wanted = [path for path in wanted if directory_inode(path) is not None]
         try:
-            return RustNotify(wanted, False, False, 0, False, False)
+            return RustNotify(wanted, False, False, _LIBRARY_POLLS_MS, False, False)
         except FileNotFoundError:
             continue
         except WatchfilesRustInternalError as error:
