@@ -15,10 +15,13 @@ from pathlib import Path
 import pytest
 
 from gitshadow import platform
+from gitshadow.config import WatchBackend
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import detect, login
 from gitshadow.hookfiles.install import FileAction
+from gitshadow.platform import macos
 from gitshadow.platform.macos import files, machine, processes, sockets
+from gitshadow.platform.portable.watcher import PortableWatcher
 
 BOOTED_S = 1_750_000_000
 SESSION = "7D3B8E0C-4C64-4E0B-9B5E-0A1F6C2D9E55"
@@ -169,6 +172,47 @@ def test_sync_empties_the_cache_of_the_drive_or_does_what_it_can(
     files.sync(0)
     files.sync(0)
     assert done == ["full", "full", "plain"]
+
+
+class Places:
+    """A worktree that is named by another path than events have."""
+
+    def __init__(self, top: Path) -> None:
+        self.root = str(top)
+        self.git_dir = str(top / ".git")
+        self.cookie_dir = str(top / ".git" / "cookies")
+
+
+def test_watcher_takes_the_paths_that_events_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FSEvents says `/private/tmp` for `/tmp`, and `Repo` for `repo`."""
+    (tmp_path / "Repo" / ".git" / "cookies").mkdir(parents=True)
+    (tmp_path / "repo").symlink_to("Repo")
+
+    def get_path(fd: int, command: int, buffer: bytes) -> bytes:
+        assert command == 50
+        return os.fsencode(os.readlink(f"/proc/self/fd/{fd}")).ljust(len(buffer), b"\0")
+
+    monkeypatch.setattr(fcntl, "fcntl", get_path)
+    places = Places(tmp_path / "repo")
+    watcher = macos.open_watcher(WatchBackend.AUTO, places, lambda: None)
+    assert isinstance(watcher, PortableWatcher)
+    root = str(tmp_path / "Repo")
+    found = watcher._root, watcher._git_dir, watcher._cookie_dir
+    assert found == (root, f"{root}/.git", f"{root}/.git/cookies")
+    watcher.close()
+
+
+def test_path_of_events_is_the_one_asked_for_where_the_system_does_not_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> bytes:
+        raise OSError
+
+    monkeypatch.setattr(fcntl, "fcntl", refuse)
+    assert files.reported_path(str(tmp_path)) == str(tmp_path)
+    assert files.reported_path("/nowhere") == "/nowhere"
 
 
 @pytest.fixture

@@ -66,7 +66,9 @@ def open_watcher(
     backend: "WatchBackend", places: "WatchedPlaces", wake: "Callable[[], None]"
 ) -> "Watcher":
     """Return a watcher on FSEvents, by watchfiles."""
+    from gitshadow.platform.macos.files import reported_path
     from gitshadow.platform.portable.watcher import PortableWatcher
 
-    where = places.root, places.git_dir, places.cookie_dir
-    return PortableWatcher(*where, wake, machine_facts())
+    root, git_dir = reported_path(places.root), reported_path(places.git_dir)
+    cookies = reported_path(places.cookie_dir)
+    return PortableWatcher(root, git_dir, cookies, wake, machine_facts())

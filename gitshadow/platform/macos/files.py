@@ -1,4 +1,4 @@
-"""What macOS knows of files: as every POSIX system, but for the way to the disk."""
+"""What macOS knows of files: as every POSIX system, but for the way to the disk and paths."""
 
 import fcntl
 import os
@@ -13,8 +13,9 @@ from gitshadow.platform.portable.files import put_on as put_on
 
 # `git init` sets core.precomposeUnicode, which only Git on macOS looks at.
 COMPOSES_NAMES = True
-# <sys/fcntl.h>; the standard library has the name on macOS alone.
+# <sys/fcntl.h>, MAXPATHLEN; the standard library has the names on macOS alone.
 FULL_SYNC = 51
+_GET_PATH, _PATH_BYTES = 50, 1024
 
 
 def sync(fd: int) -> None:
@@ -25,3 +26,20 @@ def sync(fd: int) -> None:
         fcntl.fcntl(fd, FULL_SYNC)
     except OSError:
         os.fsync(fd)
+
+
+def reported_path(directory: str) -> str:
+    """Return the path of a directory as FSEvents reports what happens below it.
+
+    That is without links (`/private/tmp`) and with each name as it is stored, in whatever case or
+    Unicode form it was named. The path itself where the system does not say; F_GETPATH, fcntl(2).
+    """
+    try:
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            found = fcntl.fcntl(fd, _GET_PATH, bytes(_PATH_BYTES))
+        finally:
+            os.close(fd)
+    except OSError:
+        return directory
+    return os.fsdecode(found.partition(b"\0")[0])
