@@ -25,6 +25,7 @@ from gitshadow.model import Actor, Excluded, RepoPath, Session
 from gitshadow.query.rows import closing_row, rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.sharing import remotes
+from gitshadow.store.backends.ignore_rules import rules_of
 from gitshadow.store.disk import disk
 from gitshadow.store.journal import alerts, events, saga, sessions
 from gitshadow.store.layout import Layout
@@ -147,7 +148,7 @@ def excluded_rows(context: RecorderContext) -> tuple[ExcludedRow, ...]:
     found: tuple[Excluded, ...] = context.walker.excluded_now()
     # One git process for all ignored paths; the walk does not know the file and line of each rule.
     ignored = [one.path for one in found if one.reason == "ignored" and not one.rule]
-    rules = context.workspace.git.ignore_rules(ignored)
+    rules = rules_of(context.workspace.git, ignored)
     return tuple(
         ExcludedRow(
             path=display_path(one.path),

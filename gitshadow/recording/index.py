@@ -21,6 +21,7 @@ from gitshadow.errors import StoreError, raise_shortage
 from gitshadow.model import GITLINK_MODE, Excluded, Oid, RepoPath, StatKey
 from gitshadow.platform import current
 from gitshadow.store import git_index
+from gitshadow.store.backends.ignore_rules import rules_of
 from gitshadow.store.files import Look
 from gitshadow.store.git import Git
 from gitshadow.store.git_index import Staged, parse_staged
@@ -93,7 +94,7 @@ class IndexView:
         try:
             return self._repo.path_is_ignored(path.decode())
         except UnicodeDecodeError:
-            return bool(self._git.ignore_rules([RepoPath(path)]))
+            return bool(rules_of(self._git, [RepoPath(path)]))
 
     def rule_files(self) -> Sequence[str]:
         """Return the exclude files of the clone and of the user, by absolute path."""

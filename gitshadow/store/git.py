@@ -281,23 +281,6 @@ class Git:
             raise _failure(args, done.returncode, done.stderr)
         return done.stdout
 
-    def ignore_rules(self, paths: Sequence[RepoPath]) -> dict[RepoPath, str]:
-        """Return for each ignored path the rule that ignores it, as `file:line:pattern`."""
-        if not paths:
-            return {}
-        listed = b"".join(path + b"\0" for path in paths)
-        out = self.run(
-            "check-ignore", "-z", "-v", "--no-index", "--stdin", stdin=listed, ok=(0, 1)
-        )
-        cells = out.split(b"\0")
-        rules: dict[RepoPath, str] = {}
-        for source, line, pattern, path in zip(*[iter(cells)] * 4, strict=False):
-            rule = b":".join((source, line, pattern)).decode(
-                "utf-8", "backslashreplace"
-            )
-            rules[RepoPath(path)] = rule
-        return rules
-
     def settings(self, section: str) -> dict[str, list[str]]:
         """Return all values of a section of the configuration, by full name in lower case."""
         pattern = f"^{section}\\."

@@ -240,6 +240,23 @@ def test_ignored_is_what_git_says_also_of_names_that_are_no_text(
     assert view.ignored(b"\xff\xfe")
     assert view.ignored(b"d/\xfe.log")
     assert not view.ignored(b"\xfe")
+    repo.write(".gitignore", b"*.log\n!keep*\n")
+    assert view.ignored(b"\xfe.log")
+    assert not view.ignored(b"keep\xfe.log")
+    repo.symlink("link", "d")
+    assert not view.ignored(b"link/\xfe.log")
+
+
+@pytest.mark.kinds("sha1-files", "sha256-files")
+@pytest.mark.parametrize("ending", [b"", b"\xff"])
+def test_ignored_is_no_pathspec_with_magic(
+    repo: Repo, view: IndexView, ending: bytes
+) -> None:
+    repo.write(".gitignore", b"*.log\n/:own*\n")
+    for name in (b":own", b":(top)x.log", b":!x.log", b":(exclude)x.log", b":/x.log"):
+        assert view.ignored(name + ending) == (not ending or name == b":own"), name
+    for name in (b":x", b":!x", b":^x", b":(glob)x"):
+        assert not view.ignored(name + ending), name
 
 
 def test_rule_files_are_those_of_gitignore(repo: Repo, sealed: Path) -> None:

@@ -6,17 +6,20 @@ concerns a path looks as it did before the child read it; else another child is 
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from gitshadow.errors import StoreError
+from gitshadow.model import RepoPath
 from gitshadow.store.backends.git_pipes import Answers, DeadError, GitPipe
+from gitshadow.store.git import Git
 from gitshadow.store.git_settings import FileStamp, stamp_of
 from gitshadow.store.layout import Layout
 
-_COMMAND = ("check-ignore", "--no-index", "--stdin", "-z", "-v", "-n")
+_COMMAND = ("check-ignore", "--no-index", "--stdin", "-z", "-v")
+_HERE = b"./"
+_BEYOND_LINK = "beyond a symbolic link"
 # A file that is written twice in one tick of the file system's clock looks the same afterwards.
 _TICK_NS = 50_000_000
-_BEYOND_LINK = "beyond a symbolic link"
 
 
 class IgnoreRules:
@@ -30,7 +33,7 @@ class IgnoreRules:
     ) -> None:
         """Use a function that opens a git command, and one that names files outside the tree."""
         self._root = layout.root
-        self._pipe = pipe(*_COMMAND)
+        self._pipe = pipe(*_COMMAND, "-n")
         self._outside = rule_files
         self._stamps: dict[str, FileStamp] = {}
 
@@ -43,7 +46,7 @@ class IgnoreRules:
         asked_ns = time.time_ns()
         is_fresh = self._note(path, asked_ns)
         try:
-            return self._pipe.ask(os.fsencode(path) + b"\0", _is_match)
+            return self._pipe.ask(_asked(os.fsencode(path)), _is_match)
         except DeadError as error:
             self.let_go()
             if _BEYOND_LINK in error.said:
@@ -78,6 +81,41 @@ class IgnoreRules:
             yield os.path.join(self._root, *parts[:count], ".gitignore")
 
 
+def rules_of(git: Git, paths: Sequence[RepoPath]) -> dict[RepoPath, str]:
+    """Return for each ignored path the rule that ignores it, as `file:line:pattern`.
+
+    Raises:
+        StoreError: git gives no answer, as for several paths of which one is beyond a link.
+    """
+    if not paths:
+        return {}
+    try:
+        out = git.run(*_COMMAND, stdin=b"".join(map(_asked, paths)), ok=(0, 1))
+    except StoreError as error:
+        if len(paths) == 1 and _BEYOND_LINK in error.message:
+            return {}
+        raise
+    cells = iter(out.split(b"\0"))
+    return {
+        RepoPath(path.removeprefix(_HERE)): b":".join((source, line, pattern)).decode(
+            "utf-8", "backslashreplace"
+        )
+        for source, line, pattern, path in zip(*[cells] * 4, strict=False)
+        if _ignores(pattern)
+    }
+
+
+def _asked(path: bytes) -> bytes:
+    """Return a path as the command reads it."""
+    # It takes a `:` at the beginning for pathspec magic, and no option turns that off for it.
+    return _HERE + path + b"\0"
+
+
 def _is_match(answers: Answers) -> bool:
     _, _, pattern, _ = (answers.until_nul() for _ in range(4))
+    return _ignores(pattern)
+
+
+def _ignores(pattern: bytes) -> bool:
+    """Return whether the pattern that decides has a path ignored; it is empty if none does."""
     return bool(pattern) and not pattern.startswith(b"!")
