@@ -19,6 +19,7 @@ from typing import NamedTuple
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid
 from gitshadow.store.object_format import ObjectFormat, format_of, object_header
+from gitshadow.store.shared_modes import BY_UMASK, SharedModes
 
 _FAN = re.compile(r"[0-9a-f]{2}")
 _HEADER = re.compile(rb"(commit|tree|blob|tag) (0|[1-9][0-9]{0,18})\0")
@@ -59,9 +60,13 @@ class BrokenObjectError(StoreError):
 class LooseObjects:
     """The loose objects of one object directory, whose ids are of one format."""
 
-    def __init__(self, objects_dir: str, form: ObjectFormat) -> None:
+    def __init__(
+        self, objects_dir: str, form: ObjectFormat, modes: SharedModes = BY_UMASK
+    ) -> None:
+        """Use a directory; what is new in it gets permissions that may be those of many users."""
         self._dir = objects_dir
         self._form = form
+        self._modes = modes
 
     def path(self, oid: Oid) -> str:
         """Return the path of an object's file, whether it exists or not.
@@ -145,6 +150,7 @@ class LooseObjects:
                 _write_all(file, packed)
             finally:
                 os.close(file)
+            self._modes.adjust(temporary)
             self._publish(temporary, path)
         except OSError:
             with suppress(OSError):
@@ -157,6 +163,7 @@ class LooseObjects:
         except FileNotFoundError:
             with suppress(FileExistsError):
                 os.mkdir(os.path.dirname(path))
+                self._modes.adjust(os.path.dirname(path))
             os.rename(temporary, path)
 
     def remove(self, oid: Oid) -> None:

@@ -26,6 +26,7 @@ from gitshadow.store.objects import INDEX_MAGIC, NewPack, despite_prune
 from gitshadow.store.paths import c_quoted
 from gitshadow.store.promised import is_partial
 from gitshadow.store.safe_files import make_dir, replacing
+from gitshadow.store.shared_modes import BY_UMASK, SharedModes
 
 # The content of a .keep is free: Git looks only whether the file exists (git-index-pack(1)). With a
 # mark, a user's own .keep is never taken for ours.
@@ -52,8 +53,14 @@ class Pack(NamedTuple):
 class Packs:
     """The packs of one object store; to change them, the caller holds the packing lock."""
 
-    def __init__(self, objects_dir: str, quarantine: str) -> None:
-        """Use a directory of objects, and one on the same file system in which packs are made."""
+    def __init__(
+        self, objects_dir: str, quarantine: str, modes: SharedModes = BY_UMASK
+    ) -> None:
+        """Use a directory of objects, and one on the same file system in which packs are made.
+
+        The packs that `add` writes get permissions that may be those of many users.
+        """
+        self._modes = modes
         self.objects_dir = objects_dir
         self.quarantine = quarantine
         self._dir = os.path.join(objects_dir, "pack")
@@ -156,6 +163,7 @@ class Packs:
                 out.write(data)
                 out.flush()
                 os.fsync(out.fileno())
+            self._modes.adjust(part)
             os.rename(part, self._path(name, suffix))
         except OSError:
             with suppress(OSError):

@@ -170,7 +170,8 @@ class Repo:
             if few or self._backend.has_second_ids:
                 self._backend.write_all(gathered)
             else:
-                Packs(self._objects, self._packing).add(pack_of(gathered, self.format))
+                packs = Packs(self._objects, self._packing, self._backend.modes)
+                packs.add(pack_of(gathered, self.format))
                 self.packs_added += 1
         except OSError as error:
             raise _unwritten(error) from error

@@ -28,6 +28,7 @@ from gitshadow.store.backends.reftable import ReftableHeadLog, Reftables
 from gitshadow.store.layout import Layout
 from gitshadow.store.object_format import format_named
 from gitshadow.store.objects import LooseObjects
+from gitshadow.store.shared_modes import SETTING, SharedModes
 
 _PACKED_REFS = "packed references file"
 """How libgit2's message names a `packed-refs` that it cannot read."""
@@ -100,11 +101,13 @@ class Libgit2Backend:
                 str(error).removeprefix(f"{layout.root}: ")
             ) from error
         self._objects = layout.objects_dir
+        self._common_dir = layout.common_dir
         self.has_second_ids = False
         self._known_packs: list[pygit2.OdbBackendPack] | None = None
         self.form = format_named(self.setting("extensions.objectformat") or "sha1")
         self.ref_format = self.setting("extensions.refstorage") or FILES
-        self._loose = LooseObjects(layout.objects_dir, self.form)
+        self.modes = SharedModes(self.setting(SETTING))
+        self._loose = LooseObjects(layout.objects_dir, self.form, self.modes)
         self._loose_refs = LooseRefs(layout.common_dir, self.form)
         self.head_log: HeadLog = FileHeadLog(layout.git_dir)
         if self.ref_format == REFTABLE:
@@ -195,12 +198,14 @@ class Libgit2Backend:
     def write(self, kind: str, data: bytes) -> Oid:
         """Store an object that may exist, which keeps Git from pruning it for a while."""
         try:
-            return Oid(str(self._repository.odb.write(ObjectType[kind.upper()], data)))
+            oid = Oid(str(self._repository.odb.write(ObjectType[kind.upper()], data)))
         except (pygit2.GitError, ValueError) as error:
             detail = str(error).rpartition(": ")[2]
             raise StoreError(
                 f"could not write to the object store: {detail}", hint=STORE_HINT
             ) from error
+        self.modes.adjust_below(self._objects, f"{oid[:2]}/{oid[2:]}")
+        return oid
 
     def write_all(self, objects: Mapping[Oid, tuple[str, bytes]]) -> None:
         """Store new objects, each with its kind and content; what one refers to comes before it."""
@@ -265,7 +270,7 @@ class Libgit2Backend:
             raise StaleTipError(f"could not create ref {name}: {error}") from error
         except (pygit2.GitError, OSError) as error:
             raise _ref_error(name, error) from error
-        self._loose_refs.drop_reflog(name)
+        self._written(name)
 
     def move_ref(self, name: str, old: Oid, new: Oid) -> None:
         """Move a ref by compare-and-swap, without a reflog."""
@@ -278,7 +283,7 @@ class Libgit2Backend:
             reference.set_target(new)
         except (pygit2.GitError, OSError, ValueError) as error:
             raise _ref_error(name, error) from error
-        self._loose_refs.drop_reflog(name)
+        self._written(name)
 
     def force_ref(self, name: str, oid: Oid) -> None:
         """Set a ref whose present value does not count, without a reflog."""
@@ -287,6 +292,10 @@ class Libgit2Backend:
             self._repository.references.create(name, oid, force=True)
         except (pygit2.GitError, OSError, ValueError) as error:
             raise _ref_error(name, error) from error
+        self._written(name)
+
+    def _written(self, name: str) -> None:
+        self.modes.adjust_below(self._common_dir, name)
         self._loose_refs.drop_reflog(name)
 
     def delete_ref(self, name: str) -> None:

@@ -33,6 +33,7 @@ from gitshadow.store.git_settings import scrubbed_environment, without_hooks
 from gitshadow.store.layout import Layout
 from gitshadow.store.object_format import ObjectFormat
 from gitshadow.store.objects import BrokenObjectError, LooseObjects
+from gitshadow.store.shared_modes import SETTING, SharedModes
 
 # Replacements (git-replace(1)) would show other bytes than those of the object that is named.
 _PLAIN = {**OFFLINE, "GIT_NO_REPLACE_OBJECTS": "1"}
@@ -79,8 +80,9 @@ class PlumbingBackend:
             self.head_log = FileHeadLog(layout.git_dir)
         self._loose_refs = LooseRefs(layout.common_dir, form)
         self._own_packs = PackIndexes([layout.objects_dir], form)
-        self._loose = LooseObjects(layout.objects_dir, form)
-        self._mapped = TwoFormats(self._git, layout.objects_dir, form)
+        self.modes = SharedModes(self._config.get(SETTING))
+        self._loose = LooseObjects(layout.objects_dir, form, self.modes)
+        self._mapped = TwoFormats(self._git, layout.objects_dir, form, self.modes)
         self.has_second_ids = self._config.get(EXTENSION) is not None
         self._borrow()
         self._reader = self._pipe("cat-file", "--batch")

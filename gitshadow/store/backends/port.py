@@ -16,6 +16,7 @@ from gitshadow.errors import StoreError, raise_shortage
 from gitshadow.model import Oid
 from gitshadow.store.object_format import ObjectFormat
 from gitshadow.store.paths import unquote
+from gitshadow.store.shared_modes import SharedModes
 
 FILES = "files"
 REFTABLE = "reftable"
@@ -91,6 +92,7 @@ class Backend(Protocol):
     form: ObjectFormat
     ref_format: str
     head_log: HeadLog
+    modes: SharedModes
     has_second_ids: bool
     """Whether Git keeps a second id of each object: packs of new ones are not made then."""
 

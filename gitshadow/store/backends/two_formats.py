@@ -16,6 +16,7 @@ from gitshadow.store.backends.port import STORE_HINT
 from gitshadow.store.git import Git
 from gitshadow.store.object_format import ObjectFormat
 from gitshadow.store.objects import LooseObjects, pack_of
+from gitshadow.store.shared_modes import SharedModes
 
 EXTENSION = "extensions.compatobjectformat"
 # Git waits for this lock without an end, and keeps it for one line (loose.c).
@@ -29,10 +30,12 @@ _UNMAPPED = ("failed to map", "failed to convert object")
 class TwoFormats:
     """Write objects so that Git knows both ids of each."""
 
-    def __init__(self, git: Git, objects_dir: str, form: ObjectFormat) -> None:
+    def __init__(
+        self, git: Git, objects_dir: str, form: ObjectFormat, modes: SharedModes
+    ) -> None:
         self._git = git
         self._form = form
-        self._loose = LooseObjects(objects_dir, form)
+        self._loose = LooseObjects(objects_dir, form, modes)
         self._lock = os.path.join(objects_dir, _LOCK)
 
     def write(self, objects: Mapping[Oid, tuple[str, bytes]]) -> None:
