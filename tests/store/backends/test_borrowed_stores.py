@@ -14,6 +14,8 @@ from gitshadow.store.backends.port import alternates
 from gitshadow.store.backends.probe import Engine, open_backend
 from gitshadow.store.layout import discover
 from gitshadow.store.object_format import SHA1
+from gitshadow.store.objects import pack_of
+from gitshadow.store.packs import Packs
 from tests.support.repo import Repo
 
 
@@ -152,3 +154,44 @@ def test_index_of_zeros_or_in_disorder_is_an_error_and_not_empty(
         packs = PackIndexes([str(repo.git_dir / "objects")], SHA1)
         with pytest.raises(StoreError, match="pack index"):
             packs.having(oids[0])
+
+
+def test_broken_index_hides_no_other_pack(repo: Repo, backend: PlumbingBackend) -> None:
+    index, oids = packed(repo, 2)
+    broken = index.with_name(f"pack-{'1' * 40}.idx")
+    broken.write_bytes(b"")
+    broken.with_suffix(".pack").write_bytes(b"junk")
+    assert is_found_by_git(repo, oids[0])
+    assert backend.read(oids[0]) == ("blob", b"0")
+    assert backend.is_packed(oids[1])
+    assert backend.may_be_packed(oids[2])
+    assert backend.write("blob", b"3") == oids[3]
+    new = backend.write("blob", b"new")
+    assert is_found_by_git(repo, new)
+    # It may be in there.
+    with pytest.raises(StoreError, match="broken pack index"):
+        backend.exists(SHA1.blob(b"none"))
+    repo.damaged = True
+
+
+def test_more_packs_than_descriptors_are_read(
+    repo: Repo, lender: Repo, backend: PlumbingBackend
+) -> None:
+    """A partial clone gets a pack for each thing that is fetched when it is needed."""
+    for number in range(80):
+        small = pack_of({SHA1.blob(b"%d" % number): ("blob", b"%d" % number)}, SHA1)
+        Packs(str(repo.git_dir / "objects"), str(repo.git_dir / "none")).add(small)
+    place = str(lender.git_dir / "objects")
+    for number in range(120):
+        texts = [b"%d %d" % (number, one) for one in range(2500)]
+        many = {SHA1.blob(text): ("blob", text) for text in texts}
+        Packs(place, str(repo.git_dir / "none")).add(pack_of(many, SHA1))
+    lend(repo, os.fsencode(place))
+    backend.let_go()
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(80):
+        assert backend.may_be_packed(SHA1.blob(b"%d" % number))
+    for number in range(0, 120, 10):
+        assert backend.may_be_packed(SHA1.blob(b"%d 2499" % number))
+        assert not backend.may_be_packed(SHA1.blob(b"%d 2500" % number))
+    assert len(os.listdir("/proc/self/fd")) <= before + 100
