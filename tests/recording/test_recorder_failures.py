@@ -225,6 +225,8 @@ def test_what_was_published_before_a_stale_ref_lock_has_its_rows(
     first, second = (_session_with_chain(context, repo, "c") for _ in range(2))
     lock = Path(repo.root, ".git", "refs", "agent-undo", f"{second}.lock")
     lock.touch()
+    # One that is new is waited for.
+    os.utime(lock, (1, 1))
     repo.write("b", "by the second\n")
     repo.write("a", "by the first\n")
     _record_as(context, {"a": first, "b": second})
@@ -307,6 +309,7 @@ def _lock_only_ref(repo: Repo) -> Path:
     (ref,) = Path(repo.root, ".git", "refs", "agent-undo").iterdir()
     lock = ref.with_suffix(".lock")
     lock.touch()
+    os.utime(lock, (1, 1))
     return lock
 
 

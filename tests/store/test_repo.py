@@ -4,7 +4,7 @@ import errno
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from gitshadow.store.objects import NewCommit
 from gitshadow.store.repo import RefLockedError
 from gitshadow.store.repo import Repo as Store
 from tests.support import kinds
-from tests.support.engines import BY_GIT, PLAIN, SHA256, SOME, Case, on_cases
+from tests.support.engines import BY_GIT, PLAIN, SHA256, SOME, TABLES, Case, on_cases
 from tests.support.kinds import Kind
 from tests.support.repo import Repo
 
@@ -431,7 +431,9 @@ def test_locked_ref_is_an_error_of_its_own_and_the_lock_stays(
 ) -> None:
     first, second = commit_of(store, ours("1")), commit_of(store, ours("2"))
     store.create_ref(REF, first)
-    repo.write(f".git/{REF}.lock", "")
+    # With this setting Git itself waits without an end.
+    repo.git("config", "core.filesRefLockTimeout", "-1")
+    left_behind(repo, f"{REF}.lock")
     with pytest.raises(RefLockedError, match=REF) as caught:
         store.move_ref(REF, first, second)
     assert f"{REF}.lock" in str(caught.value.hint)
@@ -446,10 +448,57 @@ def test_locked_ref_is_an_error_of_its_own_and_the_lock_stays(
 @on_cases(PLAIN, SHA256, BY_GIT)
 def test_locked_ref_is_no_stale_tip_when_it_is_new(repo: Repo, store: Store) -> None:
     tip = commit_of(store, ours("1"))
-    repo.write(f".git/{REF}.lock", "")
+    left_behind(repo, f"{REF}.lock")
     with pytest.raises(RefLockedError):
         store.create_ref(REF, tip)
     repo.delete(f".git/{REF}.lock")
+
+
+def left_behind(repo: Repo, lock: str) -> None:
+    """Make a lock file as a git leaves it that was killed some time ago."""
+    repo.write(f".git/{lock}", "")
+    os.utime(repo.git_dir / lock, (1, 1))
+
+
+@on_cases(PLAIN, SHA256, TABLES)
+def test_lock_that_git_has_for_a_moment_is_waited_for(
+    repo: Repo, case: Case, store: Store
+) -> None:
+    """`git pack-refs` locks each loose ref, and a reftable has one lock for all refs."""
+    first, second = commit_of(store, ours("1")), commit_of(store, ours("2"))
+    store.create_ref(REF, first)
+    name = "reftable/tables.list.lock" if case == TABLES else f"{REF}.lock"
+    acts: list[Callable[[], None]] = [
+        lambda: store.move_ref(REF, first, second),
+        lambda: store.force_ref(REF, first),
+        lambda: store.delete_ref(REF),
+        lambda: store.create_ref(REF, second),
+    ]
+    for act in acts:
+        (repo.git_dir / name).parent.mkdir(exist_ok=True)
+        repo.write(f".git/{name}", "")
+        release = threading.Timer(0.3, repo.delete, [f".git/{name}"])
+        release.start()
+        act()
+        release.join()
+    assert repo.git("rev-parse", REF) == second
+
+
+@on_cases(PLAIN, SHA256, BY_GIT)
+def test_packed_ref_stays_while_packed_refs_is_locked(repo: Repo, store: Store) -> None:
+    """libgit2 takes it for deleted once it has failed to delete it."""
+    tip = commit_of(store, ours("1"))
+    store.create_ref(REF, tip)
+    repo.git("pack-refs", "--all")
+    left_behind(repo, "packed-refs.lock")
+    for _ in range(2):
+        with pytest.raises(RefLockedError) as caught:
+            store.delete_ref(REF)
+        assert "the file packed-refs.lock" in str(caught.value.hint)
+        assert store.refs() == {REF: tip}
+    repo.delete(".git/packed-refs.lock")
+    store.delete_ref(REF)
+    assert repo.shadow_refs() == {}
 
 
 @on_cases(PLAIN, SHA256, BY_GIT)

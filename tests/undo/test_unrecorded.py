@@ -1,5 +1,6 @@
 """An op whose commit or rows could not be stored: the next command ends it, either way."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,8 @@ def locked(root: Path, ref: str) -> Iterator[None]:
     """Leave a lock beside a ref, so that nothing can be published on it."""
     lock = root / ".git" / f"{ref}.lock"
     lock.write_text("")
+    # One that is new is waited for.
+    os.utime(lock, (1, 1))
     try:
         yield
     finally:

@@ -14,7 +14,12 @@ from typing import TypeVar
 
 from gitshadow.errors import StoreError, UnsupportedError, raise_shortage
 from gitshadow.model import Oid
-from gitshadow.store.backends.port import FILES, REFTABLE, Backend
+from gitshadow.store.backends.port import (
+    FILES,
+    REFTABLE,
+    Backend,
+    RefLockedError,
+)
 from gitshadow.store.backends.probe import (
     Engine,
     UnknownFormatError,
@@ -26,6 +31,8 @@ from gitshadow.store.layout import Layout
 _WAIT_S = 5.0
 _LOOK_S = 0.01
 _COPY = "ref_migration."
+_HALF = "repo version is 0"
+_HALF_S = 1.0
 _LEFT_S = 2.0
 """A copy to which nothing was added for so long is not being made any more."""
 _T = TypeVar("_T")
@@ -51,7 +58,7 @@ class FollowedBackend:
         self._head = os.path.join(layout.common_dir, "HEAD")
         self._left: set[str] = set()
         self._stamp = self._look()
-        self.opened = open_backend(layout, environ, engine)
+        self.opened = self._opened()
 
     def current(self) -> Backend:
         """Return the backend, opened again if the configuration changed.
@@ -84,26 +91,54 @@ class FollowedBackend:
         Raises:
             StoreError: as the act; or the refs stay between two formats.
         """
-        self._await("write")
-        act(self.current())
+        self._act("write", act)
         if self._has_moved():
             self._await("write")
-            backend = self.current()
-            if backend.ref(name) != wanted:
-                act(backend)
+            if self.current().ref(name) != wanted:
+                self._act("write", act)
 
     def delete(self, name: str) -> None:
         """Have the backend delete a ref, in the new format too; errors as `write`."""
-        self._await("delete")
-        self.current().delete_ref(name)
-        if self._has_moved():
-            self._await("delete")
-            self.current().delete_ref(name)
+        for _ in range(2):
+            self._act("delete", lambda one: one.delete_ref(name))
+            if not self._has_moved():
+                break
+
+    def _act(self, what: str, act: Callable[[Backend], None]) -> None:
+        """Change a ref where it is now, again while another process has a lock that it needs.
+
+        `git pack-refs`, which gc runs, locks each loose ref; in reftables all refs have one lock.
+
+        Raises:
+            StoreError: as the act; the lock is older than what Git does under one takes.
+        """
+        deadline = time.monotonic() + _WAIT_S
+        while True:
+            self._await(what)
+            try:
+                return act(self.current())
+            except RefLockedError as error:
+                if time.monotonic() > deadline or _is_old(error.lock):
+                    raise
+            time.sleep(_LOOK_S)
+
+    def _opened(self) -> Backend:
+        """Open the repository; errors as `open_backend`."""
+        deadline = time.monotonic() + _HALF_S
+        while True:
+            try:
+                return open_backend(self._layout, self._environ, self._engine)
+            except UnknownFormatError as error:
+                # Git writes the version and the extension of a format one after the other (setup.c,
+                # initialize_repository_version), and opens no repository in between either.
+                if _HALF not in error.message or time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOOK_S)
 
     def _open_again(self) -> None:
         before = self.opened
         try:
-            fresh = open_backend(self._layout, self._environ, self._engine)
+            fresh = self._opened()
         except UnknownFormatError:
             raise
         except UnsupportedError:
@@ -190,3 +225,10 @@ class FollowedBackend:
             return 0, 0, 0, False
         has_tables = os.path.exists(self._tables)
         return found.st_ino, found.st_size, found.st_ctime_ns, has_tables
+
+
+def _is_old(lock: str) -> bool:
+    try:
+        return time.time() - os.stat(lock).st_mtime > _WAIT_S
+    except OSError:
+        return False

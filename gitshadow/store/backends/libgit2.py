@@ -100,6 +100,7 @@ class Libgit2Backend:
             raise UnsupportedError(
                 str(error).removeprefix(f"{layout.root}: ")
             ) from error
+        self._root = layout.root
         self._objects = layout.objects_dir
         self._common_dir = layout.common_dir
         self.has_second_ids = False
@@ -269,7 +270,7 @@ class Libgit2Backend:
         except (pygit2.AlreadyExistsError, ValueError) as error:
             raise StaleTipError(f"could not create ref {name}: {error}") from error
         except (pygit2.GitError, OSError) as error:
-            raise _ref_error(name, error) from error
+            raise self._error(name, error) from error
         self._written(name)
 
     def move_ref(self, name: str, old: Oid, new: Oid) -> None:
@@ -282,7 +283,7 @@ class Libgit2Backend:
                 raise StaleTipError(f"could not move ref {name}: it is not at {old}")
             reference.set_target(new)
         except (pygit2.GitError, OSError, ValueError) as error:
-            raise _ref_error(name, error) from error
+            raise self._error(name, error) from error
         self._written(name)
 
     def force_ref(self, name: str, oid: Oid) -> None:
@@ -291,7 +292,7 @@ class Libgit2Backend:
             self._loose_refs.discard_unreadable(name)
             self._repository.references.create(name, oid, force=True)
         except (pygit2.GitError, OSError, ValueError) as error:
-            raise _ref_error(name, error) from error
+            raise self._error(name, error) from error
         self._written(name)
 
     def _written(self, name: str) -> None:
@@ -305,8 +306,29 @@ class Libgit2Backend:
             with suppress(KeyError):
                 self._repository.references.delete(name)
         except (pygit2.GitError, OSError) as error:
-            raise _ref_error(name, error) from error
+            # If libgit2 cannot write packed-refs, it takes the ref for deleted from then on
+            # (refdb_fs.c, packed_delete, 1.9).
+            with suppress(*_FAILURES, OSError):
+                self._repository = pygit2.Repository(
+                    self._root, RepositoryOpenFlag.NO_SEARCH
+                )
+            raise self._error(name, error) from error
         self._loose_refs.drop_reflog(name)
+
+    def _error(self, name: str, error: Exception) -> StoreError:
+        text = str(error)
+        if isinstance(error, StoreError):
+            return error
+        message = f"could not write ref {name}: {text}"
+        if any(os.strerror(number) in text for number in _REFUSED):
+            return StoreError(message, hint=STORE_HINT)
+        # libgit2 has one error class for all of these, so its message must distinguish them.
+        if "lock" in text:
+            return RefLockedError(message, f"{name}.lock", self._common_dir)
+        stale = ("old reference value", "first parent", "modified")
+        if any(words in text for words in stale):
+            return StaleTipError(f"could not move ref {name}: {text}")
+        return _unread(f"write ref {name}", error)
 
     def broken_refs(self) -> list[str]:
         """Return our refs that cannot be read, sorted."""
@@ -355,23 +377,6 @@ def _target(reference: pygit2.Reference) -> Oid | None:
         return Oid(str(reference.resolve().target))
     except KeyError:
         return None
-
-
-def _ref_error(name: str, error: Exception) -> StoreError:
-    text = str(error)
-    if isinstance(error, StoreError):
-        return error
-    if any(os.strerror(number) in text for number in _REFUSED):
-        return StoreError(f"could not write ref {name}: {text}", hint=STORE_HINT)
-    # libgit2 has one error class for all of these, so its message must distinguish them.
-    if "lock" in text:
-        return RefLockedError(
-            f"could not write ref {name}: {text}",
-            hint=f"if no git process runs, remove the file {name}.lock in the git directory",
-        )
-    if "old reference value" in text or "first parent" in text or "modified" in text:
-        return StaleTipError(f"could not move ref {name}: {text}")
-    return _unread(f"write ref {name}", error)
 
 
 def _unread(what: str, error: Exception) -> StoreError:

@@ -38,7 +38,13 @@ from gitshadow.store.shared_modes import SETTING, SharedModes
 # Replacements (git-replace(1)) would show other bytes than those of the object that is named.
 _PLAIN = {**OFFLINE, "GIT_NO_REPLACE_OBJECTS": "1"}
 _WRITING = ("-c", "core.logAllRefUpdates=false")
-_UPDATE = ("update-ref", "--stdin", "-z")
+# Git's defaults. With -1 it would wait without an end for a lock that was left behind.
+_WAITING = (
+    *("-c", "core.filesRefLockTimeout=100"),
+    *("-c", "core.packedRefsTimeout=1000"),
+    *("-c", "reftable.lockTimeout=100"),
+)
+_UPDATE = (*_WAITING, "update-ref", "--stdin", "-z")
 # A ref of ours that a power cut destroys is found and repaired (`maintenance.object_check`).
 _UNSYNCED = ("-c", "core.fsync=none")
 # A child keeps each commit in memory that it ever pointed a ref at.
@@ -310,11 +316,10 @@ class PlumbingBackend:
             return StoreError(text, hint=STORE_HINT)
         if any(words in lower for words in _LOCKED):
             is_table = self.ref_format == REFTABLE
-            lock = f"{REFTABLE}/tables.list.lock" if is_table else f"{name}.lock"
-            return RefLockedError(
-                text,
-                hint=f"if no git process runs, remove the file {lock} in the git directory",
-            )
+            usual = f"{REFTABLE}/tables.list.lock" if is_table else f"{name}.lock"
+            # After an empty line Git explains what a lock is.
+            short = text.partition("; ; ")[0]
+            return RefLockedError(short, usual, self._layout.common_dir)
         stale = ("but expected", "reference already exists", "reference is missing")
         if wanted is not None and any(words in lower for words in stale):
             return StaleTipError(text)

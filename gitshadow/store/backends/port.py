@@ -24,8 +24,26 @@ REFTABLE = "reftable"
 STORE_HINT = "check free space and permissions of the git directory"
 
 
+_NAMED_LOCK = re.compile(r"(?:create|file) '(.*?\.lock)'", re.DOTALL)
+"""The lock in the words of Git (lockfile.c) and of libgit2 (filebuf.c)."""
+
+
 class RefLockedError(StoreError):
-    """A ref cannot be written: another process holds its lock file, or left it behind."""
+    """A ref cannot be written: another process holds a lock file, or left it behind.
+
+    Attributes:
+        lock: Its path.
+    """
+
+    def __init__(self, message: str, usual: str, common_dir: str) -> None:
+        """Take the lock from the message, else the usual one below the common directory."""
+        named = _NAMED_LOCK.search(message)
+        self.lock = named[1] if named else os.path.join(common_dir, usual)
+        shown = os.path.relpath(self.lock, common_dir)
+        super().__init__(
+            message,
+            hint=f"if no git process runs, remove the file {shown} in the git directory",
+        )
 
 
 class ConfigEntry(NamedTuple):

@@ -16,6 +16,7 @@ from gitshadow.store.objects import NewCommit
 from gitshadow.store.repo import Repo as Store
 from tests.support.newer_git import need_newer_git
 from tests.support.repo import Repo
+from tests.support.waiting import HANGS_S
 
 REF = "refs/agent-undo/s-1"
 
@@ -143,7 +144,7 @@ def test_write_waits_until_the_refs_have_arrived(repo: Repo) -> None:
 def test_writers_and_a_migration_lose_no_ref(repo: Repo) -> None:
     """What a writer was told is done is there afterwards, whatever git did in between."""
     done: dict[str, Oid] = {}
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     def write() -> None:
         with opened(repo) as store:
@@ -154,15 +155,39 @@ def test_writers_and_a_migration_lose_no_ref(repo: Repo) -> None:
                 with suppress(StoreError):
                     store.create_ref(name, tip)
                     done[name] = tip
+                    begun.set()
 
     writer = threading.Thread(target=write)
     writer.start()
+    assert begun.wait(HANGS_S)
     for to in (REFTABLE, FILES, REFTABLE):
         repo.git("refs", "migrate", f"--ref-format={to}", check=False)
     ended.set()
     writer.join()
     assert done
     assert {name: repo.shadow_refs().get(name) for name in done} == done
+
+
+def test_configuration_that_git_has_half_written_is_read_again(repo: Repo) -> None:
+    """On the way to files the version is 0 before the extension is gone."""
+    tip = repo.git("rev-parse", "HEAD")
+    migrate(repo, REFTABLE)
+    with opened(repo) as store:
+        store.create_ref(REF, commit(store, "1"))
+        migrate(repo, FILES)
+        config = repo.git_dir / "config"
+        whole = config.read_text()
+        for reader in (store.head, lambda: head_of(repo)):
+            config.write_text(whole + "[extensions]\n\trefstorage = reftable\n")
+            later = threading.Timer(0.2, config.write_text, [whole])
+            later.start()
+            assert reader() == ("refs/heads/main", tip)
+            later.join()
+
+
+def head_of(repo: Repo) -> tuple[str | None, Oid | None]:
+    with opened(repo) as store:
+        return store.head()
 
 
 def test_left_copy_of_a_dry_run_is_no_obstacle(

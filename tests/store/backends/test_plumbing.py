@@ -196,6 +196,7 @@ def test_lock_of_all_refs_is_an_error_of_its_own(repo: Repo, repo_kind: Kind) ->
         repo.write(f".git/{lock}", "")
         with pytest.raises(RefLockedError) as caught:
             backend.create_ref(REF, tip)
+        assert caught.value.lock == str(repo.git_dir / lock)
         assert lock in str(caught.value.hint)
         repo.delete(f".git/{lock}")
         backend.create_ref(REF, tip)
