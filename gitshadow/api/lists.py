@@ -25,7 +25,7 @@ from gitshadow.messages.lists import (
     UnpinRequest,
 )
 from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
-from gitshadow.model import Chain, Event, EventKind, Gap, Turn, micro
+from gitshadow.model import Chain, Event, EventKind, Gap, Op, Turn, micro
 from gitshadow.query.params import typed_paths
 from gitshadow.query.resolve import find, session_of
 from gitshadow.query.rows import (
@@ -215,15 +215,11 @@ def ops(context: RecorderContext, request: OpsRequest) -> OpsAnswer:
     """Return the recorded restores, newest first, each with the op that undid it."""
     db = context.workspace.db
     undone_by = standing(db).undone_by
-    agents = _agents(db)
     rows: list[OpRow] = []
     for op in ops_journal.list_ops(db)[: request.limit]:
         undone = events_of(db, op.worktree, unit_of_ids(db, op.undoes))
-        row = op_row(op, undone_by.get(op.id))._replace(
-            about=tuple(about_row(one) for one in about(db, op.worktree, undone)),
-            short=short_ids.of(db, short_ids.OP, op.id),
-            agent=agents.get(op.session or ""),
-            undid=tuple(dict.fromkeys(short_name(db, one) for one in op.undoes)),
+        row = named_op_row(db, op, undone_by.get(op.id))._replace(
+            about=tuple(about_row(one) for one in about(db, op.worktree, undone))
         )
         if request.lines and len(rows) < _COUNTED_ROWS:
             changed = events_of(db, op.worktree, Unit(ops=frozenset({op.id})))
@@ -232,6 +228,18 @@ def ops(context: RecorderContext, request: OpsRequest) -> OpsAnswer:
             row = row._replace(files=len(paths), added=added, removed=removed)
         rows.append(row)
     return OpsAnswer(tuple(rows))
+
+
+def named_op_row(db: Db, op: Op, undone_by: Op | None) -> OpRow:
+    """Return the row of a recorded restore, with the short ids that people use."""
+    session = session_journal.get(db, op.session) if op.session else None
+    by = short_ids.of(db, short_ids.OP, undone_by.id) if undone_by else ""
+    return op_row(op, undone_by)._replace(
+        short=short_ids.of(db, short_ids.OP, op.id),
+        agent=session.agent if session else None,
+        undid=tuple(dict.fromkeys(short_name(db, one) for one in op.undoes)),
+        undone_short=by,
+    )
 
 
 def pin(context: RecorderContext, request: PinRequest) -> PinAnswer:

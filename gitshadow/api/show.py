@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gitshadow.api.lists import named_op_row
 from gitshadow.messages.states import (
     CommitRow,
     ShowAnswer,
@@ -35,7 +36,6 @@ from gitshadow.query.rows import (
     call_row,
     event_row,
     event_rows,
-    op_row,
     rfc3339,
     session_row,
     turn_row,
@@ -192,8 +192,9 @@ def _describe(
         of_burst = burst_row(thing)._replace(actor=actor, agent=agent)
         return "burst", of_burst, EventFilter(burst=thing.id)
     if isinstance(thing, Op):
-        undone_by = standing(context.workspace.db).undone_by.get(thing.id)
-        return "op", op_row(thing, undone_by), EventFilter(op=thing.id)
+        db = context.workspace.db
+        undone_by = standing(db).undone_by.get(thing.id)
+        return "op", named_op_row(db, thing, undone_by), EventFilter(op=thing.id)
     return _describe_session(context, thing)
 
 

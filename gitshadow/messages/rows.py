@@ -152,8 +152,8 @@ class OpRow(NamedTuple):
     """One recorded restore; `undone_by` is the op in effect that undid it.
 
     `about` is missing where only the op itself was asked for. `undid` are the short ids of
-    `undoes`, `agent` is the agent that asked for it. `files`, `added` and `removed` are what it
-    changed, as in a `TurnRow`.
+    `undoes`, `undone_short` that of `undone_by`, `agent` is the agent that asked for it.
+    `files`, `added` and `removed` are what it changed, as in a `TurnRow`.
     """
 
     id: str
@@ -171,6 +171,7 @@ class OpRow(NamedTuple):
     short: str = ""
     agent: str | None = None
     undid: tuple[str, ...] = ()
+    undone_short: str = ""
     files: int | Unset = UNSET
     added: int | Unset | None = UNSET
     removed: int | Unset | None = UNSET

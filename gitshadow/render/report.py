@@ -65,11 +65,14 @@ _PROMPT_SHOWN = 60
 _STATES = ("reversed", "compensated", "not_reversed", "no_effect")
 
 
-def report_lines(report: FileUndoAnswer, view: View) -> Iterator[str]:
+def report_lines(
+    report: FileUndoAnswer, view: View, *, is_stored: bool = False
+) -> Iterator[str]:
     """Yield a report or a plan line by line.
 
     The order is fixed: in a plan whose work it is about, headline, notes, what is skipped, what
-    is restored, what is uncertain, the next commands, and last what is not undone.
+    is restored, what is uncertain, the next commands, and last what is not undone. A stored one
+    has no next commands: since then something else may have been undone or redone.
     """
     items = report.items
     if report.status == "planned":
@@ -80,7 +83,8 @@ def report_lines(report: FileUndoAnswer, view: View) -> Iterator[str]:
     yield from left_lines(items, view, planned=planned)
     yield from _moved(report, items, view)
     yield from _maybe(report, view, "--include-low includes them")
-    yield from _onward(report, items)
+    if not is_stored:
+        yield from _onward(report, items)
     yield from _not_covered(report, view)
 
 

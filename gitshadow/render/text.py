@@ -164,16 +164,15 @@ def turn_lines(found: Sequence[TurnRow], view: View) -> Iterator[str]:
 
 def op_lines(found: Sequence[OpRow], view: View) -> Iterator[str]:
     """Yield one line per op: id, age, who, files, lines, what it undid, and what undid it."""
-    names = {row.id: row.short or row.id for row in found}
     rows = []
     for row in found:
-        by = row.undone_by or ""
-        undoer = f"  (undone by {names.get(by, by)})" if by else ""
+        by = row.undone_short or row.undone_by or ""
+        undoer = f"  (undone by {by})" if by else ""
         status = "" if row.status == "done" else f"  ({row.status})"
         rows.append(
             HistoryRow(
                 kind=row.kind,
-                id=names[row.id],
+                id=row.short or row.id,
                 ts=row.ts,
                 actor="agent" if row.agent else "human",
                 agent=row.agent,
@@ -228,6 +227,8 @@ def show_lines(
     """Yield one thing in full: its fields, what belongs to it, and its diff."""
     if isinstance(answer.thing, TurnRow | BurstRow):
         yield from _head(answer, answer.thing, view)
+    elif isinstance(answer.thing, OpRow):
+        yield from _op_head(answer, answer.thing, view)
     else:
         yield from _all_fields(answer, view)
     yield from _said_lines(answer.said, view)
@@ -235,7 +236,8 @@ def show_lines(
         from gitshadow.messages.undo import FileUndoAnswer
 
         yield ""
-        yield from report_lines(decode(FileUndoAnswer, answer.report), view)
+        report = decode(FileUndoAnswer, answer.report)
+        yield from report_lines(report, view, is_stored=True)
     files = answer.stat or ()
     if files and parts.names:
         yield ""
@@ -267,6 +269,22 @@ def _head(answer: ShowAnswer, unit: TurnRow | BurstRow, view: View) -> Iterator[
     if prompt:
         yield ""
         yield from (f"    {printable_line(line)}" for line in prompt.splitlines())
+
+
+def _op_head(answer: ShowAnswer, op: OpRow, view: View) -> Iterator[str]:
+    """Yield who undid what and when, in the same form; its report lists the files."""
+    yield view.paint(f"{printable(op.kind)} {printable(op.short or op.id)}", "warn")
+    label = "Agent: " if op.agent else "Author:"
+    yield f"{label}   {printable(op.agent or 'you')}"
+    if answer.machine:
+        yield f"Machine:  {printable(answer.machine)}"
+    yield f"Date:     {_git_date(op.ts or '')}"
+    yield f"Undid:    {printable(' '.join(op.undid) or op.target)}"
+    if op.undone_by:
+        yield f"Undone:   by {printable(op.undone_short or op.undone_by)}"
+    if op.status != "done":
+        yield f"Status:   {printable(op.status)}"
+    yield f"Commit:   {printable(op.commit or '') or 'none'}"
 
 
 def _sum_of(files: Sequence[StatRow]) -> str:

@@ -200,8 +200,8 @@ class OpsScreen(RowsScreen):
         shown = await self.answer(lambda: self.engine.send(SHOW, ShowRequest(op)))
         if shown is not None:
             report = decode(FileUndoAnswer, shown.report or {})
-            view = View(colour=True)
-            self.say(*(report_lines(report, view) if shown.report else ["no report"]))
+            lines = report_lines(report, View(colour=True), is_stored=True)
+            self.say(*(lines if shown.report else ["no report"]))
 
     def action_begin(self, verb: str) -> None:
         """Plan to undo the op, or to redo what it undid."""

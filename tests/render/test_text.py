@@ -148,7 +148,8 @@ def test_op_and_pin_lines() -> None:
     ]
     changed = {"files": 2, "added": 3, "removed": 1}
     redo = op | changed | {"id": "o2", "short": "u2", "kind": "redo", "undid": ["u1"]}
-    undone = op | {"undone_by": "o2", "undid": ["t4"], "agent": "codex"}
+    by = {"undone_by": "o2", "undone_short": "u2"}
+    undone = op | by | {"undid": ["t4"], "agent": "codex"}
     rows = [decode(OpRow, one) for one in (redo, undone | {"status": "applying"})]
     assert list(op_lines(rows, View())) == [
         "u2  3 min ago  you    2 files  +3 -1  redid u1",
@@ -274,9 +275,36 @@ def test_show_lines_print_versions_lists_and_flags() -> None:
     ]
 
 
-def test_show_lines_of_an_op_end_with_its_report() -> None:
-    report = {"kind": "oops", "status": "nothing_to_do", "items": []}
-    assert shown({"type": "op", "id": "o1", "report": report})[-1] == "nothing to do"
+def test_show_lines_of_an_op_name_what_people_type_and_end_with_its_report() -> None:
+    report = {"kind": "oops", "status": "reversed", "op_id": "o1", "items": []}
+    op: dict[str, object] = {
+        "type": "op",
+        "id": "o1",
+        "kind": "oops",
+        "target": "b1",
+        "status": "applying",
+        "report": report,
+    }
+    assert shown(op) == [
+        "oops o1",
+        "Author:   you",
+        "Date:     -",
+        "Undid:    b1",
+        "Status:   applying",
+        "Commit:   none",
+        "",
+        "no file affected",
+    ]
+    named = {"short": "u1", "undid": ["t4", "t5"], "agent": "codex", "commit": "0123"}
+    by = {"undone_by": "o2", "undone_short": "u2", "status": "done"}
+    assert shown(op | named | by)[:6] == [
+        "oops u1",
+        "Agent:    codex",
+        "Date:     -",
+        "Undid:    t4 t5",
+        "Undone:   by u2",
+        "Commit:   0123",
+    ]
 
 
 def test_patch_lines_are_coloured_and_keep_tabs() -> None:
