@@ -16,6 +16,7 @@ from tests.agents.install import NODE, packages
 from tests.agents.model_server import ModelServer
 from tests.agents.scripts import Edit, Write
 from tests.agents.tool_calls import SHELLS
+from tests.support import kinds
 from tests.support.repo import Repo
 from tests.support.shadow import COMMAND, Document, Shadow
 
@@ -140,6 +141,7 @@ class AgentStudio:
         """Return the variables that its environment has besides those of any program."""
         bin_ = self.top / "bin"
         path = [str(bin_), str(NODE.parent), str(Path(COMMAND).parent)]
+        path += kinds.beginning(kinds.KIND) or ()
         return {
             "HOME": str(self.home),
             "PATH": os.pathsep.join([*path, "/usr/local/bin", "/usr/bin", "/bin"]),
