@@ -126,6 +126,7 @@ class _Run:
     made: list[RepoPath] = field(default_factory=list)
     ready: set[bytes] = field(default_factory=set)
     owners: dict[RepoPath, list[PlannedItem]] = field(default_factory=dict)
+    barriers: set[bytes] = field(default_factory=set)
     cleared: list[tuple[RepoPath, int]] = field(default_factory=list)
     carried: dict[RepoPath, dict[str, bytes]] = field(default_factory=dict)
     lost: dict[RepoPath, tuple[str, ...]] = field(default_factory=dict)
@@ -135,6 +136,11 @@ class _Run:
         for planned in self.plan.items:
             for path in planned.paths:
                 self.owners.setdefault(path, []).append(planned)
+        steps = self.plan.steps.values()
+        early = (
+            one.path for one in steps if isinstance(one, RemovalStep) and one.early
+        )
+        self.barriers = set(map(fold_key, (*self.plan.clear, *early)))
 
     def check_room(self) -> None:
         """Refuse before anything happens where the new files cannot fit."""
@@ -404,10 +410,10 @@ class _Run:
 
     def _is_barred(self, path: RepoPath) -> bool:
         """Return whether something that is no directory is above a path."""
-        # A cleared directory may be the one above it in another spelling.
-        return any(up in self.plan.steps for up in parents(path)) or any(
-            fold_key(path).startswith(fold_key(cleared) + b"/")
-            for cleared in self.plan.clear
+        # What is removed before may be above it in another spelling.
+        return any(
+            up in self.plan.steps or fold_key(up) in self.barriers
+            for up in parents(path)
         )
 
     def _data(self, version: FileVersion) -> bytes:

@@ -150,6 +150,27 @@ def test_undo_of_a_deletion_keeps_a_file_of_another_spelling(folded: Shadow) -> 
     check(folded)
 
 
+def test_directory_and_the_file_of_another_spelling_after_it_are_undone_together(
+    folded: Shadow,
+) -> None:
+    repo = folded.repo
+    repo.delete("dir/inner.txt")
+    os.rmdir(repo.path("dir"))
+    repo.write("Dir", "file\n")
+    assert folded.oops()["status"] == "reversed"
+    assert sorted(os.listdir(repo.root)) == [".git", "a.txt", "dir"]
+    assert repo.read("dir/inner.txt") == b"inner\n"
+    folded.ok("redo", "--yes")
+    assert repo.read("Dir") == b"file\n"
+    folded.ok("undo", "--yes")
+    repo.delete("a.txt")
+    repo.write("A.TXT/in", "in\n")
+    assert folded.oops()["status"] == "reversed"
+    assert sorted(os.listdir(repo.root)) == [".git", "a.txt", "dir"]
+    assert repo.read("a.txt") == b"one\n"
+    check(folded)
+
+
 def test_hook_that_spells_a_path_otherwise_claims_the_file(folded: Shadow) -> None:
     repo = folded.repo
     claude = Claude(folded)
