@@ -139,11 +139,15 @@ class Directories:
             return True
         return self._spelling.is_true(parent, name, found.st_dev)
 
-    def _enter(self, fd: int, part: bytes, wanted: RepoPath | None) -> int:
-        """Open a component below `fd`; a path for a change must not lead through anything else."""
+    def _enter(
+        self, fd: int, part: bytes, wanted: RepoPath | None, *, proves: bool
+    ) -> int:
+        """Open a component below `fd`; a path for a change must not lead through anything else.
+
+        Where it `proves` nothing, the spelling of an ASCII name is taken on trust.
+        """
         inner = _enter(fd, part, wanted)
-        # The device takes a call, for each component of each path.
-        if part.isascii() and self._spelling.is_plain:
+        if not proves and part.isascii():
             return inner
         is_true = False
         try:
@@ -161,7 +165,7 @@ class Directories:
 
     def descend(self, fd: int, part: bytes, path: RepoPath) -> int:
         """Open a component below `fd` and close that; if it is none, raise and leave `fd` open."""
-        inner = self._enter(fd, part, path)
+        inner = self._enter(fd, part, path, proves=True)
         os.close(fd)
         return inner
 
@@ -178,14 +182,28 @@ class Directories:
 
     def open_dir(self, path: bytes, wanted: RepoPath | None = None) -> int:
         """Open a directory; `wanted` is as for `_enter`."""
+        trusts = self._spelling.is_plain
+        fd = self._open(path, wanted, proves=not trusts)
+        if not trusts or self._is_plain(fd):
+            return fd
+        os.close(fd)
+        return self._open(path, wanted, proves=True)
+
+    def _open(self, path: bytes, wanted: RepoPath | None, *, proves: bool) -> int:
         fd = self.open_root()
         for part in path.split(b"/") if path else ():
             try:
-                inner = self._enter(fd, part, wanted)
+                inner = self._enter(fd, part, wanted, proves=proves)
             finally:
                 os.close(fd)
             fd = inner
         return fd
+
+    def _is_plain(self, fd: int) -> bool:
+        """Return whether an open directory, and all that was met so far, keeps names apart."""
+        # Once for each path: asked for each component of it, this would take a call more for each.
+        plain = self._spelling.is_plain
+        return plain and self._spelling.is_measured(os.fstat(fd).st_dev)
 
     @contextmanager
     def maybe_parent(self, path: RepoPath) -> Iterator[tuple[int | None, bytes]]:
@@ -215,6 +233,16 @@ class Directories:
         """
         if directory in kept.proven:
             return kept.fds[directory]
+        trusts = self._spelling.is_plain
+        fd = self._keep(kept, directory, wanted, proves=not trusts)
+        if not trusts or self._is_plain(fd):
+            return fd
+        kept.drop(b"")
+        return self._keep(kept, directory, wanted, proves=True)
+
+    def _keep(
+        self, kept: _Kept, directory: bytes, wanted: RepoPath | None, *, proves: bool
+    ) -> int:
         parts = directory.split(b"/") if directory else []
         if len(parts) > _MOST_ABOVE:
             kept.drop(directory)
@@ -235,7 +263,7 @@ class Directories:
                 inner < 0 or not self._is_still(part, fd, inner)
             ):
                 kept.drop(path)
-                inner = self._enter(fd, part, wanted)
+                inner = self._enter(fd, part, wanted, proves=proves)
                 kept.hold(path, inner)
             kept.proven.add(path)
             fd = inner

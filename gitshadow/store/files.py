@@ -153,12 +153,7 @@ class WorkFiles:
                 if error.errno in (*ABSENT, errno.ENAMETOOLONG):
                     return None
                 raise
-            was_plain = self._spelling.is_plain
             is_true = self._spelling.is_true(parent, name, found.st_dev)
-        if was_plain and not self._spelling.is_plain:
-            # The directories above were not compared yet.
-            self.doubt()
-            return self.look(path)
         return look_of(found) if is_true else None
 
     def looks(self, *paths: RepoPath) -> list[Look | None]:

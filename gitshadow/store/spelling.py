@@ -50,9 +50,13 @@ class Spelling:
     def is_plain(self) -> bool:
         """Whether all that was met so far keeps ASCII names apart, and no directory is set to fold.
 
-        What is mounted below may still fold: `folds` is set by the first look there.
+        What is mounted below may still fold: see `is_measured`.
         """
         return bool(self._cased) and not self.folds and not self._mixed
+
+    def is_measured(self, device: int) -> bool:
+        """Return whether it is known of a file system how it takes ASCII names."""
+        return device in self._cased or device in self._folding
 
     def is_true(self, directory: int, name: bytes, device: int) -> bool:
         """Return whether an existing entry is spelled so.
@@ -62,10 +66,10 @@ class Spelling:
             name: A name by which an entry was found.
             device: The file system of the entry.
         """
-        is_measured = device in self._cased and device not in self._mixed
-        if is_measured and (name.isascii() or device in self._formed):
+        is_cased = device in self._cased and device not in self._mixed
+        if is_cased and (name.isascii() or device in self._formed):
             return True
-        if _is_single(name) or not self._may_fold(directory, name, device):
+        if _is_single(name) or not self._may_fold(directory, name):
             return True
         return name in self.listed(directory)
 
@@ -105,8 +109,10 @@ class Spelling:
             return name
         return composed if _same(directory, name, found) else name
 
-    def _may_fold(self, directory: int, name: bytes, device: int) -> bool:
+    def _may_fold(self, directory: int, name: bytes) -> bool:
         """Return whether an entry may have been found by another name than its own."""
+        # Where another file system is mounted, the entry is of that one, and its name of this one.
+        device = os.fstat(directory).st_dev
         by_flag = current().file_facts().folds_by_flag(directory)
         if by_flag is not None:
             self._mixed.add(device)

@@ -169,6 +169,33 @@ def test_file_system_that_is_mounted_below_is_measured_on_its_own(
         ]
 
 
+def test_first_step_into_what_is_mounted_below_finds_only_the_true_spelling(
+    tmp_path: Path,
+) -> None:
+    """The name of the mount is one of the file system above it, and shows nothing of this one."""
+    (tmp_path / "a").write_text("x")
+    below = b"mount/shown/"
+    with fuse(tmp_path / "mount", *VFAT) as place:
+        (place / "dir").mkdir()
+        (place / "dir" / "a").write_text("x")
+
+        def fresh() -> WorkFiles:
+            files = WorkFiles(str(tmp_path), SHA1)
+            assert there(files, b"a", below[:-1]) == [True, True]
+            return files
+
+        assert there(fresh(), below + b"DIR/a") == [False]
+        assert fresh().read(RepoPath(below + b"DIR/a")) is None
+        with pytest.raises(UnsafePathError, match="spelled otherwise"):
+            fresh().unlink(RepoPath(below + b"DIR/a"))
+        files = fresh()
+        with files.together(), pytest.raises(UnsafePathError):
+            files.stage(RepoPath(below + b"DIR/new"), b"x", 0o100644)
+        with pytest.raises(UnsafePathError):
+            fresh().make_parents(RepoPath(below + b"DIR/sub/new"))
+        assert os.listdir(place / "dir") == ["a"]
+
+
 def test_directory_that_is_set_to_fold_is_asked_each_time(
     vfat: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
