@@ -221,6 +221,11 @@ class Coverage:
         return found | self._own.candidates(prefix, names) if self._own else found
 
     @property
+    def folds(self) -> bool:
+        """Return whether rules match names in any case, as those of Git (core.ignoreCase)."""
+        return self._rules.folds
+
+    @property
     def max_file_size(self) -> int:
         """Return the size in bytes over which no file is covered."""
         return self._rules.max_file_size

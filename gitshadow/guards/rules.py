@@ -4,7 +4,7 @@ Invariant: a text names a path only in Git's quoting, so it has no control chara
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from gitshadow.words import counted
 DELETES = "deletes"
 OUTSIDE = "outside"
 PROTECTED = "protected"
-_TEMPORARY = (b"/tmp", b"/var/tmp", b"/dev/shm", b"/run", b"/dev")
+TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/dev")
 
 
 class GuardLimits(NamedTuple):
@@ -66,9 +66,9 @@ def is_protected(path: bytes, rules: RuleList) -> bool:
     return False
 
 
-def alarming_outside(paths: Iterable[bytes], temporary: str) -> list[bytes]:
+def alarming_outside(paths: Iterable[bytes], temporary: Collection[str]) -> list[bytes]:
     """Return the absolute paths that are not in a directory for temporary files."""
-    tops = (*_TEMPORARY, os.fsencode(temporary))
+    tops = [os.fsencode(top) for top in temporary]
     return [
         path
         for path in paths

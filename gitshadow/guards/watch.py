@@ -10,15 +10,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gitshadow.adapters.base import HookEvent, HookPhase
+from gitshadow.attribution.delivery import reach
 from gitshadow.attribution.process import ProcessId
 from gitshadow.capture.patterns import parse_patterns
 from gitshadow.guards.outlets import Outlet
-from gitshadow.guards.rules import GuardLimits, TurnRecord, alarming_outside
+from gitshadow.guards.rules import (
+    TEMPORARY,
+    GuardLimits,
+    TurnRecord,
+    alarming_outside,
+)
 from gitshadow.model import Actor
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import alerts, events, sessions, turns
 from gitshadow.store.journal.alerts import Alert
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.paths import inside
 from gitshadow.undo.targets import is_agents, is_undoable, root_of
 
 _PAGE = 2_000
@@ -43,13 +50,13 @@ class Guard:
         """Note what a hook says of writes outside of the repository; nothing is read."""
         if event.phase is not HookPhase.AFTER or not event.paths:
             return
-        root = os.fsencode(self.context.workspace.layout.root)
-        base = event.cwd or root
-        named = [os.path.normpath(os.path.join(base, path)) for path in event.paths]
-        outside = [
-            path for path in named if path != root and not path.startswith(root + b"/")
-        ]
-        found = alarming_outside(outside, tempfile.gettempdir())
+        root = self.context.workspace.layout.root
+        # Through links and in any spelling: an agent may name the worktree by another path.
+        others = reach(event, root).other_paths
+        top = os.fsencode(root)
+        outside = [one for one in others if one != top and inside(one, top) is None]
+        tops = (*TEMPORARY, tempfile.gettempdir())
+        found = alarming_outside(outside, {*tops, *map(os.path.realpath, tops)})
         if found and self.context.workspace.config.alerts:
             key = self._key(session, turn or "")
             self._record(key).outside.update(dict.fromkeys(found))
@@ -64,7 +71,9 @@ class Guard:
             return
         if self._seen >= newest and not self._dirty:
             return
-        limits = GuardLimits(config.alert_deletes, parse_patterns(config.protect))
+        folds = self.context.workspace.coverage.folds
+        protected = parse_patterns(config.protect, folds=folds)
+        limits = GuardLimits(config.alert_deletes, protected)
         self._read(newest, limits)
         dirty, self._dirty = self._dirty, set()
         for key in dirty:

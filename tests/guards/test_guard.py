@@ -3,6 +3,7 @@
 import os
 import pty
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from gitshadow.adapters import registry
 from gitshadow.adapters.base import HookEvent
 from gitshadow.attribution.process import ProcessId, process_start
 from gitshadow.capture.patterns import parse_patterns
-from gitshadow.guards import outlets, rules
+from gitshadow.guards import outlets, rules, watch
 from gitshadow.guards.watch import Guard
 from gitshadow.reporting import notices
 from gitshadow.store.journal import alerts
@@ -136,25 +137,40 @@ def event(studio: Studio, name: str, path: Path) -> HookEvent:
 def test_a_write_outside_of_the_repository_alerts(
     studio: Studio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rules, "_TEMPORARY", (b"/nothing",))
+    monkeypatch.setattr(watch, "TEMPORARY", ())
+    monkeypatch.setattr(tempfile, "tempdir", "/nothing")
     written(studio, "S1", "a")
     session, turn = studio.session("S1"), studio.turns["S1"]
     guard, lines = guard_of(studio)
+    link = studio.repo.root.parent / "link"
+    link.symlink_to(studio.repo.root)
     outside = Path("/etc/a\x1bb")
     guard.saw(event(studio, "PreToolUse", Path("/etc/hosts")), session, turn)
     guard.saw(event(studio, "PostToolUse", studio.repo.root / "a"), session, turn)
+    guard.saw(event(studio, "PostToolUse", link / "a"), session, turn)
     guard.tick()
     assert lines == []
     raw = event(studio, "PostToolUse", Path("/etc/hosts"))
     guard.saw(raw, session, turn)
     guard.tick()
     assert lines == ["claude-code wrote outside the repository: /etc/hosts (t1)"]
-    assert rules.alarming_outside([bytes(outside)], "/nothing") == [bytes(outside)]
+    assert rules.alarming_outside([bytes(outside)], ()) == [bytes(outside)]
 
 
 def test_directories_for_temporary_files_do_not_count() -> None:
     paths = [b"/tmp/x", b"/tmpx", b"/scratch/y", b"/home/a"]
-    assert rules.alarming_outside(paths, "/scratch") == [b"/tmpx", b"/home/a"]
+    tops = ("/tmp", "/scratch")
+    assert rules.alarming_outside(paths, tops) == [b"/tmpx", b"/home/a"]
+
+
+def test_a_protected_path_is_one_in_any_case_where_git_ignores_case(repo: Repo) -> None:
+    repo.git("config", "core.ignoreCase", "true")
+    repo.git("config", "agent-undo.protect", "/secret/")
+    with studio_of(repo) as studio:
+        guard, lines = guard_of(studio)
+        written(studio, "S1", "Secret/key")
+        guard.tick()
+        assert "changed a protected path: Secret/key" in lines[0]
 
 
 def test_the_agent_is_told_once_with_its_next_prompt(studio: Studio) -> None:
