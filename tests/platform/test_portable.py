@@ -63,6 +63,13 @@ def test_process_is_the_same_after_the_clock_was_set(
     assert after.id == before.id
 
 
+@pytest.mark.parametrize("pid", [-5, 1 << 40, 1 << 70])
+def test_number_that_no_process_has_is_that_of_none(pid: int) -> None:
+    assert processes.stat(pid) is None
+    assert processes.command_line(pid) == ()
+    assert portable_lineage(pid) == []
+
+
 def test_table_has_living_processes_and_no_ended_one(
     sleeper: "subprocess.Popen[bytes]",
 ) -> None:

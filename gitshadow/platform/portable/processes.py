@@ -25,8 +25,9 @@ COARSE_NS = 20_000_000
 _MS_NS = 1_000_000
 _DEAD = frozenset({psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD})
 _INTERPRETER = "python"
-# psutil raises its own errors for what is gone or not for us, and passes on others of the system.
-_UNREADABLE = (psutil.Error, OSError)
+# psutil raises its own errors for what is gone or not for us, and passes on others of the system;
+# ValueError for a number that no process has.
+_UNREADABLE = (psutil.Error, OSError, ValueError)
 
 
 class PsutilTable:
