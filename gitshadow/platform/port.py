@@ -370,6 +370,10 @@ class Machine(Protocol):
         """Return what differs after each start of the machine."""
         ...
 
+    def machine_id(self) -> str | None:
+        """Return what names this machine and stays if its name changes; None: nothing does."""
+        ...
+
     def pid_namespace(self) -> str | None:
         """Return what names the processes among which pids are given out, as in a container.
 

@@ -6,9 +6,9 @@ An id that this copy ever had stays ours: what it recorded then is our own histo
 import os
 import re
 from collections.abc import Iterable
-from contextlib import suppress
 from hashlib import blake2b
 
+from gitshadow import platform
 from gitshadow.errors import StoreError
 from gitshadow.store.journal import meta
 from gitshadow.store.journal.db import Db
@@ -18,7 +18,6 @@ _BYTES = 6
 _PART = 4
 _ID = re.compile(r"[0-9a-f]{12}")
 _KEY = "machine"
-_MACHINE_ID = "/etc/machine-id"
 
 
 def identify(layout: Layout, db: Db) -> str | None:
@@ -98,10 +97,7 @@ def _unusable(layout: Layout, what: str, error: OSError) -> StoreError:
 
 
 def _derived(common_dir: str) -> str:
-    # os.uname, because the import of `platform` alone takes 2 ms of every command.
-    name = os.uname().nodename
-    with suppress(OSError), open(_MACHINE_ID, encoding="ascii", errors="replace") as id:
-        name = id.read(64).strip() or name
+    name = platform.current().machine_facts().machine_id() or os.uname().nodename
     # Derived instead of drawn: a copy of the directory has another inode and becomes another
     # machine, so two copies never give out the same session ids or refs. A state directory that was
     # lost gets the same id again.

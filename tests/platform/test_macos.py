@@ -67,6 +67,34 @@ def test_boot_is_unknown_where_the_library_has_no_sysctl(
     assert machine.boot() is None
 
 
+class HostId:
+    """The function of the C library that names the hardware."""
+
+    def __init__(self, fails: int) -> None:
+        self.fails = fails
+
+    def gethostuuid(self, buffer: "object", timeout: bytes) -> int:
+        assert struct.unpack("@ll", timeout) == (1, 0)
+        struct.pack_into("16s", buffer, 0, bytes(range(16)))  # type: ignore[arg-type]
+        return self.fails
+
+
+@pytest.mark.parametrize(
+    ("library", "found"),
+    [
+        (HostId(0), "000102030405060708090a0b0c0d0e0f"),
+        (HostId(-1), None),
+        (object(), None),
+    ],
+    ids=["known", "refused", "absent"],
+)
+def test_machine_is_named_by_its_hardware_because_its_name_changes(
+    monkeypatch: pytest.MonkeyPatch, library: object, found: str | None
+) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: library)
+    assert machine.machine_id() == found
+
+
 class Peer:
     """A connected socket as macOS has it: `struct xucred` of a version and a user."""
 

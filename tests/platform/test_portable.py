@@ -263,6 +263,7 @@ def test_file_system_that_others_write_to_is_known_by_what_is_mounted(
 
 
 def test_machine_knows_nothing_that_is_not_everywhere(tmp_path: Path) -> None:
+    assert machine.machine_id() is None
     assert machine.shared_file_system(str(tmp_path)) is None
     assert machine.watch_limits() is None
     assert machine.watched_inodes() == frozenset()

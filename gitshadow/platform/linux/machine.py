@@ -16,6 +16,7 @@ WATCH_HINT = (
     " fs.inotify.max_user_instances=1024"
 )
 _BOOT = "/proc/sys/kernel/random/boot_id"
+_MACHINE_ID = "/etc/machine-id"
 _WATCHES = "/proc/sys/fs/inotify/max_user_watches"
 _INSTANCES = "/proc/sys/fs/inotify/max_user_instances"
 _MOUNTS = "/proc/self/mountinfo"
@@ -41,6 +42,15 @@ def boot() -> str | None:
     try:
         with open(_BOOT, encoding="ascii") as handle:
             return handle.read().strip()
+    except OSError:
+        return None
+
+
+def machine_id() -> str | None:
+    """Return the id that was drawn when the system was installed; machine-id(5)."""
+    try:
+        with open(_MACHINE_ID, encoding="ascii", errors="replace") as handle:
+            return handle.read(64).strip() or None
     except OSError:
         return None
 

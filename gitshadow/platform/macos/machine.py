@@ -19,6 +19,9 @@ from gitshadow.platform.portable.machine import watched_inodes as watched_inodes
 
 # `uuid_string_t`, with the NUL after it; <uuid/uuid.h>.
 _UUID_BYTES = 37
+# `uuid_t`; and a `struct timespec`, how long to wait for it.
+_HOST_ID_BYTES = 16
+_PATIENCE = struct.Struct("@ll")
 # `struct timeval` of a 64-bit system, with its padding; sysctl(3), kern.boottime.
 _TIME = struct.Struct("@qi4x")
 
@@ -32,6 +35,17 @@ def boot() -> str | None:
     # kernel computes it again: by microseconds mostly, so the second stays.
     moment = _sysctl(b"kern.boottime", _TIME.size)
     return None if moment is None else f"boot-{_TIME.unpack(moment)[0]}"
+
+
+def machine_id() -> str | None:
+    """Return the id of the hardware; gethostuuid(2). A Mac's name follows its network."""
+    library = ctypes.CDLL(None, use_errno=True)
+    buffer = ctypes.create_string_buffer(_HOST_ID_BYTES)
+    try:
+        failed = library.gethostuuid(buffer, _PATIENCE.pack(1, 0))
+    except AttributeError:
+        return None
+    return None if failed else buffer.raw.hex()
 
 
 def _sysctl(name: bytes, size: int) -> bytes | None:

@@ -53,6 +53,11 @@ def boot() -> str | None:
         return None
 
 
+def machine_id() -> str | None:
+    """Return None: not known everywhere."""
+    return None
+
+
 def pid_namespace() -> str | None:
     """Return None: only Linux has several."""
     return None
