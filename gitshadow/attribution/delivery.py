@@ -20,7 +20,7 @@ from gitshadow.platform import current
 from gitshadow.store import paths as payload_paths
 from gitshadow.store import refs
 from gitshadow.store.layout import Layout, discover
-from gitshadow.store.spelling import fold_key
+from gitshadow.store.spelling import below_root
 
 # The spool is a directory that the user can write, so a file in it can be anything.
 MAX_SPOOL_BYTES = 64 * 1024 * 1024
@@ -294,23 +294,10 @@ def _spellings(path: bytes, cwd: bytes | None, root: bytes) -> tuple[bytes, ...]
     # Both, because some tools write to the target of a link, and others replace the link.
     plain = payload_paths.absolute(_unquoted(path), cwd, root)
     head, name = os.path.split(plain)
-    behind = _below(os.path.join(os.path.realpath(head), name), root)
+    behind = below_root(os.path.join(os.path.realpath(head), name), root)
     if not os.path.islink(behind):
         return (behind,)
     return tuple(dict.fromkeys((behind, os.path.realpath(behind))))
-
-
-def _below(path: bytes, root: bytes) -> bytes:
-    """Return an absolute path with the root spelled as it is, if another spelling leads there."""
-    parts, depth = path.split(b"/"), root.count(b"/") + 1
-    head = b"/".join(parts[:depth])
-    if head == root or len(parts) <= depth or fold_key(head) != fold_key(root):
-        return path
-    try:
-        is_root = os.path.samefile(head, root)
-    except OSError:
-        return path
-    return b"/".join([root, *parts[depth:]]) if is_root else path
 
 
 def _unquoted(path: bytes) -> bytes:

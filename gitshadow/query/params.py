@@ -8,7 +8,7 @@ from gitshadow.model import RepoPath
 from gitshadow.store.directories import Directories
 from gitshadow.store.layout import Layout
 from gitshadow.store.refs import parse_path
-from gitshadow.store.spelling import Spelling
+from gitshadow.store.spelling import Spelling, below_root
 from gitshadow.undo.plan import PathFilter
 from gitshadow.undo.targets import Target, addressed_files
 
@@ -31,8 +31,9 @@ def typed_path(layout: Layout, cwd: str | None, typed: str) -> RepoPath:
     if full == root:
         return RepoPath(b"")
     if not full.startswith(root + b"/"):
-        # An absolute path may lead into the worktree through a link.
+        # An absolute path may lead into the worktree through a link, or another spelling of it.
         real = os.path.join(_real(os.path.dirname(full)), os.path.basename(full))
+        real = below_root(real, root)
         if not real.startswith(root + b"/"):
             raise UsageError(f"cannot use {typed}: outside {layout.root}")
         full = real

@@ -199,6 +199,19 @@ def _same(directory: int, name: bytes, found: os.stat_result) -> bool:
     return (one.st_dev, one.st_ino) == (found.st_dev, found.st_ino)
 
 
+def below_root(path: bytes, root: bytes) -> bytes:
+    """Return an absolute path with the root spelled as it is, if another spelling leads there."""
+    parts, depth = path.split(b"/"), root.count(b"/") + 1
+    head = b"/".join(parts[:depth])
+    if head == root or len(parts) <= depth or fold_key(head) != fold_key(root):
+        return path
+    try:
+        is_root = os.path.samefile(head, root)
+    except OSError:
+        return path
+    return b"/".join([root, *parts[depth:]]) if is_root else path
+
+
 def clashes(paths: Iterable[bytes]) -> Iterator[tuple[bytes, ...]]:
     """Yield the paths, of some in any order, that are one where names fold; sorted groups."""
     groups: dict[bytes, list[bytes]] = {}

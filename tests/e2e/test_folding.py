@@ -276,3 +276,14 @@ def test_root_may_be_spelled_otherwise_in_a_hook(folded: Shadow) -> None:
     # The file system has a coarse clock: in doubt the call was open at about that time.
     assert row["confidence"] in ("certain", "high")
     assert "names the path" in str(row["reason"])
+
+
+def test_root_may_be_spelled_otherwise_in_a_command(folded: Shadow) -> None:
+    repo = folded.repo
+    other = str(repo.root).replace("/repo", "/REPO")
+    repo.write("a.txt", "two\n")
+    (row,) = folded.ok("log", "--json", f"{other}/A.TXT", cwd=other).rows()
+    assert (row["kind"], row["path"]) == ("modify", "a.txt")
+    folded.ok("undo", "--yes", f"{other}/a.txt")
+    assert repo.read("a.txt") == b"one\n"
+    check(folded)
