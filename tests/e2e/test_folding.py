@@ -225,6 +225,7 @@ def test_two_names_that_are_two_files_are_not_reported(tmp_path: Path) -> None:
         (place / "x").write_text("x")
         shadow = Shadow(repo, daemon=False)
         shadow.init()
+        (place / "x").write_text("looked at again")
         out = shadow("doctor").out
         assert "names that differ only by case or Unicode form are one file" in out
         assert "several names" not in out
