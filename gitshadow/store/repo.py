@@ -332,7 +332,8 @@ class Repo:
 
     def resolve(self, name: str) -> Oid | None:
         """Return the commit that a revision names (gitrevisions(7)), None for none."""
-        return self._backends.current().resolve(name)
+        # libgit2 reads up to the byte, and no process can be given it.
+        return None if "\0" in name else self._backends.current().resolve(name)
 
     def ref(self, name: str) -> Oid | None:
         """Return the commit that a ref points at, or None where there is no such ref.

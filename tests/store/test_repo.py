@@ -688,3 +688,40 @@ def test_unified_diff_has_hunks_alone() -> None:
     assert unified_diff(b"a\n", b"a\n") == ""
     assert unified_diff(b"a\0b", b"a\0c") is None
     assert "\\xff" in str(unified_diff(b"\xff\n", b""))
+
+
+def test_symbolic_refs_that_lead_nowhere_hide_no_other_ref(
+    repo: Repo, store: Store
+) -> None:
+    tip = Oid(repo.git("rev-parse", "HEAD"))
+    repo.git("update-ref", "refs/remotes/o/main", tip)
+    for name, target in (
+        ("HEAD", "refs/remotes/o/main"),
+        ("circle", "refs/remotes/o/circle"),
+        ("dangling", "refs/remotes/o/none"),
+    ):
+        repo.git("symbolic-ref", f"refs/remotes/o/{name}", f"{target}")
+    expected = dict.fromkeys(("refs/remotes/o/HEAD", "refs/remotes/o/main"), tip)
+    assert store.refs("refs/remotes/") == expected
+    assert store.tips_of_user() == {tip}
+    with pytest.raises(StoreError):
+        store.ref("refs/remotes/o/circle")
+
+
+@on_cases(PLAIN, SHA256, BY_GIT)
+@pytest.mark.parametrize("content", ["0" * 64, "ref: ../x", "ref: ", f"ref: {REF}"])
+def test_ref_that_leads_nowhere_is_replaced_and_deleted(
+    repo: Repo, store: Store, content: str
+) -> None:
+    tip = commit_of(store, ours("1"))
+    for _ in range(2):
+        repo.write(f".git/{REF}", f"{content[: store.format.digits]}\n")
+        store.force_ref(REF, tip)
+        assert repo.git("rev-parse", REF) == tip
+        repo.write(f".git/{REF}", f"{content[: store.format.digits]}\n")
+        store.delete_ref(REF)
+        assert not repo.exists(f".git/{REF}")
+
+
+def test_revision_with_a_nul_byte_names_nothing(store: Store) -> None:
+    assert store.resolve("HEAD\0") is None

@@ -34,6 +34,8 @@ _PACKED_REFS = "packed references file"
 """How libgit2's message names a `packed-refs` that it cannot read."""
 # Errors of the system when it cannot create a lock file, unlike that of a lock that exists.
 _REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+_ENDLESS = ("levels deep", "is not valid", "corrupted loose reference")
+"""What it says of a symbolic ref that leads to no object id."""
 _FAILURES = (KeyError, ValueError, pygit2.GitError)
 VERSION = tuple(int(part) for part in pygit2.LIBGIT2_VERSION.split(".")[:2])
 
@@ -258,7 +260,7 @@ class Libgit2Backend:
                 for reference in self._repository.references.iterator()
                 if reference.name.startswith(prefix)
             ]
-            found = {reference.name: _target(reference) for reference in listed}
+            found = {reference.name: _end(reference) for reference in listed}
         except (pygit2.GitError, ValueError) as error:
             raise _unread("list refs", error) from error
         return {name: oid for name, oid in found.items() if oid is not None}
@@ -377,6 +379,16 @@ def _target(reference: pygit2.Reference) -> Oid | None:
         return Oid(str(reference.resolve().target))
     except KeyError:
         return None
+
+
+def _end(reference: pygit2.Reference) -> Oid | None:
+    """Return the same; None, too, for a symbolic ref that leads in a circle or to a broken one."""
+    try:
+        return _target(reference)
+    except (pygit2.GitError, ValueError) as error:
+        if any(words in str(error) for words in _ENDLESS):
+            return None
+        raise
 
 
 def _unread(what: str, error: Exception) -> StoreError:

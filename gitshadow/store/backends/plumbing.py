@@ -273,7 +273,7 @@ class PlumbingBackend:
     def delete_ref(self, name: str) -> None:
         """Delete a ref and its reflog; one that is absent is fine."""
         self._loose_refs.discard_unreadable(name)
-        if self.ref(name) is not None:
+        if self._refs.exists(name):
             self._update(name, f"delete {name}\0\0", None)
 
     def broken_refs(self) -> list[str]:

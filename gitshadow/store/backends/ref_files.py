@@ -69,7 +69,7 @@ class LooseRefs:
 
     def __init__(self, common_dir: str, form: ObjectFormat) -> None:
         self._common_dir = common_dir
-        self._whole = re.compile(rb"(ref: .*|[0-9a-f]{%d})\s*" % form.digits, re.DOTALL)
+        self._oid = re.compile(rb"[0-9a-f]{%d}" % form.digits)
 
     def broken(self) -> list[str]:
         """Return our refs whose files cannot be read, sorted."""
@@ -98,12 +98,19 @@ class LooseRefs:
         """Return whether the file of a ref has no object id; one that is absent is not broken."""
         try:
             with open(os.path.join(self._common_dir, name), "rb") as file:
-                return self._whole.fullmatch(file.read(_MAX_BYTES)) is None
+                return not self._is_whole(file.read(_MAX_BYTES).rstrip())
         except FileNotFoundError:
             return False
         except OSError as error:
             raise_shortage(error)
             return True
+
+    def _is_whole(self, content: bytes) -> bool:
+        target = _target(content)
+        if target is not None:
+            return is_safe(target)
+        is_oid = self._oid.fullmatch(content) is not None
+        return is_oid and not is_null(content.decode("ascii"))
 
 
 def _is_ours(name: str) -> bool:
@@ -165,12 +172,16 @@ class RefFiles:
             if target is None:
                 return self._oid(at, found)
             at = target
-        raise StoreError(f"could not read ref {name}: too many symbolic refs")
+        raise _BrokenRefError(f"could not read ref {name}: too many symbolic refs")
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is a ref, whatever it points at; errors as `ref`."""
+        return self._loose(name) is not None or self._packed_one(name) is not None
 
     def refs(self, prefix: str) -> dict[str, Oid]:
         """Return all refs below a prefix that point at something, by name.
 
-        One whose file holds neither an object id nor a name is left out.
+        One that leads to no object id is left out.
 
         Raises:
             StoreError: they cannot be read.
@@ -287,7 +298,7 @@ class RefFiles:
 
 
 class _BrokenRefError(StoreError):
-    """The file of a ref holds neither an object id nor the name of a ref."""
+    """The file of a ref leads to no object id."""
 
 
 class _mapped:  # noqa: N801 (a context manager that is used like a function)

@@ -58,6 +58,10 @@ class LogRow(NamedTuple):
     line: bytes | None
 
 
+class _CircularError(StoreError):
+    """A symbolic ref leads to no object id."""
+
+
 class _BrokenTableError(StoreError):
     """A table cannot be read."""
 
@@ -485,7 +489,11 @@ class Reftables:
             if not isinstance(found, _Symref):
                 return None if found is None else Oid(found)
             at = str(found)
-        raise StoreError(f"could not read ref {name}: too many symbolic refs")
+        raise _CircularError(f"could not read ref {name}: too many symbolic refs")
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is a ref, whatever it points at; errors as `ref`."""
+        return self._value(name) is not None
 
     def refs(self, prefix: str) -> dict[str, Oid]:
         """Return all refs below a prefix that point at something, by name.
@@ -503,13 +511,14 @@ class Reftables:
                     text = os.fsdecode(name)
                     if stack is self._stack_of(text):
                         found[name] = value
-        resolved = {
-            os.fsdecode(name): self.ref(str(value))
-            if isinstance(value, _Symref)
-            else value
-            for name, value in sorted(found.items())
-        }
-        return {name: Oid(oid) for name, oid in resolved.items() if oid is not None}
+        ends = {name: self._end(value) for name, value in sorted(found.items())}
+        return {os.fsdecode(name): Oid(oid) for name, oid in ends.items() if oid}
+
+    def _end(self, value: Value) -> str | None:
+        """Return what a ref of this value leads to, None for nothing."""
+        with suppress(_CircularError):
+            return self.ref(value) if isinstance(value, _Symref) else value
+        return None
 
     def _stack_of(self, name: str) -> Stack:
         return self._own if is_per_worktree(name) else self._shared
