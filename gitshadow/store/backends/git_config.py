@@ -1,6 +1,7 @@
 """The configuration of a repository by `git config`, read again once one of its files changed."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 
 from gitshadow.errors import StoreError
@@ -17,6 +18,7 @@ from gitshadow.store.layout import Layout
 _FILE = "file:"
 # What we pass with `-c` ourselves.
 _OURS = "command line:"
+_INCLUDE = re.compile(r"include\.path|includeif\..*\.path", re.DOTALL)
 
 
 class Configuration:
@@ -39,26 +41,29 @@ class Configuration:
         """
         stamps = self._stamps
         if self._entries is None or any(stamp_of(p) != s for p, s in stamps.items()):
-            # Stamps are taken before the files are read. Those of files that it includes are known
-            # only afterwards, so then it is read once more.
-            names = set(self._usual)
-            while True:
-                self._stamps = {name: stamp_of(name) for name in names}
-                found = self._read()
-                origins = {origin for origin, _ in found}
-                if origins <= names:
-                    break
-                names |= origins
-            self._entries = [entry for _, entry in found]
+            self._entries, self._stamps = self._read_all()
         return self._entries
 
+    def known(self) -> Sequence[ConfigEntry]:
+        """Return the same; while a file has a mistake, as when somebody edits it, those before.
+
+        Raises:
+            StoreError: git cannot read them, and never could.
+        """
+        try:
+            return self.entries()
+        except StoreError:
+            if self._entries is None:
+                raise
+            return self._entries
+
     def files(self) -> Sequence[str]:
-        """Return the files that were read, and those that there may be; as of `entries`."""
+        """Return the files that were read, and those that there may be; as of `known`."""
         return list(self._stamps)
 
     def get(self, name: str) -> str | None:
         """Return the last value of a key, None if there is none."""
-        found = [entry.value for entry in self.entries() if entry.name == name]
+        found = [entry.value for entry in self.known() if entry.name == name]
         return ("true" if found[-1] is None else found[-1]) if found else None
 
     def excludes_file(self) -> str:
@@ -66,9 +71,31 @@ class Configuration:
         named = self.get("core.excludesfile")
         if named is None:
             return self._default_ignore
+        return self._path(named, self._root)
+
+    def _read_all(self) -> tuple[list[ConfigEntry], dict[str, FileStamp]]:
+        """Return all entries, and how the files looked before they were read."""
+        # Which files are included is known only afterwards, so then it is read once more.
+        names = set(self._usual)
+        while True:
+            stamps = {name: stamp_of(name) for name in names}
+            found = self._read()
+            more = {origin for origin, _ in found}
+            # One that is empty, or that there is not, is the origin of nothing.
+            more.update(
+                self._path(entry.value, os.path.dirname(origin))
+                for origin, entry in found
+                if _INCLUDE.fullmatch(entry.name) and entry.value
+            )
+            if more <= names:
+                return [entry for _, entry in found], stamps
+            names |= more
+
+    def _path(self, named: str, place: str) -> str:
+        """Return the file that a value names in a file in a directory."""
         if named.startswith("~/"):
             named = self._home + named[1:]
-        return os.path.join(self._root, named)
+        return os.path.join(place, named)
 
     def _read(self) -> list[tuple[str, ConfigEntry]]:
         out = self._git.run("config", "--list", "-z", "--show-origin")

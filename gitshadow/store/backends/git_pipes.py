@@ -96,9 +96,6 @@ class _Child:
 
     def write(self, question: bytes) -> None:
         """Send bytes to it."""
-        # It says nothing of an earlier question.
-        os.ftruncate(self.said, 0)
-        os.lseek(self.said, 0, os.SEEK_SET)
         view = memoryview(question)
         while view:
             view = view[os.write(self._input, view) :]
@@ -126,8 +123,14 @@ class _Child:
         with suppress(OSError):
             os.close(self.said)
 
+    def forget_words(self) -> None:
+        """Drop what it has said so far, which is not about the next question."""
+        # Before the first question it says why it cannot begin.
+        os.ftruncate(self.said, 0)
+        os.lseek(self.said, 0, os.SEEK_SET)
+
     def words(self) -> str:
-        """Return what it wrote to standard error since the question."""
+        """Return what it wrote to standard error since the last answer."""
         found = os.pread(self.said, _MOST_SAID, 0).decode("utf-8", "replace")
         return "; ".join(found.strip("\0 \n").splitlines())
 
@@ -214,6 +217,7 @@ class GitPipe:
         try:
             child.write(question)
             found = answer(child.answers)
+            child.forget_words()
             done = True
         except (EOFError, BrokenPipeError, ConnectionResetError) as error:
             with suppress(subprocess.TimeoutExpired):

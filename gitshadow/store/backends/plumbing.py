@@ -115,7 +115,7 @@ class PlumbingBackend:
         return GitPipe(words, layout.root, self._environ, self._hookless)
 
     def _hookless(self) -> Mapping[str, str]:
-        return without_hooks(entry.name for entry in self._config.entries())
+        return without_hooks(entry.name for entry in self._config.known())
 
     def _rule_files(self) -> Iterable[str]:
         info = os.path.join(self._layout.common_dir, "info", "exclude")

@@ -63,6 +63,17 @@ def test_child_that_dies_again_is_an_error_with_its_words(tmp_path: Path) -> Non
         dead.ask(b"1\n", line)
 
 
+def test_child_that_cannot_begin_says_why(tmp_path: Path) -> None:
+    """Its words come before the question."""
+    script = "echo no luck >&2; exit 1"
+    pipe = GitPipe(["sh", "-c", script], str(tmp_path), dict(os.environ))
+    child = pipe._start()
+    child.process.wait(HANGS_S)
+    with pytest.raises(DeadError) as caught:
+        pipe.ask_once(b"1\n", line)
+    assert caught.value.said == "no luck"
+
+
 def test_interrupted_question_ends_the_child(echo: GitPipe) -> None:
     """The rest of the answer would be taken for that to the next question."""
 

@@ -241,6 +241,31 @@ def test_configuration_is_that_of_git_and_new_at_once(repo: Repo, sealed: Path) 
         assert dict(backend.config())["x.more"] == "second"
         (sealed / ".gitconfig").write_text("[y]\n\tz = 3\n")
         assert dict(backend.config())["y.z"] == "3"
+        (sealed / ".gitconfig").write_text("[include]\n\tpath = ~/later\n")
+        assert "y.z" not in dict(backend.config())
+        (sealed / "later").write_text("[y]\n\tz = 4\n")
+        assert dict(backend.config())["y.z"] == "4"
+
+
+def test_mistake_in_the_configuration_stops_no_write(repo: Repo, sealed: Path) -> None:
+    """As through libgit2: who edits it repairs it, and what is written meanwhile counts."""
+    tip = Oid(repo.git("rev-parse", "HEAD"))
+    other = Oid(repo.git("commit-tree", "HEAD^{tree}", "-m", "x"))
+    with opened(repo) as backend:
+        backend.create_ref(REF, tip)
+        for file in (repo.git_dir / "config", sealed / ".gitconfig"):
+            whole = file.read_text() if file.exists() else ""
+            file.write_text(whole + "[broken\n")
+            with pytest.raises(StoreError, match="bad config line"):
+                backend.config()
+            data = repo.read("a")
+            assert backend.write("blob", data) == backend.form.blob(data)
+            backend.write_all({backend.form.blob(b"new"): ("blob", b"new")})
+            backend.move_ref(REF, tip, other)
+            tip, other = other, tip
+            file.write_text(whole)
+            assert "x.y" not in dict(backend.config())
+        assert backend.ref(REF) == tip
 
 
 def test_revisions_are_those_of_git(repo: Repo) -> None:
