@@ -11,6 +11,7 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from heapq import merge
 from itertools import islice
 from typing import NamedTuple
 
@@ -28,6 +29,8 @@ _HEADER_BYTES = {1: 24, 2: 28}
 _FORMS = {b"sha1": SHA1, b"s256": SHA256}
 _POSITIONS_BYTES = 40
 _CRC_BYTES = 4
+_ZLIB_BYTES = 64
+"""What a stream of zlib takes at most beyond its content and a thousandth of that."""
 _OTHERS = (b"i", b"o", b"g")
 """The kinds of blocks by which a section ends."""
 _DELETION, _OID, _PEELED, _SYMBOLIC = range(4)
@@ -328,13 +331,15 @@ class RefTable:
         """Return a block of which all after the header is compressed."""
         unzip, head = zlib.decompressobj(), self._data[top:begin]
         expected = size - len(head)
-        content = unzip.decompress(self._data[begin : self._end], max(1, expected))
+        # No more than a stream of so much content can take, since all that is given is copied.
+        end = min(self._end, begin + max(0, expected) + expected // 1000 + _ZLIB_BYTES)
+        content = unzip.decompress(self._data[begin:end], max(1, expected))
         if not unzip.eof:
             # The end of the stream holds no content.
             content += unzip.decompress(unzip.unconsumed_tail, 1)
         if len(content) != expected or not unzip.eof:
             raise _broken(self.name, "a log is cut short")
-        next_at = self._end - len(unzip.unused_data)
+        next_at = end - len(unzip.unused_data)
         return _block_of(b"g", head + content, len(head), next_at)
 
     def _restart(self, block: _Block, name: bytes) -> int:
@@ -560,16 +565,22 @@ class ReftableHeadLog:
         return self._entries(most, 0)
 
     def _entries(self, most: int | None, begin: int) -> list[ReflogEntry]:
-        rows: dict[int, bytes | None] = {}
-        for table in self._stack.tables():
-            # A table that deletes rows, by `git reflog expire`, has one for each of them.
-            for row in table.log_of(_HEAD):
-                if row.number < begin:
-                    break
-                rows[row.number] = row.line
-        newest = sorted(rows, reverse=True)
-        lines = ((number, rows[number]) for number in newest)
-        entries = (entry_of(line, number) for number, line in lines if line is not None)
-        found = list(islice((one for one in entries if one is not None), most))
+        found = list(islice(self._newest_first(begin), most))
         found.reverse()
         return found
+
+    def _newest_first(self, begin: int) -> Iterator[ReflogEntry]:
+        """Yield the entries from a number on."""
+        # What the newest table says of a number counts. One that deletes rows, by `git reflog
+        # expire`, has a row for each of them.
+        tables = reversed(self._stack.tables())
+        logs = (table.log_of(_HEAD) for table in tables)
+        before = None
+        for row in merge(*logs, key=lambda row: -row.number):
+            if row.number < begin:
+                return
+            if row.number != before and row.line is not None:
+                entry = entry_of(row.line, row.number)
+                if entry is not None:
+                    yield entry
+            before = row.number
