@@ -22,9 +22,11 @@ from gitshadow.store.backends.port import (
     HeadLog,
     RefLockedError,
     alternates,
+    alternates_file,
 )
 from gitshadow.store.backends.ref_files import PACKED_HINT, FileHeadLog, LooseRefs
 from gitshadow.store.backends.reftable import ReftableHeadLog, Reftables
+from gitshadow.store.git_settings import stamp_of
 from gitshadow.store.layout import Layout
 from gitshadow.store.object_format import format_named
 from gitshadow.store.objects import LooseObjects
@@ -106,6 +108,7 @@ class Libgit2Backend:
         self._objects = layout.objects_dir
         self._common_dir = layout.common_dir
         self.has_second_ids = False
+        self._lent = stamp_of(alternates_file(self._objects))
         self._known_packs: list[pygit2.OdbBackendPack] | None = None
         self.form = format_named(self.setting("extensions.objectformat") or "sha1")
         self.ref_format = self.setting("extensions.refstorage") or FILES
@@ -141,7 +144,22 @@ class Libgit2Backend:
 
     def read(self, oid: Oid) -> tuple[str, bytes]:
         """Return kind and content of an object that is not loose in this repository."""
-        return self._read(self._repository.odb, oid)
+        try:
+            return self._read(self._repository.odb, oid)
+        except StoreError:
+            if not self._borrows_anew():
+                raise
+            return self._read(self._repository.odb, oid)
+
+    def _borrows_anew(self) -> bool:
+        """Return whether the list of borrowed stores is another one; it is used then."""
+        # libgit2 reads it when it opens the store.
+        lent = stamp_of(alternates_file(self._objects))
+        if lent == self._lent:
+            return False
+        self._lent = lent
+        self.let_go()
+        return True
 
     def read_packed(self, oid: Oid) -> tuple[str, bytes]:
         """Return kind and content of an object from a pack, whatever its loose file is like."""
@@ -173,7 +191,9 @@ class Libgit2Backend:
 
     def exists(self, oid: Oid) -> bool:
         """Return whether an object is in the store, in any file of it."""
-        return bool(self._repository.odb.exists(oid))
+        if self._repository.odb.exists(oid):
+            return True
+        return self._borrows_anew() and bool(self._repository.odb.exists(oid))
 
     def is_packed(self, oid: Oid) -> bool:
         """Return whether a pack of this repository has an object now."""

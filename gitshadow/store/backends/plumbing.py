@@ -23,13 +23,18 @@ from gitshadow.store.backends.port import (
     HeadLog,
     RefLockedError,
     alternates,
+    alternates_file,
     is_true,
 )
 from gitshadow.store.backends.ref_files import FileHeadLog, LooseRefs, RefFiles, is_safe
 from gitshadow.store.backends.reftable import ReftableHeadLog, Reftables
 from gitshadow.store.backends.two_formats import EXTENSION, TwoFormats
 from gitshadow.store.git import OFFLINE, SAFE, Git
-from gitshadow.store.git_settings import scrubbed_environment, without_hooks
+from gitshadow.store.git_settings import (
+    scrubbed_environment,
+    stamp_of,
+    without_hooks,
+)
 from gitshadow.store.layout import Layout
 from gitshadow.store.object_format import ObjectFormat
 from gitshadow.store.objects import BrokenObjectError, LooseObjects
@@ -103,9 +108,20 @@ class PlumbingBackend:
     def _borrow(self) -> None:
         """Note from which object directories the repository borrows now."""
         own = self._layout.objects_dir
+        self._lent = stamp_of(alternates_file(own))
         others = alternates(own)
         self._packs = PackIndexes([own, *others], self.form)
         self._borrowed = [LooseObjects(other, self.form) for other in others]
+
+    def _borrows_anew(self) -> bool:
+        """Return whether the repository has got another list of those since; it is used then."""
+        lent = stamp_of(alternates_file(self._layout.objects_dir))
+        if lent == self._lent:
+            return False
+        # `git repack -adl` removes what is borrowed now. A child reads the list when it begins.
+        self.let_go()
+        self._lent = lent
+        return True
 
     def _pipe(self, *args: str) -> GitPipe:
         """Return a git command in this repository that is kept open."""
@@ -154,6 +170,8 @@ class PlumbingBackend:
                 return found
         if self._packs.known_having(oid) or self._packs.having(oid):
             return self._checked(oid)
+        if self._borrows_anew():
+            return self.read(oid)
         raise broken or StoreError(f"could not read object {oid}: it is missing")
 
     def read_packed(self, oid: Oid) -> tuple[str, bytes]:
@@ -198,7 +216,7 @@ class PlumbingBackend:
         if self._loose.has(oid) or any(one.has(oid) for one in self._borrowed):
             return True
         known = self._packs.known_having(oid) or self._packs.having(oid)
-        return known is not None
+        return known is not None or (self._borrows_anew() and self.exists(oid))
 
     def is_packed(self, oid: Oid) -> bool:
         """Return whether a pack of this repository has an object now."""

@@ -248,6 +248,11 @@ class Backend(Protocol):
         ...
 
 
+def alternates_file(objects: str) -> str:
+    """Return the path of the list of object directories that one borrows from."""
+    return os.path.join(objects, "info", "alternates")
+
+
 def alternates(objects: str) -> list[str]:
     """Return the object directories that a repository borrows from (gitrepository-layout(5)).
 
@@ -267,7 +272,7 @@ def alternates(objects: str) -> list[str]:
 
 
 def _borrowed(objects: str) -> list[str]:
-    path = os.path.join(objects, "info", "alternates")
+    path = alternates_file(objects)
     try:
         with open(path, "rb") as handle:
             lines = handle.read().split(b"\n")

@@ -10,7 +10,7 @@ from gitshadow.errors import StoreError
 from gitshadow.model import Oid
 from gitshadow.store.backends.pack_indexes import PackIndexes
 from gitshadow.store.backends.plumbing import PlumbingBackend
-from gitshadow.store.backends.port import alternates
+from gitshadow.store.backends.port import Backend, alternates
 from gitshadow.store.backends.probe import Engine, open_backend
 from gitshadow.store.layout import discover
 from gitshadow.store.object_format import SHA1
@@ -32,6 +32,15 @@ def lender(tmp_path: Path) -> Repo:
 def lend(repo: Repo, text: bytes) -> None:
     (repo.git_dir / "objects" / "info").mkdir(exist_ok=True)
     (repo.git_dir / "objects" / "info" / "alternates").write_bytes(text)
+
+
+@pytest.fixture(params=list(Engine))
+def either(repo: Repo, request: pytest.FixtureRequest) -> Iterator[Backend]:
+    layout = discover(str(repo.root))
+    assert layout is not None
+    found = open_backend(layout, os.environ, request.param)
+    yield found
+    found.close()
 
 
 @pytest.fixture
@@ -86,6 +95,27 @@ def test_relative_path_begins_where_the_object_directory_really_is(
     assert is_found_by_git(repo, oid)
     backend.let_go()
     assert backend.read(oid) == ("blob", b"lent")
+
+
+def test_store_that_is_borrowed_from_later_is_found(
+    repo: Repo, lender: Repo, either: Backend
+) -> None:
+    """`git repack -adl` removes what is borrowed from then on."""
+    repo.git("gc", "-q")
+    tip, file = Oid(repo.git("rev-parse", "HEAD")), Oid(repo.git("rev-parse", "HEAD:a"))
+    assert either.read(tip)[0] == "commit"
+    other = blob(lender, "lent")
+    lender.git("fetch", "-q", str(repo.root), "HEAD")
+    lender.git("repack", "-adq", "--keep-unreachable")
+    assert not either.exists(other)
+    lend(repo, os.fsencode(lender.git_dir / "objects"))
+    repo.git("repack", "-adlq")
+    repo.git("prune-packed")
+    assert not list((repo.git_dir / "objects" / "pack").glob("*.pack"))
+    assert either.exists(file)
+    assert either.read(tip)[0] == "commit"
+    assert either.read(other) == ("blob", b"lent")
+    assert not either.exists(SHA1.blob(b"none"))
 
 
 def test_circle_of_alternates_ends(repo: Repo, lender: Repo) -> None:
