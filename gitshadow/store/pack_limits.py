@@ -8,7 +8,8 @@ _FANS = 256
 _GC_AUTO = 6700
 _TASK_AUTO = 100
 _GEOMETRIC_SINCE = (2, 54)
-_OFF = frozenset({"false", "no", "off", "0"})
+_OFF = frozenset({"false", "no", "off", "0", ""})
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def pack_at(version: tuple[int, ...], setting: Callable[[str], str | None]) -> int:
@@ -27,7 +28,7 @@ def pack_at(version: tuple[int, ...], setting: Callable[[str], str | None]) -> i
 
 def _allowed(version: tuple[int, ...], setting: Callable[[str], str | None]) -> int:
     """Return how many files may lie there before maintenance starts."""
-    limits = [_number(setting("gc.auto"), _GC_AUTO)]
+    limits = [max(0, _number(setting("gc.auto"), _GC_AUTO))]
     strategy = setting("maintenance.strategy")
     geometric = strategy == "geometric" or (
         strategy is None and version >= _GEOMETRIC_SINCE
@@ -38,14 +39,18 @@ def _allowed(version: tuple[int, ...], setting: Callable[[str], str | None]) -> 
         setting("maintenance.loose-objects.enabled")
     ):
         limits.append(_number(setting("maintenance.loose-objects.auto"), _TASK_AUTO))
-    # 0 switches a task off, less than 0 has it run each time.
+    # 0 switches a task off, less than 0 has it run each time; of gc both switch it off.
     files = [-(-limit // _FANS) if limit > 0 else 1 for limit in limits if limit != 0]
     return min(files, default=-(-_GC_AUTO // _FANS))
 
 
 def _number(text: str | None, default: int) -> int:
+    """Return a number as git-config(1) reads it, with its unit."""
+    if not text:
+        return default
+    unit = _UNITS.get(text[-1].lower())
     try:
-        return default if text is None else int(text)
+        return int(text[:-1]) * unit if unit else int(text)
     except ValueError:
         return default
 
