@@ -23,7 +23,7 @@ from gitshadow.recording import ingest
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import git_index, refs
-from gitshadow.store.git import OF_THE_USER, Git
+from gitshadow.store.git import AS_STORED, OF_THE_USER, Git
 from gitshadow.store.journal import purge as journal
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.purge import PendingPurge, TextCounts
@@ -163,7 +163,7 @@ def _commits_with(ws: Workspace, blob: Oid) -> Sequence[Oid]:
 def _changing(ws: Workspace, blob: Oid) -> Iterator[Oid]:
     # With `--find-object`, Git would fetch every content that differs from the remote of a partial
     # clone, or end.
-    how = ("log", "--format=%H", "--raw", "--no-renames", "--no-abbrev")
+    how = (AS_STORED, "log", "--format=%H", "--raw", "--no-renames", "--no-abbrev")
     commit, rest, wanted, last = b"", b"", blob.encode("ascii"), b""
     for part in ws.git.lines(*how, *OF_THE_USER):
         *rows, rest = (rest + part).split(b"\n")

@@ -44,8 +44,13 @@ OF_THE_USER = (
     "--reflog",
 )
 """What the user's own refs and reflogs reach, as arguments of git-rev-list(1)."""
+AS_STORED = "--no-replace-objects"
+"""Follow what objects really refer to, as git-gc(1) does, before the name of a command.
+
+What git-replace(1) hides is in the repository all the same.
+"""
 # What is missing is an error unless the remote of a partial clone has it.
-_OBJECTS = ("rev-list", "--objects", "--missing=allow-promisor")
+_OBJECTS = (AS_STORED, "rev-list", "--objects", "--missing=allow-promisor")
 _OIDS = re.compile(rf"\b{OID_PATTERN}\b")
 
 
@@ -370,7 +375,8 @@ class Git:
         """Return which of some commits no ref, HEAD or reflog of the user's reaches."""
         if not commits:
             return set()
-        out = self.run("rev-list", *sorted(commits), "--not", *OF_THE_USER)
+        how = (AS_STORED, "rev-list", *sorted(commits))
+        out = self.run(*how, "--not", *OF_THE_USER)
         return set(commits) & set(_oids(out))
 
     def reached_by_user(self) -> tuple[set[Oid], set[Oid]]:
@@ -382,7 +388,7 @@ class Git:
             StoreError: git could not be started, or stops for another reason.
         """
         how = ("--objects", "--no-object-names", "--indexed-objects", "--missing=print")
-        args = ("rev-list", *how, *OF_THE_USER)
+        args = (AS_STORED, "rev-list", *how, *OF_THE_USER)
         done = self._start((*self._place(), *args), b"", OFFLINE)
         rows = done.stdout.decode("ascii").split()
         stops = _OIDS.findall(done.stderr.decode("ascii", "replace"))
@@ -429,7 +435,7 @@ class Git:
         born = self.run("rev-parse", "-q", "--verify", "HEAD", ok=(0, 1))
         without = b"^HEAD\n" if born else b""
         listed = _listed(tips)
-        out = self.run("rev-list", *how, stdin=listed + without)
+        out = self.run(AS_STORED, "rev-list", *how, stdin=listed + without)
         return [Oid(row[1:].decode()) for row in out.split(b"\n") if row[:1] == b"?"]
 
     def commits_between(self, base: Oid | None, tip: Oid) -> list[Oid]:
@@ -572,6 +578,6 @@ def _failure(args: Sequence[str | bytes], code: int, stderr: bytes) -> StoreErro
 
 
 def _verb(args: Sequence[str | bytes]) -> str:
-    skipped = 2 if args[:1] == ("-c",) else 0
+    skipped = 2 if args[:1] == ("-c",) else int(args[:1] == (AS_STORED,))
     first = args[skipped] if args else ""
     return first.decode("utf-8", "replace") if isinstance(first, bytes) else first

@@ -174,6 +174,23 @@ def test_copies_of_the_users_are_named_and_left(repo: Repo) -> None:
         assert repo.git("show", "HEAD:k") == SECRET.decode()
 
 
+def test_copy_in_a_commit_that_is_replaced_is_named(repo: Repo) -> None:
+    """Git keeps what git-replace(1) hides."""
+    repo.write("theirs", SECRET)
+    hidden = repo.commit("with the secret")
+    repo.git("rm", "-q", "theirs")
+    repo.commit("without it")
+    shown = repo.git("commit-tree", "HEAD^{tree}", "-m", "nothing to see")
+    repo.git("replace", hidden, shown)
+    repo.git("reflog", "expire", "--expire=now", "--all")
+    with studio_of(repo) as studio:
+        studio.write("S1", "k", SECRET)
+        end(studio, "S1")
+        left = remains(studio.run("purge", paths=["k"]))
+        assert isinstance(left["commits"], list)
+        assert hidden in {one["commit"] for one in left["commits"]}
+
+
 _STEPS = (
     (purge, "_rename"),
     (purge, "_release"),
