@@ -723,5 +723,20 @@ def test_ref_that_leads_nowhere_is_replaced_and_deleted(
         assert not repo.exists(f".git/{REF}")
 
 
+@on_cases(PLAIN, SHA256, BY_GIT)
+def test_empty_directory_in_the_place_of_a_ref_is_no_ref(
+    repo: Repo, store: Store
+) -> None:
+    tip = commit_of(store, ours("1"))
+    for write in (store.force_ref, store.create_ref):
+        repo.mkdir(f".git/{REF}")
+        assert store.ref(REF) is None
+        store.delete_ref(REF)
+        repo.mkdir(f".git/{REF}")
+        write(REF, tip)
+        assert repo.git("rev-parse", REF) == tip
+        store.delete_ref(REF)
+
+
 def test_revision_with_a_nul_byte_names_nothing(store: Store) -> None:
     assert store.resolve("HEAD\0") is None

@@ -99,7 +99,7 @@ class LooseRefs:
         try:
             with open(os.path.join(self._common_dir, name), "rb") as file:
                 return not self._is_whole(file.read(_MAX_BYTES).rstrip())
-        except FileNotFoundError:
+        except _ABSENT:
             return False
         except OSError as error:
             raise_shortage(error)
