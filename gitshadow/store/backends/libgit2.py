@@ -34,6 +34,8 @@ from gitshadow.store.shared_modes import SETTING, SharedModes
 
 _PACKED_REFS = "packed references file"
 """How libgit2's message names a `packed-refs` that it cannot read."""
+_LOCKED = ("failed to lock file", os.strerror(errno.EEXIST))
+"""What it says of a lock that exists, at once or after another look (filebuf.c)."""
 # Errors of the system when it cannot create a lock file, unlike that of a lock that exists.
 _REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 _ENDLESS = ("levels deep", "is not valid", "corrupted loose reference")
@@ -345,7 +347,7 @@ class Libgit2Backend:
         if any(os.strerror(number) in text for number in _REFUSED):
             return StoreError(message, hint=STORE_HINT)
         # libgit2 has one error class for all of these, so its message must distinguish them.
-        if "lock" in text:
+        if any(words in text for words in _LOCKED):
             return RefLockedError(message, f"{name}.lock", self._common_dir)
         stale = ("old reference value", "first parent", "modified")
         if any(words in text for words in stale):
