@@ -44,6 +44,12 @@ OF_THE_USER = (
     "--reflog",
 )
 """What the user's own refs and reflogs reach, as arguments of git-rev-list(1)."""
+# Git's defaults. With -1 it would wait without an end for a lock that was left behind.
+WAITING = (
+    *("-c", "core.filesRefLockTimeout=100"),
+    *("-c", "core.packedRefsTimeout=1000"),
+    *("-c", "reftable.lockTimeout=100"),
+)
 AS_STORED = "--no-replace-objects"
 """Follow what objects really refer to, as git-gc(1) does, before the name of a command.
 
@@ -578,6 +584,8 @@ def _failure(args: Sequence[str | bytes], code: int, stderr: bytes) -> StoreErro
 
 
 def _verb(args: Sequence[str | bytes]) -> str:
-    skipped = 2 if args[:1] == ("-c",) else int(args[:1] == (AS_STORED,))
+    skipped = int(args[:1] == (AS_STORED,))
+    while args[skipped : skipped + 1] == ("-c",):
+        skipped += 2
     first = args[skipped] if args else ""
     return first.decode("utf-8", "replace") if isinstance(first, bytes) else first

@@ -485,6 +485,23 @@ def test_lock_that_git_has_for_a_moment_is_waited_for(
 
 
 @on_cases(PLAIN, SHA256, BY_GIT)
+def test_deleted_ref_is_not_brought_back_by_a_pack_refs_at_work(
+    repo: Repo, store: Store
+) -> None:
+    """It has read the loose ref, and gives packed-refs its name at the end."""
+    tip = commit_of(store, ours("1"))
+    store.create_ref(REF, tip)
+    lock = repo.git_dir / "packed-refs.lock"
+    lock.write_text(f"# pack-refs with: peeled fully-peeled sorted \n{tip} {REF}\n")
+    ended = threading.Timer(0.3, lock.rename, [repo.git_dir / "packed-refs"])
+    ended.start()
+    store.delete_ref(REF)
+    ended.join()
+    assert store.ref(REF) is None
+    assert repo.shadow_refs() == {}
+
+
+@on_cases(PLAIN, SHA256, BY_GIT)
 def test_packed_ref_stays_while_packed_refs_is_locked(repo: Repo, store: Store) -> None:
     """libgit2 takes it for deleted once it has failed to delete it."""
     tip = commit_of(store, ours("1"))

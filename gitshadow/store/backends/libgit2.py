@@ -6,7 +6,6 @@ Only this module and `content_diff` import pygit2.
 import errno
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
 
 import pygit2
@@ -26,6 +25,7 @@ from gitshadow.store.backends.port import (
 )
 from gitshadow.store.backends.ref_files import PACKED_HINT, FileHeadLog, LooseRefs
 from gitshadow.store.backends.reftable import ReftableHeadLog, Reftables
+from gitshadow.store.git import WAITING, Git
 from gitshadow.store.git_settings import stamp_of
 from gitshadow.store.layout import Layout
 from gitshadow.store.object_format import format_named
@@ -91,7 +91,7 @@ class _LooseBackend(pygit2.OdbBackend):
 class Libgit2Backend:
     """The objects and refs of one repository through libgit2; see `port.Backend`."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, environ: Mapping[str, str]) -> None:
         """Open the repository.
 
         Raises:
@@ -106,7 +106,7 @@ class Libgit2Backend:
             raise UnsupportedError(
                 str(error).removeprefix(f"{layout.root}: ")
             ) from error
-        self._root = layout.root
+        self._git = Git(layout, dict(environ))
         self._objects = layout.objects_dir
         self._common_dir = layout.common_dir
         self.has_second_ids = False
@@ -325,19 +325,27 @@ class Libgit2Backend:
 
     def delete_ref(self, name: str) -> None:
         """Delete a ref and its reflog, loose and packed; one that is absent is fine."""
+        # libgit2 takes the lock of packed-refs only after it has read the file, and not at all for
+        # a loose ref (refdb_fs.c, 1.9): a `git pack-refs` at that moment would bring a deleted ref
+        # back, or lose what it has just packed.
         try:
             self._loose_refs.discard_unreadable(name)
-            with suppress(KeyError):
-                self._repository.references.delete(name)
-        except (pygit2.GitError, OSError) as error:
-            # If libgit2 cannot write packed-refs, it takes the ref for deleted from then on
-            # (refdb_fs.c, packed_delete, 1.9).
-            with suppress(*_FAILURES, OSError):
-                self._repository = pygit2.Repository(
-                    self._root, RepositoryOpenFlag.NO_SEARCH
-                )
+            is_there = self._repository.references.get(name) is not None
+        except (pygit2.GitError, OSError, ValueError) as error:
             raise self._error(name, error) from error
+        if is_there:
+            self._delete(name)
         self._loose_refs.drop_reflog(name)
+
+    def _delete(self, name: str) -> None:
+        try:
+            self._git.run(*WAITING, "update-ref", "--no-deref", "-d", name)
+        except StoreError as error:
+            text = f"could not write ref {name}: {error.message}"
+            if ".lock': file exists" in error.message.lower():
+                short = text.partition("; ; ")[0]
+                raise RefLockedError(short, f"{name}.lock", self._common_dir) from error
+            raise StoreError(text, hint=error.hint) from error
 
     def _error(self, name: str, error: Exception) -> StoreError:
         text = str(error)

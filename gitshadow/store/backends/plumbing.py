@@ -29,7 +29,7 @@ from gitshadow.store.backends.port import (
 from gitshadow.store.backends.ref_files import FileHeadLog, LooseRefs, RefFiles, is_safe
 from gitshadow.store.backends.reftable import ReftableHeadLog, Reftables
 from gitshadow.store.backends.two_formats import EXTENSION, TwoFormats
-from gitshadow.store.git import OFFLINE, SAFE, Git
+from gitshadow.store.git import OFFLINE, SAFE, WAITING, Git
 from gitshadow.store.git_settings import (
     scrubbed_environment,
     stamp_of,
@@ -43,13 +43,7 @@ from gitshadow.store.shared_modes import SETTING, SharedModes
 # Replacements (git-replace(1)) would show other bytes than those of the object that is named.
 _PLAIN = {**OFFLINE, "GIT_NO_REPLACE_OBJECTS": "1"}
 _WRITING = ("-c", "core.logAllRefUpdates=false")
-# Git's defaults. With -1 it would wait without an end for a lock that was left behind.
-_WAITING = (
-    *("-c", "core.filesRefLockTimeout=100"),
-    *("-c", "core.packedRefsTimeout=1000"),
-    *("-c", "reftable.lockTimeout=100"),
-)
-_UPDATE = (*_WAITING, "update-ref", "--stdin", "-z")
+_UPDATE = (*WAITING, "update-ref", "--stdin", "-z")
 # A ref of ours that a power cut destroys is found and repaired (`maintenance.object_check`).
 _UNSYNCED = ("-c", "core.fsync=none")
 # A child keeps each commit in memory that it ever pointed a ref at.

@@ -61,7 +61,7 @@ def _through_libgit2(
     layout: Layout, environ: Mapping[str, str], engine: Engine | None
 ) -> Backend | None:
     try:
-        found = Libgit2Backend(layout)
+        found = Libgit2Backend(layout, environ)
     except UnsupportedError as error:
         if engine is None and not _is_owners(error.message):
             return None

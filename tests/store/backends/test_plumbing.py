@@ -316,7 +316,7 @@ def test_newer_libgit2_is_believed_only_if_git_says_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: str
 ) -> None:
     repo = Repo.create(tmp_path / "r")
-    found = Libgit2Backend(layout_of(repo))
+    found = Libgit2Backend(layout_of(repo), os.environ)
     found.ref_format = "reftable"
     if lie == "head":
         monkeypatch.setattr(found, "head", lambda: ("refs/heads/main", None))
@@ -334,7 +334,7 @@ def test_libgit2_that_reads_another_store_is_not_taken(tmp_path: Path) -> None:
     """HEAD is a placeholder where refs are no files (gitrepository-layout(5))."""
     repo = Repo.create(tmp_path / "r")
     repo.write(".git/HEAD", "ref: refs/heads/.invalid\n")
-    found = Libgit2Backend(layout_of(repo))
+    found = Libgit2Backend(layout_of(repo), os.environ)
     assert not probe._is_true(found, layout_of(repo), os.environ)
     found.close()
     repo.damaged = True
