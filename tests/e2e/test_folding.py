@@ -5,6 +5,7 @@ No file system of this kind is in every kernel, so the tests mount one of their 
 """
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,10 +75,17 @@ def versions(shadow: Shadow, path: str) -> list[Document]:
     return [one for one in found if isinstance(one, dict)]
 
 
-def respell(repo: Repo, old: str, new: str) -> None:
-    """Rename by case alone, which Linux does in two steps."""
-    repo.rename(old, "between")
-    repo.rename("between", new)
+def respell(shadow: Shadow, old: str, new: str) -> None:
+    """Rename by case alone: Linux does it in two steps, of which the daemon sees the end."""
+    daemons = shadow.daemons()
+    for pid in daemons:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        shadow.repo.rename(old, "between")
+        shadow.repo.rename("between", new)
+    finally:
+        for pid in daemons:
+            os.kill(pid, signal.SIGCONT)
 
 
 @pytest.mark.usefixtures("kind")
@@ -91,8 +99,8 @@ def test_write_by_another_spelling_is_one_of_the_file(folded: Shadow) -> None:
 @pytest.mark.usefixtures("kind")
 def test_rename_by_case_is_undone_and_redone(folded: Shadow) -> None:
     repo = folded.repo
-    respell(repo, "a.txt", "A.txt")
-    assert rows(folded)[-1] == ("rename", "A.txt", "a.txt")
+    respell(folded, "a.txt", "A.txt")
+    assert changes(folded)[-1] == ("rename", "A.txt", "a.txt")
     folded.ok("undo", "--yes", "A.txt")
     assert "a.txt" in os.listdir(repo.root)
     assert repo.read("a.txt") == b"one\n"
@@ -105,7 +113,7 @@ def test_rename_by_case_is_undone_and_redone(folded: Shadow) -> None:
 @pytest.mark.usefixtures("kind")
 def test_directory_renamed_by_case_is_undone_and_redone(folded: Shadow) -> None:
     repo = folded.repo
-    respell(repo, "dir", "Dir")
+    respell(folded, "dir", "Dir")
     assert changes(folded)[-1] == ("rename", "Dir/inner.txt", "dir/inner.txt")
     repo.append("Dir/inner.txt", "more\n")
     assert changes(folded)[-1] == ("modify", "Dir/inner.txt", None)
@@ -122,7 +130,7 @@ def test_undo_keeps_a_directory_with_a_new_spelling_and_other_files(
     folded: Shadow,
 ) -> None:
     repo = folded.repo
-    respell(repo, "dir", "Dir")
+    respell(folded, "dir", "Dir")
     folded.ok("flush")
     repo.write("Dir/mine.txt", "mine\n")
     done = folded("undo", "--yes", "Dir/inner.txt")
