@@ -68,12 +68,12 @@ def undo(
         answer = sdk_turns.nothing(request).answer()._replace(about=())
     else:
         answer = _answer(engine, resolved)
-    answer = _with_staged(answer, context.workspace)._replace(
-        confirm=settings.confirm,
-        op_short=short_ids.of(context.workspace.db, short_ids.OP, answer.op_id or ""),
-    )
+    answer = _with_staged(answer, context.workspace)._replace(confirm=settings.confirm)
     if wanted is not None:
         answer = answer._replace(missing=wanted.missing, loose=wanted.loose)
+    elif answer.op_id is not None:
+        name = short_ids.of(context.workspace.db, short_ids.OP, answer.op_id)
+        answer = answer._replace(op_short=name)
     answer = _with_rewinds(answer)
     if request.hook_settings is not None:
         answer = answer._replace(announced=announced, hooks=_hooks(settings))
