@@ -14,7 +14,7 @@ from gitshadow.hookfiles import files, invocation, merge, packaged, places, toml
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.entries import HookEntry, Want, fault, is_changed, want
 from gitshadow.hookfiles.files import Content
-from gitshadow.hookfiles.ledger import Ledger, sha256
+from gitshadow.hookfiles.ledger import Ledger
 from gitshadow.hookfiles.placement import (
     Agent,
     FileLocation,
@@ -98,7 +98,7 @@ def _older_extras(
                 continue
             if content is None or not packaged.is_ours(content.data):
                 continue
-            is_changed = record is not None and record.after != sha256(content.data)
+            is_changed = record is not None and not record.has(content.data)
             if not is_changed and content.data != _packaged(
                 piece, agent, scope, around
             ):

@@ -213,11 +213,7 @@ def _former(
     text = file.editor.take_out(file.text, wanted, _text(known))
     if text == file.text:
         return file.content.data
-    if (
-        old is not None
-        and known is not _LOST
-        and sha256(file.content.data) == old.after
-    ):
+    if old is not None and known is not _LOST and old.has(file.content.data):
         return known
     return None if text is None else packaged.encoded(text)
 
@@ -301,7 +297,7 @@ def _put_piece(
             f"could not write {path}: a file that gitshadow did not create is there",
             hint="move it away, or call git-agent-undo from it",
         )
-    if old is not None and sha256(there.data) != old.after:
+    if old is not None and not old.has(there.data):
         raise RefusedError(
             f"could not write {path}: it was changed since it was installed",
             hint="move it away to reinstall",
@@ -381,7 +377,7 @@ def _taking(
         return step
     step = replace(step, entries=len(file.editor.entries(file.text, wanted)))
     known = _backup(ledger, record)
-    untouched = record is not None and sha256(file.content.data) == record.after
+    untouched = record is not None and record.has(file.content.data)
     if untouched and known is not _LOST:
         return _leaving(step, known)
     text = file.editor.take_out(file.text, wanted, _text(known))
@@ -422,7 +418,7 @@ def _take_piece(
     )
     if there is None or not packaged.is_ours(there.data):
         return step
-    if record is not None and sha256(there.data) != record.after:
+    if record is not None and not record.has(there.data):
         changed = RefusedError(
             f"cannot delete {path}: it was changed since it was installed",
             hint="delete it yourself if you no longer need its content",

@@ -34,6 +34,10 @@ class LedgerRecord:
     mode: int | None
     made: tuple[str, ...] = ()
 
+    def has(self, data: bytes) -> bool:
+        """Return whether a content is what we wrote."""
+        return self.after == sha256(data)
+
 
 def sha256(data: bytes) -> str:
     """Return the SHA-256 of a content."""
