@@ -12,7 +12,12 @@ from collections.abc import Callable, Mapping
 from operator import not_
 from typing import TypeVar
 
-from gitshadow.errors import StoreError, UnsupportedError, raise_shortage
+from gitshadow.errors import (
+    StaleTipError,
+    StoreError,
+    UnsupportedError,
+    raise_shortage,
+)
 from gitshadow.model import Oid
 from gitshadow.store.backends.port import (
     FILES,
@@ -91,7 +96,12 @@ class FollowedBackend:
         Raises:
             StoreError: as the act; or the refs stay between two formats.
         """
-        self._act("write", act)
+        try:
+            self._act("write", act)
+        except StaleTipError:
+            # Git may have removed it where the refs were, after it was copied.
+            if not self._has_moved():
+                raise
         if self._has_moved():
             self._await("write")
             if self.current().ref(name) != wanted:

@@ -10,6 +10,7 @@ import pytest
 
 from gitshadow.errors import StaleTipError, StoreError, UnsupportedError
 from gitshadow.model import Oid
+from gitshadow.store.backends.libgit2 import Libgit2Backend
 from gitshadow.store.backends.port import FILES, REFTABLE
 from gitshadow.store.layout import discover
 from gitshadow.store.objects import NewCommit
@@ -166,6 +167,36 @@ def test_writers_and_a_migration_lose_no_ref(repo: Repo) -> None:
     writer.join()
     assert done
     assert {name: repo.shadow_refs().get(name) for name in done} == done
+
+
+@pytest.mark.parametrize("act", ["create_ref", "move_ref", "delete_ref"])
+def test_change_that_comes_too_late_to_be_migrated_is_made_again(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    """Git has copied the refs before one is written where they were."""
+    change, moves = getattr(Libgit2Backend, act), [REFTABLE]
+
+    def late(backend: Libgit2Backend, *args: str) -> None:
+        for to in moves:
+            migrate(repo, to)
+        moves.clear()
+        change(backend, *args)
+
+    with opened(repo) as store:
+        first, second = commit(store, "1"), commit(store, "2")
+        if act != "create_ref":
+            store.create_ref(REF, first)
+        monkeypatch.setattr(Libgit2Backend, act, late)
+        match act:
+            case "create_ref":
+                store.create_ref(REF, first)
+            case "move_ref":
+                store.move_ref(REF, first, second)
+            case _:
+                store.delete_ref(REF)
+        assert moves == []
+    expected = {"create_ref": {REF: first}, "move_ref": {REF: second}}
+    assert repo.shadow_refs() == expected.get(act, {})
 
 
 def test_configuration_that_git_has_half_written_is_read_again(repo: Repo) -> None:
