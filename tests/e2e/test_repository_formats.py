@@ -58,7 +58,7 @@ def test_killed_children_of_the_daemon_lose_nothing(recorded: Shadow) -> None:
 def _kill_children_of_git(repo: Repo) -> int:
     """Kill every git that is kept open in a repository; return how many there were."""
     listed = subprocess.run(
-        ["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True
+        ["ps", "-wweo", "pid=,args="], capture_output=True, text=True, check=True
     )
     place = f"--git-dir={repo.git_dir}"
     rows = (row.split(None, 1) for row in listed.stdout.splitlines())
