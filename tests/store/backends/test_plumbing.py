@@ -48,7 +48,7 @@ def opened(repo: Repo) -> Iterator[PlumbingBackend]:
 def children() -> list[int]:
     """Return the processes that this one has started and that run."""
     out = subprocess.run(
-        ["ps", "-o", "pid=,stat=,args=", "--ppid", str(os.getpid())],
+        ["ps", "-wwo", "pid=,stat=,args=", "--ppid", str(os.getpid())],
         capture_output=True,
         text=True,
         check=False,
