@@ -26,6 +26,8 @@ from gitshadow.render.style import printable
 SESSION_VARIABLE = "GITSHADOW_SESSION"
 AGENT_VARIABLE = "GITSHADOW_AGENT"
 
+_LOOK_S = 1.0
+"""How often to look for the end of the command without a signal of it."""
 _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
 # The child is in our process group: the terminal sends its signals (Ctrl-C, Ctrl-Z) to both, and
@@ -151,7 +153,8 @@ def _wait(pid: int, waited: set[signal.Signals]) -> int:
             if done[0] == pid:
                 code = os.waitstatus_to_exitcode(done[1])
                 return code if code >= 0 else 128 - code
-        got = current().machine_facts().await_signal(waited)
+        # Another thread may have been given the signal of an end, so it is looked for now and then.
+        got = current().machine_facts().await_signal(waited, _LOOK_S)
         # The child has got that of a Ctrl-C already.
-        if got.number != signal.SIGCHLD and not got.by_kernel:
+        if got is not None and got.number != signal.SIGCHLD and not got.by_kernel:
             os.kill(pid, got.number)

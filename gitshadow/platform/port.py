@@ -417,8 +417,13 @@ class Machine(Protocol):
         """
         ...
 
-    def await_signal(self, waited: Collection[signal.Signals]) -> ReceivedSignal:
-        """Wait for one of some blocked signals."""
+    def await_signal(
+        self, waited: Collection[signal.Signals], longest_s: float
+    ) -> ReceivedSignal | None:
+        """Wait for one of some blocked signals; None if none has come after so many seconds.
+
+        Not every system knows a limit.
+        """
         ...
 
     def drop_signals(self, waited: Collection[signal.Signals]) -> None:

@@ -189,8 +189,34 @@ assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
 
 
 def test_run_child_restores_the_signal_mask() -> None:
-    """In a process of its own: another thread of this one may be given the signal."""
     done = subprocess.run([sys.executable, "-c", MASKED], timeout=HANGS_S, check=False)
+    assert done.returncode == 0
+
+
+TAKEN = """\
+import os, signal, threading
+from gitshadow.commands.exec import run_child
+from gitshadow.platform import current
+machine = current().machine_facts()
+await_signal, ended = machine.await_signal, threading.Event()
+threading.Thread(target=ended.wait, daemon=True).start()
+def late(waited, longest_s):
+    # Nobody waits for the signal while the command ends, so it goes to the other thread.
+    os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+    return await_signal(waited, longest_s)
+machine.await_signal = late
+assert run_child(["true"], os.environ) == 0
+"""
+
+
+@pytest.mark.parametrize("platform", ["", "portable"])
+def test_end_is_noticed_although_another_thread_was_given_the_signal(
+    platform: str,
+) -> None:
+    env = {**os.environ, "GITSHADOW_PLATFORM": platform}
+    done = subprocess.run(
+        [sys.executable, "-c", TAKEN], env=env, timeout=HANGS_S, check=False
+    )
     assert done.returncode == 0
 
 
@@ -205,9 +231,9 @@ from gitshadow.commands.exec import run_child
 from gitshadow.platform import current
 machine = current().machine_facts()
 await_signal = machine.await_signal
-def checked(waited):
+def checked(waited, longest_s):
     assert signal.getsignal(signal.SIGCHLD) not in (signal.SIG_DFL, signal.SIG_IGN)
-    return await_signal(waited)
+    return await_signal(waited, longest_s)
 machine.await_signal = checked
 sys.exit(run_child([sys.executable, "-c", sys.argv[1]], dict(os.environ)))
 """

@@ -199,7 +199,7 @@ def test_blocked_signal_is_waited_for_and_others_are_dropped() -> None:
     waited = {signal.SIGTERM, signal.SIGINT, signal.SIGUSR1}
     signal.pthread_sigmask(signal.SIG_BLOCK, waited)
     os.kill(os.getpid(), signal.SIGINT)
-    print(machine.await_signal(waited))
+    print(machine.await_signal(waited, 60.0))
     os.kill(os.getpid(), signal.SIGTERM)
     os.kill(os.getpid(), signal.SIGUSR1)
     machine.drop_signals(waited)

@@ -144,9 +144,13 @@ def end_descriptor(pid: int) -> int | None:
     return os.pidfd_open(pid)
 
 
-def await_signal(waited: Collection[signal.Signals]) -> ReceivedSignal:
-    """Wait for one of some blocked signals."""
-    got = signal.sigwaitinfo(waited)
+def await_signal(
+    waited: Collection[signal.Signals], longest_s: float
+) -> ReceivedSignal | None:
+    """Wait for one of some blocked signals; None if none has come after so many seconds."""
+    got = signal.sigtimedwait(waited, longest_s)
+    if got is None:
+        return None
     # `si_code` is positive if the kernel sent the signal, as it does for Ctrl-C (sigaction(2)).
     return ReceivedSignal(got.si_signo, got.si_code > 0)
 

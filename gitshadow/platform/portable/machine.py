@@ -117,9 +117,17 @@ def end_descriptor(pid: int) -> int | None:
     return None
 
 
-def await_signal(waited: Collection[signal.Signals]) -> ReceivedSignal:
+def await_signal(
+    waited: Collection[signal.Signals], longest_s: float
+) -> ReceivedSignal | None:
     """Wait for one of some blocked signals; who sent it is not known."""
-    number = signal.sigwait(waited)
+    timed = getattr(signal, "sigtimedwait", None)  # not on macOS
+    if timed is None:
+        number = int(signal.sigwait(waited))
+    elif (got := timed(waited, longest_s)) is None:
+        return None
+    else:
+        number = got.si_signo
     return ReceivedSignal(number, number in _FROM_TERMINAL)
 
 
