@@ -25,6 +25,7 @@ from tests.support.waiting import until
 USER, OTHER = 12345, 12346
 _EMPTY = "mount -t tmpfs -o mode=755 none"
 _CAPABILITIES = "-all,+sys_admin,+net_admin,+dac_read_search"
+_CLONE_FS = 0x200
 _CLONE_NEWNS = 0x20000
 
 
@@ -113,6 +114,8 @@ class Machine:
 def _become(namespace: str, user: int) -> None:
     fd = os.open(namespace, os.O_RDONLY)
     libc = ctypes.CDLL(None, use_errno=True)
+    # setns(2) refuses (EINVAL) while anything shares the root and the directory of this process.
+    assert libc.unshare(_CLONE_FS) == 0, os.strerror(ctypes.get_errno())
     assert libc.setns(fd, _CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
     os.close(fd)
     os.setgroups([])
