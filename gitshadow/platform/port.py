@@ -20,10 +20,9 @@ HERE_ALONE = "this system does not report which process wrote a file"
 
 # A pid alone is given out again; together with its start it names one process until the next boot.
 class ProcessId(NamedTuple):
-    """One process: its pid and its start.
+    """One process: its pid and its start, in a unit of the platform that is the same for all.
 
-    The start is a whole number in a unit of the platform, the same for all who ask: Linux counts
-    clock ticks since the boot, others milliseconds. `Processes.started_ns` converts it.
+    Linux counts clock ticks since the boot, others milliseconds; see `Processes.started_ns`.
     """
 
     pid: int
@@ -375,10 +374,7 @@ class Machine(Protocol):
         ...
 
     def pid_namespace(self) -> str | None:
-        """Return what names the processes among which pids are given out, as in a container.
-
-        None: there are no several ones, or `/proc` is of another one.
-        """
+        """Return what names the PID namespace; None: there is only one, or /proc shows another."""
         ...
 
     def sees_all_processes(self) -> bool:
@@ -410,7 +406,7 @@ class Machine(Protocol):
         ...
 
     def end_descriptor(self, pid: int) -> int | None:
-        """Return a descriptor that can be read once a process has ended; None: there is none.
+        """Return a descriptor that is readable once a process has ended; None: there is none.
 
         Raises:
             OSError: it is gone.
@@ -420,10 +416,7 @@ class Machine(Protocol):
     def await_signal(
         self, waited: Collection[signal.Signals], longest_s: float
     ) -> ReceivedSignal | None:
-        """Wait for one of some blocked signals; None if none has come after so many seconds.
-
-        Not every system knows a limit.
-        """
+        """Wait for one of some blocked signals; None: none came so long, where that is limited."""
         ...
 
     def drop_signals(self, waited: Collection[signal.Signals]) -> None:

@@ -1,7 +1,5 @@
 """Linux: what only its kernel knows, from /proc, inotify, extended attributes and systemd."""
 
-import os
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` alone would cost every hook 5 ms
     from collections.abc import Callable
@@ -52,20 +50,10 @@ def socket_access() -> "Sockets":
     return found
 
 
-def shows_own_numbers() -> bool:
-    """Return whether /proc has processes by the numbers that they have for this one.
-
-    It is that of another PID namespace in a sandbox that made one without mounting it. There
-    our numbers are those of unrelated processes.
-    """
-    try:
-        return os.readlink("/proc/self") == str(os.getpid())
-    except OSError:
-        return False
-
-
 def lineage(pid: int) -> list[str]:
     """Return `pid/start` of a process and of each above it, nearest first; proc(5)."""
+    from gitshadow.platform.linux.proc_numbers import shows_own_numbers
+
     found: list[str] = []
     if not shows_own_numbers():
         return found

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import IO
 
-from gitshadow.platform.linux import shows_own_numbers
+from gitshadow.platform.linux.proc_numbers import shows_own_numbers
 from gitshadow.platform.port import ReceivedSignal, WatchLimits
 
 WATCH_HINT = (

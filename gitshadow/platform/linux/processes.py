@@ -14,8 +14,8 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gitshadow.platform.linux import shows_own_numbers
 from gitshadow.platform.linux.counters import ProcFiles
+from gitshadow.platform.linux.proc_numbers import shows_own_numbers
 from gitshadow.platform.port import (
     Activity,
     EndMoment,

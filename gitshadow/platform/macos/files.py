@@ -31,8 +31,8 @@ def sync(fd: int) -> None:
 def reported_path(directory: str) -> str:
     """Return the path of a directory as FSEvents reports what happens below it.
 
-    That is without links (`/private/tmp`) and with each name as it is stored, in whatever case or
-    Unicode form it was named. The path itself where the system does not say; F_GETPATH, fcntl(2).
+    FSEvents resolves links (`/private/tmp`) and spells each name as it is stored. Where the system
+    does not say how, this is the path that was given; F_GETPATH, fcntl(2).
     """
     try:
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
