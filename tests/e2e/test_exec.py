@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 
 import pytest
 
@@ -26,6 +27,11 @@ def rows_of(shadow: Shadow, *args: str) -> dict[str, Document]:
         assert row["reason"], row
         found.setdefault(str(row["path"]), row)
     return found
+
+
+def authors_of(rows: Mapping[str, Document]) -> dict[str, tuple[object, object]]:
+    """Return the agent of each path, and how sure that is."""
+    return {path: (row["agent"], row["confidence"]) for path, row in rows.items()}
 
 
 def sessions_of(shadow: Shadow, agent: str) -> list[Document]:
@@ -371,8 +377,7 @@ def test_a_persons_saves_during_a_quiet_command_are_not_its(shadow: Shadow) -> N
         row = rows.pop(path)
         assert (row["actor"], row["confidence"]) == ("unknown", "unknown"), row
         assert "fewer bytes" in str(row["reason"])
-    authors = {path: (row["agent"], row["confidence"]) for path, row in rows.items()}
-    assert authors == dict.fromkeys(("a", "left", "z"), ("x", "high"))
+    assert authors_of(rows) == dict.fromkeys(("a", "left", "z"), ("x", "high"))
     assert shadow.oops()["status"] == "reversed"
     assert repo.read("b") == repo.read("new") == b"person\n" * 300
     assert not repo.exists("left")
@@ -397,9 +402,7 @@ def test_what_recorders_write_is_not_the_commands(
         shadow_n.ok("flush")
     (outer / "go").touch()
     running.communicate()
-    rows = rows_of(shadow_n)
-    authors = {path: (row["agent"], row["confidence"]) for path, row in rows.items()}
-    assert authors == {
+    assert authors_of(rows_of(shadow_n)) == {
         "made": ("x", "high"),
         "b": (None, "unknown"),
         "new": (None, "unknown"),
@@ -413,9 +416,7 @@ def test_what_a_command_writes_while_it_has_recorded_is_its(shadow_n: Shadow) ->
     flush = f"{COMMAND} flush; {COMMAND} status"
     script = f"{made} a; {flush}; {made} b; {flush} > c; {flush}; {made} d"
     shadow_n.ok("exec", "--agent", "x", "--", "sh", "-c", script)
-    rows = rows_of(shadow_n)
-    authors = {path: (row["agent"], row["confidence"]) for path, row in rows.items()}
-    assert authors == dict.fromkeys("abcd", ("x", "high"))
+    assert authors_of(rows_of(shadow_n)) == dict.fromkeys("abcd", ("x", "high"))
 
 
 def test_what_a_command_left_is_waited_for(shadow: Shadow) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.agent_process import (
-    SDK_PROGRAM,
     Agent,
     begin_shell,
     end_shell,
     say,
+    sdk_program,
     shell_payload,
 )
 from tests.support.claude import Claude
@@ -436,16 +436,9 @@ def test_a_persons_save_during_a_call_of_a_program_survives_its_rollback(
     """The program says that all its files are written by itself and what it starts."""
     repo = shadow.repo
     before = repo.read("a")
-    with subprocess.Popen(
-        [sys.executable, "-c", SDK_PROGRAM, "alone"],
-        cwd=repo.root,
-        env=shadow.environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
+    with sdk_program(shadow, "alone") as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        assert process.stdout.readline() == b"wrote\n"
         repo.write("b", "person\n" * 5000)
         shadow.ok("flush")
         process.stdin.write(b"\n")
@@ -465,15 +458,7 @@ def test_nothing_is_concluded_of_a_program_that_records_itself(
 ) -> None:
     """Nobody counts before its turn ends, and what it writes to record is no tool's."""
     repo = shadow_n.repo
-    with subprocess.Popen(
-        [sys.executable, "-c", SDK_PROGRAM, "alone"],
-        cwd=repo.root,
-        env=shadow_n.environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"wrote\n"
+    with sdk_program(shadow_n, "alone") as process:
         repo.write("b", "person\n" * 5000)
         rows = {str(row["path"]): row for row in shadow_n.log()}
         process.communicate(b"\n")

@@ -3,19 +3,17 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support.agent_process import (
-    SDK_PROGRAM,
     Agent,
     begin_shell,
     end_shell,
     say,
+    sdk_program,
 )
 from tests.support.claude import Claude
 from tests.support.shadow import Document, Shadow
@@ -181,15 +179,7 @@ def test_the_kernel_is_not_asked_unless_a_person_wants_it(
 def test_what_a_program_of_ours_writes_itself_is_its_calls(shadow: Shadow) -> None:
     """It says which process it is; what others write may be a container's that works for it."""
     shadow.ok("flush")
-    with subprocess.Popen(
-        [sys.executable, "-c", SDK_PROGRAM],
-        cwd=shadow.repo.root,
-        env=shadow.environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"wrote\n"
+    with sdk_program(shadow) as process:
         shadow.repo.write("b", "person\n")
         rows = {path: newest(shadow, path) for path in ("a", "b")}
         assert (rows["a"]["agent"], rows["a"]["confidence"]) == ("own", "certain"), rows

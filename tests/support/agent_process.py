@@ -2,10 +2,12 @@
 
 import json
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from tests.support.claude import Claude
-from tests.support.shadow import COMMAND
+from tests.support.shadow import COMMAND, Shadow
 
 PROGRAM = f"""
 import subprocess, sys
@@ -46,6 +48,22 @@ with AgentUndo.open(".", session="s", agent="own", tools=tools, host=host) as au
 
 With the argument `alone` the program says that all its files are written below it.
 """
+
+
+@contextmanager
+def sdk_program(shadow: Shadow, *arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
+    """Run `SDK_PROGRAM` in R until it has written; it waits then, and its end is awaited."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SDK_PROGRAM, *arguments],
+        cwd=shadow.repo.root,
+        env=shadow.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"wrote\n"
+        yield process
+
 
 Agent = Callable[[str], "subprocess.Popen[bytes]"]
 """Starts a program of some name in R."""
