@@ -109,7 +109,7 @@ def _older_extras(
 def _read_piece(
     piece: PackagedPiece, around: InstallEnvironment
 ) -> tuple[str, str, Content | None]:
-    """Return where a file of ours has to be, its real path, and what is there.
+    """Return the path of a file that we install, its real path, and its content.
 
     Raises:
         ShadowError: it cannot be read.

@@ -1,9 +1,9 @@
 """Measure what a recorder writes that runs in the process of a command of `exec`, or below it.
 
-Without a daemon each command of ours records in its own process. What is written for that, by it
-and by the git commands that it runs, the kernel counts as the wrapped command's: it would look as
-if that had written enough to be the author of a person's save. So each recorder leaves a note of
-what it wrote, and those that judge subtract it.
+Without a daemon, each of our commands records in its own process. The kernel counts what it and
+its git commands write as written by the wrapped command, which would then seem to have written
+enough to be the author of a person's save. So each recorder leaves a note of what it wrote, and
+whoever judges subtracts it.
 
 Invariant: less may be noted than was written, never more. What cannot be measured is not noted.
 """

@@ -200,7 +200,7 @@ def _same(directory: int, name: bytes, found: os.stat_result) -> bool:
 
 
 def below_root(path: bytes, root: bytes) -> bytes:
-    """Return an absolute path with the root spelled as it is, if another spelling leads there."""
+    """Return an absolute path with the root's own spelling, where it names the root otherwise."""
     parts, depth = path.split(b"/"), root.count(b"/") + 1
     head = b"/".join(parts[:depth])
     if head == root or len(parts) <= depth or fold_key(head) != fold_key(root):

@@ -82,6 +82,6 @@ def test_other_users_can_write_next_to_what_is_recorded(
     assert len(new) >= 4
     for path in new:
         wanted = 0o2070 if path.is_dir() else 0o040
-        # Git makes its tables for itself, and a mark of ours is never read by others.
+        # Nobody else needs to read the `.keep` file that marks a pack as ours.
         if path.suffix != ".keep":
             assert mode(path) & wanted == wanted, path

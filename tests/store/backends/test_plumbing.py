@@ -248,7 +248,7 @@ def test_configuration_is_that_of_git_and_new_at_once(repo: Repo, sealed: Path) 
 
 
 def test_mistake_in_the_configuration_stops_no_write(repo: Repo, sealed: Path) -> None:
-    """As through libgit2: who edits it repairs it, and what is written meanwhile counts."""
+    """As with libgit2, recording goes on with the settings that were read last."""
     tip = Oid(repo.git("rev-parse", "HEAD"))
     other = Oid(repo.git("commit-tree", "HEAD^{tree}", "-m", "x"))
     with opened(repo) as backend:
