@@ -33,6 +33,7 @@ from gitshadow.blame.owners import (
 from gitshadow.blame.replay import Removal, Replay
 from gitshadow.blame.replay_cache import Resuming
 from gitshadow.blame.rewrites import Rewrites
+from gitshadow.blame.rewritten_commits import RewrittenCommits
 from gitshadow.blame.snapshots import DoubtError
 from gitshadow.errors import UsageError
 from gitshadow.model import FileVersion, Oid, PathChange, RepoPath
@@ -42,6 +43,7 @@ from gitshadow.store.journal import events
 from gitshadow.store.journal.state import uncollected
 from gitshadow.store.refs import display_path
 from gitshadow.undo.effective import undoings_of
+from gitshadow.undo.merge import merge
 
 UNSEEN = "it is on disk, but in no recorded state"
 # The limits of -M and -C in git-blame(1): shorter runs of lines are equal by chance.
@@ -274,13 +276,19 @@ class Blaming:
         }
 
     def _replay(self, taken_back: Mapping[str, Collection[int]]) -> Replay:
+        read = self._ws.repo.packed_first()
         rewrites = Rewrites(
             self._past, self._diff, ignore_space=self._wish.ignore_space
         )
-        removals: list[Removal] | None = [] if self._wish.removed else None
-        return Replay(
-            self._ws.repo.packed_first(), self._diff, rewrites, taken_back, removals
+        rewrites.commits = RewrittenCommits(
+            self._past,
+            read,
+            self._diff,
+            merge,
+            rewrites.is_written,
         )
+        removals: list[Removal] | None = [] if self._wish.removed else None
+        return Replay(read, self._diff, rewrites, taken_back, removals)
 
     def _content(self, replay: Replay) -> tuple[bytes, Vector]:
         wish = self._wish

@@ -152,7 +152,9 @@ class GitOrigins:
         # in the commit on which the session began, unless it was uncommitted.
         holding = self.commits.holding(owner.path, content)
         if owner.switched:
-            return holding
+            # The commit that brought it first is the one to which HEAD moved then: a later one
+            # may be somebody's own work of the same content.
+            return self.commits.bringing(owner.path, content) or holding
         began = self.commits.began(owner.event)
         if began is not None and (
             holding is None or self.commits.blob(began, owner.path) == content
@@ -224,9 +226,16 @@ class GitOrigins:
             origin = state.vector[line.line - 1]
             if id(origin.owner) not in self._asking:
                 return self._settled(origin)
-        changed = self._same_changes(line).get(line.line)
-        if changed is not None:
-            return self._settled(changed)
+        names = (line.path, *(line.previous[1:] if line.previous else ()), owner.path)
+        for changed in (
+            self.rewrites.original(line.commit, line.line, *names),
+            self._same_changes(line).get(line.line),
+        ):
+            if changed is None or id(changed.owner) in self._asking:
+                continue
+            found = self._settled(changed)
+            if found.owner.source is not OriginSource.UNKNOWN:
+                return found
         # Rebases and squashes change blobs and hunks, so an equal recorded line may be the same
         # one.
         if self.rewrites.has_written(text):

@@ -7,9 +7,10 @@ form is an error, never a guess.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import pairwise
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
@@ -30,6 +31,7 @@ from gitshadow.store.object_format import OID_PATTERN
 from gitshadow.store.objects import CommitInfo
 from gitshadow.store.paths import unquote
 from gitshadow.store.repo import Repo
+from gitshadow.store.trees import TreeChange
 
 _HEADER = re.compile(
     rb"(%b) ([0-9]{1,9}) ([0-9]{1,9})(?: [0-9]{1,9})?" % OID_PATTERN.encode()
@@ -42,6 +44,9 @@ _MADE = re.compile(
 )
 _PLAIN = re.compile(r"commit( \(initial\))?:")
 """What Git writes into the reflog (builtin/commit.c, sequencer.c) when it makes a commit."""
+_AMEND = "commit (amend)"
+_MOST_KNOWN = 2_000
+"""So many commits since recording began are compared with those that are asked about."""
 _UNASKED = Oid("")
 
 
@@ -152,6 +157,11 @@ class GitPast:
     _plain: set[Oid] = field(default_factory=set)
     _blobs: dict[tuple[Oid, RepoPath], Oid | None] = field(default_factory=dict)
     _committed: dict[RepoPath, frozenset[Oid]] = field(default_factory=dict)
+    _brought: dict[RepoPath, dict[Oid, Oid]] = field(default_factory=dict)
+    _known: dict[Oid, CommitInfo] | None = None
+    _infos: dict[Oid, CommitInfo | None] = field(default_factory=dict)
+    _amended: dict[Oid, Oid] = field(default_factory=dict)
+    _first_seen: dict[Oid, int] = field(default_factory=dict)
     _since: Oid | None = _UNASKED
 
     def committed(self, path: RepoPath) -> frozenset[Oid]:
@@ -188,6 +198,74 @@ class GitPast:
         if (commit, path) not in self._blobs:
             self._blobs[commit, path] = self._entry(commit, path)
         return self._blobs[commit, path]
+
+    def bringing(self, path: RepoPath, blob: Oid) -> Oid | None:
+        """Return the oldest commit where HEAD was that brought a blob to a path."""
+        if path not in self._brought:
+            found: dict[Oid, Oid] = {}
+            for commit in self._all_heads():
+                at = self.blob(commit.oid, path)
+                if at is not None and not self._is_inherited(commit, path, at):
+                    found[at] = commit.oid
+            self._brought[path] = found
+        return self._brought[path].get(blob)
+
+    def _is_inherited(self, commit: CommitInfo, path: RepoPath, blob: Oid) -> bool:
+        return any(self.blob(parent, path) == blob for parent in commit.parents)
+
+    def known(self) -> Mapping[Oid, CommitInfo]:
+        """Return the commits since recording began, reflogs included, newest first."""
+        if self._known is None:
+            oids = self.git.all_commits(self.recorded_since(), _MOST_KNOWN)
+            infos = ((oid, self.commit(oid)) for oid in oids)
+            self._known = {oid: info for oid, info in infos if info is not None}
+        return self._known
+
+    def tips(self) -> Sequence[Oid]:
+        """Return where HEAD was, newest first."""
+        return [oid for oid, _ in self._logged()]
+
+    def is_older(self, one: CommitInfo, other: CommitInfo) -> bool:
+        """Return whether a commit may have been made before another one."""
+        self._all_heads()
+        seen = self._first_seen
+        if one.oid in seen and other.oid in seen:
+            return seen[one.oid] > seen[other.oid]
+        return one.oid != other.oid and one.committer_time <= other.committer_time
+
+    def commit(self, oid: Oid) -> CommitInfo | None:
+        """Return one commit, None if it is gone."""
+        if oid not in self._infos:
+            self._infos[oid] = self._readable(oid)
+        return self._infos[oid]
+
+    def differences(self, old: Oid | None, new: Oid) -> Sequence[TreeChange]:
+        """Return the paths that differ between two commits."""
+        before = None if old is None else self.commit(old)
+        after = self.commit(new)
+        if after is None:
+            return ()
+        try:
+            return self.repo.diff(None if before is None else before.tree, after.tree)
+        except StoreError:
+            return ()
+
+    def amended(self, commit: Oid) -> Oid | None:
+        """Return the commit that `git commit --amend` replaced by one, as the reflog says."""
+        self._all_heads()
+        return self._amended.get(commit)
+
+    def is_repeated(self, commit: Oid) -> bool:
+        """Return whether the reflog says that a commit was made from others (rebase, pick, am)."""
+        self._all_heads()
+        return commit in self._made and commit not in self._plain
+
+    def merge_base(self, one: Oid, other: Oid) -> Oid | None:
+        """Return the newest common ancestor of two commits."""
+        try:
+            return self.git.merge_base(one, other)
+        except StoreError:
+            return None
 
     def began(self, event: PathChange | None) -> Oid | None:
         """Return the commit on which the session of an event began; HEAD's for None."""
@@ -260,7 +338,15 @@ class GitPast:
             self._steps = [oid for oid, _ in steps]
             self._made = {oid for oid, words in steps if _MADE.match(words)}
             self._plain = {oid for oid, words in steps if _PLAIN.match(words)}
-            found = {oid: self._readable(oid) for oid, _ in steps}
+            # The log begins with the newest step, so the last number of a commit is its first one.
+            self._first_seen = {oid: at for at, oid in enumerate(self._steps)}
+            # An entry of the reflog is its new commit, with Git's words, and then its old one.
+            self._amended = {
+                new: old
+                for (new, words), (old, _) in pairwise(steps)
+                if words.startswith(_AMEND) and new != old
+            }
+            found = {oid: self.commit(oid) for oid, _ in steps}
             self._heads = [commit for commit in found.values() if commit is not None]
         return self._heads
 

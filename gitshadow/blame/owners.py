@@ -137,6 +137,12 @@ def removed(vector: Vector, hunks: Sequence[Hunk]) -> Iterator[tuple[int, Origin
             yield line, vector[line - 1]
 
 
+def added_numbers(hunks: Sequence[Hunk]) -> Iterator[int]:
+    """Yield the numbers, from 1, of the lines that a change adds."""
+    for _, _, start, count in hunks:
+        yield from range(start, start + count)
+
+
 def kept_lines(hunks: Sequence[Hunk], count: int) -> Iterator[tuple[int, int]]:
     """Yield (old index, new index), from 0, of the lines that a change keeps.
 

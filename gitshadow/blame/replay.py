@@ -209,8 +209,10 @@ class Replay:
         owner = Owner(source=OriginSource.EVENT, path=event.path, event=event)
         vector = carried(prior.vector if prior is not None else [], hunks, owner)
         if may_be_git and prior is not None:
-            self.rewrites.bring_back(event.path, prior, data, (hunks, vector))
+            if not self.rewrites.unstashed(prior, data, (hunks, vector)):
+                self.rewrites.bring_back(event.path, prior, data, (hunks, vector))
             _open_conflicts(event, data, vector)
+            self.rewrites.take_over(event, oid, vector)
             self.rewrites.wrote(_added(owner, vector, data, hunks))
         else:
             self.rewrites.wrote(new_lines(data, hunks))

@@ -17,10 +17,12 @@ from gitshadow.blame.owners import (
     OriginSource,
     Owner,
     Vector,
+    added_numbers,
     removed,
     split_lines,
     whole,
 )
+from gitshadow.blame.rewritten_commits import CommitLine, RewrittenCommits
 from gitshadow.blame.snapshots import (
     Before,
     Change,
@@ -29,7 +31,7 @@ from gitshadow.blame.snapshots import (
     mark_of_change,
     mark_of_oid,
 )
-from gitshadow.model import Oid, PathChange, RepoPath
+from gitshadow.model import Actor, Confidence, Oid, PathChange, RepoPath
 from gitshadow.store.line_diff import Hunk
 from gitshadow.store.object_format import format_of
 
@@ -50,6 +52,14 @@ class HeadHistory(Protocol):
         """Return the blobs that a path had in the commits where HEAD was."""
         ...
 
+    def bringing(self, path: RepoPath, blob: Oid) -> Oid | None:
+        """Return the oldest commit where HEAD was that brought a blob to a path."""
+        ...
+
+    def blob(self, commit: Oid, path: RepoPath) -> Oid | None:
+        """Return what a commit has at a path, None for nothing."""
+        ...
+
 
 @dataclass(slots=True)
 class Rewrites:
@@ -63,6 +73,9 @@ class Rewrites:
     diff: Diff
     before: Before = field(default_factory=Before)
     ignore_space: bool = False
+    commits: RewrittenCommits | None = None
+    _grounds: dict[tuple[Oid, RepoPath], Owner] = field(default_factory=dict)
+    _stashed: list[tuple[BlamedContent, BlamedContent]] = field(default_factory=list)
     _known: dict[Oid, BlamedContent] = field(default_factory=dict)
     _converted: dict[Oid, BlamedContent] = field(default_factory=dict)
     _cells: int = 0
@@ -124,6 +137,7 @@ class Rewrites:
         target = self.known(after) if after is not None else None
         if target is not None:
             self._pairs.append((target, prior))
+            self._stashed.append((target, prior))
         # Without the other side there is no diff, so each line may be one that Git removed.
         if target is None:
             self._lost.update(split_lines(whole(prior.data)))
@@ -181,6 +195,13 @@ class Rewrites:
             self.before.no_plain(oid)
         return found
 
+    def is_written(self, oid: Oid) -> bool:
+        """Return whether recorded events, not Git alone, say whose the lines of a content are."""
+        state = self.recorded(oid)
+        return state is not None and all(
+            one.owner.content != oid for one in state.vector
+        )
+
     def returned(
         self, event: PathChange, prior: BlamedContent | None, data: bytes
     ) -> BlamedContent | None:
@@ -204,6 +225,93 @@ class Rewrites:
         if prior is None:
             return known if is_telling(data) else None
         return known if prior.oid in committed else None
+
+    def original(self, commit: Oid, line: int, *names: RepoPath) -> Origin | None:
+        """Return the origin of a line that a commit took over from one that it repeats.
+
+        Args:
+            commit: The commit.
+            line: The number of the line.
+            names: The file's name in the commit, and other names.
+        """
+        if self.commits is None:
+            return None
+        place = self.commits.originals(commit, *names).get(line)
+        return None if place is None else self._origin_at(place)
+
+    def _origin_at(self, place: CommitLine) -> Origin:
+        """Return the origin of a line of a commit: as it was recorded, else to be asked of Git."""
+        blob = self.past.blob(place.commit, place.path)
+        state = None if blob is None else self.recorded(blob)
+        if state is not None and place.line <= len(state.vector):
+            return state.vector[place.line - 1]
+        key = place.commit, place.path
+        if key not in self._grounds:
+            self._grounds[key] = Owner(
+                source=OriginSource.GROUND,
+                path=place.path,
+                commit=place.commit,
+                content=blob,
+                switched=True,
+            )
+        return Origin(self._grounds[key], place.line)
+
+    def take_over(self, event: PathChange, oid: Oid, vector: Vector) -> None:
+        """Give lines that a commit took over their owners, where an ordinary write wrote them.
+
+        `git merge --squash`, and a rebase or pick that stops, write files before they commit.
+
+        Args:
+            event: The write.
+            oid: What it left.
+            vector: The owners of its lines, changed in place.
+        """
+        commit = self.past.bringing(event.path, oid)
+        if commit is None or self.commits is None:
+            return
+        found = self.commits.originals(commit, event.path, event.path_before)
+        for number, place in found.items():
+            if _may_be_gits(vector[number - 1].owner, event):
+                vector[number - 1] = self._origin_at(place)
+
+    def unstashed(
+        self,
+        prior: BlamedContent,
+        data: bytes,
+        change: tuple[Sequence[Hunk], Vector],
+    ) -> bool:
+        """Restore the owners of what Git had removed and merged into other content (stash pop).
+
+        The content is exactly what the merge gives.
+
+        Args:
+            prior: The content before.
+            data: The content after.
+            change: The hunks between them, and the vector of the content after, which is
+                changed in place.
+        """
+        hunks, vector = change
+        added = list(added_numbers(hunks))
+        lines = split_lines(whole(data))
+        if self.commits is None or not added:
+            return False
+        # Most writes bring a line that Git never removed.
+        if not all(self._is_lost(lines[at - 1]) for at in added):
+            return False
+        for target, parted in reversed(self._stashed):
+            theirs = self.diff(whole(target.data), whole(parted.data))
+            back = list(added_numbers(theirs))
+            old = split_lines(whole(parted.data))
+            if [old[at - 1] for at in back] != [lines[at - 1] for at in added]:
+                continue
+            if self.commits.merge(target.data, parted.data, prior.data) == data:
+                for at, number in zip(added, back, strict=True):
+                    vector[at - 1] = parted.vector[number - 1]
+                return True
+        # What was removed before a snapshot has owners that only a whole replay knows.
+        if any(self.before.has_lost(lines[at - 1]) for at in added):
+            self.before.all_there()
+        return False
 
     def bring_back(
         self,
@@ -309,6 +417,20 @@ def change_of(old: Sequence[bytes], new: Sequence[bytes], hunk: Hunk) -> Change:
     gone = old[old_start - 1 : old_start - 1 + old_lines] if old_lines else ()
     come = new[new_start - 1 : new_start - 1 + new_lines] if new_lines else ()
     return tuple(gone), tuple(come)
+
+
+def _may_be_gits(owner: Owner, event: PathChange) -> bool:
+    """Return whether a line that is said to be written by somebody may be written by Git."""
+    if owner.event is None or owner.source is not OriginSource.EVENT:
+        return owner.source is OriginSource.UNKNOWN
+    who = owner.event.attribution
+    if who.actor is Actor.UNKNOWN:
+        return True
+    return (
+        owner.event.seq == event.seq
+        and who.actor is Actor.AGENT
+        and who.confidence is not Confidence.CERTAIN
+    )
 
 
 def is_telling(data: bytes) -> bool:

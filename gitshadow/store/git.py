@@ -453,6 +453,14 @@ class Git:
         out = self.run("rev-list", "--topo-order", "--reverse", tip, *without, "--")
         return _oids(out)
 
+    def all_commits(self, base: Oid | None, most: int) -> list[Oid]:
+        """Return the newest commits of HEAD, branches and reflogs that are no ancestors of one."""
+        which = ("HEAD", "--branches", "--reflog")
+        without = () if base is None else (f"^{base}",)
+        return self._commits(
+            f"--max-count={most}", "--ignore-missing", *which, *without
+        )
+
     def with_trailers(
         self, message: bytes, trailers: Sequence[tuple[str, str]], comment: str
     ) -> bytes:

@@ -10,8 +10,10 @@ from gitshadow.blame.git_blame import GitOrigins
 from gitshadow.blame.owners import Origin, OriginSource
 from gitshadow.blame.replay import Replay
 from gitshadow.blame.rewrites import Rewrites
+from gitshadow.blame.rewritten_commits import RewrittenCommits
 from gitshadow.model import Actor, Oid, PathChange, RepoPath
 from gitshadow.store.content_diff import line_hunks
+from gitshadow.undo.merge import merge
 from tests.blame.tokens import BASE, HAND, MemoryGit, Tokens
 from tests.conftest import FULL
 
@@ -42,10 +44,14 @@ def blamed(world: Tokens, path: RepoPath) -> list[tuple[bytes, Origin]]:
     events = closure(world.events, path)
     git = MemoryGit(world)
     read: Callable[[Oid], bytes] = world.blobs.__getitem__
+    rewrites = Rewrites(git, line_hunks)
+    rewrites.commits = RewrittenCommits(
+        git, read, line_hunks, merge, rewrites.is_written
+    )
     replay = Replay(
         read,
         line_hunks,
-        Rewrites(git, line_hunks),
+        rewrites,
         {
             op: {event.seq for event in events if unit.holds(event)}
             for op, unit in world.undoings.items()

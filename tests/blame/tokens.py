@@ -1,5 +1,7 @@
 """Random histories of lines that are tokens, with the model that blame is compared with.
 
+In half of the histories the tokens are so short that no line is distinctive by itself.
+
 No line is ever written twice by hand, so who wrote it is known without a diff: `author` never reads
 what blame reads. Git is a model, too, with commits on branches: blame asks it (`MemoryGit`) for
 answers that it gives from tokens, not from diffs.
@@ -7,11 +9,14 @@ answers that it gives from tokens, not from diffs.
 
 import random
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gitshadow.blame.git_history import Facts, GitLine
 from gitshadow.model import Actor, Attribution, Confidence, Oid, PathChange, RepoPath
+from gitshadow.store.objects import CommitInfo
+from gitshadow.store.trees import Entry as TreeEntry
+from gitshadow.store.trees import TreeChange
 from gitshadow.undo.merge import merge
 from gitshadow.undo.targets import Unit, is_undoable
 from tests.support.values import Entry, Values
@@ -44,6 +49,7 @@ class Commit:
     oid: Oid
     parent: "Commit | None"
     tree: Tree
+    authored: int = 0
 
 
 @dataclass(slots=True)
@@ -51,6 +57,7 @@ class Tokens(Values):
     """Make random moves; `author` is the first author of each line."""
 
     lines: int = 0
+    is_short: bool = False
     rng: random.Random = field(default_factory=random.Random)
     author: dict[bytes, str] = field(default_factory=dict)
     branches: dict[str, Commit] = field(default_factory=dict)
@@ -62,6 +69,7 @@ class Tokens(Values):
     done: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
+        self.is_short = self.rng.random() < 0.5
         for path in PATHS[:2]:
             lines = [self.token(BASE) for _ in range(self.rng.randint(1, 8))]
             self.files[path] = self.state((MODE, b"".join(lines)))
@@ -70,6 +78,8 @@ class Tokens(Values):
     def token(self, who: str) -> bytes:
         self.lines += 1
         line = b"%s %d, %024x\n" % (who.encode(), self.lines, self.rng.getrandbits(96))
+        if self.is_short:
+            line = b"%06d\n" % self.lines
         self.author[line] = who
         return line
 
@@ -163,9 +173,14 @@ class Tokens(Values):
             self.do_commit()
         return self.oids() == self.head.tree
 
-    def commit_of(self, parent: Commit | None, tree: Tree) -> Commit:
-        oid = Oid(f"{len(self.commits) + 1:040x}")
-        self.commits[oid] = Commit(oid, parent, dict(tree))
+    def commit_of(
+        self, parent: Commit | None, tree: Tree, again: Commit | None = None
+    ) -> Commit:
+        """Return a new commit, with the author date of the one that it repeats."""
+        number = len(self.commits) + 1
+        authored = number if again is None else again.authored
+        oid = Oid(f"{number:040x}")
+        self.commits[oid] = Commit(oid, parent, dict(tree), authored)
         return self.commits[oid]
 
     def move_head(self, commit: Commit) -> None:
@@ -175,6 +190,11 @@ class Tokens(Values):
     def switch_to(self, tree: Tree, *, switched: bool) -> None:
         """Let Git write a tree: as a move of HEAD, or as plain writes of the caller."""
         who, before = self.rng.choice((HAND, "shell")), dict(self.files)
+        # A short file that a shell call creates is the call's: it may be equal by chance.
+        if any(
+            len(self.blobs[tree[path]]) < 28 for path in tree.keys() - before.keys()
+        ):
+            who = HAND
         for path in self.files.keys() - tree.keys():
             del self.files[path]
         for path, oid in tree.items():
@@ -190,14 +210,14 @@ class Tokens(Values):
 
     def do_amend(self) -> None:
         if self.head.parent is not None:
-            made = self.commit_of(self.head.parent, self.oids())
+            made = self.commit_of(self.head.parent, self.oids(), self.head)
             self.move_head(made)
             self.done["amend"] += 1
 
     def do_squash(self) -> None:
         parent = self.head.parent
         if self.is_clean() and parent is not None and parent.parent is not None:
-            self.move_head(self.commit_of(parent.parent, self.oids()))
+            self.move_head(self.commit_of(parent.parent, self.oids(), parent))
             self.done["squash"] += 1
 
     def do_branch(self) -> None:
@@ -262,7 +282,7 @@ class Tokens(Values):
             tree = self.changed(commit.parent, commit, at.tree)
             if tree is None or tree == at.tree:
                 return False
-            at = self.commit_of(at, tree)
+            at = self.commit_of(at, tree, commit)
             steps.append(at)
         each = self.rng.random() < 0.5
         if each and onto is not self.head:
@@ -369,6 +389,46 @@ class MemoryGit:
         older = {c.oid for c in self.world.line(self.world.commits[base])}
         return set(commits) - older
 
+    def bringing(self, path: RepoPath, blob: Oid) -> Oid | None:
+        for commit in self.world.heads:
+            above = commit.parent.tree if commit.parent else {}
+            if commit.tree.get(path) == blob != above.get(path):
+                return commit.oid
+        return None
+
+    def known(self) -> Mapping[Oid, CommitInfo]:
+        return {c.oid: _info(c) for c in reversed(self.world.commits.values())}
+
+    def tips(self) -> Sequence[Oid]:
+        return [commit.oid for commit in reversed(self.world.heads)]
+
+    def commit(self, oid: Oid) -> CommitInfo | None:
+        commit = self.world.commits.get(oid)
+        return None if commit is None else _info(commit)
+
+    def differences(self, old: Oid | None, new: Oid) -> Sequence[TreeChange]:
+        before = {} if old is None else self.world.commits[old].tree
+        after = self.world.commits[new].tree
+        return [
+            TreeChange(path, *(_entry(tree.get(path)) for tree in (before, after)))
+            for path in sorted({*before, *after})
+            if before.get(path) != after.get(path)
+        ]
+
+    def is_older(self, one: CommitInfo, other: CommitInfo) -> bool:
+        return one.oid < other.oid
+
+    def amended(self, commit: Oid) -> Oid | None:
+        return None
+
+    def is_repeated(self, commit: Oid) -> bool:
+        return self.made_here(commit) and not self.plainly_made(commit)
+
+    def merge_base(self, one: Oid, other: Oid) -> Oid | None:
+        theirs = self.world.line(self.world.commits[other])
+        mine = self.world.line(self.world.commits[one])
+        return next((commit.oid for commit in mine if commit in theirs), None)
+
     def made_here(self, commit: Oid) -> bool:
         return any(commit == made.oid for made in self.world.heads[1:])
 
@@ -410,3 +470,14 @@ class MemoryGit:
     ) -> GitLine:
         line = self._lines(commit, path).index(text) + 1
         return GitLine(commit.oid, path, line, previous, Facts(path=path))
+
+
+def _info(commit: Commit) -> CommitInfo:
+    parents = (commit.parent.oid,) if commit.parent is not None else ()
+    when, tree = commit.authored, Oid("0" * 40)
+    made = int(commit.oid, 16)
+    return CommitInfo(commit.oid, tree, parents, b"P <p@x>", when, made, b"")
+
+
+def _entry(oid: Oid | None) -> TreeEntry | None:
+    return None if oid is None else (MODE, oid)

@@ -213,7 +213,7 @@ def test_conflicted_hunk_is_nobodys_and_the_rest_kept(scene: Make) -> None:
     s.git("-c", "core.editor=true", "rebase", "--continue")
     found = s.owners("f").split()
     assert found[:3] == ["H"] * 3
-    assert found[3:5] == ["unk", "unk"]
+    assert found[3:5] == ["unk", "S1"]
     assert found[5:] == ["H"] * 11 + ["S1"] * 3 + ["H"] * 5
 
 

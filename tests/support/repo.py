@@ -148,12 +148,18 @@ class Repo:
 
     # Git
 
-    def git(self, *args: PathLike, stdin: bytes = b"", check: bool = True) -> str:
+    def git(
+        self,
+        *args: PathLike,
+        stdin: bytes = b"",
+        check: bool = True,
+        env: Mapping[str, str] | None = None,
+    ) -> str:
         """Run git in the worktree and return its output without the last newline."""
         done = subprocess.run(
             ["git", *args],
             cwd=self.root,
-            env={**os.environ, **_DATES},
+            env={**os.environ, **_DATES, **(env or {})},
             input=stdin,
             capture_output=True,
             timeout=HANGS_S,
