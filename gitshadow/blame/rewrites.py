@@ -129,12 +129,13 @@ class Rewrites:
         after = event.after.oid if event.after is not None else None
         if after == prior.oid:
             return
-        # A checkout of a path or `git reset --hard` leaves committed content and no other trace.
-        to_commit = after is not None and after in self.past.committed(event.path)
+        target = self.known(after) if after is not None else None
+        # A checkout of a path or `git reset --hard` leaves committed content and no other trace. A
+        # content that nobody has seen before was written, and committed later.
+        to_commit = target is not None and after in self.past.committed(event.path)
         if not (event.switched or to_commit or after is None):
             return
         self._parted[prior.oid] = prior
-        target = self.known(after) if after is not None else None
         if target is not None:
             self._pairs.append((target, prior))
             self._stashed.append((target, prior))
@@ -339,9 +340,11 @@ class Rewrites:
         if prior.oid not in self.past.committed(path):
             return
         old, new = split_lines(whole(prior.data)), split_lines(whole(data))
+        there = set(old)
         for hunk in hunks:
             key, start = change_of(old, new, hunk), hunk[2] - 1
-            lost = [self._is_lost(line) for line in key[1]]
+            # A copy of a line that is still there is no restored one.
+            lost = [self._is_lost(one) and one not in there for one in key[1]]
             # A line that Git never removed is new, though the change looks the same.
             owners = self.same_change(key) if all(lost) else None
             if owners is not None:
