@@ -49,6 +49,7 @@ STALE_S = 60.0
 _LOCK_POLL_S = 0.05
 # libgit2 closes a lock right before it renames it, which takes much less time than this.
 _RENAMED_S = 0.2
+_LOOKS, _LOOK_AGAIN_S = 20, 0.005
 _GAPS = 200
 _BOOT = "boot_id"  # as in the journals of earlier versions
 _NUMBERS, _IS_SHARED = "pid_namespace", "pid_namespaces"
@@ -178,15 +179,19 @@ def _unheld(ws: Workspace) -> set[tuple[str, int]]:
 def _is_git_here(ws: Workspace, pid: int) -> bool:
     """Return whether a process is a git that may work in this repository."""
     facts = current().process_facts()
-    found = facts.stat(pid)
-    if found is None or not found.name.startswith("git"):
-        return False
-    place, variables = facts.directory(pid), facts.environment(pid)
-    if place is None or not variables:
-        # The process of another user cannot be looked at, so it counts as one in this repository;
-        # macOS shows no variables of programs that it protects.
+    # A process that starts or ends has no variables for a moment (its memory is not there yet, or
+    # no more). One that never shows any is another user's, or one that macOS protects.
+    for _ in range(_LOOKS):
         found = facts.stat(pid)
-        return found is not None and not found.dead
+        if found is None or found.dead or not found.name.startswith("git"):
+            return False
+        place, variables = facts.directory(pid), facts.environment(pid)
+        if place is not None and variables:
+            break
+        time.sleep(_LOOK_AGAIN_S)
+    else:
+        # It cannot be looked at, so it counts as one in this repository.
+        return True
     told = b"\0".join((*facts.command_line(pid), variables))
     tops = {ws.layout.root, ws.layout.common_dir}
     tops |= {os.path.realpath(top) for top in tops}
