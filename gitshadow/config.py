@@ -218,7 +218,8 @@ PROMPTS = ConfigKey(
     lambda text: PromptPolicy(text.lower()),
     "`journal`, `commit` or `off`",
     "journal",
-    "Store the text of prompts only in the journal, also in the shadow commits, or nowhere.",
+    "Store the text of prompts only in the journal, also in the shadow commits, or nowhere:"
+    " `off` writes none to the disk; `purge --prompts` erases those that are there.",
 )
 TRAILERS = ConfigKey(
     "trailers",

@@ -305,6 +305,7 @@ class Turn:
     """One prompt of a session, until the agent stops.
 
     `number` is that of its short id (`t12`), None for a turn that was not read from the journal.
+    `prompt_digest` stands for a prompt that is not stored, so that a second delivery is recognized.
     """
 
     id: str
@@ -313,6 +314,7 @@ class Turn:
     started_ns: int
     ended_ns: int | None = None
     prompt: str | None = None
+    prompt_digest: str | None = field(default=None, compare=False)
     number: int | None = field(default=None, compare=False)
 
     @property

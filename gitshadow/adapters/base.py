@@ -109,6 +109,7 @@ class HookEvent:
     paths: tuple[bytes, ...] = ()
     cwd: bytes | None = None
     prompt: str | None = None
+    prompt_digest: str | None = None
     model: str | None = None
     transcript_path: str | None = None
     reason: str | None = None

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gitshadow.attribution import lifecycle
-from gitshadow.attribution.lifecycle import Who
+from gitshadow.attribution.lifecycle import Asked, Who
 from gitshadow.attribution.native_ids import (
     RECORDED_BY_HAND,
     is_by_person,
@@ -199,14 +199,14 @@ def exec_begin(context: RecorderContext, request: ExecBeginRequest) -> ExecBegin
         process=process,
     )
     kept = ws.config.prompts is not PromptPolicy.OFF
-    prompt = " ".join(request.argv) if kept else None
+    asked = Asked(" ".join(request.argv) if kept else None)
     with ws.db.write():
         session = lifecycle.see_session(ws.db, who, now_ns, may_open=True)
         above = None
         if parent is not None:
             above = lifecycle.turn_of(ws.db, parent, None, now_ns, may_open=False)
         wanted = None if above is None else f"{above}/{native}"
-        turn = lifecycle.begin_turn(ws.db, session.id, wanted, now_ns, prompt)
+        turn = lifecycle.begin_turn(ws.db, session.id, wanted, now_ns, asked)
     tool = _Tool(name=_EXEC_TOOL, kind=ToolClass.SHELL, turn=turn.id)
     call = _open_call(context, session, tool, now_ns)
     return ExecBeginAnswer(session.id, call.id)

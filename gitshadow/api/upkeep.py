@@ -95,7 +95,7 @@ def _unit(unit: RetentionUnit) -> PrunedUnit:
 
 
 def purge(context: RecorderContext, request: PurgeRequest) -> PurgeAnswer:
-    """Rewrite the history without the content of paths, or without texts wherever they occur.
+    """Rewrite the history without the content of paths, without texts, or without prompts.
 
     Without either only say what remains of what was purged. With `dry_run` nothing changes.
     """
@@ -104,9 +104,10 @@ def purge(context: RecorderContext, request: PurgeRequest) -> PurgeAnswer:
     texts = [base64.b64decode(one) for one in request.texts]
     dry = request.dry_run
     found, said = purging.NOTHING, _Said()
-    if paths or texts:
+    if paths or texts or request.prompts:
         context.observer.settle()
-        found = purging.survey(ws, paths, texts)
+        survey = purging.survey_prompts(ws) if request.prompts else None
+        found = survey or purging.survey(ws, paths, texts)
         said = (_planned if dry else _purged)(context, found, request)
     left = Remains() if dry else remains(ws)
     return PurgeAnswer(
@@ -122,6 +123,7 @@ def purge(context: RecorderContext, request: PurgeRequest) -> PurgeAnswer:
         holding=len(found.holding.blobs | found.holding.commits),
         unsearched=found.holding.unsearched,
         texts=len(texts),
+        prompts=found.prompts,
         journal_holds=tuple(said.journal),
         fetched_dropped=tuple(said.fetched),
         mirror=_trouble(said.mirrors),

@@ -14,7 +14,7 @@ from gitshadow.adapters.base import HookEvent, HookPhase
 from gitshadow.adapters.payload import shortened_id
 from gitshadow.attribution import lifecycle
 from gitshadow.attribution.delivery import Reach, calling_session
-from gitshadow.attribution.lifecycle import Who
+from gitshadow.attribution.lifecycle import Asked, Who
 from gitshadow.attribution.markers import SESSION_VARIABLE
 from gitshadow.attribution.process import ProcessId, agent_process, living, started_ns
 from gitshadow.attribution.process_evidence import running
@@ -297,9 +297,8 @@ class _Intake:
             path = self._event.transcript_path
             sessions.note_transcript(self._db, session.id, path)
         wanted = self._own_turn_id(session, begins=True)
-        return lifecycle.begin_turn(
-            self._db, session.id, wanted, self._at_ns, self._event.prompt
-        )
+        asked = Asked(self._event.prompt, self._event.prompt_digest)
+        return lifecycle.begin_turn(self._db, session.id, wanted, self._at_ns, asked)
 
     def _own_turn_id(self, session: Session, *, begins: bool = False) -> str | None:
         """Return the id of a turn that is no subagent's, None for the one that is open.

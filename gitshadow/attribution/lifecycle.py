@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from gitshadow.adapters import registry
 from gitshadow.attribution.native_ids import is_command, is_guessed
@@ -225,8 +226,27 @@ def _starter(db: Db, live: Sequence[Session]) -> Session | None:
     return next((few[0] for few in (runs, tops) if len(few) == 1), None)
 
 
+class Asked(NamedTuple):
+    """Store what began a turn: the text of the prompt, or its digest where it is not stored."""
+
+    text: str | None = None
+    digest: str | None = None
+
+    def may_be(self, turn: Turn) -> bool:
+        """Return whether nothing shows that a turn began with another prompt."""
+        known = turn.prompt or turn.prompt_digest
+        return self == _NOTHING or known is None or self.is_of(turn)
+
+    def is_of(self, turn: Turn) -> bool:
+        """Return whether a turn began with this prompt."""
+        return self != _NOTHING and self == (turn.prompt, turn.prompt_digest)
+
+
+_NOTHING = Asked()
+
+
 def begin_turn(
-    db: Db, session_id: str, wanted: str | None, at_ns: int, prompt: str | None = None
+    db: Db, session_id: str, wanted: str | None, at_ns: int, asked: Asked = _NOTHING
 ) -> Turn:
     """Begin a turn; the one that is open ends, with the calls that were left open in it.
 
@@ -235,10 +255,10 @@ def begin_turn(
     """
     started_ns = micro(at_ns)
     all_turns = turns.list_turns(db, session_id)
-    again = _delivered_before(all_turns, wanted, started_ns, prompt)
+    again = _delivered_before(all_turns, wanted, started_ns, asked)
     if again is not None:
-        if again.prompt is None and prompt is not None:
-            again = replace(again, prompt=prompt)
+        if asked != _NOTHING and not asked.is_of(again):
+            again = replace(again, prompt=asked.text, prompt_digest=asked.digest)
             turns.put_turn(db, again)
         return again
     end_turn(db, session_id, at_ns)
@@ -253,7 +273,8 @@ def begin_turn(
         ordinal=ordinal,
         started_ns=started_ns,
         ended_ns=min(later, default=None),
-        prompt=prompt,
+        prompt=asked.text,
+        prompt_digest=asked.digest,
     )
     turns.put_turn(db, fresh)
     return fresh
@@ -331,16 +352,16 @@ def _is_turn(turn: Turn, wanted: str) -> bool:
 
 
 def _delivered_before(
-    all_turns: list[Turn], wanted: str | None, at_ns: int, prompt: str | None
+    all_turns: list[Turn], wanted: str | None, at_ns: int, asked: Asked
 ) -> Turn | None:
     for turn in reversed(all_turns):
-        same_text = prompt is None or turn.prompt in (None, prompt)
+        same_text = asked.may_be(turn)
         ended = turn.ended_ns is not None and at_ns >= turn.ended_ns
         if wanted is not None and _is_turn(turn, wanted) and same_text and not ended:
             return turn
         near = abs(at_ns - turn.started_ns) < _SAME_PROMPT_NS
-        if wanted is None and prompt is not None and near and not ended:
-            return turn if turn.prompt == prompt else None
+        if wanted is None and asked != _NOTHING and near and not ended:
+            return turn if asked.is_of(turn) else None
     return None
 
 

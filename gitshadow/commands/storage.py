@@ -163,6 +163,7 @@ def reindex_command(as_json: bool) -> None:
 @click.option(
     "--text", "texts", metavar="TEXT", multiple=True, help="The same, given as TEXT."
 )
+@click.option("--prompts", is_flag=True, help="All prompts, and nothing else.")
 @click.option(
     "--fetched", is_flag=True, help="Also delete fetched sessions that contain it."
 )
@@ -177,30 +178,35 @@ def purge_command(  # noqa: PLR0913 - one per option
     *,
     files: tuple[IO[bytes], ...],
     texts: tuple[str, ...],
+    prompts: bool,
     fetched: bool,
     dry_run: bool,
     check: bool,
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Erase files, or every copy of a text, from the whole recorded history.
+    """Erase files, every copy of a text, or all prompts from the whole recorded history.
 
     For secrets. PATH erases the content of files or directories, in every session and under
     every name they ever had. --content and --text erase every content that contains a text,
-    and the text itself from prompts, arguments, reports and the rest of the journal. Purged
+    and the text itself from prompts, arguments, reports and the rest of the journal.
+    --prompts erases what agents were asked; agent-undo.prompts=off stores no more. Purged
     content can no longer be undone; its bytes leave the repository with: git gc --prune=now.
     Your own commits, index and files are not touched; copies in them are listed.
     """
     wanted = [file.read().rstrip(b"\r\n") for file in files]
     wanted += [text.encode("utf-8", "surrogateescape") for text in texts]
-    if check == bool(paths or wanted):
+    if check == bool(paths or wanted or prompts):
         raise UsageError(
             "purge what? nothing given",
-            hint="name paths, --content FILE, --text TEXT, or --check",
+            hint="name paths, --content FILE, --text TEXT, --prompts, or --check",
         )
+    if prompts and (paths or wanted):
+        raise UsageError("cannot purge prompts and content at once")
     request = PurgeRequest(
         paths=tuple(spelled_paths(paths)),
         texts=tuple(base64.b64encode(one).decode("ascii") for one in wanted),
+        prompts=prompts,
         fetched=fetched,
         dry_run=dry_run,
     )

@@ -1,4 +1,4 @@
-"""Purge: rewrite history and journal without the content of some paths, or without some texts.
+"""Purge: rewrite history and journal without the content of paths, some texts, or all prompts.
 
 Our own files come first (journal, its copies, spool, pages, logs), then objects, rows and refs. A
 note exists from before the first change of the history until after the last one, and whoever opens
@@ -279,7 +279,7 @@ class Survey(NamedTuple):
     `names` are paths with every name that they had, `contents` the blobs and commits of ours that
     go, `refs` the chains to be rewritten, `forms` how the texts are spelled, `holding` every object
     with a text in it, of any author; `elsewhere` what of journal and files holds one, `on_disk` the
-    recorded files that do.
+    recorded files that do. `prompts`: how many the journal has, if all go.
     """
 
     gone: Gone
@@ -289,6 +289,7 @@ class Survey(NamedTuple):
     holding: Holding = Holding()
     elsewhere: Scrubbing = Scrubbing()
     on_disk: tuple[RepoPath, ...] = ()
+    prompts: int | None = None
 
     @property
     def names(self) -> tuple[RepoPath, ...]:
@@ -334,6 +335,38 @@ def survey(ws: Workspace, paths: Sequence[RepoPath], texts: Sequence[bytes]) -> 
     )
 
 
+def survey_prompts(ws: Workspace) -> Survey:
+    """Find every prompt of the history and the journal; nothing changes."""
+    messages: dict[Oid, bytes] = {}
+    touched: list[str] = []
+    for ref, tip in sorted(own_refs(ws).items()):
+        texts = {
+            one.oid: refs.without_prompt(one.message) for one in ws.repo.chain(tip)
+        }
+        found = {oid: text for oid, text in texts.items() if text is not None}
+        touched += [ref] * bool(found)
+        messages |= found
+    files = (
+        os.path.relpath(path, ws.layout.state_dir) for path in _payloads(ws.layout)
+    )
+    return Survey(
+        Gone((), frozenset(), messages, frozenset()),
+        frozenset(messages),
+        tuple(touched),
+        elsewhere=Scrubbing(files=tuple(sorted(files))),
+        prompts=journal.count_prompts(ws.db),
+    )
+
+
+def _payloads(layout: Layout) -> Iterator[str]:
+    """Yield the files that may hold prompts: payloads, and copies of the journal."""
+    for directory, _, names in os.walk(layout.state_dir):
+        for name in names:
+            is_copy = name.startswith(_JOURNAL + ".")
+            if is_copy or directory in (layout.spool_dir, layout.pages_dir):
+                yield os.path.join(directory, name)
+
+
 def purge(context: RecorderContext, found: Survey) -> None:
     """Remove what was found from history, journal and files.
 
@@ -356,11 +389,16 @@ def purge(context: RecorderContext, found: Survey) -> None:
         held.enter_context(packer.alone(_LOCK_S))
         refuse_unsent(ws.db, found.forms)
         clear_files(ws.layout, found.forms if found.elsewhere.files else ())
+        for path in _payloads(ws.layout) if found.prompts is not None else ():
+            with suppress(FileNotFoundError):
+                os.unlink(path)
         salt = secrets.token_bytes(_SALT_BYTES)
         noted = PendingPurge(found.names, found.gone.blobs, found.gone.messages, salt)
         with ws.db.write():
             # From here on, the next program that opens it finishes an interrupted purge.
             journal.begin(ws.db, noted)
+            if found.prompts is not None:
+                journal.clear_prompts(ws.db)
             journal.clear_texts(ws.db, found.forms, found.elsewhere.found)
             known = {*journal.awaited(ws.db), *_all_of(found)}
             journal.await_gone(ws.db, sorted(known))

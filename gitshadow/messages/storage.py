@@ -131,10 +131,11 @@ class PruneAnswer(NamedTuple):
 
 
 class PurgeRequest(NamedTuple):
-    """What to erase: the content of paths, and texts in base64; none: only look."""
+    """What to erase: the content of paths, texts in base64, or all prompts; none: only look."""
 
     paths: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    prompts: bool = False
     fetched: bool = False
     dry_run: bool = False
     cwd: str | None = None
@@ -163,7 +164,7 @@ class PurgeAnswer(NamedTuple):
     """What was purged, or would be.
 
     `rows` and `named` count rows by column of the journal; `journal_holds` are files that
-    another process kept from being cleared.
+    another process kept from being cleared. `prompts` is set if those were asked for.
     """
 
     dry_run: bool
@@ -178,6 +179,7 @@ class PurgeAnswer(NamedTuple):
     holding: int
     unsearched: int
     texts: int
+    prompts: int | None
     journal_holds: tuple[str, ...]
     fetched_dropped: tuple[str, ...]
     mirror: str | None

@@ -128,6 +128,8 @@ def purge_lines(answer: PurgeAnswer, view: View) -> Iterator[str]:
     """Yield what was purged, and where a copy still is."""
     dry, left = answer.dry_run, answer.remains
     asked = bool(answer.names or answer.texts)
+    if answer.prompts is not None:
+        yield _of_prompts(answer, answer.prompts)
     if asked:
         yield _first(answer, dry=dry)
         yield from _beside(answer, dry=dry)
@@ -142,6 +144,16 @@ def purge_lines(answer: PurgeAnswer, view: View) -> Iterator[str]:
     yield from _copies(answer, left)
     for path in answer.on_disk:
         yield f"still on disk: {printable(path)}; your next change to it will be recorded"
+
+
+def _of_prompts(answer: PurgeAnswer, stored: int) -> str:
+    if not stored and not answer.contents:
+        return "nothing to purge: no prompt is stored"
+    done = "would be erased" if answer.dry_run else "erased"
+    said = f"{counted(stored, 'prompt')} {done} from the journal"
+    if answer.contents:
+        said += f", and those in {counted(answer.contents, 'commit')} of the history"
+    return said
 
 
 def _why(left: Remaining) -> str:

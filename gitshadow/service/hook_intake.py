@@ -6,6 +6,8 @@ Invariant: nothing here makes a hook fail; what is wrong becomes a gap row.
 """
 
 import os
+import traceback
+from dataclasses import replace
 
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import (
@@ -35,6 +37,7 @@ from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.host_evidence import HostEvidence
 from gitshadow.recording.spool import SpooledFile, forward
 from gitshadow.reporting import notices
+from gitshadow.store.digests import keyed_digest
 from gitshadow.store.journal import turns
 from gitshadow.store.layout import Layout, discover
 
@@ -126,9 +129,16 @@ def _take_spooled(
             _try_spooled(context, one, delivery)
         except _FAULTS as error:
             raise_shortage(error)
-            why = f"could not process a hook payload: {type(error).__name__}: {error}"
-            context.pipeline.gap(why)
+            context.pipeline.gap(f"could not process a hook payload: {_said(error)}")
             context.spool.set_aside(one)
+
+
+def _said(error: Exception) -> str:
+    """Return what failed: in our words, or where in our code, without data of the payload."""
+    if isinstance(error, ShadowError | OSError):
+        return f"{type(error).__name__}: {error}"
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} at {os.path.basename(at.filename)}:{at.lineno}"
 
 
 def _try_spooled(
@@ -180,6 +190,9 @@ def take(
     if event is None:
         return None
     event = at_our_place(event, delivery, ws.layout)
+    if event.prompt is not None and ws.config.prompts is PromptPolicy.OFF:
+        digest = keyed_digest(ws.layout, event.prompt)
+        event = replace(event, prompt=None, prompt_digest=digest)
     around = reach(event, ws.layout.root)
     if around.other_paths and not addressed:
         told = _forward(context, delivery, around.other_paths)
@@ -205,8 +218,6 @@ def take(
         # The agent waits for this hook. After it, it may end and leave orphans.
         context.processes.note_leftovers(live, rescan=True)
     done = _note_window(context, delivery, timed(event), at_ns, around)
-    if ws.config.prompts is PromptPolicy.OFF:
-        _forget_prompt(context, done)
     if delivery.at_ns is None:
         _capture_after(context, event, done)
         _begin_at_writes(context, event, done)
@@ -401,13 +412,3 @@ def _after_shell(context: RecorderContext) -> None:
         context.observer.settle_call()
     else:
         context.observer.settle()
-
-
-def _forget_prompt(context: RecorderContext, done: Intake) -> None:
-    if done.turn is None:
-        return
-    with context.workspace.db.write():
-        context.workspace.db.run(
-            "UPDATE turns SET prompt = NULL WHERE session = ? AND id = ?",
-            (done.session, done.turn),
-        )

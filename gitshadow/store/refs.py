@@ -37,6 +37,7 @@ FETCHED = "fetched/"
 FORMAT = 1
 MAIN_WORKTREE = "main"
 _PREFIX = "Agent-Undo-"
+_PROMPT_TRAILER = b"Agent-Undo-Prompt: "
 _SUBJECT_CHARS = 72
 _AGENT_CHARS = 14
 _ID_CHARS = 40
@@ -359,6 +360,13 @@ def parse_message(message: bytes) -> ShadowCommit | None:
         return _parsed(subject, found)
     except (ValueError, KeyError, IndexError, OverflowError) as error:
         raise StoreError(f"could not read a shadow commit: {error}") from error
+
+
+def without_prompt(message: bytes) -> bytes | None:
+    """Return a message of ours without the prompt in it; None if there is none."""
+    lines = message.split(b"\n")
+    kept = [line for line in lines if not line.startswith(_PROMPT_TRAILER)]
+    return None if len(kept) == len(lines) else b"\n".join(kept)
 
 
 def peek(message: bytes) -> tuple[str | None, int | None]:

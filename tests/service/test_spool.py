@@ -136,7 +136,7 @@ def test_payload_that_always_fails_is_set_aside_with_a_gap(
     assert hook_intake.drain_spool(context) == 1
     assert left(context) == ["1-1.json.refused"]
     assert gap_notes(context) == [
-        "could not process a hook payload: KeyError: 'poison'"
+        "could not process a hook payload: KeyError at test_spool.py:130"
     ]
     assert hook_intake.drain_spool(context) == 0
     assert len(gap_notes(context)) == 1

@@ -238,6 +238,16 @@ def clear_texts(db: Db, forms: Sequence[bytes], found: TextCounts) -> None:
         chain_anew(db)
 
 
+def count_prompts(db: Db) -> int:
+    """Return how many prompts are stored."""
+    return db.number("SELECT COUNT(*) FROM turns WHERE prompt IS NOT NULL")
+
+
+def clear_prompts(db: Db) -> None:
+    """Delete every prompt; call it inside `db.write()`. Only `squeeze` removes the bytes."""
+    db.run("UPDATE turns SET prompt = NULL WHERE prompt IS NOT NULL")
+
+
 def squeeze(db: Db) -> None:
     """Rewrite the file, so that no page, used or free, has what was replaced or deleted.
 

@@ -22,11 +22,13 @@ _GAP_COLUMNS = (
     " burst, commit_oid, op, offline, switched, note, 0, 0"
 )
 
+_TURN_COLUMNS = "session, id, ordinal, started_ns, ended_ns, prompt"
+
 # Each query of the old journal, with the width of the table that its rows are inserted into. The
 # refs know nothing of these rows; _DETAILS adds to rows that the refs have rebuilt.
 _COPIES = (
     ("sessions", "SELECT * FROM sessions", 11),
-    ("turns", "SELECT * FROM turns", 6),
+    ("turns", f"SELECT {_TURN_COLUMNS}, NULL FROM turns", 7),
     ("calls", "SELECT * FROM calls", 11),
     ("call_paths", "SELECT * FROM call_paths", 3),
     ("call_runs", "SELECT * FROM call_runs", 3),

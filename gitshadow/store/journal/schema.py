@@ -23,7 +23,7 @@ from gitshadow.model import (
 )
 from gitshadow.store.object_format import is_oid
 
-VERSION = 16
+VERSION = 17
 
 # Paths are BLOB, because a name on Linux can be any bytes, and SQLite's TEXT must be UTF-8. Tables
 # that are looked up by a text key are WITHOUT ROWID: the row is in the key's own tree, so a look
@@ -304,6 +304,9 @@ CREATE TRIGGER turns_numbered AFTER INSERT ON turns
 CREATE TRIGGER ops_numbered AFTER INSERT ON ops
     WHEN NOT EXISTS (SELECT 1 FROM short_ids WHERE kind = 'u' AND session = '' AND id = NEW.id)
     BEGIN INSERT INTO short_ids SELECT 'u', COALESCE(MAX(number), 0) + 1, '', NEW.id FROM short_ids WHERE kind = 'u'; END;
+""",
+    """
+ALTER TABLE turns ADD COLUMN prompt_digest TEXT;
 """,
 )
 

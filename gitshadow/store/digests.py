@@ -1,0 +1,55 @@
+"""Fingerprints of what must be recognized again and not be stored: BLAKE3 with a key of our own.
+
+Invariant: without the key, which never leaves the state directory, nobody can test a guess.
+"""
+
+import os
+import re
+import secrets
+
+from gitshadow.store.layout import Layout
+
+_KEY_BYTES = 32
+_FORM = re.compile(r"blake3:[0-9a-f]{64}")
+
+
+def keyed_digest(layout: Layout, text: str) -> str:
+    """Return the digest of a text in one repository; a digest is its own.
+
+    Raises:
+        OSError: the key can neither be read nor made.
+    """
+    if _FORM.fullmatch(text):
+        return text
+    # Few programs need it, and every hook imports this module.
+    import blake3
+
+    data = text.encode("utf-8", "surrogatepass")
+    return f"blake3:{blake3.blake3(data, key=_key(layout)).hexdigest()}"
+
+
+def _key(layout: Layout) -> bytes:
+    path = os.path.join(layout.state_dir, "digest-key")
+    while True:
+        try:
+            with open(path, "rb") as stream:
+                found = stream.read(_KEY_BYTES)
+            if len(found) == _KEY_BYTES:
+                return found
+            # A crash or a full disk left it short. Nothing but the last seconds depends on it.
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        part = f"{path}.{os.getpid()}"
+        with open(
+            os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600),
+            "wb",
+        ) as stream:
+            stream.write(secrets.token_bytes(_KEY_BYTES))
+        # Of two processes, the second one takes the key of the first.
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            pass
+        finally:
+            os.unlink(part)

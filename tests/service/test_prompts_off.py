@@ -1,0 +1,258 @@
+"""With `agent-undo.prompts = off`, the text of a prompt is in no byte on the disk, not even before.
+
+Invariant: raw bytes are searched, below the repository and the home directory, so free pages of the
+journal and its log count; Git's objects are unpacked.
+"""
+
+import itertools
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gitshadow.api import run
+from gitshadow.attribution import lifecycle
+from gitshadow.ipc import hook
+from gitshadow.ipc import spool as spool_files
+from gitshadow.recording.context import RecorderContext
+from gitshadow.service import hook_intake
+from gitshadow.store.journal import turns
+from gitshadow.store.journal.db import Db
+from gitshadow.store.layout import Layout, discover
+from tests.support.context import desk_of
+from tests.support.repo import Repo
+
+SECRET = "the merger with Zebulon is on"
+_STEPS = frozenset({"open", "os.rename", "os.remove", "os.link"})
+
+
+@pytest.fixture
+def off(repo: Repo) -> Repo:
+    repo.git("config", "agent-undo.prompts", "off")
+    with desk_of(repo):
+        pass
+    return repo
+
+
+def places_with(repo: Repo, text: str = SECRET) -> list[str]:
+    """Return where a text is: files below the repository and the home directory, and objects."""
+    tops = {repo.root, Path(os.environ["HOME"]), Path(os.environ["XDG_STATE_HOME"])}
+    wanted = text.encode()
+    found = [
+        str(path)
+        for top in tops
+        for path in top.rglob("*")
+        if path.is_file() and not path.is_symlink() and wanted in path.read_bytes()
+    ]
+    objects = repo.git("cat-file", "--batch", "--batch-all-objects", "--buffer")
+    return [*found, *(["an object"] if text in objects else [])]
+
+
+def body_of(repo: Repo, event: str = "UserPromptSubmit", **fields: object) -> bytes:
+    """Return the delivery of a payload of Claude Code's."""
+    payload = {
+        "session_id": "s1",
+        "cwd": str(repo.root),
+        "hook_event_name": event,
+        **fields,
+    }
+    return hook.make_body("claude-code", json.dumps(payload).encode(), [])
+
+
+def layout_of(repo: Repo) -> Layout:
+    found = discover(str(repo.root))
+    assert found is not None
+    return found
+
+
+def killed_at(number: int, action: Callable[[], object]) -> bool:
+    """Run an action in a child that is killed at its step of that number; return whether it was.
+
+    A step is a statement of the journal, and each file that is opened, renamed or removed.
+    """
+    pid = os.fork()
+    if pid == 0:
+        steps = itertools.count(1)
+
+        def step(*_: object) -> None:
+            if next(steps) == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(lambda event, _: step() if event in _STEPS else None)
+        real = Db.run
+
+        def stepping(db: Db, sql: str, values: tuple[object, ...] = ()) -> int:
+            step()
+            done = real(db, sql, values)  # type: ignore[arg-type]
+            step()
+            return done
+
+        Db.run = stepping  # type: ignore[method-assign, assignment]
+        action()
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    return os.WIFSIGNALED(status)
+
+
+def in_process(repo: Repo) -> None:
+    """Deliver a prompt where no daemon may run, and a second one that ends its turn."""
+    with desk_of(repo) as context:
+        hook_intake.take_body(context, body_of(repo, prompt=SECRET))
+
+
+def spooled(repo: Repo) -> None:
+    """Leave a prompt in the spool."""
+    spool_files.write(
+        layout_of(repo), body_of(repo, prompt=SECRET), lambda _: "1-1.json"
+    )
+
+
+def command(repo: Repo) -> None:
+    """Begin a command of `exec`, whose words are its prompt."""
+    with desk_of(repo) as context:
+        begin_command(context)
+
+
+def begin_command(context: RecorderContext) -> None:
+    run(context, "exec_begin", {"argv": ["sh", "-c", SECRET], "agent": "helper"})
+
+
+@pytest.mark.parametrize("act", [in_process, spooled, command])
+def test_no_kill_leaves_a_byte_of_a_prompt(
+    off: Repo, act: Callable[[Repo], None]
+) -> None:
+    """KEEP-14."""
+    for number in itertools.count(1):
+        was_killed = killed_at(number, lambda: act(off))
+        assert places_with(off) == [], number
+        if not was_killed:
+            break
+    assert number > 3
+
+
+def test_a_prompt_is_found_where_they_are_kept(repo: Repo) -> None:
+    """The search of these tests finds what is there."""
+    in_process(repo)
+    assert places_with(repo)
+
+
+@pytest.fixture
+def desk(off: Repo) -> Iterator[RecorderContext]:
+    with desk_of(off) as context:
+        yield context
+
+
+def sent(context: RecorderContext, repo: Repo, *prompts: str) -> list[str]:
+    """Deliver prompts without ids, and return the turns of the session."""
+    for prompt in prompts:
+        hook_intake.take_body(context, body_of(repo, prompt=prompt))
+    return [turn.id for turn in turns.list_turns(context.workspace.db)]
+
+
+def test_a_prompt_that_comes_twice_is_one_turn(
+    off: Repo, desk: RecorderContext
+) -> None:
+    assert len(sent(desk, off, SECRET, SECRET)) == 1
+    assert len(sent(desk, off, "another")) == 2
+    assert places_with(off) == []
+
+
+def test_a_prompt_that_comes_through_the_spool_too_is_one_turn(
+    off: Repo, desk: RecorderContext
+) -> None:
+    spooled(off)
+    hook_intake.drain_spool(desk)
+    assert len(sent(desk, off, SECRET)) == 1
+    assert places_with(off) == []
+
+
+@pytest.mark.parametrize(
+    ("agent", "payload"),
+    [
+        ("cursor", {"hook_event_name": "beforeSubmitPrompt", "prompt": SECRET}),
+        ("windsurf", {"tool_info": {"user_prompt": SECRET}}),
+        ("pi", {"event": {"prompt": SECRET}}),
+        ("opencode", {"output": {"parts": [{"type": "text", "text": SECRET}]}}),
+        ("kimi", {"prompt": [{"type": "text", "text": SECRET}]}),
+        ("acp", {"params": {"prompt": [{"type": "text", "text": SECRET}]}}),
+        ("claude-code", {"tool_name": "Task", "tool_input": {"prompt": SECRET}}),
+        ("claude-code", {"last_assistant_message": f"You asked: {SECRET}"}),
+    ],
+)
+def test_spool_has_no_prompt_of_any_agent(
+    off: Repo, agent: str, payload: dict[str, object]
+) -> None:
+    body = hook.make_body(agent, json.dumps(payload).encode(), [])
+    spool_files.write(layout_of(off), body, lambda _: "1-1.json")
+    assert places_with(off) == []
+
+
+@pytest.mark.parametrize("data", [b'{"prompt": "' + SECRET.encode(), SECRET.encode()])
+def test_spool_has_nothing_of_a_payload_that_cannot_be_read(
+    off: Repo, data: bytes
+) -> None:
+    body = hook.make_body("claude-code", data, [])
+    spool_files.write(layout_of(off), body, lambda _: "1-1.json")
+    assert places_with(off) == []
+
+
+def test_setting_that_cannot_be_read_stores_no_prompt(repo: Repo) -> None:
+    with desk_of(repo):
+        pass
+    repo.git("config", "agent-undo.prompts", "of")
+    spooled(repo)
+    assert places_with(repo) == []
+
+
+def test_fault_of_ours_quotes_no_prompt(
+    off: Repo, desk: RecorderContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError(SECRET)
+
+    spooled(off)
+    monkeypatch.setattr(lifecycle, "begin_turn", fail)
+    hook_intake.drain_spool(desk)
+    desk.workspace.db.fold()
+    assert places_with(off) == []
+
+
+@pytest.mark.parametrize("policy", ["journal", "commit"])
+def test_purge_erases_prompts_that_are_there(repo: Repo, policy: str) -> None:
+    """KEEP-14."""
+    repo.git("config", "agent-undo.prompts", policy)
+    with desk_of(repo) as context:
+        hook_intake.take_body(context, body_of(repo, prompt=SECRET))
+        wrote = {"tool_name": "Write", "tool_use_id": "t1"}
+        call = {**wrote, "tool_input": {"file_path": str(repo.root / "new")}}
+        hook_intake.take_body(context, body_of(repo, "PreToolUse", **call))
+        repo.write("new", "new\n")
+        hook_intake.take_body(context, body_of(repo, "PostToolUse", **call))
+        spooled(repo)
+        assert len(places_with(repo)) >= 2
+        repo.git("config", "agent-undo.prompts", "off")
+        planned = run(context, "purge", {"prompts": True, "dry_run": True})
+        assert planned["prompts"] == 1
+        assert places_with(repo)
+        done = run(context, "purge", {"prompts": True})
+        assert (done["prompts"], done["contents"]) == (1, int(policy == "commit"))
+    repo.git("-c", "gc.reflogExpire=now", "gc", "-q", "--prune=now")
+    assert places_with(repo) == []
+    repo.fsck()
+
+
+def test_key_stays_and_its_file_is_private(off: Repo, desk: RecorderContext) -> None:
+    sent(desk, off, SECRET)
+    path = Path(layout_of(off).state_dir) / "digest-key"
+    first = path.read_bytes()
+    sent(desk, off, "another")
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (first, 0o600)
+    # A file that a full disk cut short is replaced.
+    path.write_bytes(b"")
+    sent(desk, off, "a third")
+    assert len(path.read_bytes()) == 32
+
