@@ -255,4 +255,3 @@ def test_key_stays_and_its_file_is_private(off: Repo, desk: RecorderContext) -> 
     path.write_bytes(b"")
     sent(desk, off, "a third")
     assert len(path.read_bytes()) == 32
-
