@@ -191,6 +191,14 @@ MAX_FILE_SIZE = ConfigKey(
     "20m",
     "Do not record larger files; each is listed as not recorded.",
 )
+MAX_UNTRACKED = ConfigKey(
+    "maxUntracked",
+    parse_size,
+    _SIZE_WORDS,
+    "200m",
+    "Record so much of what Git neither tracks nor ignores. Over it, the directories or files that"
+    " cause it are left out and listed; `agent-undo.include` records them all the same.",
+)
 INCLUDE = ConfigKey(
     "include",
     _patterns,
@@ -380,6 +388,7 @@ KEYS: tuple[ConfigKey[object], ...] = (
     DAEMON,
     WATCHER,
     MAX_FILE_SIZE,
+    MAX_UNTRACKED,
     INCLUDE,
     IDLE_GAP,
     CONFIRM,
@@ -418,6 +427,7 @@ class Config:
     daemon: DaemonMode
     watcher: WatchBackend
     max_file_size_bytes: int
+    max_untracked_bytes: int
     include: tuple[str, ...]
     idle_gap_ns: int
     confirm: bool
@@ -474,6 +484,7 @@ def load(
         daemon=sources.value(DAEMON),
         watcher=sources.value(WATCHER),
         max_file_size_bytes=sources.value(MAX_FILE_SIZE),
+        max_untracked_bytes=sources.value(MAX_UNTRACKED),
         include=sources.value(INCLUDE),
         idle_gap_ns=sources.value(IDLE_GAP),
         confirm=sources.value(CONFIRM),

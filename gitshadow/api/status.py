@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from gitshadow.attribution.lifecycle import SILENCE_NS
 from gitshadow.attribution.native_ids import is_hooked
+from gitshadow.capture.coverage import UNTRACKED_DATA
 from gitshadow.config import DaemonMode
 from gitshadow.maintenance import diagnostics, file_system, setup
 from gitshadow.maintenance.setup import Initialised
@@ -44,7 +45,8 @@ def init(context: RecorderContext, request: InitRequest) -> InitAnswer:
     ws = context.workspace
     context.observer.settle()
     allowed = ws.config.enabled and ws.config.daemon is DaemonMode.AUTO
-    done = Initialised(True, ws.states.count(), (), daemon_allowed=allowed)
+    left_out = ws.coverage.data_left_out()
+    done = Initialised(True, ws.states.count(), (), left_out, daemon_allowed=allowed)
     return init_answer(ws.layout, done)._replace(daemon=context.observer.watching)
 
 
@@ -62,6 +64,12 @@ def init_answer(layout: Layout, done: Initialised) -> InitAnswer:
         warnings=(*unreadable, *around.warnings),
         hints=() if done.already else (_VIEW_HINT,),
         excluded=len(done.excluded),
+        data=tuple(
+            ExcludedRow(display_path(one.path), one.reason, one.rule, one.count)
+            for one in done.excluded
+            if one.reason == UNTRACKED_DATA
+        ),
+        stored_bytes=done.stored,
         daemon=False,
         daemon_allowed=done.daemon_allowed,
     )

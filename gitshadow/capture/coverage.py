@@ -4,18 +4,20 @@ Every regular file and link below the worktree is covered, except `.git`, other 
 Git ignores (unless tracked or opted in), `.agent-undoignore`, and what is too large. A rule file is
 always covered, because a write to it decides about others: one that hides itself could not be
 undone. The nearest ignore file decides: the `.gitignore` of the directory, then those of its
-ancestors, `info/exclude`, and the user's excludes file. gitignore(5).
+ancestors, `info/exclude`, and the user's excludes file. gitignore(5). Of untracked files, what is
+over a limit for all of them is left out (`untracked`).
 Invariant: the answer depends on rules and names, not on the caller. An ignore file inside the
 worktree is never read through a link, as Git does not follow one there.
 """
 
 import os
 import stat as st
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from gitshadow.capture.patterns import RuleList, parse_patterns, parse_rules
+from gitshadow.capture.untracked import UntrackedData
 from gitshadow.errors import raise_shortage
 from gitshadow.model import LINK_MODE, Excluded, RepoPath, StatKey
 from gitshadow.store.files import TEMP_PREFIX, Look, WorkFiles
@@ -28,6 +30,7 @@ IGNORE_FILE = RepoPath(b".agent-undoignore")
 IGNORED = "ignored"
 OWN_RULE = "agent-undoignore"
 TOO_LARGE = "too large"
+UNTRACKED_DATA = "untracked data"
 OTHER_REPOSITORY = "another repository"
 SUBMODULE = "submodule"
 UNSAFE = "unsafe name"
@@ -106,7 +109,7 @@ def _read(path: str) -> bytes:
 
 
 class Rules(NamedTuple):
-    """Store the settings that coverage depends on; the limit is in bytes.
+    """Store the settings that coverage depends on; the limits are in bytes.
 
     `folds` is `core.ignoreCase`: rules match letters in any case, as those of Git do.
     """
@@ -114,6 +117,7 @@ class Rules(NamedTuple):
     max_file_size: int
     include: tuple[str, ...] = ()
     folds: bool = False
+    max_untracked: int = 0
 
 
 class TrackedFiles(Protocol):
@@ -181,7 +185,10 @@ class Coverage:
         tracked: TrackedFiles,
         rules: Rules,
         instead: Mapping[RepoPath, bytes | None] | None = None,
+        data: UntrackedData | None = None,
     ) -> None:
+        self.data = data
+        self.known: Callable[[RepoPath], bool] = lambda _: False
         self._files = files
         self._tracked = tracked
         self._rules = rules
@@ -202,7 +209,29 @@ class Coverage:
             return Excluded(path, _KINDS.get(look.mode & _KIND_MASK, "not a file"))
         if look.is_file and look.stat.size > self._rules.max_file_size:
             return Excluded(path, TOO_LARGE, f"over {self._rules.max_file_size} bytes")
-        return None
+        return self._data_at(path, look)
+
+    def _data_at(self, path: RepoPath, look: Look) -> Excluded | None:
+        """Return because of what untracked data a file is not recorded, None: it is."""
+        if self.data is None or not look.is_file:
+            return None
+        top = self.data.leaves_out(path, look.stat.size)
+        # What is recorded once stays so, and what Git tracks or a setting names is wanted.
+        if top is None or self.known(path):
+            return None
+        if self._opted_in(path, self._checked(RepoPath(path.rpartition(b"/")[0]))):
+            return None
+        return self.left_out_at(top)
+
+    def left_out_at(self, top: RepoPath) -> Excluded | None:
+        """Return what is known of untracked data that is left out, None for none at a path."""
+        found = None if self.data is None else self.data.tops.get(top)
+        return found and Excluded(top, UNTRACKED_DATA, f"{found.size} bytes")
+
+    def data_left_out(self) -> tuple[Excluded, ...]:
+        """Return all untracked data that is left out, by path."""
+        tops = sorted(self.data.tops) if self.data is not None else ()
+        return tuple(one for top in tops if (one := self.left_out_at(top)))
 
     def doubtful(
         self, directory: RepoPath, names: Collection[bytes]
@@ -225,10 +254,10 @@ class Coverage:
         """Return whether rules match names in any case, as those of Git (core.ignoreCase)."""
         return self._rules.folds
 
-    @property
-    def max_file_size(self) -> int:
-        """Return the size in bytes over which no file is covered."""
-        return self._rules.max_file_size
+    def plain_size(self, directory: RepoPath) -> int:
+        """Return the size in bytes up to which no question about a file's size is open."""
+        is_near = self.data is not None and self.data.is_near(directory)
+        return -1 if is_near else self._rules.max_file_size
 
     def vanished(self, path: RepoPath) -> Excluded | None:
         """Return why what stood at a path that is gone now was not covered; None: it was."""
@@ -274,7 +303,9 @@ class Coverage:
 
     def under(self, instead: Mapping[RepoPath, bytes | None]) -> "Coverage":
         """Return the coverage that other contents of rule files would give; None: no such file."""
-        return Coverage(self._files, self._tracked, self._rules, instead)
+        found = Coverage(self._files, self._tracked, self._rules, instead, self.data)
+        found.known = self.known
+        return found
 
     def _by_name(self, path: RepoPath, *, is_dir: bool) -> Excluded | None:
         head, _, name = path.rpartition(b"/")
@@ -318,12 +349,15 @@ class Coverage:
 
     def mark(self) -> str:
         """Return what differs after each change of the settings and rules that `stale` sees."""
-        return f"{self._rules} {self._stamp}"
+        tops = {} if self.data is None else self.data.tops
+        return f"{self._rules} {self._stamp} {sorted(tops.items())}"
 
     def use(self, rules: Rules) -> None:
         """Set settings; if they are others, `stale` is true until they are read again."""
         if rules == self._rules:
             return
+        if self.data is not None:
+            self.data.use(rules.max_untracked)
         self._rules = rules
         self._include = parse_patterns(rules.include, folds=rules.folds)
         # The caches are kept until `reload`: verdicts must not change in the middle of a batch.

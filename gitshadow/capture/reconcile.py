@@ -12,7 +12,14 @@ from dataclasses import dataclass, field, replace
 from stat import S_ISREG
 from typing import NamedTuple, Protocol
 
-from gitshadow.capture.coverage import FOREIGN, RULING, UNREADABLE, Coverage, lineage
+from gitshadow.capture.coverage import (
+    FOREIGN,
+    RULING,
+    UNREADABLE,
+    UNTRACKED_DATA,
+    Coverage,
+    lineage,
+)
 from gitshadow.errors import raise_shortage
 from gitshadow.model import Excluded, FileState, Oid, RepoPath, StatKey, git_mode
 from gitshadow.store.files import Look, Reading, WorkFiles, is_racy, look_of
@@ -29,7 +36,7 @@ class Walk:
 
     `directories` are those to watch (the top is `b""`), `polled` those of them that a watcher
     cannot take, because their name or a name in them is not UTF-8. `excluded` are topmost.
-    `modes` are the permission bits of the directories.
+    `modes` are the permission bits of the directories. `data` is the untracked data left out.
     """
 
     files: Looks = field(default_factory=Looks)
@@ -37,6 +44,7 @@ class Walk:
     polled: list[RepoPath] = field(default_factory=list)
     modes: dict[RepoPath, int] = field(default_factory=dict)
     excluded: list[tuple[Excluded, StatKey | None]] = field(default_factory=list)
+    data: dict[RepoPath, Excluded] = field(default_factory=dict)
     unreadable: list[tuple[RepoPath, str]] = field(default_factory=list)
 
 
@@ -139,7 +147,7 @@ def _sort(
     prefix = directory + b"/" if directory else b""
     doubtful, most = (
         coverage.doubtful(directory, entries.keys()),
-        coverage.max_file_size,
+        coverage.plain_size(directory),
     )
     for name, stat in entries.items():
         path = RepoPath(prefix + name)
@@ -156,7 +164,11 @@ def _sort(
             excluded = coverage.verdict(path, look)
             if excluded is None:
                 found.files[path] = look
-        if excluded is not None:
+        if excluded is None:
+            continue
+        if excluded.reason == UNTRACKED_DATA:
+            found.data[excluded.path] = excluded
+        else:
             found.excluded.append((replace(excluded, path=path), look.stat))
     return inner
 

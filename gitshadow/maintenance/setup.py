@@ -48,7 +48,10 @@ LOCK_S = 10.0
 
 
 class Initialised(NamedTuple):
-    """What `init` found; `already` when it had been run before."""
+    """What `init` found; `already` when it had been run before.
+
+    `stored` is the number of bytes that the object store did not have.
+    """
 
     already: bool
     files: int
@@ -57,6 +60,7 @@ class Initialised(NamedTuple):
     daemon_allowed: bool = False
     directories: tuple[RepoPath, ...] = ()
     polled: tuple[RepoPath, ...] = ()
+    stored: int = 0
 
 
 class InitWarnings(NamedTuple):
@@ -189,7 +193,8 @@ def root_worktree(
         False,
         len(reader.states),
         tuple(reader.unreadable),
-        tuple(item for item, _ in found.excluded),
+        (*(item for item, _ in found.excluded), *ws.coverage.data_left_out()),
+        stored=reader.stored,
         directories=tuple(found.directories),
         polled=tuple(found.polled),
     )
@@ -210,6 +215,7 @@ class _Reader:
         self.differing: dict[RepoPath, Entry | None] = {}
         self.not_found: set[RepoPath] | None = None
         self.unreadable: list[tuple[RepoPath, str]] = []
+        self.stored = 0
 
     def read_all(self, looks: Looks) -> None:
         """Read files; what is left of `looks` could not be read."""
@@ -221,6 +227,7 @@ class _Reader:
             self.not_found = {*clean.absent, *clean.unlike}
         for path in other:
             self._differs(path, self.states[path])
+        self._leave_data_out(looks)
         folders: dict[bytes, list[bytes]] = {}
         for path in looks:
             directory, _, name = path.rpartition(b"/")
@@ -236,6 +243,20 @@ class _Reader:
                     del looks[path]
                     self.states[path] = self._state(path, got)
 
+    def _leave_data_out(self, looks: Looks) -> None:
+        """Add up what would be read, and leave untracked data out before any of it is."""
+        ws, data = self._ws, self._ws.coverage.data
+        sizes = {path: look.stat.size for path, look in looks.items() if look.is_file}
+        if data is None or sum(sizes.values()) <= data.limit:
+            return
+        new = {
+            path: size for path, size in sizes.items() if not ws.index.contains(path)
+        }
+        data.admit(new, 0)
+        for path, size in new.items():
+            if data.leaves_out(path, size) is not None:
+                del looks[path]
+
     def _state(self, path: RepoPath, reading: Reading) -> FileState:
         repo, tree = self._ws.repo, self.tree
         oid = repo.format.blob(reading.data)
@@ -243,6 +264,7 @@ class _Reader:
         # What HEAD has already is not stored again.
         if known is None or known[1] != oid:
             oid = repo.write_blob(reading.data)
+            self.stored += len(reading.data)
         state = FileState(
             FileVersion(oid, reading.mode),
             reading.stat,

@@ -166,7 +166,10 @@ class InitRequest(NamedTuple):
 
 
 class InitAnswer(NamedTuple):
-    """What is recorded from now on; `already` is set if it was recorded before."""
+    """What is recorded from now on; `already` is set if it was recorded before.
+
+    `data` is untracked data that is left out; `stored_bytes` are contents that Git did not have.
+    """
 
     root: str
     worktree: str
@@ -175,6 +178,8 @@ class InitAnswer(NamedTuple):
     warnings: tuple[str, ...]
     hints: tuple[str, ...]
     excluded: int
+    data: tuple[ExcludedRow, ...]
+    stored_bytes: int
     daemon: bool
     daemon_allowed: bool
 

@@ -5,6 +5,7 @@ becomes a gap row.
 """
 
 import codecs
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from gitshadow.capture.commit_plan import (
     STORM_PATHS,
     AttributedDraft,
 )
-from gitshadow.capture.coverage import TOO_LARGE
+from gitshadow.capture.coverage import TOO_LARGE, UNTRACKED_DATA
 from gitshadow.capture.drafts import BatchTime, Draft, Seen, draft_changes
 from gitshadow.capture.reconcile import Change, ObservedChanges, observe
 from gitshadow.errors import StoreError, raise_shortage
@@ -48,6 +49,7 @@ from gitshadow.recording.index import ExcludedIndex
 from gitshadow.recording.related_files import Kin
 from gitshadow.recording.switches import SwitchStage, Witness, split_switched
 from gitshadow.recording.workspace import Workspace
+from gitshadow.store.disk import spare_bytes
 from gitshadow.store.files import Look
 from gitshadow.store.journal import bursts, events, state
 from gitshadow.store.journal.events import EventFilter
@@ -60,6 +62,9 @@ _PLACES_LOOKED_AT = 1000  # about 15 ms, when each is in a directory of its own
 # Fewer paths get a file for each object. If one of these cannot be written, the others can.
 _GATHERED_FROM = 16
 _SECOND_NS = 1_000_000_000
+_ALMOST_FULL = "the disk is almost full, so its content was not stored"
+_MANY_BYTES = 4 * 1024 * 1024
+"""Fewer bytes of new files since this process began are recorded without adding up the others."""
 
 
 @dataclass(slots=True)
@@ -91,6 +96,8 @@ class Pipeline:
         self._processes = claimant.processes
         self._commits = commits
         self.event_order = claimant.processes.bytes.order
+        self._new_bytes = 0
+        self._untracked: int | None = None
         self._gaps: dict[tuple[RepoPath | None, str], Look | None] = {}
         self.uncovered = ExcludedIndex(workspace.db, workspace.layout.worktree)
         self._kin = Kin(workspace)
@@ -328,6 +335,7 @@ class Pipeline:
     ) -> ObservedChanges:
         """Look at paths, and at the other names of the files there, old ones and hard links."""
         ws = self._ws
+        self._leave_data_out(wanted)
         found = observe(
             ws.files,
             ws.coverage,
@@ -340,6 +348,40 @@ class Pipeline:
         if others:
             found.extend(observe(ws.files, ws.coverage, ws.states, others, noticed_ns))
         return found
+
+    def _leave_data_out(self, wanted: Collection[RepoPath]) -> None:
+        """Add up the sizes of untracked files, and leave data out before any of it is read."""
+        ws, data = self._ws, self._ws.coverage.data
+        new = [path for path in wanted if ws.states.get(path) is None]
+        if data is None or not new:
+            return
+        with ws.files.together():
+            found = [(path, ws.files.glance(path)) for path in new]
+        sizes = {path: look.stat.size for path, look in found if look and look.is_file}
+        self._new_bytes += sum(sizes.values())
+        # What Git tracks need not be asked for a few files.
+        if self._new_bytes < min(_MANY_BYTES, data.limit):
+            return
+        looks = dict(found)
+        untracked = {
+            path: size
+            for path, size in sizes.items()
+            if not ws.index.contains(path)
+            and (look := looks[path]) is not None
+            and ws.coverage.verdict(path, look) is None
+        }
+        if self._untracked is None:
+            self._untracked = sum(
+                state.stat.size
+                for path, state in ws.states.all().items()
+                if not ws.index.contains(path)
+            )
+        for top in data.admit(untracked, self._untracked):
+            size = data.tops[top].size
+            self.gap(f"{UNTRACKED_DATA} is not recorded ({size} bytes)", top)
+        self._untracked += sum(
+            size for path, size in untracked.items() if not data.leaves_out(path, size)
+        )
 
     def _record(
         self,
@@ -453,7 +495,7 @@ class Pipeline:
                 others.append(one._replace(before=known))
             elif carried is not None:
                 entering.append(Seen(one.path, carried, one.after))
-            elif one.before is None and self.uncovered.holds(one.path):
+            elif one.before is None and self._was_out(one):
                 entering.append(one)
                 self._touch_entering(one)
             else:
@@ -461,6 +503,13 @@ class Pipeline:
         if same:
             self._ws.recorder.restat(same)
         return entering, others
+
+    def _was_out(self, one: Seen) -> bool:
+        """Return whether a path was not covered before."""
+        if self.uncovered.holds(one.path):
+            return True
+        data, after = self._ws.coverage.data, one.after
+        return bool(data and after and data.held(one.path, after.stat.size))
 
     def _left_out(self, seen: Sequence[Seen]) -> set[RepoPath]:
         """Return what a sparse checkout left out, and somebody else than Git wrote."""
@@ -548,8 +597,13 @@ class Pipeline:
 
     def _store_blobs(self, changes: Iterable[Change], noticed_ns: int) -> list[Seen]:
         seen: list[Seen] = []
+        # Others need the rest of the disk more than we do.
+        spare = self._spare_bytes()
         for change in changes:
+            spare -= _new_bytes(change)
             try:
+                if spare < 0 and _new_bytes(change):
+                    raise StoreError(_ALMOST_FULL)
                 after = self._after(change, noticed_ns)
             except StoreError as error:
                 raise_shortage(error)
@@ -557,6 +611,12 @@ class Pipeline:
                 continue
             seen.append(self._kin.seen(change, after))
         return seen
+
+    def _spare_bytes(self) -> int:
+        try:
+            return spare_bytes(self._ws.layout.common_dir)
+        except OSError:
+            return sys.maxsize
 
     def _after(self, change: Change, noticed_ns: int) -> FileState | None:
         reading = change.after
@@ -608,6 +668,12 @@ class Pipeline:
         self, excluded: Sequence[tuple[RepoPath, Excluded]], now_ns: int
     ) -> None:
         """Note writes to what is not covered, and a gap for what is too large."""
+        # Of untracked data, the whole is named once.
+        places = {
+            found.path if found.reason == UNTRACKED_DATA else path: found
+            for path, found in excluded
+        }
+        excluded = list(places.items())
         self.uncovered.saw(replace(found, path=path) for path, found in excluded)
         self.touched([(path, found.reason) for path, found in excluded], now_ns)
         for path, found in excluded:
@@ -617,6 +683,13 @@ class Pipeline:
     def _ctime_of(self, directory: RepoPath) -> int | None:
         look = self._ws.files.glance(directory)
         return look.stat.ctime_ns if look is not None else None
+
+
+def _new_bytes(change: Change) -> int:
+    """Return how many bytes of content a change brings that may have to be stored."""
+    known = change.before is not None and change.before.version.oid == change.oid
+    is_stored = change.after is None or change.stored or known
+    return 0 if is_stored or change.after is None else len(change.after.data)
 
 
 def _is_odd_text(data: bytes) -> bool:

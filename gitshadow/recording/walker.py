@@ -10,11 +10,16 @@ Losing the directory modes costs nothing else.
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from gitshadow.capture.coverage import NOT_RECORDED, UNREADABLE, lineage
+from gitshadow.capture.coverage import (
+    NOT_RECORDED,
+    UNREADABLE,
+    UNTRACKED_DATA,
+    lineage,
+)
 from gitshadow.capture.reconcile import (
     Entering,
     Walk,
@@ -330,8 +335,7 @@ class Walker:
         reasons = self._pipeline.uncovered.reasons
         is_on = self._ws.config.enabled
         if reasons is None or not is_on:
-            walked = walk(self._ws.files, self._ws.coverage).excluded
-            barred = sorted((item for item, _ in walked), key=_path)
+            barred = sorted(_barred(walk(self._ws.files, self._ws.coverage)), key=_path)
             if is_on:
                 self._pipeline.uncovered.walked(barred)
             return tuple(barred)
@@ -347,6 +351,9 @@ class Walker:
         look = files.glance(known.path)
         if look is None:
             return None
+        if known.reason == UNTRACKED_DATA:
+            is_out = coverage.data is not None and known.path in coverage.data.tops
+            return known if is_out else None
         for above in lineage(known.path)[:-1]:
             barred = coverage.enters_listed(above) if above else None
             if barred is not None:
@@ -415,7 +422,9 @@ class Walker:
         # The first walk of a worktree knows no earlier state to compare with.
         if known:
             self._pipeline.touched(moved)
-        self._pipeline.uncovered.walked(item for item, _ in found.excluded)
+        if self._ws.coverage.data is not None:
+            self._ws.coverage.data.keep(found.data)
+        self._pipeline.uncovered.walked(_barred(found))
         looks = {path: key for path, (_, key) in now.items() if key is not None}
         self._pipeline.uncovered.replace({**looks, **unreadable})
 
@@ -426,6 +435,12 @@ def _encoded(path: str) -> RepoPath:
 
 def _paths(listing: bytes) -> set[RepoPath]:
     return {RepoPath(path) for path in listing.split(b"\0") if path}
+
+
+def _barred(found: Walk) -> Iterator[Excluded]:
+    """Yield what a walk found not to be recorded."""
+    yield from (item for item, _ in found.excluded)
+    yield from found.data.values()
 
 
 def _path(one: Excluded) -> RepoPath:

@@ -17,6 +17,7 @@ from gitshadow.capture.fs_events import EditorTraces
 from gitshadow.capture.recorder import Recorder
 from gitshadow.capture.spellings import Spellings
 from gitshadow.capture.states import StateTable
+from gitshadow.capture.untracked import UntrackedData, data_key
 from gitshadow.config import Config, PromptPolicy
 from gitshadow.errors import (
     JournalError,
@@ -191,7 +192,12 @@ def configure(recorder: Recorder, settings: Config) -> None:
 def rules_of(settings: Config, repo: Repo) -> Rules:
     """Return what coverage depends on of the settings, Git's own among them."""
     folds = repo.config_is("core.ignoreCase", unset=False)
-    return Rules(settings.max_file_size_bytes, settings.include, folds)
+    return Rules(
+        settings.max_file_size_bytes,
+        settings.include,
+        folds,
+        settings.max_untracked_bytes,
+    )
 
 
 def _open_locked(
@@ -213,7 +219,12 @@ def _open_locked(
     row = _worktree_row(db, layout, files, states)
     recorder = Recorder(repo, files, db, row, states, here)
     configure(recorder, settings)
-    recorder.use_modes(load_modes(db, layout.worktree))
+    keys = modes_key(layout.worktree), data_key(layout.worktree)
+    modes, left_out = map(meta.get_many(db, keys).get, keys)
+    recorder.use_modes(parse_modes(modes))
+    data = UntrackedData(db, layout.worktree, settings.max_untracked_bytes, left_out)
+    coverage = Coverage(files, index, rules, data=data)
+    coverage.known = lambda path: states.get(path) is not None
     return Workspace(
         layout=layout,
         config=settings,
@@ -223,7 +234,7 @@ def _open_locked(
         db=db,
         clock=StampClock(layout.stamp),
         index=index,
-        coverage=Coverage(files, index, rules),
+        coverage=coverage,
         states=states,
         spellings=Spellings(files, states),
         recorder=recorder,
@@ -264,9 +275,13 @@ def _was_moved(files: WorkFiles, states: StateTable) -> bool:
     return False
 
 
-def load_modes(db: Db, worktree: str) -> tuple[int, int]:
+def modes_key(worktree: str) -> str:
+    """Return where the journal keeps the permissions of ordinary files of a worktree."""
+    return f"modes:{worktree}"
+
+
+def parse_modes(text: str | None) -> tuple[int, int]:
     """Return the permissions that 100644 and 100755 stand for in a worktree's chains."""
-    text = meta.get(db, f"modes:{worktree}")
     if text is None:
         return PLAIN_MODES
     plain, executable = text.split()
@@ -276,4 +291,4 @@ def load_modes(db: Db, worktree: str) -> tuple[int, int]:
 def save_modes(db: Db, worktree: str, modes: tuple[int, int]) -> None:
     """Remember the permissions of ordinary files, found at `init`."""
     with db.write():
-        meta.put(db, f"modes:{worktree}", f"{modes[0]:04o} {modes[1]:04o}")
+        meta.put(db, modes_key(worktree), f"{modes[0]:04o} {modes[1]:04o}")

@@ -1,5 +1,6 @@
 """status, init and doctor as text."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from gitshadow.messages.status import (
@@ -22,6 +23,7 @@ _LABEL = 13
 _NAMED = 4
 _ALERTS_SHOWN = 3
 _GROUPS_SHOWN = 6
+_DATA = "untracked data"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -135,6 +137,8 @@ def _grouped(coverage: Coverage, view: View) -> Iterator[str]:
     groups: dict[str, list[ExcludedRow]] = {}
     for entry in coverage.excluded:
         groups.setdefault(entry.reason, []).append(entry)
+    for entry in groups.pop(_DATA, ()):
+        yield from _data(entry, view)
     # A worktree can have thousands of ignored paths: they must not push the verdict off the screen.
     largest = sorted(groups, key=lambda reason: -len(groups[reason]))
     label = "not recorded"
@@ -148,6 +152,16 @@ def _grouped(coverage: Coverage, view: View) -> Iterator[str]:
         label = ""
     if groups:
         yield f"{'':<{_LABEL}}for the rules: git agent-undo status --all"
+
+
+def _data(row: ExcludedRow, view: View) -> Iterator[str]:
+    """Yield that untracked data is left out, and what to type about it."""
+    count = (row.rule or "").partition(" ")[0]
+    said = f"{size(int(count))} of " if count.isdecimal() else ""
+    name = printable(shlex.quote(f"/{row.path}"))
+    yield view.paint(f"not recorded: {view.path(row.path)}: {said}{row.reason}", "warn")
+    yield f"  to record it: git config --add agent-undo.include {name}"
+    yield f"  to have Git ignore it: echo {name} >>.gitignore"
 
 
 def _each(coverage: Coverage, view: View) -> Iterator[str]:
@@ -181,7 +195,9 @@ def init_lines(answer: InitAnswer, view: View) -> Iterator[str]:
     if answer.already:
         yield f"already recording {root} (rescanned {counted(files, 'file')})"
     else:
-        yield f"recording {root}: {counted(files, 'file')}"
+        stored = f", {size(answer.stored_bytes)} stored" if answer.stored_bytes else ""
+        yield f"recording {root}: {counted(files, 'file')}{stored}"
+    yield from (line for row in answer.data for line in _data(row, view))
     left_out = answer.excluded
     if left_out:
         yield f"not recorded: {counted(left_out, 'path')} (to list them: git agent-undo status)"

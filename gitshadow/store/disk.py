@@ -17,6 +17,7 @@ from gitshadow.store.git import Git
 from gitshadow.store.object_format import format_of
 
 _SETTLED_NS = 2_000_000_000
+_RESERVE_BYTES, _RESERVE_PART = 500 * 1024 * 1024, 50
 _Brought = dict[Oid, "array[int]"]
 
 
@@ -49,6 +50,19 @@ class LooseObjects:
         if key[0] < began_ns - _SETTLED_NS:
             self._known[fan] = key, number
         return number
+
+
+def spare_bytes(directory: str) -> int:
+    """Return how many bytes may be written before the disk counts as almost full.
+
+    That is with less than 500 MiB free or, on a small disk, 2 %.
+
+    Raises:
+        OSError: the file system does not say.
+    """
+    found = os.statvfs(directory)
+    reserve = min(_RESERVE_BYTES, found.f_blocks * found.f_frsize // _RESERVE_PART)
+    return found.f_bavail * found.f_frsize - reserve
 
 
 def disk(state_dir: str, common_dir: str, loose: LooseObjects) -> DiskFigures:

@@ -9,7 +9,7 @@ Invariant: only reads.
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from gitshadow.capture.coverage import is_rules
+from gitshadow.capture.coverage import UNTRACKED_DATA, is_rules
 from gitshadow.messages.undo import FileItem, Uncovered
 from gitshadow.model import (
     Actor,
@@ -106,7 +106,7 @@ def notes_of(
     db: Db,
     worktree: str,
     selection: Selection,
-    overwritten: Collection[str],
+    kept: Collection[str],
     head: Iterable[HeadChange],
 ) -> tuple[str, ...]:
     """Return what a person should know before saying yes.
@@ -115,7 +115,7 @@ def notes_of(
         db: The journal.
         worktree: Its worktree.
         selection: What is undone.
-        overwritten: The paths, as displayed, at which later writes do not stay.
+        kept: The paths of the report, as displayed, at which later writes stay.
         head: The newest moves of HEAD.
     """
     if not selection.taken:
@@ -131,7 +131,7 @@ def notes_of(
     ]
     notes = list(selection.notes)
     paths = {display_path(row.path) for row in later}
-    count = len(paths.difference(overwritten))
+    count = len(paths.intersection(kept))
     if count:
         notes.append(f"your later edits to {counted(count, 'file')} are kept")
     moves = moves_since(head, selection.taken[0].seq)
@@ -196,7 +196,8 @@ def _gaps(db: Db, worktree: str, window: UnitWindow) -> Iterable[Uncovered]:
         worktree=worktree, kinds=(EventKind.GAP,), since_ns=window.begin_ns
     )
     for row in reversed(events.rows(db, wanted)):
-        if isinstance(row, Gap):
+        # Untracked data has its own entry for each unit that wrote there.
+        if isinstance(row, Gap) and not (row.note or "").startswith(UNTRACKED_DATA):
             shown = display_path(row.path) if row.path is not None else None
             yield Uncovered(shown or "a gap in the recording", row.note or "gap", shown)
 

@@ -35,7 +35,7 @@ from gitshadow.undo.effective import add_notes, singles_of, take_notes, undoings
 from gitshadow.undo.engine import UndoEngine
 from gitshadow.undo.path_plans import World
 from gitshadow.undo.plan import PathFilter, Plan, PlanRequest, plan_states, plan_unit
-from gitshadow.undo.report import Reason, Report, State, Status
+from gitshadow.undo.report import Action, Item, Reason, Report, State, Status
 from gitshadow.undo.reverse import ConflictPolicy, OnConflict
 from gitshadow.undo.targets import Target, Undoings
 from gitshadow.undo.worktree_scan import (
@@ -554,9 +554,9 @@ class _Undo:
         unrecorded = {item.path for item in items if item.reason in named}
         head = report_context.head_moves(engine.db, engine.worktree)
         if any(item.state is not State.NO_EFFECT for item in items):
-            lost = {item.path for item in items if item.overwrites}
+            kept = {item.path for item in items if _keeps_later(item)}
             notes = report_context.notes_of(
-                engine.db, engine.worktree, selection, lost, head
+                engine.db, engine.worktree, selection, kept, head
             )
         if self.request.paths.leave:
             left = ", ".join(map(display_path, self.request.paths.leave))
@@ -629,3 +629,9 @@ def _counted(report: Report) -> str:
 def _paths_of(found: Iterable[PathChange]) -> frozenset[RepoPath]:
     ends = {end for event in found for end in (event.path, event.old_path)}
     return frozenset(end for end in ends if end is not None)
+
+
+def _keeps_later(item: Item) -> bool:
+    """Return whether what somebody wrote into a file later stays in it."""
+    stays = item.action is Action.MERGE or item.state is State.NOT_REVERSED
+    return stays and not item.overwrites

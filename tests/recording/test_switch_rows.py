@@ -284,6 +284,7 @@ def old_form(monkeypatch: pytest.MonkeyPatch) -> Callable[[Studio], None]:
             for trigger in ("turns_numbered", "ops_numbered"):
                 old.execute(f"DROP TRIGGER {trigger}")
             old.execute("DROP TABLE short_ids")
+            old.execute("ALTER TABLE turns DROP COLUMN prompt_digest")
             old.execute("PRAGMA user_version = 14")
             old.commit()
 

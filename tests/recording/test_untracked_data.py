@@ -1,0 +1,150 @@
+"""No data set is copied unasked: at `init`, and when a command makes one later."""
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from gitshadow.model import RepoPath
+from gitshadow.recording import pipeline
+from tests.support.repo import Repo
+from tests.support.shadow import Document, Shadow
+from tests.support.studio import studio_of
+
+LIMIT = 1 << 20
+PART = LIMIT // 2
+SOME = b"\1" * PART
+
+
+@pytest.fixture
+def limited(repo: Repo) -> Repo:
+    repo.git("config", "agent-undo.maxUntracked", str(LIMIT))
+    return repo
+
+
+def rows_of(document: Document, *names: str) -> list[Document]:
+    """Return the rows at a place of a document."""
+    found: object = document
+    for name in names:
+        assert isinstance(found, dict)
+        found = found[name]
+    assert isinstance(found, list)
+    return found
+
+
+def data_in(repo: Repo, directory: str, files: int) -> None:
+    for number in range(files):
+        repo.write(f"{directory}/{number}.bin", bytes([number]) + os.urandom(PART))
+
+
+def stored_bytes(repo: Repo) -> int:
+    """Return the bytes of all blobs in the repository."""
+    how = ("--batch-check=%(objecttype) %(objectsize)", "--batch-all-objects")
+    rows = [row.split() for row in repo.git("cat-file", *how).splitlines()]
+    return sum(int(size) for kind, size in rows if kind == "blob")
+
+
+@pytest.mark.parametrize("daemon", [True, False])
+def test_init_leaves_an_untracked_data_set_out_and_says_so(
+    limited: Repo, make_shadow: Callable[..., Shadow], daemon: bool
+) -> None:
+    """CAP-24."""
+    data_in(limited, "data/train", 8)
+    limited.write("data/note", "small\n")
+    limited.write("new.py", "small, too\n")
+    shadow = make_shadow(limited, daemon=daemon)
+    said = shadow.ok("init").out
+    assert "not recorded: data/train: 4.0 MiB of untracked data" in said
+    assert "git config --add agent-undo.include /data/train" in said
+    assert "echo /data/train >>.gitignore" in said
+    assert stored_bytes(limited) < PART
+    status = shadow.ok("status", "--json").json()
+    found = {
+        row["path"]: row["reason"] for row in rows_of(status, "coverage", "excluded")
+    }
+    assert found == {"data/train": "untracked data"}
+    assert "untracked data" in shadow.ok("status").out
+    assert set(shadow.ok("cat", "data/note", "--at", "now").out.split()) == {"small"}
+
+
+def test_a_data_set_that_a_command_makes_is_left_out_and_not_deleted(
+    limited: Repo, make_shadow: Callable[..., Shadow]
+) -> None:
+    """CAP-24."""
+    shadow = make_shadow(limited)
+    shadow.init()
+    make = f"mkdir -p dl; for n in 1 2 3 4 5 6 7 8; do head -c {PART} /dev/urandom >dl/$n; done"
+    shadow.ok(
+        "exec", "--agent", "helper", "--", "sh", "-c", f"{make}; echo x >>a; echo y >n"
+    )
+    assert stored_bytes(limited) <= 2 * LIMIT
+    report = shadow("oops", "--yes", "--json").json()
+    named = {row["what"]: row["why"] for row in rows_of(report, "not_covered")}
+    assert named["dl"] == "untracked data"
+    kept = sorted(os.listdir(limited.root / "dl"))
+    assert len(kept) >= 6
+    assert not limited.exists("n")
+    gaps = [row for row in shadow.log() if row["kind"] == "gap"]
+    assert [row["path"] for row in gaps] == ["dl"]
+
+
+@pytest.mark.parametrize("how", ["include", "limit", "add", "ignore"])
+def test_what_is_left_out_is_decided_again(limited: Repo, how: str) -> None:
+    data_in(limited, "data", 4)
+    with studio_of(limited) as studio:
+        assert studio.context.workspace.states.get(RepoPath(b"data/1.bin")) is None
+    if how == "include":
+        limited.git("config", "agent-undo.include", "/data")
+    elif how == "limit":
+        limited.git("config", "agent-undo.maxUntracked", "10m")
+    elif how == "add":
+        limited.git("add", "data")
+    else:
+        limited.write(".gitignore", "/data\n")
+    with studio_of(limited) as studio:
+        studio.context.observer.settle()
+        status = studio.run("status")
+        found = rows_of(status, "coverage", "excluded")
+        reasons = {row["path"]: row["reason"] for row in found}
+        kinds = {row["kind"] for row in rows_of(studio.run("log", limit=100), "rows")}
+    if how == "ignore":
+        assert reasons == {"data": "ignored"}
+    else:
+        assert reasons == {}
+        # Nobody created what was there before: no undo deletes it.
+        assert "create" not in kinds
+        assert stored_bytes(limited) > 3 * PART
+
+
+def test_recorded_file_stays_recorded_where_its_directory_is_left_out(
+    limited: Repo,
+) -> None:
+    limited.write("data/mine", SOME)
+    with studio_of(limited) as studio:
+        data_in(limited, "data", 4)
+        studio.context.observer.settle()
+        limited.write("data/mine", SOME + b"changed")
+        studio.context.observer.settle()
+        rows = rows_of(studio.run("log", limit=100), "rows")
+        assert [
+            (row["kind"], row["path"]) for row in rows if row["kind"] == "modify"
+        ] == [("modify", "data/mine")]
+
+
+def test_disk_that_is_almost_full_gets_no_more_content(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with studio_of(repo) as studio:
+        monkeypatch.setattr(pipeline, "spare_bytes", lambda _: 10)
+        repo.write("new", "more than ten bytes\n")
+        repo.delete("b")
+        studio.context.observer.settle()
+        found = {
+            row["kind"]: row for row in rows_of(studio.run("log", limit=20), "rows")
+        }
+        assert found["delete"]["path"] == "b"
+        assert "the disk is almost full" in str(found["gap"])
+        monkeypatch.undo()
+        studio.context.observer.settle()
+        rows = rows_of(studio.run("log", limit=20), "rows")
+        assert ("create", "new") in [(row["kind"], row["path"]) for row in rows]
