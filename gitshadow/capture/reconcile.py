@@ -398,7 +398,7 @@ class _Observer:
                 # chmod 000: the content is known by its stat, and only the mode has to be recorded.
                 unread = Reading(b"", look.mode, look.stat, False)
                 change = Change(path, known, unread, known.version.oid)
-                self.found.changes.append(change)
+                _compare(change, self._seen_ns, self.found)
                 return
             if reading is None:
                 self._gone(path)
@@ -466,9 +466,10 @@ def _compare(change: Change, seen_ns: int, found: ObservedChanges) -> None:
 
 def _is_mode_alone(look: Look, known: FileState) -> bool:
     """Return whether only the permissions of a file changed, as far as its stat shows."""
-    same = (look.stat.size, look.stat.mtime_ns, look.stat.inode)
-    then = (known.stat.size, known.stat.mtime_ns, known.stat.inode)
-    return look.is_file and same == then and not known.racy
+    # A change of the mode alone makes a state racy by its ctime; a write sets the mtime, too.
+    written = known.stat._replace(ctime_ns=known.stat.mtime_ns)
+    racy = known.racy and is_racy(written, known.seen_ns)
+    return look.is_same_content(known.stat) and not racy
 
 
 def _differs(look: Look, known: FileState | None) -> bool:

@@ -56,6 +56,16 @@ class Look(NamedTuple):
         """Whether it is a directory."""
         return self.mode == TREE_MODE
 
+    def is_same_content(self, then: StatKey) -> bool:
+        """Return whether a file was not written since it looked so, as far as its stat shows."""
+        now = self.stat
+        same = (now.size, now.mtime_ns, now.inode) == (
+            then.size,
+            then.mtime_ns,
+            then.inode,
+        )
+        return self.is_file and same
+
 
 class Reading(NamedTuple):
     """A file's bytes (a link's target), and the mode and stat with which they were read.
@@ -102,6 +112,7 @@ class WorkFiles:
         self._root = os.fsencode(root)
         self._spelling = Spelling(composes=composes)
         self._directories = Directories(self._root, self._spelling)
+        self._kept: dict[RepoPath, int] = {}
         # The name that every worktree has: this measures its file system.
         with suppress(OSError):
             self.look(RepoPath(b".git"))
@@ -128,6 +139,25 @@ class WorkFiles:
         # after `doubt`: who changes files calls that for each path.
         with self._directories.together():
             yield
+
+    @contextmanager
+    def reading_back(self) -> Iterator[None]:
+        """Keep files open that are given a mode with which their owner may not read them.
+
+        `read` reads these through what is open, as long as they are at their path.
+        """
+        try:
+            yield
+        finally:
+            for fd in self._kept.values():
+                os.close(fd)
+            self._kept.clear()
+
+    def _keep(self, path: RepoPath, fd: int) -> None:
+        old = self._kept.pop(path, None)
+        if old is not None:
+            os.close(old)
+        self._kept[path] = fd
 
     def doubt(self) -> None:
         """Have the next look see whether its path leads to the directories opened before."""
@@ -197,6 +227,12 @@ class WorkFiles:
                 return None
             try:
                 return _read_at(parent, name, self._spelling)
+            except PermissionError:
+                fd = self._kept.get(path)
+                found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+                if fd is None or not os.path.samestat(os.fstat(fd), found):
+                    raise
+                return _read_open(fd)[0]
             except OSError as error:
                 if error.errno in ABSENT:
                     return None
@@ -275,7 +311,7 @@ class WorkFiles:
             # In the same directory, because rename(2) is atomic only within one file system. The
             # final mode comes last: a secret must not be readable by others while it is being
             # written.
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             fd = os.open(temp, flags, 0o600 & mode, dir_fd=parent)
             try:
                 _own_like(temp, parent, name)
@@ -288,8 +324,9 @@ class WorkFiles:
                 if mode & 0o400:
                     system.begin_sync(fd)
                 else:
-                    # Without a read permission `harden` could not open it again.
+                    # Without a read permission nobody could open it again.
                     system.sync(fd)
+                    self._keep(_sibling(path, temp), os.dup(fd))
             except OSError:
                 os.close(fd)
                 os.unlink(temp, dir_fd=parent)
@@ -346,6 +383,8 @@ class WorkFiles:
                 )
             old = temp.rpartition(b"/")[2]
             os.rename(old, name, src_dir_fd=parent, dst_dir_fd=parent)
+            if temp in self._kept:
+                self._keep(path, self._kept.pop(temp))
 
     def attributes(self, path: RepoPath) -> dict[str, bytes]:
         """Return the extended attributes that a file in its place would get."""
@@ -423,6 +462,9 @@ class WorkFiles:
     def chmod(self, path: RepoPath, mode: int) -> None:
         """Set the permission bits of a regular file."""
         with self._directories.parent(path) as (parent, name):
+            if not mode & 0o400:
+                with suppress(OSError):
+                    self._keep(path, os.open(name, _FILE_FLAGS, dir_fd=parent))
             if not current().file_facts().chmod(name, mode & 0o7777, parent):
                 raise UnsafePathError(f"could not chmod {path!r}: not a file")
 
@@ -487,21 +529,27 @@ def _read_at(parent: int, name: bytes, spelling: Spelling) -> Reading | None:
             return None
         fd = os.open(name, _FILE_FLAGS, dir_fd=parent)
         try:
-            before = os.fstat(fd)
-            if not st.S_ISREG(before.st_mode):
+            if not st.S_ISREG(os.fstat(fd).st_mode):
                 return None
-            data = _read_all(fd, before.st_size)
-            after = os.fstat(fd)
+            reading, settled = _read_open(fd, began_ns)
         finally:
             os.close(fd)
-        settled = _key(before) == _key(after) and len(data) == after.st_size
-        mode = 0o100000 | (after.st_mode & 0o7777)
-        key = _key(after)
-        racy = is_racy(key, began_ns) or not settled
-        reading = Reading(data, mode, key, racy, after.st_nlink)
         if settled:
             break
     return reading
+
+
+def _read_open(fd: int, began_ns: int | None = None) -> tuple[Reading, bool]:
+    """Read an open regular file from its start; return also whether nobody changed it."""
+    began_ns = time.time_ns() if began_ns is None else began_ns
+    before = os.fstat(fd)
+    os.lseek(fd, 0, os.SEEK_SET)
+    data = _read_all(fd, before.st_size)
+    after = os.fstat(fd)
+    settled = _key(before) == _key(after) and len(data) == after.st_size
+    mode = 0o100000 | (after.st_mode & 0o7777)
+    racy = is_racy(_key(after), began_ns) or not settled
+    return Reading(data, mode, _key(after), racy, after.st_nlink), settled
 
 
 def is_racy(stat: StatKey, began_ns: int) -> bool:

@@ -16,7 +16,7 @@ from gitshadow.errors import RefusedError, StoreError
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath
 from gitshadow.platform import current
 from gitshadow.store.clock import EpochClock
-from gitshadow.store.files import WorkFiles
+from gitshadow.store.files import Look, WorkFiles
 from gitshadow.store.paths import UnsafePathError, parents
 from gitshadow.store.spelling import fold_key
 from gitshadow.undo.plan import Plan, PlannedItem, PlanStep, RemovalStep, WriteStep
@@ -158,7 +158,7 @@ class _Run:
         try:
             # Opened once for all that is done in a directory; each step sees whether it is still
             # the one at that path.
-            with self.tools.files.together():
+            with self.tools.files.together(), self.tools.files.reading_back():
                 self._make_steps()
         finally:
             self._drop_temps()
@@ -240,13 +240,15 @@ class _Run:
             self._stage(step)
             self._harden(step)
             self.tools.hook(f"staged {step.path!r}")
+        look = None
         if _is_chmod(step):
             self._expect(step)
+            look = self.tools.files.look(step.path)
             self.tools.files.chmod(step.path, step.after.mode)
             self.written.add(step.path)
         else:
             self._replace(step)
-        self._verify(step)
+        self._verify(step, look)
 
     def _replace(self, step: WriteStep) -> None:
         with self.tools.files.holding(step.path) as bytes_then:
@@ -292,15 +294,9 @@ class _Run:
         if step.before is None and self.tools.files.look(step.path) is not None:
             raise _MovedError
 
-    def _verify(self, step: WriteStep) -> None:
-        """Read back what was written."""
-        files = self.tools.files
-        reading = files.read(step.path)
-        if reading is None:
-            raise _MovedError
-        version = FileVersion(files.format.blob(reading.data), reading.mode)
-        now_ns = self.tools.clock.now_ns()
-        state = FileState(version, reading.stat, now_ns, reading.racy)
+    def _verify(self, step: WriteStep, then: Look | None) -> None:
+        """Read back what was written; `then` is how a file looked whose mode alone was set."""
+        state = self._state(step, then)
         if state.version.oid != step.after.oid:
             raise _MovedError
         self.states[step.path] = state
@@ -313,6 +309,22 @@ class _Run:
             )
             if gone:
                 self.lost[step.path] = gone
+
+    def _state(self, step: WriteStep, then: Look | None) -> FileState:
+        files, now_ns = self.tools.files, self.tools.clock.now_ns()
+        try:
+            reading = files.read(step.path)
+        except PermissionError:
+            look = files.look(step.path)
+            if look is None or then is None or not look.is_same_content(then.stat):
+                raise
+            # Nobody may read it, neither before nor now: its stat says that nobody wrote it.
+            version = FileVersion(step.after.oid, look.mode)
+            return FileState(version, look.stat, now_ns, racy=True)
+        if reading is None:
+            raise _MovedError
+        version = FileVersion(files.format.blob(reading.data), reading.mode)
+        return FileState(version, reading.stat, now_ns, reading.racy)
 
     def _fail(self, path: RepoPath, failure: Failure) -> None:
         """Skip every item that needs this path, and restore what it had changed."""

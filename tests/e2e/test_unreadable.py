@@ -1,0 +1,97 @@
+"""Undo and redo tell the truth about files that their owner may not read (chmod 000, 0200)."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.repo import Repo
+from tests.support.shadow import Document, Shadow
+
+PROGRAM = str(Path(sys.executable).parent / "git-agent-undo")
+# Root may read every file, unless it gives that right up.
+WITHOUT = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search")
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() == 0 and shutil.which("setpriv") is None,
+    reason="root reads files whatever their mode, and setpriv is not installed",
+)
+
+
+@pytest.fixture
+def run(
+    repo: Repo, make_shadow: Callable[..., Shadow]
+) -> Callable[..., tuple[int, Document]]:
+    """Return a function that runs a verb as somebody who needs the right to read."""
+    make_shadow(repo, daemon=False).init()
+    rights = WITHOUT if os.geteuid() == 0 else ()
+
+    def command(*words: str) -> tuple[int, Document]:
+        done = subprocess.run(
+            [*rights, PROGRAM, *words],
+            cwd=repo.root,
+            env={**os.environ, "GITSHADOW_DAEMON": "off"},
+            capture_output=True,
+            check=False,
+        )
+        return done.returncode, json.loads(done.stdout or "{}")
+
+    return command
+
+
+def mode_of(repo: Repo, path: str) -> int:
+    return (repo.root / path).lstat().st_mode & 0o777
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o200])
+def test_mode_that_forbids_reading_is_undone_and_redone(
+    repo: Repo, run: Callable[..., tuple[int, Document]], mode: int
+) -> None:
+    run("exec", "--agent", "helper", "--", "chmod", f"{mode:o}", "a")
+    for verb, expected in (("oops", 0o644), ("redo", mode), ("oops", 0o644)):
+        code, report = run(verb, "--yes", "--json")
+        assert (code, report["status"]) == (0, "reversed")
+        assert mode_of(repo, "a") == expected
+        assert report["not_covered"] == []
+
+
+def test_deleted_file_that_nobody_may_read_comes_back(
+    repo: Repo, run: Callable[..., tuple[int, Document]]
+) -> None:
+    held = repo.read("a")
+    repo.chmod("a", 0o200)
+    run("flush")
+    run("exec", "--agent", "helper", "--", "rm", "a")
+    code, report = run("oops", "--yes", "--json")
+    assert (code, report["status"], mode_of(repo, "a")) == (0, "reversed", 0o200)
+    repo.chmod("a", 0o600)
+    assert repo.read("a") == held
+
+
+def test_mode_that_changes_from_one_that_forbids_reading_to_another_is_undone(
+    repo: Repo, run: Callable[..., tuple[int, Document]]
+) -> None:
+    repo.chmod("a", 0o000)
+    run("flush")
+    run("exec", "--agent", "helper", "--", "chmod", "200", "a")
+    code, report = run("oops", "--yes", "--json")
+    assert (code, report["status"], mode_of(repo, "a")) == (0, "reversed", 0o000)
+
+
+def test_write_into_a_file_that_nobody_may_read_is_a_gap(
+    repo: Repo, run: Callable[..., tuple[int, Document]]
+) -> None:
+    """What nobody saw is never reported as reversed."""
+    repo.chmod("a", 0o200)
+    run("flush")
+    run("exec", "--agent", "helper", "--", "sh", "-c", "echo more >>a; chmod 000 a")
+    _, report = run("oops", "--yes", "--json")
+    assert (report["status"], mode_of(repo, "a")) == ("nothing_to_do", 0o000)
+    named = report["not_covered"]
+    assert isinstance(named, list)
+    assert {row["what"] for row in named} == {"a"}
