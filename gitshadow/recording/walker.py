@@ -395,12 +395,24 @@ class Walker:
         differs: Collection[RepoPath] = [*doubt.read, *doubt.gone]
         wanted = differs if ripe is None else ripe(differs)
         done = self._pipeline.capture(wanted, offline=offline)
+        self._note_leaving(doubt.left_coverage)
         self._pipeline.leave(doubt.left_coverage)
         for path, why in found.unreadable:
             self._pipeline.gap(f"could not read it: {why}", path)
         self._note_excluded(found, done.unreadable)
         left_out = not set(differs).issubset(wanted)
         return _Recorded(done.rules_changed, left_out)
+
+    def _note_leaving(self, paths: Iterable[RepoPath]) -> None:
+        """Note writes to what is no longer covered, and was recorded before them."""
+        ws = self._ws
+        for path in paths:
+            look, known = ws.files.glance(path), ws.states.get(path)
+            if look is None or known is None or look.stat == known.stat:
+                continue
+            why = ws.coverage.of(path, look, known.stat)
+            if why is not None:
+                self._pipeline.touched([(path, why.reason)], look.stat.ctime_ns)
 
     def _note_excluded(
         self, found: Walk, unreadable: Mapping[RepoPath, StatKey]

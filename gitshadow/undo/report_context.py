@@ -8,6 +8,7 @@ Invariant: only reads.
 
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from gitshadow.capture.coverage import UNTRACKED_DATA, is_rules
 from gitshadow.messages.undo import FileItem, Uncovered
@@ -22,7 +23,7 @@ from gitshadow.model import (
     Touch,
 )
 from gitshadow.recording.index import IndexView
-from gitshadow.store.files import WorkFiles
+from gitshadow.store.files import Look, WorkFiles
 from gitshadow.store.journal import events, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter, path_changes
@@ -272,16 +273,26 @@ def restored_by(plan_under: Callable[[Rules], Plan], read: Read) -> Rules:
     return rules
 
 
-def unrecorded(
-    db: Db, worktree: str, selection: Selection, files: WorkFiles
-) -> tuple[Unrecorded, ...]:
+class Hidden(NamedTuple):
+    """What a unit changed while its own rules kept it from being recorded.
+
+    `changes` are the unit's, by all evidence, as if they had been recorded; the `others` can only
+    be named.
+    """
+
+    changes: tuple[PathChange, ...] = ()
+    others: tuple[Unrecorded, ...] = ()
+
+
+def hidden_by(db: Db, worktree: str, selection: Selection, files: WorkFiles) -> Hidden:
     """Return the paths that were changed while the unit's rules kept them from being recorded.
 
     They left or entered coverage, and were touched, in the time of a unit that wrote a rule file.
-    Their rows may come before that of the rule file: a watcher reports both, in any order.
+    Their rows may come before that of the rule file: a watcher reports both, in any order. What
+    was recorded before is the unit's change, if nobody else wrote there until now.
     """
     if not any(is_rules(row.path) for row in selection.taken):
-        return ()
+        return Hidden()
     wanted = EventFilter(
         worktree=worktree,
         kinds=(EventKind.COVERAGE,),
@@ -293,16 +304,58 @@ def unrecorded(
         for touch in touches_of(db, worktree, window)
     }
     found: dict[RepoPath, Unrecorded] = {}
+    changes: dict[RepoPath, PathChange] = {}
     for row in sorted(events.changes(db, wanted), key=lambda row: row.seq):
-        if row.path in found or row.path not in touched:
+        if row.path in found or row.path in changes or row.path not in touched:
             continue
         if row.before is None:
             why = "changed before it was first recorded"
             found[row.path] = Unrecorded(row.path, Reason.NO_BASELINE, why)
         elif not _holds(files, row.path, row.before):
+            change = _change_of(db, row, selection, files)
+            if change is not None:
+                changes[row.path] = change
+                continue
             why = "changed while it was not recorded"
             found[row.path] = Unrecorded(row.path, Reason.EXCLUDED, why)
-    return tuple(found[path] for path in sorted(found))
+    others = tuple(found[path] for path in sorted(found))
+    return Hidden(tuple(changes.values()), others)
+
+
+def _change_of(
+    db: Db, left: PathChange, selection: Selection, files: WorkFiles
+) -> PathChange | None:
+    """Return what a unit did to a path that had left coverage, None if others may have done it."""
+    # A write is noticed before the row is made that says that its path is no longer recorded.
+    begin_ns = min(
+        (window.begin_ns for window in selection.windows), default=left.ts_ns
+    )
+    since = state.touches_between(db, left.worktree, begin_ns, _FOREVER_NS)
+    # A touch of nobody is how a hook or a barrier met the path; who wrote last, the time says.
+    touches = [touch for touch in since if touch.path == left.path and touch.session]
+    own = [any(_is_of(one, window) for window in selection.windows) for one in touches]
+    if not own or not all(own):
+        return None
+    try:
+        look, now = files.look(left.path), version_at(files, left.path)
+    except OSError:
+        return None
+    if look is not None and (now is None or not _is_within(look, selection.windows)):
+        return None
+    return left._replace(
+        kind=EventKind.DELETE if now is None else EventKind.MODIFY,
+        after=now,
+        attribution=selection.taken[-1].attribution,
+    )
+
+
+def _is_within(look: Look, windows: Sequence[UnitWindow]) -> bool:
+    """Return whether a file was changed last while a unit was at work."""
+    at_ns = look.stat.ctime_ns
+    return any(
+        one.begin_ns <= at_ns and (one.end_ns is None or at_ns <= one.end_ns)
+        for one in windows
+    )
 
 
 def _restored(plan: Plan, read: Read) -> Rules:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import NamedTuple
 
 from gitshadow.attribution.ladder import by_time_only
@@ -307,8 +308,12 @@ class _Undo:
     def _draft_unit(self, selection: Selection) -> tuple[_Draft, World]:
         engine, taken, seqs = self.engine, selection.taken, selection.whole.seqs()
         (history, between), undoings = self._history(taken, seqs)
+        hidden = report_context.hidden_by(
+            engine.db, engine.worktree, selection, engine.files
+        )
+        history = tuple(sorted((*history, *hidden.changes), key=_seq_and_path))
         wish = PlanRequest(
-            seqs=seqs,
+            seqs=seqs.union(row.seq for row in hidden.changes),
             between=between,
             manner=ConflictPolicy(
                 on_conflict=self._on_conflict, label=self._label(selection)
@@ -317,9 +322,7 @@ class _Undo:
             undoings=undoings,
             is_missing=lambda oid: not engine.repo.has(oid),
             ambiguous=selection.ambiguous,
-            unrecorded=report_context.unrecorded(
-                engine.db, engine.worktree, selection, engine.files
-            ),
+            unrecorded=hidden.others,
             removable=self._owner(taken, seqs).owns,
             offer=self.request.asked.offer,
             choice=self.request.asked.choice,
@@ -624,6 +627,9 @@ def _counted(report: Report) -> str:
     unchanged = report.counts[State.NO_EFFECT.value]
     words += [f"{unchanged} unchanged"] if unchanged else []
     return ", ".join(words)
+
+
+_seq_and_path = attrgetter("seq", "path")
 
 
 def _paths_of(found: Iterable[PathChange]) -> frozenset[RepoPath]:

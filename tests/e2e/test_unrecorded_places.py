@@ -33,17 +33,51 @@ def test_own_rules_come_back_first_when_an_agent_hid_everything(
     assert states(report) == {
         "a": ("reversed", None),
         ".agent-undoignore": ("reversed", None),
-        "b": ("not_reversed", "excluded"),
-        "c": ("not_reversed", "excluded"),
+        "b": ("reversed", None),
+        "c": ("reversed", None),
     }
-    assert report["status"] == "partial"
-    assert repo.read("a") == ten_lines("a").encode()
+    assert report["status"] == "reversed"
+    for name in "abc":
+        assert repo.read(name) == ten_lines(name).encode()
     assert not repo.exists(".agent-undoignore")
     shadow.ok("redo", "--yes")
-    assert repo.read("a") == b"agent\n"
+    assert repo.read("a") == repo.read("c") == b"agent\n"
+    assert not repo.exists("b")
     assert repo.read(".agent-undoignore") == b"*\n"
     assert states(shadow.oops())["a"] == ("reversed", None)
     assert repo.read("a") == ten_lines("a").encode()
+
+
+@pytest.mark.parametrize("then", ["echo over >old.log", "rm old.log"])
+def test_file_that_a_unit_hides_and_changes_comes_back(
+    repo: Repo, shadow: Shadow, agent: Claude, then: str
+) -> None:
+    """CAP-09: what was recorded before is the unit's change if nobody else wrote there."""
+    repo.write("old.log", "mine\n")
+    shadow.ok("flush")
+    agent.start()
+    agent.prompt("hide and change")
+    agent.shell(f"echo '*.log' >.gitignore; {then}")
+    agent.stop()
+    report = shadow.oops()
+    assert states(report)["old.log"] == ("reversed", None)
+    assert repo.read("old.log") == b"mine\n"
+    assert not repo.exists(".gitignore")
+
+
+def test_file_that_a_unit_hides_and_a_person_changes_is_left(
+    repo: Repo, shadow: Shadow, agent: Claude
+) -> None:
+    repo.write("old.log", "mine\n")
+    shadow.ok("flush")
+    agent.start()
+    agent.prompt("hide and change")
+    agent.shell("echo '*.log' >.gitignore; echo over >old.log")
+    agent.stop()
+    repo.write("old.log", "mine, later\n")
+    report = shadow.oops()
+    assert states(report)["old.log"] == ("not_reversed", "excluded")
+    assert repo.read("old.log") == b"mine, later\n"
 
 
 def test_overwritten_path_is_named_when_the_same_call_uncovered_it(
