@@ -33,7 +33,10 @@ def test_a_file_that_replaced_a_fifo_is_created_by_who_wrote_it(repo: Repo) -> N
 
 
 def test_ignore_file_that_hides_itself_comes_back_with_what_it_hid(repo: Repo) -> None:
-    """The files are Git's to ignore, so only what is not tracked leaves the recording."""
+    """The files are Git's to ignore, so only what is not tracked leaves the recording.
+
+    What the same unit wrote while it was hidden is the unit's, too.
+    """
     repo.write(".gitignore", "*.log\n")
     repo.write("draft", "mine\n")
     with studio_of(repo) as studio:
@@ -43,9 +46,11 @@ def test_ignore_file_that_hides_itself_comes_back_with_what_it_hid(repo: Repo) -
         studio.write("S1", "made", "hidden\n")
         report = studio.run("undo", verb="oops", yes=True)
         found = {path: item["reason"] for path, item in items(report).items()}
-        assert found == {"draft": None, ".gitignore": None, "made": "conflict"}
+        assert found == {"draft": None, ".gitignore": None, "made": None}
         assert repo.read(".gitignore") == b"*.log\n"
         assert repo.read("draft") == b"mine\n"
+        assert not repo.exists("made")
+        studio.run("undo", verb="redo", yes=True)
         assert repo.read("made") == b"hidden\n"
 
 
