@@ -311,7 +311,10 @@ class _Undo:
         hidden = report_context.hidden_by(
             engine.db, engine.worktree, selection, engine.files
         )
-        history = tuple(sorted((*history, *hidden.changes), key=_seq_and_path))
+        # Each stands for the row that says that the path is no longer recorded.
+        instead = set(map(_seq_and_path, hidden.changes))
+        kept = (row for row in history if _seq_and_path(row) not in instead)
+        history = tuple(sorted((*kept, *hidden.changes), key=_seq_and_path))
         wish = PlanRequest(
             seqs=seqs.union(row.seq for row in hidden.changes),
             between=between,
