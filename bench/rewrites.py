@@ -299,6 +299,8 @@ def _revert_twice(twins: Twins) -> None:
 def _plumbing(twins: Twins) -> None:
     """As jj and GUIs do it: new commits without a reflog."""
     twins.git("config", "core.logAllRefUpdates", "false")
+    # Git goes on writing a log that exists.
+    twins.git("-c", "alias.forget=!rm -r .git/logs", "forget")
     _on_side(twins, "main")
 
 
@@ -356,6 +358,7 @@ WAYS: dict[str, Way] = {
     "rebase -i, reorder": _interactively("1{h;d};2{G}"),
     "rebase -i, drop": _interactively("1s/^pick/drop/"),
     "rebase -i, edit": _edit,
+    "rebase --update-refs": lambda twins: _on_side(twins, "--update-refs", "main"),
     "rebase --autosquash": _autosquash,
     "merge --squash": _merge_squash,
     "cherry-pick": _pick,
