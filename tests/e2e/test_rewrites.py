@@ -5,6 +5,7 @@ as in a script. Almost no line is distinctive: `}`, `return x` and `else:` are w
 made of.
 """
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -296,6 +297,19 @@ def test_conflict_resolved_by_hand_keeps_the_lines_of_both_sides(
     b.edit(_5="new while resolving")
     b.git("add", "f")
     b.git("rebase", "--continue", env=KEEP)
+    assert b.agents() == ONE + TWO
+
+
+@pytest.mark.parametrize("way", [rebase, merge_squash, pick])
+def test_short_lines_keep_their_agents_without_a_reflog(
+    branches: Branches, way: Way
+) -> None:
+    """BLAME-13: as jj and GUIs leave a repository."""
+    b = branches
+    b.git("config", "core.logAllRefUpdates", "false")
+    # Git goes on writing a log that exists.
+    shutil.rmtree(b.scene.shadow.repo.root / ".git" / "logs")
+    way(b)
     assert b.agents() == ONE + TWO
 
 
