@@ -7,7 +7,7 @@ form is an error, never a guess.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import pairwise
@@ -45,6 +45,9 @@ _MADE = re.compile(
 _PLAIN = re.compile(r"commit( \(initial\))?:")
 """What Git writes into the reflog (builtin/commit.c, sequencer.c) when it makes a commit."""
 _AMEND = "commit (amend)"
+_SHORT = 8
+_SHORT_ID = re.compile(r"\b[0-9a-f]{8,12}\b")
+"""How the rows of moves of HEAD name commits (`recording.head`)."""
 _MOST_KNOWN = 2_000
 """So many commits since recording began are compared with those that are asked about."""
 _UNASKED = Oid("")
@@ -216,14 +219,16 @@ class GitPast:
     def known(self) -> Mapping[Oid, CommitInfo]:
         """Return the commits since recording began, reflogs included, newest first."""
         if self._known is None:
-            oids = self.git.all_commits(self.recorded_since(), _MOST_KNOWN)
+            tips = self.tips()
+            oids = self.git.all_commits(tips, self.recorded_since(), _MOST_KNOWN)
             infos = ((oid, self.commit(oid)) for oid in oids)
             self._known = {oid: info for oid, info in infos if info is not None}
         return self._known
 
     def tips(self) -> Sequence[Oid]:
-        """Return where HEAD was, newest first."""
-        return [oid for oid, _ in self._logged()]
+        """Return where HEAD was, newest first, and where branches are."""
+        branches = sorted(self.repo.refs("refs/heads/").values())
+        return [*(oid for oid, _ in self._logged()), *branches]
 
     def is_older(self, one: CommitInfo, other: CommitInfo) -> bool:
         """Return whether a commit may have been made before another one."""
@@ -352,8 +357,21 @@ class GitPast:
 
     def _logged(self) -> list[tuple[Oid, str]]:
         if self._log is None:
-            self._log = self.repo.heads(_MOST_HEADS)
+            log = self.repo.heads(_MOST_HEADS)
+            self._log = [*log, *self._recorded_heads({oid for oid, _ in log})]
         return self._log
+
+    def _recorded_heads(self, logged: Collection[Oid]) -> Iterator[tuple[Oid, str]]:
+        """Yield where HEAD was by our own record, newest first, if the reflog has lost it."""
+        known = {oid[:_SHORT] for oid in logged}
+        for note in events.head_notes(self.db, _MOST_HEADS):
+            for short in _SHORT_ID.findall(note):
+                oid = None if short[:_SHORT] in known else self.repo.resolve(short)
+                known.add(short[:_SHORT])
+                if oid is not None:
+                    # A commit is noted as `commit (amend) 1a2b3c4d "subject"`.
+                    made = note.partition(short)[0].strip()
+                    yield oid, f"{made}:" if made.startswith("commit") else ""
 
     def _readable(self, oid: Oid) -> CommitInfo | None:
         try:

@@ -453,13 +453,14 @@ class Git:
         out = self.run("rev-list", "--topo-order", "--reverse", tip, *without, "--")
         return _oids(out)
 
-    def all_commits(self, base: Oid | None, most: int) -> list[Oid]:
-        """Return the newest commits of HEAD, branches and reflogs that are no ancestors of one."""
-        which = ("HEAD", "--branches", "--reflog")
-        without = () if base is None else (f"^{base}",)
-        return self._commits(
-            f"--max-count={most}", "--ignore-missing", *which, *without
-        )
+    def all_commits(
+        self, tips: Sequence[Oid], base: Oid | None, most: int
+    ) -> list[Oid]:
+        """Return the newest commits of some tips and of reflogs that are no ancestors of one."""
+        without = [] if base is None else [f"^{base}"]
+        listed = _listed([*dict.fromkeys(tips), *without])
+        how = ("--topo-order", f"--max-count={most}", "--ignore-missing", "--reflog")
+        return _oids(self.run("rev-list", *how, "--stdin", stdin=listed))
 
     def with_trailers(
         self, message: bytes, trailers: Sequence[tuple[str, str]], comment: str

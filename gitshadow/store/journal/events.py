@@ -456,6 +456,13 @@ def switches_since(db: Db, since_seq: int) -> list[HeadChange]:
     return list(switches.heads(db, "seq >= ?", (since_seq,)))
 
 
+def head_notes(db: Db, limit: int) -> list[str]:
+    """Return what the newest moves of HEAD were, newest first, in every worktree."""
+    where = f"{RARE} AND kind = 'head' AND note IS NOT NULL ORDER BY seq DESC LIMIT ?"
+    found = db.rows(f"SELECT note FROM events WHERE {where}", (limit,))
+    return [str(row[0]) for row in found]
+
+
 def switched_at(
     db: Db, heads: Iterable[HeadChange], paths: Collection[RepoPath]
 ) -> list[PathChange]:
