@@ -246,6 +246,9 @@ class Rewrites:
         state = None if blob is None else self.recorded(blob)
         if state is not None and place.line <= len(state.vector):
             return state.vector[place.line - 1]
+        return self._asked_of_git(place, blob)
+
+    def _asked_of_git(self, place: CommitLine, blob: Oid | None) -> Origin:
         key = place.commit, place.path
         if key not in self._grounds:
             self._grounds[key] = Owner(
@@ -274,6 +277,14 @@ class Rewrites:
         for number, place in found.items():
             if _may_be_gits(vector[number - 1].owner, event):
                 vector[number - 1] = self._origin_at(place)
+        if event.attribution.actor is not Actor.UNKNOWN:
+            return
+        # What the commit has from commits before it, which nobody saw on the disk, Git knows.
+        added = self.commits.added(commit, event.path, event.path_before)
+        for number, origin in enumerate(vector, 1):
+            if origin.owner.event is event and number not in added:
+                place = CommitLine(commit, event.path, number)
+                vector[number - 1] = self._asked_of_git(place, oid)
 
     def unstashed(
         self,

@@ -171,6 +171,12 @@ class RewrittenCommits:
             self._found[key] = {} if made is None else self._look(made, paths)
         return self._found[key]
 
+    def added(self, commit: Oid, path: RepoPath, *names: RepoPath) -> frozenset[int]:
+        """Return the numbers of the lines that a commit added to a file."""
+        made = self.commits.commit(commit)
+        found = made and self._patch(_step_of(made), (path, *names))[1]
+        return frozenset(found.numbers) if found else frozenset()
+
     def _look(
         self, made: CommitInfo, paths: Sequence[RepoPath]
     ) -> Mapping[int, CommitLine]:
