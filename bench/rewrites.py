@@ -452,15 +452,17 @@ def _counted(twins: Twins, before: Mapping[int, str]) -> Counter[str]:
     counts: Counter[str] = Counter({"histories": 1})
     after, older = twins.answers(), twins.older()
     other = twins.other.answers() if twins.other is not None else [False] * len(after)
+    # An agent's line that Git takes for an equal older one, and the older one for it, are a pair.
+    shifted: Counter[tuple[str, str]] = Counter()
+    given: Counter[tuple[str, str]] = Counter()
     for (number, named), by_other in zip(after.items(), other, strict=True):
         truth, was = twins.authors[number], before.get(number)
         is_agents = truth in _AGENTS
         # Where lines are equal, the diff decides which is new: also before any rewriting.
-        changed = (
-            was is not None and (was if was in _AGENTS else "") != is_agents * truth
-        )
+        changed = was is not None and (was in _AGENTS) * was != is_agents * truth
         if changed or (is_agents and number in older):
             counts["equal lines"] += 1
+            shifted[twins.texts[number], truth] += is_agents
             continue
         counts["lines"] += is_agents
         if is_agents:
@@ -468,8 +470,9 @@ def _counted(twins: Twins, before: Mapping[int, str]) -> Counter[str]:
             counts[kept] += 1
             counts["kept by whogitit"] += by_other
         else:
-            counts["given to an agent"] += named in _AGENTS
+            given[twins.texts[number], named] += named in _AGENTS
             counts["given by whogitit"] += by_other
+    counts["given to an agent"] = (given - shifted).total()
     return counts
 
 

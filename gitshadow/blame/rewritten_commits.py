@@ -302,12 +302,15 @@ class RewrittenCommits:
         path, theirs = self._patch(step, paths)
         if theirs is None or not self._is_repeated(theirs, patch):
             return {}
+        # Beside equal lines, the same change can be shifted by the lines around it.
+        if theirs.added != patch.added:
+            return self._aligned(step, patch, paths)
         pairs = zip(patch.numbers, theirs.numbers, strict=True)
         return {here: CommitLine(step.tip, path, there) for here, there in pairs}
 
     def _is_repeated(self, theirs: _Patch, made: _Patch) -> bool:
         """Return whether a change is what Git makes of another one in other surroundings."""
-        if (theirs.removed, theirs.added) != (made.removed, made.added):
+        if sorted(theirs.added) != sorted(made.added):
             return False
         # The same lines may be added elsewhere; then a merge does not come to this content.
         return self.merge(theirs.old, theirs.new, made.old) == made.new
