@@ -12,6 +12,7 @@ from gitshadow.errors import (
     ExitCode,
     RefusedError,
     ShadowError,
+    StoreError,
     UnsupportedError,
     UsageError,
 )
@@ -58,7 +59,7 @@ def send(verb: Verb[Q, A], request: Q, *, root_hint: str | None = None) -> Reply
         ShadowError: what the engine raised, wherever it ran, with its exit code.
     """
     here = current_directory()
-    layout = find_layout(root_hint or here)
+    layout = find_layout(root_hint)
     cwd = spelled(_below(layout.root, here))
     document = answer(layout, verb.name, {**encode(request), "cwd": cwd})
     raise_if_error(document)
@@ -102,12 +103,17 @@ def raise_if_error(document: Params) -> None:
 
 
 def find_layout(start: str | None = None) -> Layout:
-    """Return the worktree that holds a directory (the current one by default).
+    """Return the worktree that holds a directory.
+
+    By default, that is the current one, or the one that `git --git-dir`, `--work-tree` or their
+    variables name (git(1)). Hooks never come here: their variables are those of Git's command.
 
     Raises:
         UnsupportedError: there is none.
     """
     here = start or current_directory()
+    if start is None and "GIT_DIR" in os.environ:
+        return _named_layout()
     layout = discover(here)
     if layout is not None:
         return layout
@@ -119,6 +125,26 @@ def find_layout(start: str | None = None) -> Layout:
     raise UnsupportedError(
         "not in a Git working tree",
         hint="change to a repository, or create one with: git init",
+    )
+
+
+def _named_layout() -> Layout:
+    """Return the worktree that the variables of Git name."""
+    # Imported only where such a variable is set.
+    from gitshadow.store.user_git import named_worktree
+
+    try:
+        git_dir, root = named_worktree(os.environ)
+    except StoreError as error:
+        named = os.environ["GIT_DIR"]
+        raise UnsupportedError(f"cannot use GIT_DIR {named}: {error}") from error
+    layout = discover(root)
+    if layout is not None and git_dir == layout.git_dir:
+        return layout
+    raise UnsupportedError(
+        f"cannot record {root}: nothing in it leads to its Git directory {git_dir}",
+        hint=f"so that hooks find it, too: git config core.bare false,"
+        f" and echo 'gitdir: {git_dir}' >{root}/.git",
     )
 
 

@@ -24,6 +24,7 @@ _NAMED = 4
 _ALERTS_SHOWN = 3
 _GROUPS_SHOWN = 6
 _DATA = "untracked data"
+_SUBMODULE = "submodule"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -149,6 +150,9 @@ def _grouped(coverage: Coverage, view: View) -> Iterator[str]:
         more = f" and {rest} more" if rest else ""
         said = f"{len(entries)} {printable(reason)}: {', '.join(names)}{more}"
         yield from view.fold(f"{label:<{_LABEL}}{said}", _LABEL)
+        if reason == _SUBMODULE:
+            word = printable(shlex.quote(entries[0].path))
+            yield f"{'':<{_LABEL}}to record it, too: git -C {word} agent-undo init"
         label = ""
     if groups:
         yield f"{'':<{_LABEL}}for the rules: git agent-undo status --all"

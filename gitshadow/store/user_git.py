@@ -110,3 +110,17 @@ class UserGit:
             why = "; ".join(said.splitlines()) or f"exit {done.returncode}"
             raise StoreError(f"cannot run git {words[0]}: {why}")
         return done.stdout.decode("ascii", "replace").strip()
+
+
+def named_worktree(environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the Git directory and the worktree that variables of Git name, as Git reads them.
+
+    Raises:
+        StoreError: they name none.
+    """
+    asked = ("git", "rev-parse", "--absolute-git-dir", "--show-toplevel")
+    done = subprocess.run(asked, capture_output=True, check=False, env=dict(environ))
+    found = os.fsdecode(done.stdout).splitlines()
+    if done.returncode or len(found) != 2:
+        raise StoreError(os.fsdecode(done.stderr).removeprefix("fatal: ").strip())
+    return os.path.realpath(found[0]), found[1]

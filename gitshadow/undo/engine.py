@@ -3,9 +3,15 @@
 Invariant: what undo asks to be recorded is recorded by the recorder, like everything else.
 """
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from gitshadow.capture.coverage import OTHER_REPOSITORY, SUBMODULE, Coverage
+from gitshadow.capture.coverage import (
+    FOREIGN,
+    OTHER_REPOSITORY,
+    SUBMODULE,
+    Coverage,
+)
 from gitshadow.capture.drafts import Draft
 from gitshadow.errors import UsageError
 from gitshadow.model import (
@@ -26,6 +32,7 @@ from gitshadow.store import refs
 from gitshadow.store.files import Look
 from gitshadow.store.journal import pins, sessions
 from gitshadow.undo.apply import Applied
+from gitshadow.undo.inner_repositories import InnerRepository
 from gitshadow.undo.report import Reason
 from gitshadow.undo.restore_plan import PinSnapshot
 
@@ -112,6 +119,17 @@ class UndoEngine:
         """Return why a path is not recorded (`excluded`, `other_repository`), None if it is."""
         ws = self._context.workspace
         return _why(ws.coverage, path, ws.files.look(path))
+
+    def inner_repositories(self) -> list[InnerRepository]:
+        """Return the submodules and nested repositories, by path."""
+        ws, found = self._context.workspace, list[InnerRepository]()
+        root = os.fsencode(ws.layout.root)
+        for path in sorted(self._context.pipeline.uncovered.known()):
+            look = ws.files.glance(path)
+            why = ws.coverage.enters(path) if look is not None and look.is_dir else None
+            if why is not None and why.reason in FOREIGN:
+                found.append(InnerRepository(root, path, why.reason))
+        return found
 
     def uncovered_under(
         self, rules: Mapping[RepoPath, bytes | None]

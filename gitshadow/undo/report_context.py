@@ -31,6 +31,7 @@ from gitshadow.store.refs import display_path, parse_path
 from gitshadow.undo.apply import Result
 from gitshadow.undo.choose import Selection, UnitWindow
 from gitshadow.undo.effective import Undone
+from gitshadow.undo.inner_repositories import InnerRepository
 from gitshadow.undo.plan import Plan, Unrecorded, newest_seq
 from gitshadow.undo.report import Action, Reason, State
 from gitshadow.undo.reverse import Read
@@ -50,18 +51,26 @@ _RULE_ROUNDS = 4
 
 
 def not_covered(
-    db: Db, worktree: str, windows: Sequence[UnitWindow]
+    db: Db,
+    worktree: str,
+    windows: Sequence[UnitWindow],
+    inner: Sequence[InnerRepository] = (),
 ) -> tuple[Uncovered, ...]:
     """Return what was done in these windows that no undo of files reverts.
 
-    Writes to uncovered paths, gaps in the capture, commits that the sessions made, and what they
-    wrote in other worktrees. What nobody claims may have been noticed late, so it counts from the
-    window's begin on.
+    Writes to uncovered paths, gaps in the capture, commits that the sessions made, what changed in
+    inner repositories, and what they wrote in other worktrees. What nobody claims may have been
+    noticed late, so it counts from the window's begin on.
     """
     found: dict[tuple[str, str], Uncovered] = {}
+    spans = [(window.begin_ns, window.end_ns) for window in windows]
+    for entry in (one.changed(spans) for one in inner if spans):
+        if entry is not None:
+            found[entry.what, entry.why] = entry
+    named = {entry.what for entry in found.values()}
     for window in windows:
         for entry in (
-            *_touches(db, worktree, window),
+            *(one for one in _touches(db, worktree, window) if one.what not in named),
             *_gaps(db, worktree, window),
             *_commits(db, worktree, window),
             *_elsewhere(db, worktree, window),

@@ -576,7 +576,10 @@ class _Undo:
             not_covered=tuple(
                 entry
                 for entry in report_context.not_covered(
-                    engine.db, engine.worktree, selection.windows
+                    engine.db,
+                    engine.worktree,
+                    selection.windows,
+                    engine.inner_repositories(),
                 )
                 if entry.path not in unrecorded
             ),

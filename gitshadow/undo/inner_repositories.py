@@ -1,0 +1,83 @@
+"""What a unit changed in a submodule or a nested repository, which is never recorded with this one.
+
+Invariant: only file times are looked at, and no link is followed. A change at the time of the unit
+is named as that, not as the unit's.
+"""
+
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from stat import S_ISDIR
+from typing import NamedTuple
+
+from gitshadow.messages.undo import Uncovered
+from gitshadow.model import RepoPath
+from gitshadow.store.layout import discover
+from gitshadow.store.refs import display_path
+
+_MOST_ENTRIES = 20_000
+"""So many entries of each repository are looked at: about a third of a second."""
+_SHOWN = 3
+
+Span = tuple[int, int | None]
+"""Begin and end in the clock of the file system; None: until now."""
+
+
+class InnerRepository(NamedTuple):
+    """A repository below a worktree; `kind` is the reason for which it is not recorded."""
+
+    root: bytes
+    path: RepoPath
+    kind: str
+
+    def changed(self, spans: Sequence[Span]) -> Uncovered | None:
+        """Return what was changed in it at some times, and what undoes that; None for nothing."""
+        found = sorted(
+            path
+            for path, at_ns in islice(self._times(), _MOST_ENTRIES)
+            if any(
+                begin <= at_ns and (end is None or at_ns <= end) for begin, end in spans
+            )
+        )
+        if not found:
+            return None
+        name = display_path(self.path)
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        shown = ", ".join(display_path(path) for path in found[:_SHOWN]) + more
+        return Uncovered(
+            name, f"{self.kind}: {shown} changed then; {self._advice()}", name
+        )
+
+    def _advice(self) -> str:
+        place = os.path.join(os.fsdecode(self.root), os.fsdecode(self.path))
+        layout = discover(place)
+        where = f"git -C {shlex.quote(os.fsdecode(self.path))} agent-undo"
+        if layout is not None and layout.initialised:
+            return f"to undo it there: {where} oops"
+        return f"to record it from now on: {where} init"
+
+    def _times(self) -> Iterator[tuple[RepoPath, int]]:
+        """Yield the files in it, by paths in it, with the times of their last changes."""
+        todo = [b""]
+        while todo:
+            directory = todo.pop()
+            try:
+                entries = list(
+                    os.scandir(os.path.join(self.root, self.path, directory))
+                )
+            except OSError:
+                continue
+            for entry in entries:
+                path = os.path.join(directory, entry.name)
+                # Git writes there whatever it does, also where it only looks.
+                if entry.name == b".git":
+                    continue
+                try:
+                    stat = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+                if S_ISDIR(stat.st_mode):
+                    todo.append(path)
+                else:
+                    yield RepoPath(path), stat.st_ctime_ns

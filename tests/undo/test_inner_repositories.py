@@ -1,0 +1,75 @@
+"""Reports name what changed in submodules and nested repositories while a unit was at work."""
+
+from pathlib import Path
+
+import pytest
+
+from gitshadow.maintenance import setup
+from gitshadow.store.layout import discover
+from tests.support.repo import Repo
+from tests.support.reports import uncovered
+from tests.support.studio import studio_of
+
+
+@pytest.fixture
+def nested(repo: Repo) -> Repo:
+    """A repository with another one in it, at `in/ner`, which has a file `k`."""
+    (repo.root / "in").mkdir()
+    inner = Repo.create(repo.root / "in" / "ner", ("k",))
+    inner.git("status")
+    return repo
+
+
+def test_change_in_an_inner_repository_is_named_with_what_to_type(nested: Repo) -> None:
+    with studio_of(nested) as studio:
+        studio.prompt("S1", "go")
+        studio.write("S1", "a", "agent\n")
+        nested.write("in/ner/k", "agent, too\n")
+        studio.stop("S1")
+        report = studio.run("undo", verb="oops", yes=True)
+    assert report["status"] == "reversed"
+    assert uncovered(report)["in/ner"] == (
+        "another repository: k changed then;"
+        " to record it from now on: git -C in/ner agent-undo init"
+    )
+    assert nested.read("in/ner/k") == b"agent, too\n"
+
+
+def test_recorded_one_is_named_with_the_command_that_undoes_it(nested: Repo) -> None:
+    layout = discover(str(nested.root / "in" / "ner"))
+    assert layout is not None
+    setup.initialise(layout, {}, force=True)
+    with studio_of(nested) as studio:
+        studio.prompt("S1", "go")
+        studio.write("S1", "a", "agent\n")
+        for number in range(5):
+            nested.write(f"in/ner/new{number}", "agent\n")
+        studio.stop("S1")
+        report = studio.run("undo", verb="oops", yes=True)
+    assert uncovered(report)["in/ner"] == (
+        "another repository: new0, new1, new2 and 2 more changed then;"
+        " to undo it there: git -C in/ner agent-undo oops"
+    )
+
+
+def test_change_before_or_after_the_unit_is_not_named(nested: Repo) -> None:
+    with studio_of(nested) as studio:
+        studio.prompt("S1", "go")
+        studio.write("S1", "a", "agent\n")
+        studio.stop("S1")
+        nested.write("in/ner/k", "a person's\n")
+        report = studio.run("undo", verb="oops", yes=True)
+    assert "in/ner" not in uncovered(report)
+
+
+def test_links_in_it_are_not_followed(nested: Repo, tmp_path: Path) -> None:
+    place = tmp_path / "outside"
+    place.mkdir()
+    nested.symlink("in/ner/link", str(place))
+    with studio_of(nested) as studio:
+        studio.prompt("S1", "go")
+        studio.write("S1", "a", "agent\n")
+        (place / "new").write_text("not in it\n")
+        studio.stop("S1")
+        report = studio.run("undo", verb="oops", yes=True)
+    assert "in/ner" not in uncovered(report)
