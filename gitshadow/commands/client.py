@@ -137,7 +137,10 @@ def _named_layout() -> Layout:
         git_dir, root = named_worktree(os.environ)
     except StoreError as error:
         named = os.environ["GIT_DIR"]
-        raise UnsupportedError(f"cannot use GIT_DIR {named}: {error}") from error
+        raise UnsupportedError(
+            f"cannot use GIT_DIR {named}: {error}",
+            hint="name a repository and its working tree: git --git-dir=… --work-tree=…",
+        ) from error
     layout = discover(root)
     if layout is not None and git_dir == layout.git_dir:
         return layout

@@ -202,7 +202,9 @@ def purge_command(  # noqa: PLR0913 - one per option
             hint="name paths, --content FILE, --text TEXT, --prompts, or --check",
         )
     if prompts and (paths or wanted):
-        raise UsageError("cannot purge prompts and content at once")
+        raise UsageError(
+            "cannot purge prompts and content at once", hint="run purge twice"
+        )
     request = PurgeRequest(
         paths=tuple(spelled_paths(paths)),
         texts=tuple(base64.b64encode(one).decode("ascii") for one in wanted),
