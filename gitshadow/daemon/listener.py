@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from gitshadow.errors import is_shortage
 from gitshadow.ipc import wire
@@ -114,10 +115,19 @@ class SocketListener:
                 if not (is_shortage(error) and self._serve_in_want()):
                     time.sleep(_WAIT_S)
                 continue
-            self._slots.acquire()
+            if not self._slots.acquire(blocking=False):
+                # Silent peers must not keep a hook waiting, which gives up after two seconds.
+                self._hang_up_oldest()
+                self._slots.acquire()
             thread = threading.Thread(target=self._serve, args=(peer,), daemon=True)
             self._threads.add(thread)
             thread.start()
+
+    def _hang_up_oldest(self) -> None:
+        waiting = sorted(self._reading.items(), key=itemgetter(1))
+        for peer, _ in waiting[:1]:
+            with contextlib.suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
 
     def _serve_in_want(self) -> bool:
         """Serve one peer by the reserved descriptor, in this thread; False if it is not free."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gitshadow.attribution.delivery import HookDelivery, format_body, parse_spool
+from gitshadow.attribution.process import ProcessId
 from gitshadow.ipc import spool
 from gitshadow.store.layout import MAIN_WORKTREE, Layout
 
@@ -19,6 +20,7 @@ FOREIGN_NS = 5_000_000_000
 """How long a payload for another worktree keeps the name that its hook waits for."""
 
 _KEPT_ASIDE = 16
+_MOST_DELIVERED = 1024
 _JSON = ".json"
 _ASIDE = ".refused"
 _FOR = ".for-"
@@ -43,6 +45,23 @@ class Spool:
 
     layout: Layout
     taken: dict[str, None] = field(default_factory=dict)
+    _delivered: dict[ProcessId, None] = field(default_factory=dict)
+
+    def is_second(self, delivery: HookDelivery) -> bool:
+        """Return whether a hook program's only payload was processed before.
+
+        One that gets no answer in time leaves its payload here, and the daemon may still come to
+        the request.
+        """
+        return delivery.own is not None and delivery.own in self._delivered
+
+    def note(self, delivery: HookDelivery) -> None:
+        """Remember that a payload was processed."""
+        if delivery.own is not None:
+            self._delivered[delivery.own] = None
+            # Dictionaries keep the order of insertion.
+            for old in list(self._delivered)[:-_MOST_DELIVERED]:
+                del self._delivered[old]
 
     def waiting(self) -> list[SpooledFile]:
         """Return the files that are not known as taken or another worktree's, oldest first."""

@@ -62,7 +62,10 @@ def take_body(
     That is nothing, unless a prompt comes after work of its session was undone, or after an alert.
     """
     delivery = parse_body(body)
-    taken = take(context, delivery) if delivery is not None else None
+    if delivery is None or context.spool.is_second(delivery):
+        return b""
+    taken = take(context, delivery)
+    context.spool.note(delivery)
     if taken is not None and guard is not None:
         guard.saw(taken[0], taken[1].session, taken[1].turn)
     if taken is None or not registry.takes_context(taken[0]):
@@ -149,7 +152,9 @@ def _try_spooled(
     if isinstance(event, HookEvent) and not one.is_addressed:
         owner = _owner(context, event)
     if owner is None:
-        take(context, delivery, addressed=one.is_addressed)
+        if not context.spool.is_second(delivery):
+            take(context, delivery, addressed=one.is_addressed)
+            context.spool.note(delivery)
         context.spool.taken[one.path] = None
     else:
         context.spool.pass_on(one, owner, context.workspace.clock.now_ns())

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
+from typing import NamedTuple
 
 from merge3 import Merge3
 
@@ -207,7 +208,7 @@ def matching_blocks(a: Sequence[bytes], b: Sequence[bytes]) -> list[Block]:
     Equal heads and tails first, then lines that are unique on both sides (patience), then
     difflib for what is left; the last block is empty and is at both ends.
     """
-    pairs = _pairs(a, b, (0, len(a)), (0, len(b)))
+    pairs = _pairs(a, b)
     blocks: list[Block] = []
     for at_a, at_b in pairs:
         if blocks and (at_a, at_b) == (
@@ -220,44 +221,65 @@ def matching_blocks(a: Sequence[bytes], b: Sequence[bytes]) -> list[Block]:
     return [*blocks, (len(a), len(b), 0)]
 
 
-def _pairs(
-    a: Sequence[bytes], b: Sequence[bytes], in_a: tuple[int, int], in_b: tuple[int, int]
-) -> Iterator[tuple[int, int]]:
-    """Yield the matched lines of two ranges, ascending."""
-    (start_a, end_a), (start_b, end_b) = in_a, in_b
-    # Most files differ in few lines, so what is equal at both ends is cut off before the slow part.
-    while start_a < end_a and start_b < end_b and a[start_a] == b[start_b]:
-        yield start_a, start_b
-        start_a, start_b = start_a + 1, start_b + 1
-    tail = 0
-    while (
-        start_a < end_a - tail
-        and start_b < end_b - tail
-        and a[end_a - tail - 1] == b[end_b - tail - 1]
-    ):
-        tail += 1
-    inner_a, inner_b = (start_a, end_a - tail), (start_b, end_b - tail)
-    if inner_a[0] < inner_a[1] and inner_b[0] < inner_b[1]:
-        yield from _inner_pairs(a, b, inner_a, inner_b)
-    for step in range(tail, 0, -1):
-        yield end_a - step, end_b - step
+class _Part(NamedTuple):
+    """A range of each side; `equal`: they are the same, line by line."""
+
+    in_a: tuple[int, int]
+    in_b: tuple[int, int]
+    equal: bool = False
 
 
-def _inner_pairs(
-    a: Sequence[bytes], b: Sequence[bytes], in_a: tuple[int, int], in_b: tuple[int, int]
-) -> Iterator[tuple[int, int]]:
-    anchors = _anchors(a, b, in_a, in_b)
-    if not anchors:
-        yield from _plain_pairs(a, b, in_a, in_b)
-        return
-    at_a, at_b = in_a[0], in_b[0]
-    for anchor_a, anchor_b in anchors:
-        if anchor_a < at_a or anchor_b < at_b:
+def _pairs(a: Sequence[bytes], b: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """Yield the matched lines, ascending."""
+    # Ranges between unique lines have unique lines of their own, as deep as there are lines: a
+    # call within a call for each would end with a RecursionError.
+    todo = [_Part((0, len(a)), (0, len(b)))]
+    while todo:
+        part = todo.pop()
+        if part.equal:
+            yield from zip(range(*part.in_a), range(*part.in_b), strict=True)
             continue
-        yield from _pairs(a, b, (at_a, anchor_a), (at_b, anchor_b))
-        yield anchor_a, anchor_b
+        head, inner, tail = _trimmed(a, b, part)
+        yield from zip(range(*head.in_a), range(*head.in_b), strict=True)
+        todo.append(tail)
+        if not (inner.in_a[0] < inner.in_a[1] and inner.in_b[0] < inner.in_b[1]):
+            continue
+        anchors = _anchors(a, b, inner.in_a, inner.in_b)
+        if anchors:
+            todo += _between(anchors, inner)[::-1]
+        else:
+            yield from _plain_pairs(a, b, inner.in_a, inner.in_b)
+
+
+def _trimmed(
+    a: Sequence[bytes], b: Sequence[bytes], part: _Part
+) -> tuple[_Part, _Part, _Part]:
+    """Return the equal lines at the start, what is left to match, and those at the end."""
+    (start_a, end_a), (start_b, end_b) = part.in_a, part.in_b
+    # Most files differ in few lines, so what is equal at both ends is cut off before the slow part.
+    most = min(end_a - start_a, end_b - start_b)
+    head = 0
+    while head < most and a[start_a + head] == b[start_b + head]:
+        head += 1
+    tail = 0
+    while tail < most - head and a[end_a - tail - 1] == b[end_b - tail - 1]:
+        tail += 1
+    return (
+        _Part((start_a, start_a + head), (start_b, start_b + head), True),
+        _Part((start_a + head, end_a - tail), (start_b + head, end_b - tail)),
+        _Part((end_a - tail, end_a), (end_b - tail, end_b), True),
+    )
+
+
+def _between(anchors: Sequence[tuple[int, int]], inner: _Part) -> list[_Part]:
+    """Return the ranges between matched lines, and these, in order."""
+    found: list[_Part] = []
+    at_a, at_b = inner.in_a[0], inner.in_b[0]
+    for anchor_a, anchor_b in anchors:
+        found.append(_Part((at_a, anchor_a), (at_b, anchor_b)))
         at_a, at_b = anchor_a + 1, anchor_b + 1
-    yield from _pairs(a, b, (at_a, in_a[1]), (at_b, in_b[1]))
+        found.append(_Part((anchor_a, at_a), (anchor_b, at_b), True))
+    return [*found, _Part((at_a, inner.in_a[1]), (at_b, inner.in_b[1]))]
 
 
 def _anchors(

@@ -200,6 +200,21 @@ def test_request_without_an_object_is_refused(
     assert b"cannot read the request" in answer
 
 
+def test_silent_peers_keep_nobody_waiting(
+    layout: Layout, server: threading.Thread
+) -> None:
+    """A hook waits for two seconds; each of these could be silent for ten."""
+    peers = [
+        wire.connect(layout.wt_dir, HANGS_S)
+        for _ in range(listening.MAX_CONNECTIONS + 5)
+    ]
+    sock = wire.connect(layout.wt_dir, listening.READ_S / 2)
+    status, _ = wire.call(sock, b"look", b"{}")
+    assert status == wire.OK
+    for peer in (sock, *peers):
+        peer.close()
+
+
 def test_request_over_the_limit_is_refused_politely(
     layout: Layout, server: threading.Thread
 ) -> None:

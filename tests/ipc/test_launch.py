@@ -145,9 +145,10 @@ def test_environment_of_git_does_not_reach_the_daemon(
     quiet: Shadow, tmp_path: Path
 ) -> None:
     """GIT-13: it would make git children work on another repository."""
-    quiet.env["GIT_DIR"] = str(tmp_path / "elsewhere")
+    quiet.env["GIT_DIR"] = str(quiet.repo.root / ".git")
+    quiet.env["GIT_INDEX_FILE"] = str(tmp_path / "elsewhere")
     quiet.ok("start")
     (pid,) = quiet.daemons()
     names = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     assert not [name for name in names if name.startswith(b"GIT_")]
-    del quiet.env["GIT_DIR"]
+    del quiet.env["GIT_DIR"], quiet.env["GIT_INDEX_FILE"]

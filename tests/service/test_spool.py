@@ -13,6 +13,7 @@ from gitshadow.attribution import lifecycle
 from gitshadow.attribution.delivery import parse_body
 from gitshadow.attribution.process import ProcessId
 from gitshadow.ipc import hook
+from gitshadow.ipc import spool as spool_files
 from gitshadow.maintenance import setup
 from gitshadow.maintenance.startup_repair import mend
 from gitshadow.model import Call, Event, Gap, PathChange, RepoPath, ToolClass
@@ -135,9 +136,11 @@ def test_payload_that_always_fails_is_set_aside_with_a_gap(
     leave(context, 2, "UserPromptSubmit", str(repo.root), prompt="good")
     assert hook_intake.drain_spool(context) == 1
     assert left(context) == ["1-1.json.refused"]
-    assert gap_notes(context) == [
-        "could not process a hook payload: KeyError at test_spool.py:130"
-    ]
+    (note,) = gap_notes(context)
+    assert note.startswith(
+        "could not process a hook payload: KeyError at test_spool.py"
+    )
+    assert "poison" not in note
     assert hook_intake.drain_spool(context) == 0
     assert len(gap_notes(context)) == 1
 
@@ -341,3 +344,30 @@ def test_forwarded_payload_that_cannot_be_written_leaves_a_gap_and_no_part(
         deliver(context, "PreToolUse", repo.root, **fields)
     assert left(there) == []
     assert len(gap_notes(context)) == 1
+
+
+def test_payload_that_comes_twice_is_taken_once(
+    repo: Repo, context: RecorderContext
+) -> None:
+    """The hook program gave up waiting and spooled it, and the daemon came to it all the same."""
+    taken = sent(repo, "UserPromptSubmit", own="7/70", prompt="go")
+    hook_intake.take_body(context, taken)
+    hook_intake.take_body(context, sent(repo, "Stop", own="8/80"))
+    spool_files.write(context.workspace.layout, taken, lambda _: "1-7.json")
+    hook_intake.drain_spool(context)
+    assert left(context) == []
+    assert len(turns.list_turns(context.workspace.db)) == 1
+    # Also in the other order.
+    spooled = sent(repo, "UserPromptSubmit", own="9/90", prompt="next")
+    spool_files.write(context.workspace.layout, spooled, lambda _: "2-9.json")
+    hook_intake.drain_spool(context)
+    hook_intake.take_body(context, sent(repo, "Stop", own="10/100"))
+    hook_intake.take_body(context, spooled)
+    assert len(turns.list_turns(context.workspace.db)) == 2
+
+
+def sent(repo: Repo, event: str, *, own: str, **fields: object) -> bytes:
+    """Return the body of a delivery by a hook program."""
+    payload = {"session_id": "s1", "cwd": str(repo.root), "hook_event_name": event}
+    data = json.dumps({**payload, **fields}).encode()
+    return hook.make_body("claude-code", data, [], own)

@@ -90,3 +90,15 @@ def test_merge_is_quick_when_a_long_file_repeats_its_lines() -> None:
     present = b"human\n" + base
     before = base + b"old\n"
     assert merge(base, before, present) == b"human\n" + base + b"old\n"
+
+
+def test_lines_that_are_unique_only_between_others_are_matched_however_deep() -> None:
+    levels = 5_000
+    lines = [b"%d\n" % n for k in range(levels, 0, -1) for n in (k - 1, k)]
+    other = [
+        one
+        for at, line in enumerate(lines)
+        for one in ((line, b"new %d\n" % at) if at % 2 else (line,))
+    ]
+    blocks = matching_blocks(lines, other)
+    assert sum(size for _, _, size in blocks) == len(lines)
