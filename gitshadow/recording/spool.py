@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from gitshadow.adapters.generic import NAME as GENERIC
 from gitshadow.attribution.delivery import HookDelivery, format_body, parse_spool
 from gitshadow.attribution.process import ProcessId
 from gitshadow.ipc import spool
@@ -45,7 +46,7 @@ class Spool:
 
     layout: Layout
     taken: dict[str, None] = field(default_factory=dict)
-    _delivered: dict[ProcessId, None] = field(default_factory=dict)
+    _delivered: dict[tuple[ProcessId, bytes], None] = field(default_factory=dict)
 
     def is_second(self, delivery: HookDelivery) -> bool:
         """Return whether a hook program's only payload was processed before.
@@ -53,12 +54,14 @@ class Spool:
         One that gets no answer in time leaves its payload here, and the daemon may still come to
         the request.
         """
-        return delivery.own is not None and delivery.own in self._delivered
+        key = _key_of(delivery)
+        return key is not None and key in self._delivered
 
     def note(self, delivery: HookDelivery) -> None:
         """Remember that a payload was processed."""
-        if delivery.own is not None:
-            self._delivered[delivery.own] = None
+        key = _key_of(delivery)
+        if key is not None:
+            self._delivered[key] = None
             # Dictionaries keep the order of insertion.
             for old in list(self._delivered)[:-_MOST_DELIVERED]:
                 del self._delivered[old]
@@ -167,3 +170,12 @@ def _worktree_of(name: str) -> str | None:
 def _exists(layout: Layout, worktree: str) -> bool:
     place = os.path.join(layout.common_dir, "worktrees", worktree)
     return worktree == MAIN_WORKTREE or os.path.isdir(place)
+
+
+def _key_of(delivery: HookDelivery) -> tuple[ProcessId, bytes] | None:
+    """Return what no other payload has, None if that is not known."""
+    if delivery.own is None:
+        return None
+    # A hook program delivers one payload. A program of the SDK delivers all of its own.
+    is_program = delivery.agent == GENERIC
+    return delivery.own, delivery.payload if is_program else b""
