@@ -299,7 +299,8 @@ def _store(
         ws.states.begin(states)
         looks = {item.path: key for item, key in found.excluded if key is not None}
         looks |= {path: look.stat for path, look in found.files.items()}
-        state.replace_excluded(ws.db, ws.layout.worktree, looks)
+        known = state.load_excluded(ws.db, ws.layout.worktree)
+        state.replace_excluded(ws.db, ws.layout.worktree, looks, known)
     ws.recorder.use_modes(modes)
     ws.recorder.settled(began_ns)
     tree = ws.repo.trees.splice(reader.tree, differing)

@@ -423,7 +423,7 @@ class ExcludedIndex:
         if now == self.known():
             return
         with self._db.write():
-            state.replace_excluded(self._db, self._worktree, now)
+            state.replace_excluded(self._db, self._worktree, now, self.known())
         self._known = dict(now)
 
 

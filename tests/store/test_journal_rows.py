@@ -332,7 +332,7 @@ def test_worktree_row_is_cleared_with_its_states(db: Db) -> None:
     )
     state.put_worktree(db, row)
     state.put_many(db, "main", {A: file_state()})
-    state.replace_excluded(db, "main", {A: StatKey(1, 2, 3, 4)})
+    state.replace_excluded(db, "main", {A: StatKey(1, 2, 3, 4)}, {})
     assert state.get_worktree(db, "main") == row
     assert state.load_excluded(db, "main") == {A: StatKey(1, 2, 3, 4)}
     state.clear(db, "main")
@@ -359,3 +359,16 @@ def test_pins_are_kept_by_name(db: Db) -> None:
     assert pins.get(db, "good") == pin
     pins.drop(db, "good")
     assert pins.get(db, "good") is None
+
+
+def test_one_more_excluded_path_costs_one_row(db: Db) -> None:
+    """A build makes thousands of them, one after another."""
+    known = {RepoPath(b"x%d" % n): StatKey(n, 2, 3, 4) for n in range(100)}
+    state.replace_excluded(db, "main", known, {})
+    before = db.version()[0]
+    changed = {**known, RepoPath(b"x5"): StatKey(9, 9, 9, 9), A: StatKey(1, 2, 3, 4)}
+    del changed[RepoPath(b"x7")]
+    state.replace_excluded(db, "main", changed, known)
+    assert state.load_excluded(db, "main") == changed
+    # Two rows put, of which one replaces another, and one deleted.
+    assert db.version()[0] - before <= 4

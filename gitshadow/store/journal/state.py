@@ -353,8 +353,8 @@ _DROP = "DELETE FROM file_state WHERE worktree = ? AND path = ?"
 _LOAD_EXCLUDED = (
     "SELECT path, size, mtime_ns, ctime_ns, inode FROM excluded WHERE worktree = ?"
 )
-_CLEAR_EXCLUDED = "DELETE FROM excluded WHERE worktree = ?"
-_PUT_EXCLUDED = "INSERT INTO excluded VALUES (?, ?, ?, ?, ?, ?)"
+_DROP_EXCLUDED = "DELETE FROM excluded WHERE worktree = ? AND path = ?"
+_PUT_EXCLUDED = "INSERT OR REPLACE INTO excluded VALUES (?, ?, ?, ?, ?, ?)"
 _HEAD_MARK = "head mark of "
 LAST_WALK = "last_walk:"
 """The key, with a worktree after it, of what its states were compared with."""
@@ -547,11 +547,22 @@ def load_excluded(db: Db, worktree: str) -> dict[RepoPath, StatKey]:
     return {RepoPath(row[0]): StatKey(*row[1:]) for row in rows}
 
 
-def replace_excluded(db: Db, worktree: str, found: Mapping[RepoPath, StatKey]) -> None:
-    """Replace the stats of the excluded paths; call it inside `db.write()`."""
-    db.run(_CLEAR_EXCLUDED, (worktree,))
+def replace_excluded(
+    db: Db,
+    worktree: str,
+    found: Mapping[RepoPath, StatKey],
+    known: Mapping[RepoPath, StatKey],
+) -> None:
+    """Replace the stats of the excluded paths; call it inside `db.write()`.
+
+    Only what differs from the `known` ones is written: a build makes thousands, one after another.
+    """
+    gone = [(worktree, path) for path in known.keys() - found.keys()]
+    if gone:
+        db.run_many(_DROP_EXCLUDED, gone)
     rows = [
         (worktree, path, key.size, key.mtime_ns, key.ctime_ns, key.inode)
         for path, key in found.items()
+        if known.get(path) != key
     ]
     db.run_many(_PUT_EXCLUDED, rows)
