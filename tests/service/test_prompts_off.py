@@ -92,9 +92,14 @@ def killed_at(number: int, action: Callable[[], object]) -> bool:
             return done
 
         Db.run = stepping  # type: ignore[method-assign, assignment]
-        action()
-        os._exit(0)
+        ended = 1
+        try:
+            action()
+            ended = 0
+        finally:
+            os._exit(ended)
     _, status = os.waitpid(pid, 0)
+    assert os.WIFSIGNALED(status) or os.waitstatus_to_exitcode(status) == 0
     return os.WIFSIGNALED(status)
 
 
