@@ -644,6 +644,6 @@ def _paths_of(found: Iterable[PathChange]) -> frozenset[RepoPath]:
 
 
 def _keeps_later(item: Item) -> bool:
-    """Return whether what somebody wrote into a file later stays in it."""
-    stays = item.action is Action.MERGE or item.state is State.NOT_REVERSED
-    return stays and not item.overwrites
+    """Return whether later lines stay in a file of which others are undone."""
+    merges = item.action is Action.MERGE and item.state is State.REVERSED
+    return merges and not item.overwrites

@@ -79,6 +79,19 @@ def test_oops_leaves_the_human_file_when_it_came_right_after(engine: Engine) -> 
     assert not any("later edits" in note for note in report.notes)
 
 
+def test_note_counts_later_edits_of_merged_files_alone(engine: Engine) -> None:
+    """A skipped file has its own reason, and a file of a person's own is no matter of the unit."""
+    engine.by("s1").write("a", "agent\n" + lines("a"))
+    engine.write("b", "agent\n")
+    engine.by("human").write("a", "agent\n" + lines("a") + "human\n")
+    engine.write("b", "mine\n")
+    engine.write("mine", "mine\n")
+    report = engine.undo("s1")
+    assert engine.read("a").decode() == lines("a") + "human\n"
+    assert engine.read("b") == b"mine\n"
+    assert "your later edits to 1 file are kept" in report.notes
+
+
 def test_oops_keeps_the_human_line_when_both_added_one(engine: Engine) -> None:
     """UNDO-05: the agent's line goes, the human's stays."""
     engine.by("s1").write("a", "agent\n" + lines("a"))
