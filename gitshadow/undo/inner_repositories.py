@@ -31,18 +31,32 @@ class InnerRepository(NamedTuple):
     path: RepoPath
     kind: str
 
-    def changed(self, spans: Sequence[Span]) -> Uncovered | None:
-        """Return what was changed in it at some times, and what undoes that; None for nothing."""
-        found = sorted(
+    def holds(self, path: RepoPath) -> bool:
+        """Return whether a path of the worktree is this repository or in it."""
+        return path == self.path or path.startswith(self.path + b"/")
+
+    def changed(
+        self, spans: Sequence[Span], touched: Sequence[RepoPath] = ()
+    ) -> Uncovered | None:
+        """Return what was changed in it, and what undoes that; None for nothing.
+
+        Args:
+            spans: The times of the unit.
+            touched: Paths of the worktree in it that were noticed then: a deleted file has no time.
+        """
+        held = {
             path
             for path, at_ns in islice(self._times(), _MOST_ENTRIES)
             if any(
                 begin <= at_ns and (end is None or at_ns <= end) for begin, end in spans
             )
-        )
-        if not found:
-            return None
+        }
+        inside = (path[len(self.path) + 1 :] for path in touched)
+        found = sorted(held.union(RepoPath(path) for path in inside if path))
         name = display_path(self.path)
+        if not found:
+            why = f"{self.kind}; {self._advice()}"
+            return Uncovered(name, why, name) if touched else None
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         shown = ", ".join(display_path(path) for path in found[:_SHOWN]) + more
         return Uncovered(

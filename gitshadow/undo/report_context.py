@@ -64,13 +64,19 @@ def not_covered(
     """
     found: dict[tuple[str, str], Uncovered] = {}
     spans = [(window.begin_ns, window.end_ns) for window in windows]
-    for entry in (one.changed(spans) for one in inner if spans):
+    touches = [touches_of(db, worktree, window) for window in windows]
+    noticed = [touch.path for touched in touches for touch in touched]
+    for one in inner if spans else ():
+        entry = one.changed(spans, [path for path in noticed if one.holds(path)])
         if entry is not None:
             found[entry.what, entry.why] = entry
-    named = {entry.what for entry in found.values()}
-    for window in windows:
+    for window, touched in zip(windows, touches, strict=True):
         for entry in (
-            *(one for one in _touches(db, worktree, window) if one.what not in named),
+            *(
+                _named(one)
+                for one in touched
+                if not any(repo.holds(one.path) for repo in inner)
+            ),
             *_gaps(db, worktree, window),
             *_commits(db, worktree, window),
             *_elsewhere(db, worktree, window),
@@ -125,7 +131,7 @@ def notes_of(
         db: The journal.
         worktree: Its worktree.
         selection: What is undone.
-        kept: The paths of the report, as displayed, at which later writes stay.
+        kept: The paths of the report, as displayed, that are merged with later edits.
         head: The newest moves of HEAD.
     """
     if not selection.taken:
@@ -185,10 +191,9 @@ def touches_of(db: Db, worktree: str, window: UnitWindow) -> list[Touch]:
     return [touch for touch in found if _is_of(touch, window)]
 
 
-def _touches(db: Db, worktree: str, window: UnitWindow) -> Iterable[Uncovered]:
-    for touch in touches_of(db, worktree, window):
-        shown = display_path(touch.path)
-        yield Uncovered(shown, touch.why, shown)
+def _named(touch: Touch) -> Uncovered:
+    shown = display_path(touch.path)
+    return Uncovered(shown, touch.why, shown)
 
 
 def _is_of(touch: Touch, window: UnitWindow) -> bool:

@@ -122,5 +122,8 @@ def test_changes_in_uncovered_places_are_named_when_they_were_there_before(
     assert uncovered(report) == {
         "build": "ignored",
         "huge": "too large",
-        "nested": "another repository",
+        "nested": (
+            "another repository;"
+            " to record it from now on: git -C nested agent-undo init"
+        ),
     }

@@ -52,6 +52,20 @@ def test_recorded_one_is_named_with_the_command_that_undoes_it(nested: Repo) -> 
     )
 
 
+def test_file_that_is_deleted_in_it_is_named_with_what_to_type(nested: Repo) -> None:
+    """Nothing is left of it that has a time; that it was noticed is known."""
+    with studio_of(nested) as studio:
+        studio.prompt("S1", "go")
+        studio.write("S1", "a", "agent\n")
+        studio.write("S1", "in/ner/k", "agent\n")
+        (nested.root / "in/ner/k").unlink()
+        studio.stop("S1")
+        report = studio.run("undo", verb="oops", yes=True)
+    named = {what: why for what, why in uncovered(report).items() if "ner" in what}
+    assert list(named) == ["in/ner"]
+    assert named["in/ner"].endswith("git -C in/ner agent-undo init")
+
+
 def test_change_before_or_after_the_unit_is_not_named(nested: Repo) -> None:
     with studio_of(nested) as studio:
         studio.prompt("S1", "go")
