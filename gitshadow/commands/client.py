@@ -112,7 +112,7 @@ def find_layout(start: str | None = None) -> Layout:
         UnsupportedError: there is none.
     """
     here = start or current_directory()
-    if start is None and "GIT_DIR" in os.environ:
+    if start is None and "GIT_DIR" in os.environ and not _is_run_by_git():
         return _named_layout()
     layout = discover(here)
     if layout is not None:
@@ -126,6 +126,15 @@ def find_layout(start: str | None = None) -> Layout:
         "not in a Git working tree",
         hint="change to a repository, or create one with: git init",
     )
+
+
+def _is_run_by_git() -> bool:
+    """Return whether a hook or an alias of a Git command runs this, perhaps of another repository.
+
+    Git sets the first for the hooks of a commit, the second for all hooks and for aliases with `!`
+    (githooks(5), git-config(1)). It sets neither for `git --git-dir=… agent-undo`.
+    """
+    return "GIT_INDEX_FILE" in os.environ or "GIT_PREFIX" in os.environ
 
 
 def _named_layout() -> Layout:

@@ -1,5 +1,6 @@
 """A person's command honours `--git-dir` and `--work-tree` and their variables, as Git does."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -102,6 +103,37 @@ def test_variable_that_names_no_repository_is_an_error(
     found = shadow("status", env={"GIT_DIR": given})
     assert found.code != 0
     assert "Traceback" not in found.err
+
+
+@pytest.mark.parametrize("sets", ["GIT_INDEX_FILE", "GIT_PREFIX"])
+def test_command_that_git_runs_stays_where_it_is(
+    repo: Repo, shadow: Shadow, sets: str
+) -> None:
+    """GIT-13: Git sets these for its hooks and aliases, and not for a person's command."""
+    other = Repo.create(repo.root.parent / "other")
+    env = {"GIT_DIR": f"{other.root}/.git", "GIT_WORK_TREE": str(other.root), sets: ""}
+    found = shadow("status", "--json", env=env)
+    assert root_of(found.json()) == repo.root
+
+
+def test_hook_of_a_commit_elsewhere_records_where_it_goes(
+    repo: Repo, shadow: Shadow
+) -> None:
+    """GIT-13: what real Git sets for a hook leads its commands nowhere."""
+    other = Repo.create(repo.root.parent / "other")
+    hook = other.root / ".git/hooks/post-checkout"
+    for one in (hook, hook.with_name("post-commit")):
+        said = f"cd '{repo.root}' && git agent-undo status --json >'{one}.out'"
+        one.write_text(f"#!/bin/sh\n{said}\n")
+        one.chmod(0o755)
+    place = f"--git-dir={other.root}/.git", f"--work-tree={other.root}"
+    other.git(
+        *place, "commit", "-q", "--allow-empty", "-m", "next", env=shadow.environment()
+    )
+    other.git(*place, "checkout", "-q", "-b", "side", env=shadow.environment())
+    for one in (hook, hook.with_name("post-commit")):
+        said = Path(f"{one}.out").read_text()
+        assert Path(json.loads(said)["root"]) == repo.root
 
 
 def test_hook_never_follows_the_variables(
