@@ -156,11 +156,19 @@ class FileItem(NamedTuple):
 
 
 class Uncovered(NamedTuple):
-    """Something that the unit did and that no undo of files reverts; `path` if it is one."""
+    """Something that the unit did and that no undo of files reverts; `path` if it is one.
+
+    `hint` says more than the reason: what changed there, and what to type.
+    """
 
     what: str
     why: str
     path: str | None = None
+    hint: str | None = None
+
+    def in_words(self) -> str:
+        """Return the reason, and the hint if there is one."""
+        return f"{self.why}; {self.hint}" if self.hint else self.why
 
 
 class HandOver(NamedTuple):

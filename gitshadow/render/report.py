@@ -371,7 +371,7 @@ def _not_covered(report: FileUndoAnswer, view: View) -> Iterator[str]:
     shown = entries[:_SHOWN_ON_TERMINAL] if view.terminal else entries
     for entry in shown:
         what = view.path(entry.path) if entry.path else printable(entry.what)
-        yield f"  {what}: {printable(entry.why)}"
+        yield f"  {what}: {printable(entry.in_words())}"
     if len(shown) < len(entries):
         yield f"  … and {len(entries) - len(shown)} more"
 

@@ -122,14 +122,15 @@ class UndoEngine:
 
     def inner_repositories(self) -> list[InnerRepository]:
         """Return the submodules and nested repositories, by path."""
-        ws, found = self._context.workspace, list[InnerRepository]()
+        ws, found = self._context.workspace, dict[RepoPath, InnerRepository]()
         root = os.fsencode(ws.layout.root)
         for path in sorted(self._context.pipeline.uncovered.known()):
             look = ws.files.glance(path)
             why = ws.coverage.enters(path) if look is not None and look.is_dir else None
+            # A path may have been known before a directory above it became a repository.
             if why is not None and why.reason in FOREIGN:
-                found.append(InnerRepository(root, path, why.reason))
-        return found
+                found[why.path] = InnerRepository(root, why.path, why.reason)
+        return list(found.values())
 
     def uncovered_under(
         self, rules: Mapping[RepoPath, bytes | None]

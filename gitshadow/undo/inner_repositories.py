@@ -53,15 +53,15 @@ class InnerRepository(NamedTuple):
         }
         inside = (path[len(self.path) + 1 :] for path in touched)
         found = sorted(held.union(RepoPath(path) for path in inside if path))
-        name = display_path(self.path)
         if not found:
-            why = f"{self.kind}; {self._advice()}"
-            return Uncovered(name, why, name) if touched else None
+            return self._named(self._advice()) if touched else None
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        shown = ", ".join(display_path(path) for path in found[:_SHOWN]) + more
-        return Uncovered(
-            name, f"{self.kind}: {shown} changed then; {self._advice()}", name
-        )
+        shown = ", ".join(map(display_path, found[:_SHOWN])) + more
+        return self._named(f"{shown} changed then; {self._advice()}")
+
+    def _named(self, hint: str) -> Uncovered:
+        shown = display_path(self.path)
+        return Uncovered(shown, self.kind, shown, hint)
 
     def _advice(self) -> str:
         place = os.path.join(os.fsdecode(self.root), os.fsdecode(self.path))

@@ -10,7 +10,7 @@ import pytest
 from tests.support.claude import Claude
 from tests.support.kept import kept
 from tests.support.repo import Repo, ten_lines
-from tests.support.reports import uncovered
+from tests.support.reports import hints, uncovered
 from tests.support.shadow import Document, Shadow
 
 MakeShadow = Callable[..., Shadow]
@@ -129,6 +129,8 @@ def test_directory_that_becomes_a_repository_leaves_coverage(agent: Claude) -> N
     assert (repo.read("vendor/x"), repo.read("vendor/y")) == (b"agent\n", b"y\n")
     assert repo.read("a") == ten_lines("a").encode()
     assert "another repository" in uncovered(report).values()
+    (hint,) = hints(report).values()
+    assert hint.endswith(": git -C vendor agent-undo init")
     assert covers(shadow) == {"vendor": "another repository"}
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.claude import Claude
 from tests.support.repo import Repo, ten_lines
-from tests.support.reports import items, uncovered
+from tests.support.reports import hints, items, uncovered
 from tests.support.shadow import Document, Shadow
 
 pytestmark = pytest.mark.both_modes
@@ -122,8 +122,6 @@ def test_changes_in_uncovered_places_are_named_when_they_were_there_before(
     assert uncovered(report) == {
         "build": "ignored",
         "huge": "too large",
-        "nested": (
-            "another repository;"
-            " to record it from now on: git -C nested agent-undo init"
-        ),
+        "nested": "another repository",
     }
+    assert list(hints(report)) == ["nested"]

@@ -43,3 +43,10 @@ def uncovered(report: Mapping[str, object]) -> dict[str, str]:
     entries = report["not_covered"]
     assert isinstance(entries, list), report
     return {str(entry["what"]): str(entry["why"]) for entry in entries}
+
+
+def hints(report: Mapping[str, object]) -> dict[str, str]:
+    """Return what a report says of what is not covered, beyond the reason."""
+    entries = report["not_covered"]
+    assert isinstance(entries, list), report
+    return {str(one["what"]): str(one["hint"]) for one in entries if "hint" in one}

@@ -7,7 +7,7 @@ import pytest
 from gitshadow.maintenance import setup
 from gitshadow.store.layout import discover
 from tests.support.repo import Repo
-from tests.support.reports import uncovered
+from tests.support.reports import hints, uncovered
 from tests.support.studio import studio_of
 
 
@@ -28,9 +28,9 @@ def test_change_in_an_inner_repository_is_named_with_what_to_type(nested: Repo) 
         studio.stop("S1")
         report = studio.run("undo", verb="oops", yes=True)
     assert report["status"] == "reversed"
-    assert uncovered(report)["in/ner"] == (
-        "another repository: k changed then;"
-        " to record it from now on: git -C in/ner agent-undo init"
+    assert uncovered(report)["in/ner"] == "another repository"
+    assert hints(report)["in/ner"] == (
+        "k changed then; to record it from now on: git -C in/ner agent-undo init"
     )
     assert nested.read("in/ner/k") == b"agent, too\n"
 
@@ -46,8 +46,9 @@ def test_recorded_one_is_named_with_the_command_that_undoes_it(nested: Repo) -> 
             nested.write(f"in/ner/new{number}", "agent\n")
         studio.stop("S1")
         report = studio.run("undo", verb="oops", yes=True)
-    assert uncovered(report)["in/ner"] == (
-        "another repository: new0, new1, new2 and 2 more changed then;"
+    assert uncovered(report)["in/ner"] == "another repository"
+    assert hints(report)["in/ner"] == (
+        "new0, new1, new2 and 2 more changed then;"
         " to undo it there: git -C in/ner agent-undo oops"
     )
 
@@ -62,8 +63,8 @@ def test_file_that_is_deleted_in_it_is_named_with_what_to_type(nested: Repo) -> 
         studio.stop("S1")
         report = studio.run("undo", verb="oops", yes=True)
     named = {what: why for what, why in uncovered(report).items() if "ner" in what}
-    assert list(named) == ["in/ner"]
-    assert named["in/ner"].endswith("git -C in/ner agent-undo init")
+    assert named == {"in/ner": "another repository"}
+    assert hints(report)["in/ner"].endswith("git -C in/ner agent-undo init")
 
 
 def test_change_before_or_after_the_unit_is_not_named(nested: Repo) -> None:

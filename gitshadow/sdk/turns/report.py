@@ -237,7 +237,9 @@ class UndoReport(BaseReport):
         lines = [f"{self.target}: {self.headline}"]
         lines += [f"  {item.line()}" for item in self.items]
         lines += [f"  note: {note}" for note in self.notes]
-        lines += [f"  not undone: {one.what}: {one.why}" for one in self.not_covered]
+        lines += [
+            f"  not undone: {one.what}: {one.in_words()}" for one in self.not_covered
+        ]
         return "\n".join(map(printable, lines))
 
 
