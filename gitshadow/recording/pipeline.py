@@ -639,8 +639,10 @@ class Pipeline:
         claim = self._claimant.head(noticed_ns, at_s, self.settled_ns)
         at_ns = noticed_ns if at_s is None else min(noticed_ns, at_s * _SECOND_NS)
         # What was written after the switch and noticed with it must not be older than the switch,
-        # or `restore --at` its time would be without it. Git's log has only whole seconds.
-        wrote_ns = max((draft.end_ns for draft in stage.switched), default=at_ns)
+        # or `restore --at` its time would be without it; and what was committed not newer than its
+        # commit. Git's log has only whole seconds.
+        drafts = stage.switched or stage.written
+        wrote_ns = max((draft.end_ns for draft in drafts), default=at_ns)
         at_ns = min(noticed_ns, wrote_ns)
         moved = replace(
             ws.recorder.row,

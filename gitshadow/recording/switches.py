@@ -1,7 +1,7 @@
 """Find the changes that Git made itself when HEAD moved.
 
 For each path the steps of HEAD are followed from what was recorded to what is on the disk. What
-was committed in between and never seen is an ordinary write before that commit.
+was committed is an ordinary write before that commit, whether it is still there or was never seen.
 Invariant: a path counts as switched only by a step of Git that changed it. If Git overwrote what
 was not committed, that is an ordinary write.
 """
@@ -109,6 +109,7 @@ class _Splitter:
             trails = {path: one for path, one in trails.items() if path not in barred}
         for one in self.seen:
             self._place(one, trails.get(one.path, ()), one.path in whole)
+        self._place_committed()
         stages: list[SwitchStage] = []
         for at, step in enumerate(self.steps):
             switched = self._switched.get(at, ())
@@ -138,6 +139,31 @@ class _Splitter:
         self.seen = others
         drafts = (draft_of(one, self.moment) for one in plain)
         self._switched[0] = [draft for draft in drafts if draft is not None]
+
+    def _place_committed(self) -> None:
+        """Place what is on the disk as it was committed before the commit, or it would seem later.
+
+        A report would then say nothing of a commit that was made since.
+        """
+        found: dict[int, list[Seen]] = {}
+        rest: list[Seen] = []
+        for one in self._rest:
+            at = self._committed_at(one)
+            (rest if at is None else found.setdefault(at, [])).append(one)
+        for at, committed in found.items():
+            drafts = draft_changes(committed, self.moment)
+            self._written.setdefault(at, []).extend(drafts)
+        self._rest = rest
+
+    def _committed_at(self, one: Seen) -> int | None:
+        """Return the move that committed what is on the disk; None if no order is known."""
+        changes = self._changes.get(one.path)
+        # Above or below another path, only all of them together can be recorded.
+        if not changes or one.path in self._nested:
+            return None
+        last, after = changes[-1], _versions(one)[1]
+        is_commit = last.kind is HeadMoveKind.COMMIT
+        return last.at if is_commit and _equals(last.new, after) else None
 
     @cached_property
     def _changes(self) -> dict[RepoPath, list[_Change]]:

@@ -255,6 +255,19 @@ def test_session_is_undone_after_commit_amend_and_rebase(
     assert report["head_moved"]
 
 
+@pytest.mark.both_modes
+def test_report_says_that_a_unit_committed_what_it_wrote(
+    shadow: Shadow, untouched: Untouched
+) -> None:
+    """T10: also where one look found the writes and the commits of them."""
+    script = "echo A >>a; git commit -qam one; echo B >>b; git commit -qam two"
+    shadow.ok("exec", "--agent", "agent", "--", "sh", "-c", script)
+    untouched()
+    report = shadow.oops()
+    assert states(report) == {"a": "reversed", "b": "reversed"}
+    assert report["head_moved"]
+
+
 def test_switch_is_not_undone(agent: Claude, untouched: Untouched) -> None:
     """UNDO-11: on the other branch no byte changes; back on main it is reversed."""
     shadow, repo = agent.shadow, agent.shadow.repo

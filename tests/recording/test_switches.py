@@ -231,6 +231,35 @@ def test_switch_is_gits_when_a_commit_came_right_before_it(
     assert notes[-1].startswith("HEAD moved from main (")
 
 
+def test_write_comes_before_its_commit_when_one_look_finds_both(
+    forked: Repo, studio: Studio
+) -> None:
+    """T10: after the commit, no undo of the write could say that HEAD has moved since."""
+    forked.write("n", text(line_10="TEN"))
+    forked.git("commit", "-qam", "one")
+    forked.write("new/file", "agent\n")
+    forked.git("add", "new")
+    go(studio, "commit -qm two", look=False)
+    kinds = [(kind, said.split()[-1]) for kind, said, _ in log(studio)]
+    assert kinds == [
+        ("modify", "n"),
+        ("head", '"one"'),
+        ("create", "new/file"),
+        ("head", '"two"'),
+    ]
+
+
+def test_write_comes_after_a_commit_of_other_bytes_when_one_look_finds_both(
+    forked: Repo, studio: Studio
+) -> None:
+    """A part can be staged that never was on the disk, so the commit proves no order."""
+    forked.write("n", text(line_10="TEN"))
+    forked.git("commit", "-qam", "one")
+    forked.write("n", text(line_10="TEN", line_20="MORE"))
+    go(studio, look=False)
+    assert [kind for kind, _, _ in log(studio)] == ["head", "modify"]
+
+
 def test_file_was_not_moved_in_when_it_was_committed_and_never_seen(
     forked: Repo, studio: Studio
 ) -> None:
