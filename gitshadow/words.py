@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 _HARMLESS = frozenset("\u00a0\u200d\u202f\u3000")
 """Not printable for Python, but without effect: odd spaces, the joiner inside emoji."""
 
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """Return a number with its noun: `1 file`, `2 files`, `0 entries`.
@@ -45,6 +47,16 @@ def ago(seconds: float) -> str:
     if minutes < 48 * 60:
         return f"{minutes // 60} h ago"
     return f"{minutes // (24 * 60)} days ago"
+
+
+def byte_size(count_bytes: int) -> str:
+    """Return a number of bytes as people read it (`1.5 MiB`)."""
+    amount, unit = float(count_bytes), 0
+    while amount >= 1024 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    return (
+        f"{amount:.0f} {_UNITS[unit]}" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
+    )
 
 
 def shortened(text: str, most: int) -> str:

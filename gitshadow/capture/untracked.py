@@ -77,14 +77,22 @@ class UntrackedData:
             new: The size in bytes of each untracked file that would be recorded now.
             recorded: How many bytes of untracked files are recorded already.
         """
-        more = choose(new, max(self.limit - recorded, 0))
+        # With what is left out already, a directory whose files come one by one is found as such.
+        held = {top: one.size for top, one in self.tops.items()}
+        more = choose(new, max(self.limit - recorded, 0), held)
         # Where the limit is reached, a new source file is recorded all the same.
         single = {top: one for top, one in more.items() if one.size < SMALL_BYTES}
         excess = sum(one.size for one in single.values()) + recorded - self.limit
         if excess <= self.limit // _HEADROOM:
             more = {top: one for top, one in more.items() if top not in single}
+        more = {
+            top: one
+            for top, one in more.items()
+            if top not in self.tops or one.from_bytes < self.tops[top].from_bytes
+        }
         if more:
-            self.tops = {**self.tops, **more}
+            rest = (top for top in self.tops if _above(top, more) is None)
+            self.tops = {**{top: self.tops[top] for top in rest}, **more}
             self._store()
         return sorted(more)
 
@@ -122,29 +130,33 @@ class UntrackedData:
             meta.put(self._db, self._key, text)
 
 
-def choose(new: Mapping[RepoPath, int], room: int) -> dict[RepoPath, LeftOut]:
+def choose(
+    new: Mapping[RepoPath, int], room: int, held: Mapping[RepoPath, int] | None = None
+) -> dict[RepoPath, LeftOut]:
     """Return what to leave out so that the rest fits.
 
     Args:
         new: The size in bytes of each untracked file that would be recorded.
         room: How many bytes may be.
+        held: What is left out already, with its size: it needs no room.
 
     Returns:
         By path, directories and single files; none if all fits.
     """
-    rest, total = dict(new), sum(new.values())
-    parts: dict[RepoPath, list[int]] = {}
+    rest, total = {**(held or {}), **new}, sum(new.values())
+    small: dict[RepoPath, int] = {}
+    found: dict[RepoPath, LeftOut] = {}
     while total > room:
         top = _heaviest(rest)
-        parts[top] = [rest.pop(path) for path in list(rest) if _is_in(path, top)]
-        total -= sum(parts[top])
-    small = {top: sum(n for n in one if n < SMALL_BYTES) for top, one in parts.items()}
-    found: dict[RepoPath, LeftOut] = {}
-    for top in sorted(parts, key=lambda top: (small[top], top)):
-        size = sum(parts[top])
-        keeps = total + small[top] <= room and small[top] < size
-        total += small[top] if keeps else 0
-        found[top] = LeftOut(size, SMALL_BYTES if keeps else 0)
+        parts = {path: rest.pop(path) for path in list(rest) if _is_in(path, top)}
+        sizes = [new[path] for path in parts.keys() & new.keys()]
+        total -= sum(sizes)
+        small[top] = sum(size for size in sizes if size < SMALL_BYTES)
+        found[top] = LeftOut(sum(parts.values()), 0)
+    for top in sorted(small, key=lambda top: (small[top], top)):
+        if total + small[top] <= room and small[top] < found[top].size:
+            total += small[top]
+            found[top] = found[top]._replace(from_bytes=SMALL_BYTES)
     return found
 
 

@@ -16,19 +16,18 @@ from gitshadow.commands.undo_flow import (
     carry_out,
     manner_options,
     program_options,
+    unit_options,
 )
 from gitshadow.errors import UsageError
 from gitshadow.messages.undo import UndoTarget
 
 
 @verb("oops")
-@option("--include-low", is_flag=True, help="Also include uncertain changes.")
 @option("--own", is_flag=True, help="For an agent: only the work of its own session.")
 @tools_option
 @manner_options
-def oops_command(
-    include_low: bool, own: bool, tools: str | None, manner: UndoFlags
-) -> int:
+@unit_options
+def oops_command(own: bool, tools: str | None, manner: UndoFlags) -> int:
     """Undo the latest changes of an agent; run it again to undo those before.
 
     Later edits by people or other agents are kept. `redo` reverses the undo. A turn of an
@@ -39,14 +38,12 @@ def oops_command(
 
         above = tuple((one.pid, one.started) for one in ancestors(os.getpid()))
         manner = manner._replace(request=manner.request._replace(ancestors=above))
-    return _newest(include_low, tools, manner)
+    return _newest(tools, manner)
 
 
-def _newest(include_low: bool, tools: str | None, manner: UndoFlags) -> int:
+def _newest(tools: str | None, manner: UndoFlags) -> int:
     """Undo the latest changes of an agent, or the whole turn of an agent program."""
-    request = manner.request._replace(
-        verb="oops", include_low=include_low, hand_over=not manner.interactive
-    )
+    request = manner.request._replace(verb="oops", hand_over=not manner.interactive)
     try:
         return carry_out(request, manner)
     except HandOverError as found:
@@ -60,14 +57,13 @@ def _newest(include_low: bool, tools: str | None, manner: UndoFlags) -> int:
 @verb("undo", separates=True)
 @option("--only", multiple=True, metavar="PATH", help="Undo only this path.")
 @option("--except", "leave", multiple=True, metavar="PATH", help="Skip this path.")
-@option("--include-low", is_flag=True, help="Also include uncertain changes.")
 @program_options
 @manner_options
+@unit_options
 @argument("targets", many=True, metavar="[TARGET...]")
 def undo_command(
     only: tuple[str, ...],
     leave: tuple[str, ...],
-    include_low: bool,
     targets: tuple[str, ...],
     manner: UndoFlags,
     program: ProgramOptions,
@@ -91,7 +87,7 @@ def undo_command(
                 "undo what? no target given",
                 hint="git agent-undo undo last --only PATH",
             )
-        return _newest(include_low, program.tools, manner)
+        return _newest(program.tools, manner)
     # What is after `--` is a path, so it cannot be the turn of a program.
     session = None if paths else undo_effects.session_of(targets, program)
     if session is not None:
@@ -107,7 +103,6 @@ def undo_command(
         targets=tuple(wanted),
         only=tuple(spelled_paths(only)),
         except_=tuple(spelled_paths(leave)),
-        include_low=include_low,
     )
     return carry_out(request, manner)
 

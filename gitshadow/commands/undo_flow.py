@@ -138,6 +138,31 @@ def manner_options(function: Callable[..., int]) -> Callable[..., int]:
     return yes_option(colour_option(json_option(gathered)))
 
 
+def unit_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that say what of a unit is undone; they are in the request of `manner`."""
+
+    @functools.wraps(function)
+    def gathered(
+        *args: object,
+        manner: UndoFlags,
+        include_low: bool,
+        include_unstored: bool,
+        **others: object,
+    ) -> int:
+        request = manner.request._replace(
+            include_low=include_low, include_unstored=include_unstored
+        )
+        return function(*args, manner=manner._replace(request=request), **others)
+
+    low = option("--include-low", is_flag=True, help="Also include uncertain changes.")
+    unstored = option(
+        "--include-unstored",
+        is_flag=True,
+        help="Also delete untracked data that was not stored, for good.",
+    )
+    return low(unstored(gathered))
+
+
 class ProgramOptions(NamedTuple):
     """The options of `undo` for an agent program."""
 

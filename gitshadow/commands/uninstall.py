@@ -23,10 +23,9 @@ from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.install import FileAction
 from gitshadow.hookfiles.placement import InstallScope
 from gitshadow.messages.hooks import InstallItem
-from gitshadow.render.status import size
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout, recorded
-from gitshadow.words import counted
+from gitshadow.words import byte_size, counted
 
 _REFS = "refs/agent-undo"
 
@@ -94,7 +93,7 @@ def _leaving(layout: Layout) -> InstallWork:
         packs = counted(there.packs, "pack")
         items.append(_item(_REFS, f"-{refs}; {packs} to be removed by git gc"))
     if there.state_bytes:
-        said = f"-the journal and related files, {size(there.state_bytes)}"
+        said = f"-the journal and related files, {byte_size(there.state_bytes)}"
         items.append(_item(layout.state_dir, said))
 
     def apply() -> InstallItems:

@@ -76,7 +76,7 @@ class FileUndoRequest(NamedTuple):
     are paths that limit both. `at` is a time in nanoseconds, a pin or any id. With a `token` only
     the plan of that token is applied. `offer` asks for the hunks of each item, `choice` is the
     answer. `op` is the id that the op gets; an op of that id that is done is not repeated, its
-    report is the answer.
+    report is the answer. `include_unstored` also deletes what the units made and nobody stored.
 
     `runner` is the session of the agent that asks, `hand_over` asks for the session of a program
     if more than files is to be undone. `confirm` and `hook_settings` are what the environment of
@@ -91,6 +91,7 @@ class FileUndoRequest(NamedTuple):
     only: tuple[str, ...] = ()
     except_: tuple[str, ...] = ()
     include_low: bool = False
+    include_unstored: bool = False
     on_conflict: str = "skip"
     at: object = None
     pin: str | None = None

@@ -278,6 +278,9 @@ class Claimant:
         windows = self.processes.windows(now_ns, now_ns)
         owners = {call.session for call in windows}
         call = windows[-1] if len(owners) == 1 else None
+        # What a call wrote was written by its end, also where it is noticed after it.
+        if call is not None and call.closed_ns is not None:
+            now_ns = min(now_ns, call.closed_ns)
         return [
             Touch(
                 worktree=self._worktree,

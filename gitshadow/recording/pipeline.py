@@ -44,6 +44,7 @@ from gitshadow.model import (
 from gitshadow.recording.attributor import Claimant
 from gitshadow.recording.catch_up import adopt
 from gitshadow.recording.commit_window import CommitWindow
+from gitshadow.recording.data_limit import DataLimit
 from gitshadow.recording.head import HeadFollower, HeadMove, HeadStep, carry
 from gitshadow.recording.index import ExcludedIndex
 from gitshadow.recording.related_files import Kin
@@ -63,7 +64,6 @@ _PLACES_LOOKED_AT = 1000  # about 15 ms, when each is in a directory of its own
 _GATHERED_FROM = 16
 _SECOND_NS = 1_000_000_000
 _ALMOST_FULL = "the disk is almost full, so its content was not stored"
-_MANY_BYTES = 4 * 1024 * 1024
 """Fewer bytes of new files since this process began are recorded without adding up the others."""
 
 
@@ -96,8 +96,7 @@ class Pipeline:
         self._processes = claimant.processes
         self._commits = commits
         self.event_order = claimant.processes.bytes.order
-        self._new_bytes = 0
-        self._untracked: int | None = None
+        self._data = DataLimit(workspace, self.gap)
         self._gaps: dict[tuple[RepoPath | None, str], Look | None] = {}
         self.uncovered = ExcludedIndex(workspace.db, workspace.layout.worktree)
         self._kin = Kin(workspace)
@@ -142,6 +141,7 @@ class Pipeline:
         done.excluded = [path for path, _ in observed.excluded]
         if observed.restat:
             ws.recorder.restat(dict(observed.restat))
+        self._data.add_up(observed.changes)
         seen = self._store_blobs(observed.changes, noticed)
         old, new = self._split_entering(seen)
         done.events += self._record(new, noticed, moves, offline=offline)
@@ -335,7 +335,7 @@ class Pipeline:
     ) -> ObservedChanges:
         """Look at paths, and at the other names of the files there, old ones and hard links."""
         ws = self._ws
-        self._leave_data_out(wanted)
+        self._data.leave_out(wanted)
         found = observe(
             ws.files,
             ws.coverage,
@@ -348,40 +348,6 @@ class Pipeline:
         if others:
             found.extend(observe(ws.files, ws.coverage, ws.states, others, noticed_ns))
         return found
-
-    def _leave_data_out(self, wanted: Collection[RepoPath]) -> None:
-        """Add up the sizes of untracked files, and leave data out before any of it is read."""
-        ws, data = self._ws, self._ws.coverage.data
-        new = [path for path in wanted if ws.states.get(path) is None]
-        if data is None or not new:
-            return
-        with ws.files.together():
-            found = [(path, ws.files.glance(path)) for path in new]
-        sizes = {path: look.stat.size for path, look in found if look and look.is_file}
-        self._new_bytes += sum(sizes.values())
-        # What Git tracks need not be asked for a few files.
-        if self._new_bytes < min(_MANY_BYTES, data.limit):
-            return
-        looks = dict(found)
-        untracked = {
-            path: size
-            for path, size in sizes.items()
-            if not ws.index.contains(path)
-            and (look := looks[path]) is not None
-            and ws.coverage.verdict(path, look) is None
-        }
-        if self._untracked is None:
-            self._untracked = sum(
-                state.stat.size
-                for path, state in ws.states.all().items()
-                if not ws.index.contains(path)
-            )
-        for top in data.admit(untracked, self._untracked):
-            size = data.tops[top].size
-            self.gap(f"{UNTRACKED_DATA} is not recorded ({size} bytes)", top)
-        self._untracked += sum(
-            size for path, size in untracked.items() if not data.leaves_out(path, size)
-        )
 
     def _record(
         self,
@@ -670,17 +636,26 @@ class Pipeline:
         self, excluded: Sequence[tuple[RepoPath, Excluded]], now_ns: int
     ) -> None:
         """Note writes to what is not covered, and a gap for what is too large."""
-        # Of untracked data, the whole is named once.
-        places = {
-            found.path if found.reason == UNTRACKED_DATA else path: found
+        rest = [
+            replace(found, path=path)
             for path, found in excluded
+            if found.reason != UNTRACKED_DATA
+        ]
+        self.touched([(one.path, one.reason) for one in rest], now_ns)
+        for one in rest:
+            if one.reason == TOO_LARGE:
+                self.gap(TOO_LARGE, one.path)
+        # Of untracked data, the whole is named once; one of its files says when it was written.
+        data = {
+            found.path: (found, path)
+            for path, found in excluded
+            if found.reason == UNTRACKED_DATA
         }
-        excluded = list(places.items())
-        self.uncovered.saw(replace(found, path=path) for path, found in excluded)
-        self.touched([(path, found.reason) for path, found in excluded], now_ns)
-        for path, found in excluded:
-            if found.reason == TOO_LARGE:
-                self.gap(TOO_LARGE, path)
+        for top, (_, path) in data.items():
+            look = self._ws.files.glance(path)
+            at_ns = now_ns if look is None else min(now_ns, look.stat.ctime_ns)
+            self.touched([(top, UNTRACKED_DATA)], at_ns)
+        self.uncovered.saw((*rest, *(found for found, _ in data.values())))
 
     def _ctime_of(self, directory: RepoPath) -> int | None:
         look = self._ws.files.glance(directory)

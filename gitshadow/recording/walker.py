@@ -390,6 +390,9 @@ class Walker:
         """Record what differs."""
         ws = self._ws
         self.modes.note(found.modes, whole=True)
+        # What is left out from now on was not yet when this walk was made.
+        if ws.coverage.data is not None:
+            ws.coverage.data.keep(found.data)
         states = ws.states.all()
         doubt = suspects(found, states, ws.files, ws.index.skipped())
         differs: Collection[RepoPath] = [*doubt.read, *doubt.gone]
@@ -434,8 +437,6 @@ class Walker:
         # The first walk of a worktree knows no earlier state to compare with.
         if known:
             self._pipeline.touched(moved)
-        if self._ws.coverage.data is not None:
-            self._ws.coverage.data.keep(found.data)
         self._pipeline.uncovered.walked(_barred(found))
         looks = {path: key for path, (_, key) in now.items() if key is not None}
         self._pipeline.uncovered.replace({**looks, **unreadable})

@@ -16,7 +16,7 @@ from gitshadow.messages.status import (
 from gitshadow.render.history import age_of
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
-from gitshadow.words import counted
+from gitshadow.words import byte_size, counted
 
 _NEXT = "if an agent goes wrong: git agent-undo oops"
 _LABEL = 13
@@ -25,17 +25,6 @@ _ALERTS_SHOWN = 3
 _GROUPS_SHOWN = 6
 _DATA = "untracked data"
 _SUBMODULE = "submodule"
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-
-
-def size(count_bytes: int) -> str:
-    """Return a number of bytes as people read it (`1.5 MiB`)."""
-    amount, unit = float(count_bytes), 0
-    while amount >= 1024 and unit < len(_UNITS) - 1:
-        amount, unit = amount / 1024, unit + 1
-    return (
-        f"{amount:.0f} {_UNITS[unit]}" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
-    )
 
 
 def status_lines(
@@ -101,7 +90,7 @@ def _facts(status: StatusAnswer, verdict: Protection) -> Iterator[tuple[str, str
     disk = status.disk
     yield (
         "disk",
-        f"{size(disk.bytes)} used by gitshadow; the repository has"
+        f"{byte_size(disk.bytes)} used by gitshadow; the repository has"
         f" {counted(disk.loose, 'loose object')}"
         f" and {counted(disk.packed, 'pack')}",
     )
@@ -161,7 +150,7 @@ def _grouped(coverage: Coverage, view: View) -> Iterator[str]:
 def _data(row: ExcludedRow, view: View) -> Iterator[str]:
     """Yield that untracked data is left out, and what to type about it."""
     count = (row.rule or "").partition(" ")[0]
-    said = f"{size(int(count))} of " if count.isdecimal() else ""
+    said = f"at least {byte_size(int(count))} of " if count.isdecimal() else ""
     name = printable(shlex.quote(f"/{row.path}"))
     yield view.paint(f"not recorded: {view.path(row.path)}: {said}{row.reason}", "warn")
     yield f"  to record it: git config --add agent-undo.include {name}"
@@ -199,7 +188,9 @@ def init_lines(answer: InitAnswer, view: View) -> Iterator[str]:
     if answer.already:
         yield f"already recording {root} (rescanned {counted(files, 'file')})"
     else:
-        stored = f", {size(answer.stored_bytes)} stored" if answer.stored_bytes else ""
+        stored = (
+            f", {byte_size(answer.stored_bytes)} stored" if answer.stored_bytes else ""
+        )
         yield f"recording {root}: {counted(files, 'file')}{stored}"
     yield from (line for row in answer.data for line in _data(row, view))
     left_out = answer.excluded

@@ -13,10 +13,9 @@ from gitshadow.messages.storage import (
     Remaining,
     RemainingCommit,
 )
-from gitshadow.render.status import size
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
-from gitshadow.words import counted
+from gitshadow.words import byte_size, counted
 
 _DEAREST = 10
 _KINDS: Mapping[str, str] = {
@@ -30,22 +29,22 @@ def du_lines(answer: DuAnswer, view: View) -> Iterator[str]:
     """Yield what the history costs, the dearest sessions first."""
     total, packs = answer.total, answer.packs
     yield (
-        f"{size(total.bytes)} in {counted(total.objects, 'object')}"
+        f"{byte_size(total.bytes)} in {counted(total.objects, 'object')}"
         " of the history,"
-        f" {size(answer.bytes)} in the journal and other files"
+        f" {byte_size(answer.bytes)} in the journal and other files"
     )
     yield (
         f"{counted(packs.count_, 'pack')} of its own,"
-        f" {size(packs.bytes)};"
+        f" {byte_size(packs.bytes)};"
         f" {counted(answer.loose, 'loose object')} and"
         f" {counted(answer.packed, 'pack')} in the whole repository"
     )
     dearest = answer.sessions
     for one in dearest[:_DEAREST]:
-        yield f"  {size(one.bytes):>10}  {printable(one.id)}"
+        yield f"  {byte_size(one.bytes):>10}  {printable(one.id)}"
     for other in answer.other:
         name = _KINDS.get(other.kind, other.kind)
-        yield f"  {size(other.bytes):>10}  {printable(name)}"
+        yield f"  {byte_size(other.bytes):>10}  {printable(name)}"
     if len(dearest) > _DEAREST:
         yield f"  and {counted(len(dearest) - _DEAREST, 'session')} more: --json lists them all"
 
@@ -56,7 +55,7 @@ def pack_lines(answer: PackAnswer, view: View) -> Iterator[str]:
     yield f"{counted(found, 'object')} packed" if found else "nothing new to pack"
     if answer.merged:
         yield f"{counted(answer.merged, 'pack')} merged into one"
-    yield f"the history has {counted(answer.packs, 'pack')}, {size(answer.bytes)}"
+    yield f"the history has {counted(answer.packs, 'pack')}, {byte_size(answer.bytes)}"
 
 
 def prune_lines(answer: PruneAnswer, view: View) -> Iterator[str]:

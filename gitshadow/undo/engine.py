@@ -10,6 +10,7 @@ from gitshadow.capture.coverage import (
     FOREIGN,
     OTHER_REPOSITORY,
     SUBMODULE,
+    UNTRACKED_DATA,
     Coverage,
 )
 from gitshadow.capture.drafts import Draft
@@ -32,9 +33,11 @@ from gitshadow.store import refs
 from gitshadow.store.files import Look
 from gitshadow.store.journal import pins, sessions
 from gitshadow.undo.apply import Applied
+from gitshadow.undo.choose import UnitWindow
 from gitshadow.undo.inner_repositories import InnerRepository
-from gitshadow.undo.report import Reason
+from gitshadow.undo.report import Item, Reason
 from gitshadow.undo.restore_plan import PinSnapshot
+from gitshadow.undo.unstored import Unstored, UnstoredFiles
 
 
 class UndoEngine:
@@ -50,6 +53,10 @@ class UndoEngine:
         self.clock = ws.clock
         self._context = context
         self._runner = runner
+        coverage = ws.coverage
+        self._unstored = UnstoredFiles(
+            ws.files, self._data_at, lambda: bool(coverage.data_left_out())
+        )
 
     def catch_up(self) -> None:
         """Store the rows of commits whose rows could not be stored before.
@@ -131,6 +138,24 @@ class UndoEngine:
             if why is not None and why.reason in FOREIGN:
                 found[why.path] = InnerRepository(root, why.path, why.reason)
         return list(found.values())
+
+    def unstored(self, windows: Sequence[UnitWindow]) -> list[Unstored]:
+        """Return what units made in their windows and nobody stored, by path."""
+        return self._unstored.made_in(self.db, self.worktree, windows)
+
+    def delete_unstored(self, one: Unstored) -> Item:
+        """Delete what was not stored, note that in the log, and return what became of it."""
+        self._context.workspace.recorder.gap(
+            f"{UNTRACKED_DATA} is deleted as asked: {one.in_words()}",
+            self.clock.now_ns(),
+            one.top,
+        )
+        return self._unstored.delete(one)
+
+    def _data_at(self, path: RepoPath, look: Look) -> RepoPath | None:
+        found = self._context.workspace.coverage.verdict(path, look)
+        is_data = found is not None and found.reason == UNTRACKED_DATA
+        return found.path if found is not None and is_data else None
 
     def uncovered_under(
         self, rules: Mapping[RepoPath, bytes | None]

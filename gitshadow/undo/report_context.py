@@ -8,6 +8,7 @@ Invariant: only reads.
 
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from gitshadow.capture.coverage import UNTRACKED_DATA, is_rules
@@ -82,7 +83,15 @@ def not_covered(
             *_elsewhere(db, worktree, window),
         ):
             found.setdefault((entry.what, entry.why), entry)
-    return tuple(found.values())
+    return tuple(one for one in found.values() if not _is_part(one, found))
+
+
+def _is_part(one: Uncovered, found: Mapping[tuple[str, str], Uncovered]) -> bool:
+    """Return whether a directory above, left out since, stands for a file of untracked data."""
+    if one.why != UNTRACKED_DATA:
+        return False
+    above = accumulate(one.what.split("/")[:-1], "{}/{}".format)
+    return any((up, UNTRACKED_DATA) in found for up in above)
 
 
 def not_carried(result: Result) -> tuple[Uncovered, ...]:

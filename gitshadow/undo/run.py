@@ -6,7 +6,7 @@ an op ends recorded as one commit, or as if it had never begun.
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from gitshadow.attribution.ladder import by_time_only
 from gitshadow.errors import RefusedError, ShadowError, StoreError, UsageError
 from gitshadow.messages.codec import encode
-from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
+from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest, Uncovered
 from gitshadow.model import Oid, Op, OpKind, OpStatus, PathChange, RepoPath, micro
 from gitshadow.store.journal import ops, stretches
 from gitshadow.store.journal.stretches import NOTHING, Stretches
@@ -39,6 +39,7 @@ from gitshadow.undo.plan import PathFilter, Plan, PlanRequest, plan_states, plan
 from gitshadow.undo.report import Action, Item, Reason, Report, State, Status
 from gitshadow.undo.reverse import ConflictPolicy, OnConflict
 from gitshadow.undo.targets import Target, Undoings
+from gitshadow.undo.unstored import Unstored
 from gitshadow.undo.worktree_scan import (
     DirectoryOwner,
     PathSources,
@@ -191,6 +192,7 @@ class _Draft(NamedTuple):
     selection: Selection
     plan: Plan
     paths: frozenset[RepoPath]
+    unstored: Sequence[Unstored] = ()
 
 
 @dataclass(slots=True)
@@ -218,9 +220,11 @@ class _Undo:
         planned = self._report(draft)
         if not self.request.asked.apply or planned.status is Status.NOTHING_TO_DO:
             return planned
+        planned = replace(planned, planned=False)
         if not draft.plan.steps:
-            return replace(planned, planned=False)
-        return self._apply(draft, replace(planned, planned=False))
+            items = tuple(one.item for one in draft.plan.items)
+            return replace(planned, items=(*items, *self._delete_unstored(draft)))
+        return self._apply(draft, planned)
 
     def _settled_draft(self, *, is_settled: bool) -> _Draft:
         """Plan on a fully recorded worktree; plan again if it changed during the plan."""
@@ -295,7 +299,8 @@ class _Undo:
         self, chooser: Chooser, found: tuple[_Draft, World], passed: Sequence[str]
     ) -> tuple[_Draft, World]:
         """Add a note about the burst before, if nothing of this one is left to undo."""
-        (selection, plan, paths), world = found
+        draft, world = found
+        selection, plan = draft.selection, draft.plan
         items = [planned.item for planned in plan.items]
         if not items or any(item.state is not State.NO_EFFECT for item in items):
             return found
@@ -303,7 +308,7 @@ class _Undo:
         if before.taken:
             on = f"to go back further: git agent-undo undo {before.undoes[0]}"
             selection = replace(selection, notes=(*selection.notes, on))
-        return _Draft(selection, plan, paths), world
+        return draft._replace(selection=selection), world
 
     def _draft_unit(self, selection: Selection) -> tuple[_Draft, World]:
         engine, taken, seqs = self.engine, selection.taken, selection.whole.seqs()
@@ -340,7 +345,10 @@ class _Undo:
                 f"cannot undo {selection.target}: none of its paths is selected",
                 hint="check --only and --except",
             )
-        return _Draft(selection, plan, _paths_of(history)), world
+        unstored: Sequence[Unstored] = ()
+        if selection.kind is not OpKind.REDO:
+            unstored = engine.unstored(selection.windows)
+        return _Draft(selection, plan, _paths_of(history), unstored), world
 
     def _draft_moment(self) -> tuple[_Draft, World]:
         moment, selection, owner = self._moment()
@@ -526,14 +534,22 @@ class _Undo:
         result, commit = perform(engine, op, plan, self.hook, self._blob)
         # Nothing changed, so there is nothing that a redo could reverse: no op, no commit.
         if not result.applied:
-            return self._ended(draft, replace(planned, items=result.items))
-        report = replace(planned, items=result.items, op_id=op.id, commit=commit)
+            items = (*result.items, *self._delete_unstored(draft))
+            return self._ended(draft, replace(planned, items=items))
+        # What no redo can bring back goes last, once all else is recorded.
+        items = (*result.items, *self._delete_unstored(draft))
+        report = replace(planned, items=items, op_id=op.id, commit=commit)
         lost = report_context.not_carried(result)
         report = replace(report, not_covered=(*report.not_covered, *lost))
         report = self._ended(draft, report)
         # Stored with the end of the op, so that a repeated request gets the same report.
         oplog.finish(engine.db, op.id, commit, json.dumps(encode(report.answer())))
         return report
+
+    def _delete_unstored(self, draft: _Draft) -> list[Item]:
+        if not self.request.asked.include_unstored:
+            return []
+        return [self.engine.delete_unstored(one) for one in draft.unstored]
 
     def _ended(self, draft: _Draft, report: Report) -> Report:
         return replace(report, headline=self._headline(draft.selection, report))
@@ -556,6 +572,8 @@ class _Undo:
         first = min(draft.plan.seqs, default=None)
         notes = selection.notes
         items = tuple(planned.item for planned in draft.plan.items)
+        if self.request.asked.include_unstored:
+            items += tuple(one.item() for one in draft.unstored)
         named = (Reason.EXCLUDED, Reason.NO_BASELINE)
         unrecorded = {item.path for item in items if item.reason in named}
         head = report_context.head_moves(engine.db, engine.worktree)
@@ -573,16 +591,7 @@ class _Undo:
             items=items,
             token=draft.plan.token,
             planned=True,
-            not_covered=tuple(
-                entry
-                for entry in report_context.not_covered(
-                    engine.db,
-                    engine.worktree,
-                    selection.windows,
-                    engine.inner_repositories(),
-                )
-                if entry.path not in unrecorded
-            ),
+            not_covered=tuple(self._not_covered(draft, unrecorded)),
             notes=(*self.notes, *notes),
             maybe=self._paths(selection.maybe),
             unclear=self._paths(one for one in selection.maybe if is_ambiguous(one)),
@@ -590,6 +599,26 @@ class _Undo:
             about=about(engine.db, engine.worktree, selection.taken),
         )
         return replace(report, headline=self._headline(selection, report))
+
+    def _not_covered(
+        self, draft: _Draft, unrecorded: Collection[str]
+    ) -> Iterator[Uncovered]:
+        """Yield what the unit did that no item is about."""
+        engine, asked = self.engine, self.request.asked
+        unstored = {display_path(one.top): one for one in draft.unstored}
+        entries = report_context.not_covered(
+            engine.db,
+            engine.worktree,
+            draft.selection.windows,
+            engine.inner_repositories(),
+        )
+        for entry in entries:
+            one = unstored.get(entry.path or "")
+            if one is None and entry.path not in unrecorded:
+                yield entry
+            if one is not None and not asked.include_unstored:
+                hint = f"to delete {one.in_words()}, for good: --include-unstored"
+                yield entry._replace(hint=hint)
 
     def _paths(self, rows: Iterable[PathChange]) -> tuple[str, ...]:
         paths = {
@@ -620,7 +649,9 @@ class _Undo:
 def _is_fleeting(draft: _Draft) -> bool:
     """Return whether a unit created and deleted its files, so that there is nothing to choose."""
     selection = draft.selection
-    return bool(selection.taken) and not draft.plan.items and not selection.maybe
+    if draft.plan.items or draft.unstored:
+        return False
+    return bool(selection.taken) and not selection.maybe
 
 
 def _counted(report: Report) -> str:

@@ -102,3 +102,20 @@ def test_small_file_is_recorded_where_the_limit_is_reached(tmp_path: Path) -> No
     assert data.admit(sizes(new=1000), MIB) == []
     assert data.admit(sizes(large=SMALL_BYTES), MIB) == [b"large"]
     db.close()
+
+
+def test_files_that_come_one_by_one_are_left_out_as_their_directory(
+    tmp_path: Path,
+) -> None:
+    db = Db.open(str(tmp_path / "journal.db"), create=True)
+    data = UntrackedData(db, "main", MIB, None)
+    assert data.admit(sizes(d__1=MIB), MIB) == [b"d/1"]
+    assert data.admit(sizes(d__2=MIB), MIB) == [b"d"]
+    assert data.tops == {b"d": LeftOut(2 * MIB, SMALL_BYTES)}
+    assert data.admit(sizes(e=MIB), MIB) == [b"e"]
+    # Small files are recorded as far as the limit goes, without another word.
+    assert data.admit(sizes(d__small=1000), 0) == []
+    many = {RepoPath(b"d/%d" % number): 1000 for number in range(2000)}
+    assert data.admit(many, 0) == [b"d"]
+    assert data.leaves_out(RepoPath(b"d/small"), 1000) == b"d"
+    db.close()

@@ -11,8 +11,8 @@ from gitshadow.messages.status import (
     StatusAnswer,
 )
 from gitshadow.render import status
-from gitshadow.render.status import size
 from gitshadow.render.style import View
+from gitshadow.words import byte_size
 
 VERDICT: dict[str, object] = {
     "state": "protected",
@@ -198,7 +198,7 @@ def test_doctor_lines_say_healthy_when_every_check_passes() -> None:
 
 
 def test_size_is_what_people_read() -> None:
-    assert [size(n) for n in (0, 1023, 1536, 5 * 2**30)] == [
+    assert [byte_size(n) for n in (0, 1023, 1536, 5 * 2**30)] == [
         "0 B",
         "1023 B",
         "1.5 KiB",

@@ -1,0 +1,143 @@
+"""Delete what a unit made and nobody stored, where a person asks for it: no redo brings it back.
+
+Invariant: a file goes only if it belongs to untracked data that a call of the unit touched, if it
+came to be during such a call, and if it has not changed since.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gitshadow.capture.coverage import UNTRACKED_DATA
+from gitshadow.model import RepoPath, Touch
+from gitshadow.store.files import Look, WorkFiles
+from gitshadow.store.journal import turns
+from gitshadow.store.journal.db import Db
+from gitshadow.store.paths import UnsafePathError
+from gitshadow.store.refs import display_path
+from gitshadow.undo.apply import rmdir_quietly
+from gitshadow.undo.choose import UnitWindow
+from gitshadow.undo.report import Action, Item, Reason, State
+from gitshadow.undo.report_context import touches_of
+from gitshadow.words import byte_size, counted
+
+DataAt = Callable[[RepoPath, Look], RepoPath | None]
+"""Return to which untracked data a file belongs that is left out; None: to none."""
+_Span = tuple[int, int]
+
+
+class Unstored(NamedTuple):
+    """Files of one place that is left out, each as it was when it was found."""
+
+    top: RepoPath
+    files: Sequence[tuple[RepoPath, Look]]
+
+    def in_words(self) -> str:
+        """Return how much it is: `8 files, 4.0 MiB`."""
+        size = sum(look.stat.size for _, look in self.files)
+        return f"{counted(len(self.files), 'file')}, {byte_size(size)}"
+
+    def item(self, left: int = 0) -> Item:
+        """Return what a report says of its deletion, with how many of its files are left."""
+        rest = f"; {counted(left, 'file')} could not be deleted" if left else ""
+        return Item(
+            path=display_path(self.top),
+            action=Action.DELETE,
+            state=State.NOT_REVERSED if left else State.REVERSED,
+            reason=Reason.IO_ERROR if left else None,
+            detail=f"{self.in_words()}, not stored: no redo brings them back{rest}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UnstoredFiles:
+    """The untracked data of one worktree that nobody stored."""
+
+    files: WorkFiles
+    data_at: DataAt
+    any_left_out: Callable[[], bool]
+
+    def made_in(
+        self, db: Db, worktree: str, windows: Sequence[UnitWindow]
+    ) -> list[Unstored]:
+        """Return what units made in their windows, by path."""
+        if not self.any_left_out():
+            return []
+        spans: dict[RepoPath, set[_Span]] = {}
+        for window in windows:
+            for touch in touches_of(db, worktree, window):
+                span = _span_of(db, touch) if touch.why == UNTRACKED_DATA else None
+                if span is not None:
+                    spans.setdefault(self._top_of(touch.path), set()).add(span)
+        found: list[Unstored] = []
+        for top, made_in in sorted(spans.items()):
+            with self.files.together():
+                made = [
+                    (path, look)
+                    for path, look in self._below(top)
+                    if _holds(made_in, look.stat.ctime_ns)
+                    and _holds(made_in, self.files.born_ns(path, look.stat.inode))
+                ]
+            if made:
+                found.append(Unstored(top, made))
+        return found
+
+    def delete(self, one: Unstored) -> Item:
+        """Delete files that are still as they were found; return what became of them."""
+        left = 0
+        with self.files.together():
+            for path, then in one.files:
+                try:
+                    if self.files.look(path) == then:
+                        self.files.unlink(path)
+                        continue
+                except (OSError, UnsafePathError):
+                    pass
+                left += 1
+            self._drop_empty(one)
+        return one.item(left)
+
+    def _drop_empty(self, one: Unstored) -> None:
+        """Remove the directories that held nothing else, from the bottom up to the top."""
+        below = {RepoPath(os.path.dirname(path)) for path, _ in one.files}
+        while below:
+            gone = {path for path in below if rmdir_quietly(self.files, path)}
+            below = {RepoPath(os.path.dirname(path)) for path in gone - {one.top}}
+
+    def _top_of(self, path: RepoPath) -> RepoPath:
+        """Return the place that is left out by now, where a file of it was the first."""
+        look = self.files.glance(path)
+        return (look and self.data_at(path, look)) or path
+
+    def _below(self, top: RepoPath) -> Iterator[tuple[RepoPath, Look]]:
+        """Yield the files that are left out at a place or below it."""
+        look, todo = self.files.look(top), [top]
+        if look is not None and self.data_at(top, look) == top:
+            yield top, look
+        while todo:
+            directory = todo.pop()
+            try:
+                entries = self.files.list(directory)
+            except (OSError, UnsafePathError):
+                continue
+            for name, look in entries:
+                path = RepoPath(directory + b"/" + name)
+                if look.is_dir:
+                    todo.append(path)
+                elif self.data_at(path, look) == top:
+                    yield path, look
+
+
+def _span_of(db: Db, touch: Touch) -> _Span | None:
+    """Return when the call ran that touched a path, None where it is not known."""
+    if touch.session is None or touch.call is None:
+        return None
+    call = turns.get_call(db, touch.session, touch.call)
+    if call is None or call.closed_ns is None:
+        return None
+    return call.began_ns or call.opened_ns, call.closed_ns
+
+
+def _holds(spans: Collection[_Span], at_ns: int | None) -> bool:
+    return at_ns is not None and any(begin <= at_ns <= end for begin, end in spans)
