@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from gitshadow.commands import init_progress
 from gitshadow.commands.client import find_layout, send
 from gitshadow.commands.options import is_interactive, json_option, yes_option
 from gitshadow.commands.terminal import screen
@@ -67,10 +68,11 @@ def command(force: bool, hooks: bool | None, yes: bool, as_json: bool) -> int:
         hint = "add --yes to write them, or omit --hooks"
         raise UsageError("cannot ask about hooks: no terminal", hint=hint)
     layout = find_layout()
-    if daemon_allowed(layout) and client.ping(layout) is None:
-        # It watches from the first moment on, and nothing has to be looked at twice.
-        launch.first(layout, force=force, meanwhile=_import_rest)
-    reply = send(INIT, InitRequest(force))
+    with init_progress.shown(layout):
+        if daemon_allowed(layout) and client.ping(layout) is None:
+            # It watches from the first moment on, and nothing has to be looked at twice.
+            launch.first(layout, force=force, meanwhile=_import_rest)
+        reply = send(INIT, InitRequest(force))
     answer = reply.answer
     if answer.daemon_allowed and not answer.daemon:
         launch.start(layout)

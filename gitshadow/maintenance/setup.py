@@ -34,7 +34,7 @@ from gitshadow.recording.workspace import (
     save_modes,
 )
 from gitshadow.sharing import remotes
-from gitshadow.store import machine
+from gitshadow.store import machine, progress
 from gitshadow.store.files import Reading
 from gitshadow.store.journal import sessions, state
 from gitshadow.store.journal.db import Db
@@ -232,6 +232,8 @@ class _Reader:
         for path in looks:
             directory, _, name = path.rpartition(b"/")
             folders.setdefault(directory, []).append(name)
+        size = sum(look.stat.size for look in looks.values())
+        teller = progress.Teller(self._ws.layout, len(looks), size)
         for directory, names in folders.items():
             prefix = directory + b"/" if directory else b""
             for name, got in self._ws.files.read_in(RepoPath(directory), names):
@@ -242,6 +244,8 @@ class _Reader:
                 elif got is not None:
                     del looks[path]
                     self.states[path] = self._state(path, got)
+                    teller.add(got.stat.size)
+        teller.end()
 
     def _leave_data_out(self, looks: Looks) -> None:
         """Add up what would be read, and leave untracked data out before any of it is."""
