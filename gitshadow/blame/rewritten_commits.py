@@ -18,10 +18,13 @@ from gitshadow.blame.owners import Diff, added_numbers, kept_lines, split_lines,
 from gitshadow.errors import StoreError
 from gitshadow.model import LINK_MODE, Oid, RepoPath
 from gitshadow.store.line_diff import Hunk
+from gitshadow.store.object_format import OID_PATTERN
 from gitshadow.store.objects import CommitInfo
 from gitshadow.store.trees import TreeChange
 
-_REVERTS = re.compile(rb"^This reverts commit ([0-9a-f]{40,64})\b", re.MULTILINE)
+_REVERTS = re.compile(
+    rb"^This reverts commit (%b)\b" % OID_PATTERN.encode(), re.MULTILINE
+)
 """What git-revert(1) writes into the message."""
 _ADDED_WORDS = re.compile(
     rb"^(\(cherry picked from commit .*\)|[A-Za-z-]+: .*)$", re.MULTILINE

@@ -187,9 +187,9 @@ class WorkFiles:
         return look_of(found) if is_true else None
 
     def looks(self, *paths: RepoPath) -> list[Look | None]:
-        """Return what is at some neighbouring paths, each as `look` does, in their order."""
+        """Return what is at some neighbouring paths, each as `glance` does, in their order."""
         with self.together():
-            return [self.look(path) for path in paths]
+            return [self.glance(path) for path in paths]
 
     def glance(self, path: RepoPath) -> Look | None:
         """Return what is at a path, None also if it may not be looked at."""
