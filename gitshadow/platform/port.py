@@ -33,7 +33,8 @@ class ProcessStat(NamedTuple):
     """What identifies a process and the program that it runs.
 
     `image` differs after each exec(2): a forked child has its parent's until then, with its
-    parent's environment and arguments. `dead`: it has ended and was not waited for.
+    parent's environment and arguments. `dead`: it has ended and was not waited for. `sleeps`: it
+    waits for something, and may do so for long.
     """
 
     id: ProcessId
@@ -41,6 +42,7 @@ class ProcessStat(NamedTuple):
     name: str
     dead: bool
     image: int
+    sleeps: bool = False
 
     @property
     def key(self) -> tuple[int, int, int]:

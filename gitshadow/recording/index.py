@@ -432,10 +432,16 @@ def lock_exists(git_dir: str) -> bool:
     return os.path.exists(os.path.join(git_dir, _LOCK))
 
 
-def lock_is_held(git_dir: str) -> bool:
-    """Return whether a process that we may look at holds the index lock open."""
+def lock_holders(git_dir: str) -> Collection[int]:
+    """Return the processes that we may look at that hold the index lock open."""
     path = os.path.join(git_dir, _LOCK)
-    return bool(current().process_facts().holders((path,)))
+    return current().process_facts().holders((path,)).get(path, ())
+
+
+def _works(pid: int) -> bool:
+    """Return whether a process computes or writes, and waits for no editor and no other process."""
+    found = current().process_facts().stat(pid)
+    return found is not None and not (found.dead or found.sleeps)
 
 
 class GitHold:
@@ -447,6 +453,7 @@ class GitHold:
         self._checked = 0.0
         self._released: float | None = None
         self._is_over = False
+        self._holders: Collection[int] = ()
 
     @property
     def is_on(self) -> bool:
@@ -455,7 +462,7 @@ class GitHold:
 
     def end(self) -> None:
         """Wait for no git command any more."""
-        self._since = None
+        self._since, self._holders = None, ()
 
     def note(self, *, head_moved: bool) -> None:
         """Note what the last event in Git's directory was."""
@@ -471,12 +478,13 @@ class GitHold:
             self._released, self._is_over = None, False
             if now - self._checked > _HOLDER_CHECK_S:
                 self._checked = now
-                if not lock_is_held(self._git_dir):
+                self._holders = lock_holders(self._git_dir)
+                if not self._holders:
                     return True
             return now - self._since > _HOLD_LIMIT_S
         if self._since is not None:
             self._released = self._released or now
-            return self._is_over or now - self._released > _HEAD_GRACE_S
+            return self._is_over or self._is_past(now - self._released)
         # A quick command has released the lock already, and moves HEAD only now.
         self._since = self._checked = self._released = now
         return False
@@ -488,14 +496,23 @@ class GitHold:
         while lock_exists(self._git_dir) and time.monotonic() < deadline:
             if time.monotonic() - checked > _HOLDER_CHECK_S:
                 checked = time.monotonic()
-                if not lock_is_held(self._git_dir):
+                self._holders = lock_holders(self._git_dir)
+                if not self._holders:
                     break
             time.sleep(HOLD_POLL_S)
         else:
-            # Git removes the lock of the index before it moves HEAD.
-            if checked:
-                time.sleep(_HEAD_GRACE_S)
+            released = time.monotonic()
+            while checked and not self._is_past(time.monotonic() - released):
+                time.sleep(HOLD_POLL_S)
         self.end()
+
+    def _is_past(self, since_s: float) -> bool:
+        """Return whether a command that released the lock this long ago has moved HEAD, if ever."""
+        # Git removes the lock of the index before it moves HEAD, and on a busy machine the
+        # scheduler may stop it in between.
+        if since_s <= _HEAD_GRACE_S:
+            return False
+        return since_s > _HOLD_LIMIT_S or not any(map(_works, self._holders))
 
     def _is_on_branch(self) -> bool:
         try:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import queue
-import socket
 import stat
 import subprocess
 import threading
@@ -206,7 +205,7 @@ def test_silent_peers_keep_nobody_waiting(
     layout: Layout, server: threading.Thread
 ) -> None:
     """A hook waits for two seconds; each of these could be silent for ten."""
-    peers: list[socket.socket] = []
+    peers = [wire.connect(layout.wt_dir, HANGS_S)]
 
     def connects() -> bool:
         # They can come faster than a thread accepts them.

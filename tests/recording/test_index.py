@@ -1,6 +1,9 @@
 """What Git tracks, as `git ls-files` has it, whatever the index looks like."""
 
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +11,7 @@ import pytest
 
 from gitshadow.errors import StoreError
 from gitshadow.model import RepoPath
+from gitshadow.recording import index
 from gitshadow.recording.index import GitHold, IndexView
 from gitshadow.store import git_index
 from gitshadow.store.files import WorkFiles
@@ -16,6 +20,7 @@ from gitshadow.store.layout import discover
 from gitshadow.store.object_format import SHA1
 from gitshadow.store.repo import Repo as Store
 from tests.support.repo import Repo
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -332,6 +337,40 @@ def test_hold_goes_on_when_the_index_is_locked_again(repo: Repo) -> None:
         assert not hold.look()
     lock.unlink()
     assert not hold.look()
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_hold_goes_on_while_the_command_that_had_the_lock_is_at_work(
+    repo: Repo, waits: bool
+) -> None:
+    """CAP-18: the scheduler may stop it before it moves HEAD; one that waits is at an editor."""
+    lock = repo.git_dir / "index.lock"
+    last = "import time; time.sleep(600)" if waits else "\nwhile True: pass"
+    first = (
+        "import sys; f = open(sys.argv[1], 'x'); print(flush=True); input(); f.close()"
+    )
+    program = subprocess.Popen(
+        [sys.executable, "-c", f"{first}; {last}", str(lock)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert program.stdin is not None
+    assert program.stdout is not None
+    with program:
+        program.stdout.readline()
+        hold = GitHold(str(repo.git_dir))
+        assert not hold.look()
+        lock.unlink()
+        program.stdin.write(b"\n")
+        program.stdin.flush()
+        if waits:
+            until(hold.look)
+        else:
+            end = time.monotonic() + 5 * index._HEAD_GRACE_S
+            while time.monotonic() < end:
+                assert not hold.look()
+        program.kill()
+    until(hold.look)
 
 
 def test_mark_of_an_index_without_checksum_tells_every_byte(

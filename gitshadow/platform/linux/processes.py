@@ -140,6 +140,7 @@ def _stat(proc: str, pid: int) -> ProcessStat | None:
         name,
         parts[0] in _DEAD_STATES,
         int(parts[47]) if len(parts) > 47 else 0,
+        parts[0] == b"S",
     )
 
 

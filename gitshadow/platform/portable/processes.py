@@ -197,6 +197,7 @@ def _stat(process: psutil.Process) -> ProcessStat:
             process.status() in _DEAD,
             # exec(2) gives a process other arguments.
             zlib.crc32("\0".join(words).encode("utf-8", "surrogateescape")),
+            process.status() == psutil.STATUS_SLEEPING,
         )
 
 
