@@ -271,28 +271,33 @@ class Claimant:
         claim = Claim(actor=Actor.HUMAN, confidence=Confidence.CERTAIN, reason=reason)
         return self._attribution(claim)
 
-    def touches(
-        self, paths: Sequence[tuple[RepoPath, str]], now_ns: int
-    ) -> list[Touch]:
-        """Return the touches of uncovered paths, with the session whose window is open."""
-        windows = self.processes.windows(now_ns, now_ns)
-        owners = {call.session for call in windows}
-        call = windows[-1] if len(owners) == 1 else None
-        # What a call wrote was written by its end, also where it is noticed after it.
+    def touches(self, writes: Sequence[tuple[RepoPath, str, int]]) -> list[Touch]:
+        """Return the touches of uncovered paths, each with the only session that had a window then.
+
+        Args:
+            writes: Each path, why it is not covered, and by when it was written.
+        """
+        times = [at_ns for _, _, at_ns in writes]
+        windows = self.processes.windows(min(times), max(times))
+        return [self._touch(path, why, at_ns, windows) for path, why, at_ns in writes]
+
+    def _touch(
+        self, path: RepoPath, why: str, at_ns: int, windows: Sequence[Call]
+    ) -> Touch:
+        near = [call for call in windows if call.nearly_contains(at_ns, turns.SLACK_NS)]
+        is_one = len({call.session for call in near}) == 1
+        call = near[-1] if is_one else None
         if call is not None and call.closed_ns is not None:
-            now_ns = min(now_ns, call.closed_ns)
-        return [
-            Touch(
-                worktree=self._worktree,
-                path=path,
-                why=why,
-                ts_ns=now_ns,
-                session=call.session if call else None,
-                turn=call.turn if call else None,
-                call=call.id if call else None,
-            )
-            for path, why in paths
-        ]
+            at_ns = min(at_ns, call.closed_ns)
+        return Touch(
+            worktree=self._worktree,
+            path=path,
+            why=why,
+            ts_ns=at_ns,
+            session=call.session if call else None,
+            turn=call.turn if call else None,
+            call=call.id if call else None,
+        )
 
     def personal(self, actor: Actor) -> Session:
         """Return the rotating session of human or unknown writes, opened where it is new."""

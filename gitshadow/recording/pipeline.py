@@ -129,7 +129,7 @@ class Pipeline:
         self._processes.bytes.begin_capture(wanted)
         for path in wanted:
             self.missed.pop(path, None)
-        self._note_vanished(wanted, noticed)
+        self._note_vanished(wanted)
         self._kin.begin()
         observed, moves = self._observe(wanted, noticed)
         done = Captured()
@@ -206,13 +206,13 @@ class Pipeline:
         (who,) = self._claimant.claim([draft], self._processes.live(), before=call)
         ws.recorder.record([AttributedDraft(draft, who)])
 
-    def _note_vanished(self, paths: Collection[RepoPath], now_ns: int) -> None:
+    def _note_vanished(self, paths: Collection[RepoPath]) -> None:
         """Note uncovered places that are gone: who writes there next has created something."""
         known = self.uncovered.known()
         for path in known.keys() & set(paths):
             if self._ws.files.glance(path) is None:
                 why = self._ws.coverage.of(path, None, known[path])
-                self.touched([(path, why.reason)] if why is not None else [], now_ns)
+                self.touched([(path, why.reason)] if why is not None else [])
                 self.uncovered.update({p: k for p, k in known.items() if p != path})
 
     def look_at_uncovered(self) -> bool:
@@ -489,7 +489,7 @@ class Pipeline:
         """Note a write that came before its path was covered: what it replaced is not known."""
         if one.after is not None and one.after.stat.ctime_ns > self.settled_ns:
             why = "changed before it was first recorded"
-            self.touched([(one.path, why)], one.after.stat.ctime_ns)
+            self.touched([(one.path, why)])
 
     def _carried(self, one: Seen) -> FileState | None:
         """Return what the tree holds at a path that is not recorded, None for a submodule."""
@@ -535,17 +535,31 @@ class Pipeline:
             for row in rows
         )
 
-    def touched(
-        self, paths: Sequence[tuple[RepoPath, str]], now_ns: int | None = None
-    ) -> None:
+    def touched(self, paths: Iterable[tuple[RepoPath, str]]) -> None:
         """Note writes to paths that are not covered, each with why it is not."""
-        if not paths:
+        now_ns = self._ws.clock.now_ns()
+        self._note(
+            [(path, why, self._written_ns(path, now_ns)) for path, why in paths], now_ns
+        )
+
+    def _note(self, writes: Sequence[tuple[RepoPath, str, int]], now_ns: int) -> None:
+        if not writes:
             return
-        at_ns = self._ws.clock.now_ns() if now_ns is None else now_ns
-        self._processes.close_gone(at_ns)
-        touches = self._claimant.touches(paths, at_ns)
+        self._processes.close_gone(now_ns)
+        touches = self._claimant.touches(writes)
         with self._ws.db.write():
             state.put_touches(self._ws.db, touches)
+
+    def _written_ns(self, path: RepoPath, now_ns: int) -> int:
+        """Return by when a path was written: it may be noticed after its call has ended."""
+        look = self._ws.files.glance(path)
+        # What is in a directory can change without another time of the directory itself.
+        if look is not None and look.is_dir:
+            return now_ns
+        while look is None and path:
+            path = RepoPath(path.rpartition(b"/")[0])
+            look = self._ws.files.glance(path)
+        return now_ns if look is None else min(now_ns, look.stat.ctime_ns)
 
     def _lost_below(self, paths: Iterable[RepoPath]) -> set[RepoPath]:
         """Return the known paths below paths that are no directories any more."""
@@ -641,7 +655,7 @@ class Pipeline:
             for path, found in excluded
             if found.reason != UNTRACKED_DATA
         ]
-        self.touched([(one.path, one.reason) for one in rest], now_ns)
+        self.touched((one.path, one.reason) for one in rest)
         for one in rest:
             if one.reason == TOO_LARGE:
                 self.gap(TOO_LARGE, one.path)
@@ -651,10 +665,11 @@ class Pipeline:
             for path, found in excluded
             if found.reason == UNTRACKED_DATA
         }
-        for top, (_, path) in data.items():
-            look = self._ws.files.glance(path)
-            at_ns = now_ns if look is None else min(now_ns, look.stat.ctime_ns)
-            self.touched([(top, UNTRACKED_DATA)], at_ns)
+        writes = [
+            (top, UNTRACKED_DATA, self._written_ns(path, now_ns))
+            for top, (_, path) in data.items()
+        ]
+        self._note(writes, now_ns)
         self.uncovered.saw((*rest, *(found for found, _ in data.values())))
 
     def _ctime_of(self, directory: RepoPath) -> int | None:

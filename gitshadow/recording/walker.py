@@ -415,7 +415,7 @@ class Walker:
                 continue
             why = ws.coverage.of(path, look, known.stat)
             if why is not None:
-                self._pipeline.touched([(path, why.reason)], look.stat.ctime_ns)
+                self._pipeline.touched([(path, why.reason)])
 
     def _note_excluded(
         self, found: Walk, unreadable: Mapping[RepoPath, StatKey]

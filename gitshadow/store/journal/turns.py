@@ -29,6 +29,8 @@ def _paths(joined: str | None) -> tuple[RepoPath, ...]:
 
 # With its paths a call is one row: a hook reads the same call three times, and a statement for the
 # paths of each would double that. SQLite joins only text, so the bytes of a path come as hex.
+SLACK_NS = 10_000_000
+"""By how much a window is widened on both sides, as times of files are rounded."""
 _CALLS = Table(
     "calls",
     Call,
@@ -192,7 +194,7 @@ def tool_counts(db: Db, session: str) -> list[tuple[str, str, int]]:
 
 
 def windows_between(
-    db: Db, begin_ns: int, end_ns: int, slack_ns: int = 10_000_000
+    db: Db, begin_ns: int, end_ns: int, slack_ns: int = SLACK_NS
 ) -> list[Call]:
     """Return every call whose window meets a closed interval, with its paths, oldest first."""
     # Widened on both sides by the clock's tolerance, so that no window is missed whose stamp was
