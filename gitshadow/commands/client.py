@@ -112,8 +112,9 @@ def find_layout(start: str | None = None) -> Layout:
         UnsupportedError: there is none.
     """
     here = start or current_directory()
-    if start is None and "GIT_DIR" in os.environ and not _is_run_by_git():
-        return _named_layout()
+    named = [name for name in ("GIT_DIR", "GIT_WORK_TREE") if name in os.environ]
+    if start is None and named and not _is_run_by_git():
+        return _named_layout(named[0])
     layout = discover(here)
     if layout is not None:
         return layout
@@ -137,17 +138,16 @@ def _is_run_by_git() -> bool:
     return "GIT_INDEX_FILE" in os.environ or "GIT_PREFIX" in os.environ
 
 
-def _named_layout() -> Layout:
-    """Return the worktree that the variables of Git name."""
+def _named_layout(variable: str) -> Layout:
+    """Return the worktree that the variables of Git name; the first of them is for messages."""
     # Imported only where such a variable is set.
     from gitshadow.store.user_git import named_worktree
 
     try:
         git_dir, root = named_worktree(os.environ)
     except StoreError as error:
-        named = os.environ["GIT_DIR"]
         raise UnsupportedError(
-            f"cannot use GIT_DIR {named}: {error}",
+            f"cannot use {variable} {os.environ[variable]}: {error}",
             hint="name a repository and its working tree: git --git-dir=… --work-tree=…",
         ) from error
     layout = discover(root)

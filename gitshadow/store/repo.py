@@ -9,7 +9,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from gitshadow.errors import StoreError
+from gitshadow.errors import StoreError, UnsupportedError
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store import objects
 from gitshadow.store.backends.following import FollowedBackend
@@ -23,7 +23,7 @@ from gitshadow.store.backends.port import (
 )
 from gitshadow.store.backends.probe import Engine
 from gitshadow.store.backends.ref_files import REF_PREFIX
-from gitshadow.store.layout import Layout
+from gitshadow.store.layout import MAIN_WORKTREE, Layout
 from gitshadow.store.object_format import ObjectFormat, is_oid
 from gitshadow.store.objects import (
     BrokenObjectError,
@@ -74,10 +74,25 @@ class Repo:
 
         Raises:
             UnsupportedError: neither libgit2 nor git can read it (another owner, an unknown
-                extension), or it is bare.
+                extension), it is bare, or its files are elsewhere.
         """
         # Git, like libgit2, finds the user's configuration through the environment.
-        return cls(layout, os.environ, engine)
+        repo = cls(layout, os.environ, engine)
+        place = repo._named_place(layout)
+        if place is None or place == os.path.realpath(layout.root):
+            return repo
+        repo.close()
+        raise UnsupportedError(
+            f"cannot record {layout.root}: by core.worktree its files are in {place}",
+            hint=f"echo 'gitdir: {layout.git_dir}' >{place}/.git, and run it there",
+        )
+
+    def _named_place(self, layout: Layout) -> str | None:
+        """Return where core.worktree says that the files are; a linked worktree has none."""
+        named = self.config_get("core.worktree")
+        if named is None or layout.worktree != MAIN_WORKTREE:
+            return None
+        return os.path.realpath(os.path.join(layout.git_dir, named))
 
     @property
     def format(self) -> ObjectFormat:

@@ -96,6 +96,37 @@ def test_repository_of_dotfiles_says_what_is_missing(
     shadow("daemon", "stop", cwd=home)
 
 
+@pytest.mark.parametrize("verb", ["init", "status", "oops"])
+def test_directory_whose_files_are_elsewhere_is_not_recorded(
+    tmp_path: Path, make_shadow: Callable[..., Shadow], repo: Repo, verb: str
+) -> None:
+    """Git takes what `core.worktree` names for the working tree, not where `.git` is."""
+    place, other = tmp_path / "files", Repo.create(tmp_path / "other")
+    place.mkdir()
+    other.git("config", "core.worktree", "../../files")
+    shadow = make_shadow(repo, daemon=False)
+    found = shadow(verb, cwd=other.root)
+    assert found.code == 1
+    if verb == "init":
+        assert f"by core.worktree its files are in {place}" in found.err
+    assert not other.exists(".git/agent-undo")
+    (place / ".git").write_text(f"gitdir: {other.git_dir}\n")
+    (place / "new").write_text("new\n")
+    shadow.ok("init", cwd=place)
+    assert root_of(shadow("status", "--json", cwd=place).json()) == place
+    assert shadow("status", cwd=other.root).code == 1
+
+
+def test_working_tree_alone_is_that_of_the_repository_here(
+    tmp_path: Path, shadow: Shadow
+) -> None:
+    place = tmp_path / "files"
+    place.mkdir()
+    found = shadow("status", env={"GIT_WORK_TREE": str(place)})
+    assert found.code == 1
+    assert f"cannot record {place}: nothing in it leads to" in found.err
+
+
 @pytest.mark.parametrize("given", ["", "/nowhere", "a"])
 def test_variable_that_names_no_repository_is_an_error(
     shadow: Shadow, given: str
