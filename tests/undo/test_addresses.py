@@ -9,7 +9,9 @@ from gitshadow.api import run as run_verb
 from gitshadow.errors import UsageError
 from gitshadow.model import Confidence
 from gitshadow.store.journal import ops, sessions, short_ids, turns
+from gitshadow.undo.effective import Undone
 from tests.support.engine import Engine
+from tests.support.sql_work import counted_sql
 from tests.undo.words import lines
 
 
@@ -138,3 +140,19 @@ def test_caret_is_the_moment_before(three: Engine) -> None:
     for at, expected in (("t2", b"2\n"), ("t2^", lines("b").encode())):
         answer = run_verb(three.context, "cat", {"path": "b", "at": at, "cwd": cwd})
         assert base64.b64decode(str(answer["data_base64"])) == expected
+
+
+def test_what_ops_undid_is_found_without_reading_all_calls(engine: Engine) -> None:
+    """LAW-08: `oops`, `log`, `check` and the prompt ask for it."""
+    engine.by("one").write("a", "1\n")
+    engine.undo("one")
+    costs: list[int] = []
+    for first in (0, 2000):
+        put = "INSERT INTO calls (session, id, tool, tool_class, opened_ns, worktree)"
+        rows = [(f"toolu_{first + number:04}",) for number in range(2000)]
+        engine.db.run_many(f"{put} VALUES ('one', ?, 'Edit', 'write', 1, 'w')", rows)
+        with counted_sql(engine.db) as work:
+            Undone(engine.db, engine.worktree)
+            assert len(turns.calls_by_prefix(engine.db, "toolu_001")) == 10
+        costs.append(work.steps)
+    assert 0 < costs[1] < costs[0] * 1.2

@@ -372,12 +372,13 @@ class Table(Generic[T]):
         self, db: Db, prefix: str, order: str, ids: Iterable[str] = ("id",)
     ) -> list[T]:
         """Return the rows one of whose ids begins so; if one is equal, only the equal ones."""
-        # substr compares whole characters and knows no wildcards: in LIKE, `_` and `%` in an id
-        # would match anything, and case would not count.
-        equal = " OR ".join(f"{name} = ?1" for name in ids)
-        begins = " OR ".join(f"substr({name}, 1, length(?1)) = ?1" for name in ids)
-        found = self.rows(db, f"WHERE {equal}", prefix)
-        return found or self.rows(db, f"WHERE {begins} {order}", prefix)
+        # A range uses the index of an id, also to find a whole id; LIKE has wildcards, and substr
+        # reads each row. No id has the last character of Unicode.
+        begins = " OR ".join(f"({name} >= ?1 AND {name} < ?2)" for name in ids)
+        values = (prefix, f"{prefix}\U0010ffff")
+        found = self.rows(db, f"WHERE {begins} {order}", *values)
+        equal = [one for one in found if any(getattr(one, i) == prefix for i in ids)]
+        return equal or found
 
 
 def version_cells(version: FileVersion | None) -> tuple[Oid | None, int | None]:
