@@ -507,6 +507,9 @@ class Pipeline:
     def _newest_at(self, path: RepoPath) -> Event | None:
         here = self._ws.layout.worktree
         wanted = EventFilter(worktree=here, paths=(path,), limit=1)
+        # Nobody wrote what has no row: that Git may have switched it changes no answer here.
+        if not events.own_rows(self._ws.db, wanted):
+            return None
         return next(iter(events.rows(self._ws.db, wanted)), None)
 
     def gap(self, why: str, path: RepoPath | None = None) -> None:

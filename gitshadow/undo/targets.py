@@ -136,10 +136,13 @@ def resolve(db: Db, worktree: str, target: Target) -> Named | RepoPath:
     if target.path_only:
         return _path(db, worktree, target)
     path = target.path
-    if path is not None and not _is_recorded(db, worktree, path):
-        path = None
     # A whole id comes before a prefix: `1` is event 1, not the beginning of another id.
-    found = _named_in_full(db, worktree, target, is_path=path is not None)
+    found = _named_in_full(db, worktree, target)
+    # It also comes before a file that only Git switched, of which nothing can be undone: to find
+    # that out takes a look into the trees of every move of HEAD.
+    known = _is_written if found else _is_recorded
+    if path is not None and not known(db, worktree, path):
+        path = None
     if not found and (path is None or len(target.text) >= _LEAST_PREFIX):
         found = list(_beginning(db, target.text))
     if path is not None and found:
@@ -174,17 +177,16 @@ def resolve(db: Db, worktree: str, target: Target) -> Named | RepoPath:
     )
 
 
-def _named_in_full(
-    db: Db, worktree: str, target: Target, *, is_path: bool
-) -> list[Named]:
+def _named_in_full(db: Db, worktree: str, target: Target) -> list[Named]:
     """Return what has exactly this id, or this address."""
     found: list[Named] = list(_exact(db, target.text))
     try:
         addressed = find_address(db, worktree, target.text)
     except UsageError:
-        if is_path:  # a file that is called `last`
-            return found
-        raise
+        # A file may be called `last`.
+        if target.path is None or not _is_recorded(db, worktree, target.path):
+            raise
+        return found
     if addressed is not None and addressed not in found:
         found.append(addressed)
     return found
@@ -476,7 +478,15 @@ def _path(db: Db, worktree: str, target: Target) -> RepoPath:
 
 
 def _is_recorded(db: Db, worktree: str, path: RepoPath) -> bool:
-    return bool(events.rows(db, EventFilter(worktree=worktree, paths=(path,), limit=1)))
+    return bool(events.rows(db, _newest(worktree, path)))
+
+
+def _is_written(db: Db, worktree: str, path: RepoPath) -> bool:
+    return bool(events.own_rows(db, _newest(worktree, path)))
+
+
+def _newest(worktree: str, path: RepoPath) -> EventFilter:
+    return EventFilter(worktree=worktree, paths=(path,), limit=1)
 
 
 def _described(thing: Named) -> str:

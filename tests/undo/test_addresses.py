@@ -6,9 +6,12 @@ from dataclasses import replace
 import pytest
 
 from gitshadow.api import run as run_verb
+from gitshadow.attribution.process import ProcessId
 from gitshadow.errors import UsageError
-from gitshadow.model import Confidence
+from gitshadow.model import Confidence, Oid, RepoPath
 from gitshadow.store.journal import ops, sessions, short_ids, turns
+from gitshadow.store.journal.switches import SwitchedTrees
+from gitshadow.store.trees import Ends
 from gitshadow.undo.effective import Undone
 from tests.support.engine import Engine
 from tests.support.sql_work import counted_sql
@@ -156,3 +159,31 @@ def test_what_ops_undid_is_found_without_reading_all_calls(engine: Engine) -> No
             assert len(turns.calls_by_prefix(engine.db, "toolu_001")) == 10
         costs.append(work.steps)
     assert 0 < costs[1] < costs[0] * 1.2
+
+
+class CountedTrees(SwitchedTrees):
+    """Count the moves of HEAD whose trees are read."""
+
+    reads = 0
+
+    def ends(self, commit: Oid, path: RepoPath) -> Ends:
+        self.reads += 1
+        return super().ends(commit, path)
+
+
+def test_no_tree_of_a_move_is_read_for_a_path_without_a_row(engine: Engine) -> None:
+    """LAW-08: whoever switches branches often has thousands of moves."""
+    engine.write("tracked", "1\n")
+    engine.git("add", "tracked")
+    engine.git("commit", "-qm", "1")
+    engine.git("checkout", "-qb", "other")
+    engine.write("tracked", "2\n")
+    engine.git("commit", "-qam", "2")
+    for branch in ("-", "-", "-"):
+        engine.git("checkout", "-q", branch)
+    engine.db.switched = trees = CountedTrees(engine.repo)
+    engine.by("one", "first", confidence=Confidence.MEDIUM)
+    engine.context.commits.begin(ProcessId(1, 1), 0)  # what hooks restore is asked for
+    engine.write("a", "1\n")
+    assert engine.undo("last", apply=False).items[0].path == "a"
+    assert trees.reads == 0

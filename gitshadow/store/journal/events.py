@@ -346,7 +346,7 @@ def changes(db: Db, wanted: EventFilter) -> list[PathChange]:
 
 def writes(db: Db, wanted: EventFilter) -> list[PathChange]:
     """Return the changes of paths among the rows that fit, without switches, newest first."""
-    return [row for row in path_changes(rows(db, wanted)) if not row.switched]
+    return [row for row in path_changes(own_rows(db, wanted)) if not row.switched]
 
 
 def unfolded(db: Db, found: Iterable[Event]) -> Iterator[Event]:
@@ -359,7 +359,7 @@ def unfolded(db: Db, found: Iterable[Event]) -> Iterator[Event]:
 
 def rows(db: Db, wanted: EventFilter) -> list[Event]:
     """Return the events that fit, newest first; a switch fits the paths that it changed."""
-    found = _stored(db, wanted)
+    found = own_rows(db, wanted)
     paths = wanted.paths or (RepoPath(b""),)
     if b"" in paths or None is not (wanted.burst or wanted.op or wanted.text):
         return found
@@ -384,7 +384,8 @@ def rows(db: Db, wanted: EventFilter) -> list[Event]:
     return found[-wanted.limit :] if upwards else found[: wanted.limit]
 
 
-def _stored(db: Db, wanted: EventFilter) -> list[Event]:
+def own_rows(db: Db, wanted: EventFilter) -> list[Event]:
+    """Return the events that fit by what their own rows say, newest first; reads no tree."""
     paths = wanted.paths or ()
     # The rows next to `after_seq` are the oldest that fit, so LIMIT needs the other order.
     upwards = wanted.limit is not None and wanted.after_seq is not None
