@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -423,6 +424,24 @@ def test_refs_are_those_below_the_prefix_alone(repo: Repo, store: Store) -> None
         "refs/heads/agent-undo/x",
         "refs/heads/main",
     }
+
+
+@on_cases(PLAIN, SHA256, BY_GIT)
+def test_packed_refs_of_others_cost_nothing_when_ours_are_listed(
+    repo: Repo, store: Store
+) -> None:
+    """LAW-08: a clone of a large project has 50,000, and each command lists ours."""
+    tip = repo.git("rev-parse", "HEAD")
+    names = [REF, *(f"refs/remotes/origin/{number:05}" for number in range(2000))]
+    lines = "".join(f"create {name} {tip}\n" for name in names)
+    repo.git("update-ref", "--stdin", stdin=lines.encode())
+    repo.git("pack-refs", "--all", "--prune")
+    calls: list[str] = []
+    sys.setprofile(lambda _frame, event, _what: calls.append(event))
+    found = store.refs("refs/agent-undo/")
+    sys.setprofile(None)
+    assert found == {REF: tip}
+    assert len(calls) < 1000
 
 
 @on_cases(PLAIN, SHA256, BY_GIT)

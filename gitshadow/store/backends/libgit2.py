@@ -23,7 +23,12 @@ from gitshadow.store.backends.port import (
     alternates,
     alternates_file,
 )
-from gitshadow.store.backends.ref_files import PACKED_HINT, FileHeadLog, LooseRefs
+from gitshadow.store.backends.ref_files import (
+    PACKED_HINT,
+    FileHeadLog,
+    LooseRefs,
+    RefFiles,
+)
 from gitshadow.store.backends.reftable import ReftableHeadLog, Reftables
 from gitshadow.store.git import WAITING, Git
 from gitshadow.store.git_settings import stamp_of
@@ -38,8 +43,6 @@ _LOCKED = ("failed to lock file", os.strerror(errno.EEXIST))
 """What it says of a lock that exists, at once or after another look (filebuf.c)."""
 # Errors of the system when it cannot create a lock file, unlike that of a lock that exists.
 _REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
-_ENDLESS = ("levels deep", "is not valid", "corrupted loose reference")
-"""What it says of a symbolic ref that leads to no object id."""
 _FAILURES = (KeyError, ValueError, pygit2.GitError)
 VERSION = tuple(int(part) for part in pygit2.LIBGIT2_VERSION.split(".")[:2])
 
@@ -117,9 +120,12 @@ class Libgit2Backend:
         self.modes = SharedModes(self.setting(SETTING))
         self._loose = LooseObjects(layout.objects_dir, self.form, self.modes)
         self._loose_refs = LooseRefs(layout.common_dir, self.form)
+        # libgit2 makes an object of each ref that it lists, also of thousands that are not ours.
+        self._listed: RefFiles | Reftables = RefFiles(layout, self.form)
         self.head_log: HeadLog = FileHeadLog(layout.git_dir)
         if self.ref_format == REFTABLE:
-            self.head_log = ReftableHeadLog(Reftables(layout, self.form).own)
+            self._listed = tables = Reftables(layout, self.form)
+            self.head_log = ReftableHeadLog(tables.own)
 
     @property
     def is_bare(self) -> bool:
@@ -276,16 +282,7 @@ class Libgit2Backend:
 
     def refs(self, prefix: str) -> dict[str, Oid]:
         """Return all refs below a prefix that point at something, by name."""
-        try:
-            listed = [
-                reference
-                for reference in self._repository.references.iterator()
-                if reference.name.startswith(prefix)
-            ]
-            found = {reference.name: _end(reference) for reference in listed}
-        except (pygit2.GitError, ValueError) as error:
-            raise _unread("list refs", error) from error
-        return {name: oid for name, oid in found.items() if oid is not None}
+        return self._listed.refs(prefix)
 
     def create_ref(self, name: str, oid: Oid) -> None:
         """Create a ref, without a reflog."""
@@ -409,16 +406,6 @@ def _target(reference: pygit2.Reference) -> Oid | None:
         return Oid(str(reference.resolve().target))
     except KeyError:
         return None
-
-
-def _end(reference: pygit2.Reference) -> Oid | None:
-    """Return the same; None, too, for a symbolic ref that leads in a circle or to a broken one."""
-    try:
-        return _target(reference)
-    except (pygit2.GitError, ValueError) as error:
-        if any(words in str(error) for words in _ENDLESS):
-            return None
-        raise
 
 
 def _unread(what: str, error: Exception) -> StoreError:

@@ -133,7 +133,8 @@ class RefFiles:
         self._hex = re.compile(rb"([0-9a-f]{%d})(?:\s.*)?" % form.digits, re.DOTALL)
         self._packed = os.path.join(layout.common_dir, "packed-refs")
         self._row = re.compile(
-            rb"(?:#.*|\^[0-9a-f]{%d}|[0-9a-f]{%d} \S+)" % (form.digits, form.digits)
+            rb"(?:#.*|\^[0-9a-f]{%d}|([0-9a-f]{%d}) (\S+)|(.*))\n"
+            % ((form.digits,) * 2)
         )
 
     def head(self) -> tuple[str | None, Oid | None]:
@@ -254,17 +255,21 @@ class RefFiles:
                     return Oid(data[at : at + self._digits].decode("ascii"))
             # One that is not found, or of an old writer: in a file with broken lines or in another
             # order the search above may have missed it.
-            rows = dict(self._rows(data, 0, len(data)))
-            return rows.get(name)
+            return dict(self._rows(data, 0)).get(name)
 
     def _packed_rows(self, prefix: str) -> list[tuple[str, Oid]]:
         """Return the packed refs below a prefix, in no order."""
         with _mapped(self._packed) as data:
-            return [
-                (name, oid)
-                for name, oid in self._rows(data, 0, len(data))
-                if name.startswith(prefix)
-            ]
+            # A search ends between two lines that it read: neither is broken.
+            is_sorted = _SORTED.match(data) is not None
+            at = self._at(data, os.fsencode(prefix)) if is_sorted else 0
+            found: list[tuple[str, Oid]] = []
+            for name, oid in self._rows(data, at):
+                if name.startswith(prefix):
+                    found.append((name, oid))
+                elif is_sorted:
+                    break
+            return found
 
     def _at(self, data: mmap.mmap | bytes, wanted: bytes) -> int:
         """Return where the line of the first ref begins that is not before another one."""
@@ -274,27 +279,25 @@ class RefFiles:
             if data[start : start + 1] == b"^":
                 # The object of the tag in the line before, which has the name.
                 start = data.rfind(b"\n", 0, start - 1) + 1
-            end = _line_end(data, start)
-            line = data[start:end]
-            if self._row.fullmatch(line) is None:
-                raise _packed_error(line)
-            if line[:1] == b"#" or line[self._digits + 1 :] < wanted:
-                low = end + 1
+            row = self._whole(self._row.match(data, start))
+            if row[2] is None or row[2] < wanted:
+                low = row.end()
                 if data[low : low + 1] == b"^":
                     low = _line_end(data, low) + 1
             else:
                 high = start
         return low
 
-    def _rows(
-        self, data: mmap.mmap | bytes, begin: int, end: int
-    ) -> Iterator[tuple[str, Oid]]:
-        for line in data[begin:end].splitlines():
-            if self._row.fullmatch(line) is None:
-                raise _packed_error(line)
-            if line[:1] not in b"#^":
-                name = os.fsdecode(line[self._digits + 1 :])
-                yield name, Oid(line[: self._digits].decode("ascii"))
+    def _rows(self, data: mmap.mmap | bytes, at: int) -> Iterator[tuple[str, Oid]]:
+        for row in map(self._whole, self._row.finditer(data, at)):
+            if row[2] is not None:
+                yield os.fsdecode(row[2]), Oid(row[1].decode("ascii"))
+
+    def _whole(self, row: re.Match[bytes] | None) -> re.Match[bytes]:
+        """Return a line of packed-refs; the last group has one that is none."""
+        if row is None or row[3] is not None:
+            raise _packed_error(b"" if row is None else row[3])
+        return row
 
 
 class _BrokenRefError(StoreError):
