@@ -13,6 +13,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from io import BytesIO
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -31,12 +32,6 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 # `git prune` removes files of such names that a crash left (prune_object in its builtin/prune.c).
 _TEMPORARY = "tmp_obj_"
 _TRIES = 10
-
-
-def _write_all(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
 
 
 def despite_prune(write: Callable[[], None]) -> None:
@@ -93,14 +88,18 @@ class LooseObjects:
             raise StoreError(
                 f"could not read object {oid}: {error.strerror}"
             ) from error
+        # A buffer gives its bytes without a copy: a large object is in memory once.
+        content = BytesIO()
         try:
-            whole = b"".join(_unpacked(oid, file))
+            pieces = _unpacked(oid, file)
+            header, _, first = next(pieces).partition(b"\0")
+            content.write(first)
+            content.writelines(pieces)
         except OSError as error:
             raise _broken(oid, error.strerror or str(error)) from error
         finally:
             os.close(file)
-        header, _, content = whole.partition(b"\0")
-        return header[: header.index(b" ")].decode("ascii"), content
+        return header.partition(b" ")[0].decode("ascii"), content.getvalue()
 
     def is_broken(self, oid: Oid) -> bool:
         """Return whether an object is loose and its file is broken."""
@@ -138,18 +137,18 @@ class LooseObjects:
         Raises:
             OSError: the system refused.
         """
-        # Level 1 as libgit2 has it: most of these objects are packed within minutes.
-        packed = zlib.compress(object_header(kind, content) + content, 1)
-        despite_prune(lambda: self._write_file(packed, self.path(oid)))
+        despite_prune(lambda: self._write_file(kind, content, self.path(oid)))
 
-    def _write_file(self, packed: bytes, path: str) -> None:
+    def _write_file(self, kind: str, content: bytes, path: str) -> None:
         temporary = os.path.join(self._dir, _TEMPORARY + os.urandom(8).hex())
+        # Level 1 as libgit2 has it: most of these objects are packed within minutes.
+        zipped = zlib.compressobj(1)
         try:
-            file = os.open(temporary, _CREATE, 0o444)
-            try:
-                _write_all(file, packed)
-            finally:
-                os.close(file)
+            with open(os.open(temporary, _CREATE, 0o444), "wb") as file:
+                file.write(zipped.compress(object_header(kind, content)))
+                for at in range(0, len(content), _PIECE):
+                    file.write(zipped.compress(content[at : at + _PIECE]))
+                file.write(zipped.flush())
             self._modes.adjust(temporary)
             self._publish(temporary, path)
         except OSError:

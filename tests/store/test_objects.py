@@ -13,6 +13,7 @@ from gitshadow.model import Oid
 from gitshadow.store.object_format import SHA1
 from gitshadow.store.objects import BrokenObjectError, LooseObjects
 from gitshadow.store.repo import Repo as Store
+from tests.support.peak import measured_peak
 from tests.support.repo import Repo
 from tests.support.studio import layout_of
 
@@ -71,6 +72,19 @@ def test_header_that_lies_about_its_size_takes_no_memory(
     path.write_bytes(zlib.compress(b"blob 99999999999999\0small\n"))
     with pytest.raises(BrokenObjectError, match="its header is wrong"):
         store.read_blob(oid)
+
+
+def test_large_object_is_in_memory_once(tmp_path: Path) -> None:
+    """When it is read; and not a second time when it is written."""
+    data = os.urandom(16 << 20)
+    oid, loose = SHA1.blob(data), LooseObjects(str(tmp_path), SHA1)
+    with measured_peak() as writing:
+        loose.write("blob", data, oid)
+    with measured_peak() as reading:
+        found = loose.read(oid)
+    assert found == ("blob", data)
+    assert writing.size_bytes < 0.3 * len(data)
+    assert reading.size_bytes < 1.5 * len(data)
 
 
 def test_broken_copy_of_a_packed_object_is_no_loss(repo: Repo, store: Store) -> None:
