@@ -97,11 +97,10 @@ def apply(plan: Plan, tools: Tools) -> Result:
 
     Raises:
         FullError: there is no room; nothing stays changed.
-        StoreError: a blob that is needed cannot be read; nothing was changed.
+        StoreError: a blob that is needed cannot be read; as for FullError.
         OSError: never for a single path, only where the worktree itself is gone.
     """
     run = _Run(plan, tools)
-    run.check_room()
     run.carry_out()
     return run.result()
 
@@ -141,17 +140,6 @@ class _Run:
             one.path for one in steps if isinstance(one, RemovalStep) and one.early
         )
         self.barriers = set(map(fold_key, (*self.plan.clear, *early)))
-
-    def check_room(self) -> None:
-        """Refuse before anything happens where the new files cannot fit."""
-        # A temporary file is written before the old one goes, so a replaced file frees no room.
-        needed = _SPARE_BYTES + sum(
-            len(self._data(step.after))
-            for step in self.plan.steps.values()
-            if step.after is not None and not _is_chmod(step)
-        )
-        if self.tools.files.free_bytes() < needed:
-            raise _full()
 
     def carry_out(self) -> None:
         """Make every step: stage, make room, write, remove, sweep."""
@@ -227,6 +215,8 @@ class _Run:
             self.made += files.make_parents(step.path, self.tools.mode_of)
             self.ready.add(directory)
         data = self._data(step.after)
+        if files.free_bytes() < len(data) + _SPARE_BYTES:
+            raise _full()
         # A rename replaces the inode, and with it the extended attributes of the old file.
         if not step.after.is_link:
             self.carried[step.path] = files.attributes(step.path)

@@ -306,6 +306,25 @@ def test_a_full_disk_rolls_everything_back(engine: Engine, late: bool) -> None:
     assert engine.oops().status == "reversed"
 
 
+def test_an_undo_without_room_changes_no_file(engine: Engine) -> None:
+    """ROB-08: some room is left for others."""
+    engine.by("s1", "t1").write("new/a", "1\n")
+    engine.remove("b")
+    engine.remove("new/a")
+    (engine.root / "new").rmdir()
+    before = engine.tree_now(), engine.directories()
+
+    class Small(WorkFiles):
+        def free_bytes(self) -> int:
+            return 1 << 20
+
+    engine.use_files(Small)
+    with pytest.raises(RefusedError, match="not enough disk space"):
+        engine.oops()
+    assert (engine.tree_now(), engine.directories()) == before
+    assert engine.litter() == []
+
+
 def test_an_op_that_cannot_be_recorded_is_rolled_back(engine: Engine) -> None:
     engine.by("s1", "t1").write("a", "1\n")
     before = engine.tree_now()
