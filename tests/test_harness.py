@@ -273,6 +273,23 @@ def test_audit_fails_when_they_differ(
         audit.audit(recorded)
 
 
+@pytest.mark.parametrize("where", ["gap", "report"])
+def test_audit_fails_when_our_own_code_failed(recorded: Repo, where: str) -> None:
+    if where == "gap":
+        note = "could not process a hook payload: TypeError at intake.py:12"
+        alter(
+            recorded,
+            "INSERT INTO events (ts_ns, worktree, kind, note)"
+            f" VALUES (0, 'main', 'gap', '{note}')",
+        )
+    else:
+        report = recorded.state_dir / "reports" / "1-daemon.txt"
+        report.parent.mkdir(exist_ok=True)
+        report.write_text("Traceback:\n  File ...\nTypeError: not a number\n")
+    with pytest.raises(AssertionError, match="TypeError"):
+        audit.audit(recorded)
+
+
 def test_unrecorded_names_files_that_the_journal_misses(recorded: Repo) -> None:
     recorded.write(".gitignore", "*.log\n")
     for name in ("n", "x.log", "big/one", "bigger"):
