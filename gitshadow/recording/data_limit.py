@@ -13,6 +13,7 @@ from gitshadow.model import RepoPath
 from gitshadow.recording.workspace import Workspace
 
 _MANY_BYTES = 4 * 1024 * 1024
+"""Fewer bytes of new files since this process began are recorded without adding up the others."""
 _COUNTED_NS = 60 * 1_000_000_000
 
 

@@ -64,7 +64,7 @@ _PLACES_LOOKED_AT = 1000  # about 15 ms, when each is in a directory of its own
 _GATHERED_FROM = 16
 _SECOND_NS = 1_000_000_000
 _ALMOST_FULL = "the disk is almost full, so its content was not stored"
-"""Fewer bytes of new files since this process began are recorded without adding up the others."""
+_MOST_GAPS = 10_000
 
 
 @dataclass(slots=True)
@@ -518,6 +518,9 @@ class Pipeline:
             look, key = self._ws.files.glance(path), (path, why)
             known = key in self._gaps and self._gaps[key] == look
             known = known or self._is_journalled(why, path, look)
+            # Programs may make unreadable files with ever new names. The journal knows them, too.
+            if len(self._gaps) >= _MOST_GAPS:
+                self._gaps.clear()
             self._gaps[key] = look
             if known:
                 return

@@ -4,6 +4,9 @@ import os
 
 import pytest
 
+from gitshadow.model import RepoPath
+from gitshadow.recording import pipeline
+from gitshadow.store.journal import events
 from tests.support.repo import Repo, ten_lines
 from tests.support.studio import studio_of
 
@@ -39,3 +42,20 @@ def test_file_that_nobody_may_read_gets_its_mode_back(
         report = studio.run("undo", verb="oops", yes=True)
         assert (report["status"], report["not_covered"]) == ("reversed", [])
         assert (repo.mode("a"), repo.read("a")) == (0o644, ten_lines("a").encode())
+
+
+def test_files_with_ever_new_names_take_no_more_memory(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is one gap for as long as it looks the same, also after it was forgotten."""
+    monkeypatch.setattr(pipeline, "_MOST_GAPS", 3)
+    names = [RepoPath(b"n%d" % number) for number in range(9)]
+    with studio_of(repo) as studio:
+        context = studio.context
+        for name in names:
+            repo.write(name, "x\n")
+            context.pipeline.gap("could not read it", name)
+        assert len(context.pipeline._gaps) <= 3
+        for name in names:
+            context.pipeline.gap("could not read it", name)
+        assert events.count_gaps(context.workspace.db) == 9
