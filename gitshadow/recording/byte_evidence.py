@@ -116,6 +116,8 @@ class ByteEvidence:
         self._ledger.settled(began_ns)
         self.order.settled()
         self._moved.clear()
+        # The next file system that is mounted may have the number of one that is gone.
+        self._file_systems.clear()
 
     def begin_capture(self, paths: Iterable[RepoPath]) -> None:
         """Note which paths are going to be read and recorded."""

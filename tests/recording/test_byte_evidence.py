@@ -20,11 +20,15 @@ from gitshadow.model import (
     StatKey,
     ToolClass,
 )
+from gitshadow.platform.linux.counters import ProcFiles
+from gitshadow.platform.port import FileSystem
 from gitshadow.recording.byte_evidence import ByteEvidence
+from gitshadow.recording.workspace import Workspace
 from tests.support.context import desk_of
 from tests.support.repo import Repo
 
 TEXT = b"by a person\n" * 40
+CALL = frozenset({("s", "call")})
 
 
 @contextmanager
@@ -46,42 +50,84 @@ def test_agent_that_wrote_too_little_is_excluded_also_when_the_file_is_gone(
     repo.write("there", TEXT)
     with desk_of(repo) as context, agent() as process:
         ws = context.workspace
-        session = Session(
-            id="s",
-            native_id="s",
-            actor=Actor.AGENT,
-            agent="claude-code",
-            started_ns=1,
-            pid=process.pid,
-            pid_started=process_start(process.pid),
-        )
+        session = session_of(process)
         evidence = ByteEvidence(ws)
         evidence.watch(session)
         evidence.begin_barrier(())
         evidence.begin()
         run_a_program(process)
-        born_ns = ws.clock.now_ns() + ws.clock.tolerance_ns
-        version = FileVersion(ws.repo.write_blob(TEXT), 0o100644)
-        stat = StatKey(len(TEXT), born_ns, born_ns, 1)
-        draft = Draft(
-            kind=EventKind.CREATE,
-            path=RepoPath(path.encode()),
-            before=None,
-            after=FileState(version, stat, born_ns),
-            begin_ns=1,
-            end_ns=born_ns,
-            born_ns=born_ns,
-        )
-        call = Call(
-            id="call",
-            session="s",
-            turn=None,
-            tool="Bash",
-            tool_class=ToolClass.SHELL,
-            opened_ns=1,
-        )
-        scene = Scene(windows=(call,), sessions=(session,))
-        assert evidence.excluded(draft, scene) == {("s", "call")}
+        assert evidence.excluded(draft_of(ws, path), scene_of(session)) == CALL
+
+
+def test_file_system_that_is_mounted_at_a_number_of_another_is_looked_at(
+    repo: Repo,
+) -> None:
+    """A number that is free after an umount is given to the next mount."""
+    repo.write("there", TEXT)
+    with desk_of(repo) as context, agent() as process:
+        ws = context.workspace
+        mounts = Mounts()
+        session = session_of(process)
+        evidence = ByteEvidence(ws, counters=mounts)
+        evidence.watch(session)
+        for known in (False, True):
+            device = (repo.root / "there").stat().st_dev
+            mounts.mounted = {device: FileSystem(known, known)}
+            evidence.begin_barrier(())
+            evidence.begin()
+            run_a_program(process)
+            excluded = evidence.excluded(draft_of(ws, "there"), scene_of(session))
+            assert excluded == (CALL if known else frozenset())
+            evidence.settled(ws.clock.now_ns())
+
+
+class Mounts(ProcFiles):
+    """What is mounted, as the test says."""
+
+    mounted: dict[int, FileSystem]
+
+    def file_systems(self) -> dict[int, FileSystem]:
+        return self.mounted
+
+
+def session_of(process: "subprocess.Popen[bytes]") -> Session:
+    return Session(
+        id="s",
+        native_id="s",
+        actor=Actor.AGENT,
+        agent="claude-code",
+        started_ns=1,
+        pid=process.pid,
+        pid_started=process_start(process.pid),
+    )
+
+
+def draft_of(ws: Workspace, path: str) -> Draft:
+    """Return the draft of a file that was made just now."""
+    born_ns = ws.clock.now_ns() + ws.clock.tolerance_ns
+    version = FileVersion(ws.repo.write_blob(TEXT), 0o100644)
+    stat = StatKey(len(TEXT), born_ns, born_ns, 1)
+    return Draft(
+        kind=EventKind.CREATE,
+        path=RepoPath(path.encode()),
+        before=None,
+        after=FileState(version, stat, born_ns),
+        begin_ns=1,
+        end_ns=born_ns,
+        born_ns=born_ns,
+    )
+
+
+def scene_of(session: Session) -> Scene:
+    call = Call(
+        id="call",
+        session="s",
+        turn=None,
+        tool="Bash",
+        tool_class=ToolClass.SHELL,
+        opened_ns=1,
+    )
+    return Scene(windows=(call,), sessions=(session,))
 
 
 def run_a_program(process: "subprocess.Popen[bytes]") -> None:
