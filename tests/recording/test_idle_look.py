@@ -16,6 +16,7 @@ from gitshadow.store.journal import events, sessions
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.layout import discover
 from tests.support.repo import Repo
+from tests.support.sql_work import counted_sql
 
 _NEVER_S = 1e9
 
@@ -78,3 +79,18 @@ def test_move_of_head_that_no_hint_tells_of_is_noticed(
     head = repo.git("rev-parse", "--short=8", "HEAD").strip()
     assert isinstance(row, HeadChange)
     assert row.note == f'commit {head} "second"'
+
+
+def test_a_look_at_rest_asks_the_journal_only_which_sessions_live(
+    idle: RecorderContext,
+) -> None:
+    """LAW-08: a daemon at rest looks every two seconds."""
+    idle.observer.settle()
+    idle.observer.tick()
+    with counted_sql(idle.workspace.db) as work:
+        for _ in range(5):
+            idle.observer.tick()
+    assert len(work.statements) == 5
+    assert {
+        "FROM sessions WHERE ended_ns IS NULL" in one for one in work.statements
+    } == {True}
