@@ -8,9 +8,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from gitshadow.attribution.process import ProcessId, Relation, command_line, relations
+from gitshadow.attribution.process import ProcessId, command_line
 from gitshadow.model import PathChange
 from gitshadow.platform import current
+from gitshadow.platform.port import ProcessStat, ProcessTable
 
 _TRAILER = re.compile(rb"^co-authored-by:([^\n]*)$", re.IGNORECASE | re.MULTILINE)
 _MAIL = re.compile(rb"<([^<>]*)>\s*$")
@@ -76,15 +77,16 @@ def is_by_hooks(event: PathChange) -> bool:
     return event.attribution.reason in _HOOK_REASONS
 
 
-def hooks_at(root: str) -> ProcessId | None:
+def hooks_at(root: str, table: ProcessTable) -> ProcessId | None:
     """Return the process that runs a hook of a commit in a worktree, None where none does.
 
-    A person who writes the message in an editor is no hook.
+    A person who writes the message in an editor is no hook. A table that is kept reads few
+    processes again.
     """
     # Hook managers stash uncommitted changes, run formatters and restore the changes (pre-commit
     # 4.7, staged_files_only.py), partly before our own hook is called. No author gets those writes,
     # and git's processes are the only sign of them.
-    found = list(relations())
+    found = table.look().values()
     commits = {
         one.id.pid for one in found if one.name == "git" and _commits_at(one, root)
     }
@@ -94,7 +96,7 @@ def hooks_at(root: str) -> ProcessId | None:
     return None
 
 
-def _commits_at(one: Relation, root: str) -> bool:
+def _commits_at(one: ProcessStat, root: str) -> bool:
     """Return whether a git process makes a commit; git runs at the top of the worktree then."""
     if _subcommand(command_line(one.id.pid)) not in _COMMITTING:
         return False

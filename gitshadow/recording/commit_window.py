@@ -19,6 +19,7 @@ from gitshadow.attribution.process import ProcessId, is_alive, started_ns
 from gitshadow.capture.drafts import Draft
 from gitshadow.errors import StoreError
 from gitshadow.model import Actor, Attribution, Confidence, Event, PathChange, RepoPath
+from gitshadow.platform import current
 from gitshadow.store.layout import Layout
 from gitshadow.store.safe_files import replacing
 
@@ -38,6 +39,7 @@ class CommitWindow:
     def __init__(self, layout: Layout) -> None:
         self._path = os.path.join(layout.wt_dir, "commit")
         self._root = layout.root
+        self._table = current().process_facts().table()
         self._window = _load(self._path)
         self._alive_ns = self._window.opened_ns if self._window is not None else 0
 
@@ -99,7 +101,7 @@ class CommitWindow:
         """Open the window of a commit whose hooks run now, if no hook of ours reported it."""
         if self.running and not self.gone():
             return
-        process = hooks_at(self._root)
+        process = hooks_at(self._root, self._table)
         if process is not None:
             with contextlib.suppress(StoreError):
                 self.begin(process, started_ns(process))

@@ -5,14 +5,25 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gitshadow.attribution.commits import hooks_at
+from gitshadow.attribution import commits
 from gitshadow.attribution.process import ProcessId, process_start
+from gitshadow.model import Actor, Attribution, Confidence
+from gitshadow.platform import current
+from gitshadow.platform.linux import processes
+from gitshadow.recording.commit_window import CommitWindow
+from gitshadow.store.layout import discover
 from tests.support.repo import Repo
 
 _WAITING = '#!/bin/sh\necho $$ >"%s"\nread line <"%s"\n'
+
+
+def hooks_at(root: str) -> ProcessId | None:
+    """Return what runs a hook in a worktree, as a new look finds it."""
+    return commits.hooks_at(root, current().process_facts().table())
 
 
 @pytest.fixture
@@ -89,3 +100,37 @@ def test_hook_of_another_command_is_no_commits(
     waiting(".git/hooks/post-checkout")
     with at_work(repo, tmp_path, "checkout", "-q", "-b", "topic"):
         assert hooks_at(str(repo.root)) is None
+
+
+@pytest.mark.linux
+def test_a_later_look_reads_few_of_many_processes_again(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LAW-08: each batch of a shell's writes looks; another user of /proc may have 2,000."""
+    monkeypatch.setattr(processes, "_SETTLED_S", -1.0)
+    read, pids = processes._read, []
+
+    def counted(proc: str, pid: int, *rest: Any) -> Any:
+        pids.append(pid)
+        return read(proc, pid, *rest)
+
+    monkeypatch.setattr(processes, "_read", counted)
+    layout = discover(str(repo.root))
+    assert layout is not None
+    window = CommitWindow(layout)
+    shell = Attribution(
+        actor=Actor.AGENT, session="s", confidence=Confidence.MEDIUM, reason="timing"
+    )
+    sleeping = [subprocess.Popen(["sleep", "60"]) for _ in range(40)]
+    try:
+        counts = []
+        for _ in range(3):
+            window.revise((), (shell,), lambda _: shell, lambda _: None)
+            counts.append(len(pids))
+            pids.clear()
+        assert counts[0] >= 40
+        assert max(counts[1:]) < counts[0] / 2
+    finally:
+        for process in sleeping:
+            process.kill()
+            process.wait()
