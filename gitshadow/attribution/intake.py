@@ -362,9 +362,8 @@ class _Intake:
 
     def _has_subagents(self, session: Session) -> bool:
         """Return whether a session has started subagents whose calls are reported as its own."""
-        return registry.traits(self._event.agent).one_session and any(
-            call.tool_class is ToolClass.AGENT
-            for call in turns.list_calls(self._db, session.id)
+        return registry.traits(self._event.agent).one_session and turns.has_called(
+            self._db, session.id, ToolClass.AGENT
         )
 
     def _end_turn(self, session: Session, done: Intake) -> Intake:

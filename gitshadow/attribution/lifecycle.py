@@ -297,7 +297,8 @@ def turn_of(
     if current is not None and current.started_ns > at_ns:
         current = None
     if wanted is None:
-        return _covering(db, session_id, at_ns) if current is None else current.id
+        current = current or turns.covering(db, session_id, at_ns)
+        return None if current is None else current.id
     if current is not None and _is_turn(current, wanted):
         return current.id
     known = turns.get_turn(db, session_id, wanted)
@@ -386,15 +387,6 @@ def _reopen(db: Db, turn: Turn, at_ns: int) -> None:
         ]
         if not later:
             turns.put_turn(db, replace(turn, ended_ns=None))
-
-
-def _covering(db: Db, session_id: str, at_ns: int) -> str | None:
-    for turn in reversed(turns.list_turns(db, session_id)):
-        if turn.started_ns <= at_ns and (
-            turn.ended_ns is None or at_ns < turn.ended_ns
-        ):
-            return turn.id
-    return None
 
 
 def expire_calls(

@@ -22,6 +22,7 @@ from gitshadow.attribution.windows import Evidence, Scene
 from gitshadow.model import Actor, Call, Confidence, RepoPath, Session, ToolClass, Turn
 from gitshadow.store.journal import sessions, turns
 from gitshadow.store.journal.db import Db
+from tests.support.sql_work import counted_sql
 
 MS = 1_000_000
 START = 1_800_000_000_000_000_000
@@ -824,3 +825,30 @@ def test_call_begins_a_turn_when_the_run_reported_no_prompt(
     droid(context, 30, "Stop")
     assert droid(context, 40, "PreToolUse").turn not in (None, first)
     assert droid(context, 50, "UserPromptSubmit", prompt="go").turn not in (None, first)
+
+
+def test_hook_reads_no_whole_row_of_each_call_or_turn_of_a_long_session(
+    context: HookIntake,
+) -> None:
+    """LAW-08: also of an agent whose subagents have no session of their own."""
+    shell = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
+    for moment_ms, event in ((0, "UserPromptSubmit"), (1, "Stop")):
+        context.deliver(moment_ms, "kimi", hook_event_name=event, prompt="go")
+    (session,) = sessions.all_sessions(context.db)
+    many = 2000
+    context.db.run_many(
+        "INSERT INTO calls (session, id, tool, tool_class, opened_ns, closed_ns, worktree)"
+        " VALUES (?, ?, 'Edit', 'write', 1, 2, 'main')",
+        [(session.id, f"call-{number}") for number in range(many)],
+    )
+    context.db.run_many(
+        "INSERT INTO turns (session, id, ordinal, started_ns, ended_ns)"
+        " VALUES (?, ?, ?, 1, 2)",
+        [(session.id, f"turn-{number}", -number) for number in range(many)],
+    )
+    for moment_ms, event in ((2, "PreToolUse"), (3, "PostToolUse"), (4, "PostToolUse")):
+        with counted_sql(context.db) as work:
+            context.deliver(
+                moment_ms, "kimi", hook_event_name=event, tool_use_id="x", **shell
+            )
+        assert work.steps < 2 * many, event

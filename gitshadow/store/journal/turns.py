@@ -5,7 +5,7 @@ A window is `[opened_ns, closed_ns)` in the file system's clock.
 
 from collections.abc import Collection, Sequence
 
-from gitshadow.model import Call, RepoPath, Turn
+from gitshadow.model import Call, RepoPath, ToolClass, Turn
 from gitshadow.store.journal.db import Computed, Db, Table
 
 _CHECKPOINT_KEPT_NS = 3_600_000_000_000
@@ -82,6 +82,17 @@ def open_at(db: Db, moment_ns: int) -> list[Turn]:
         # Nearly every turn has begun by then; the index on `ended_ns` finds the few open ones.
         "WHERE started_ns <= ?1 AND (ended_ns IS NULL OR ended_ns > ?1)"
         " ORDER BY started_ns, ordinal",
+        moment_ns,
+    )
+
+
+def covering(db: Db, session: str, moment_ns: int) -> Turn | None:
+    """Return the newest turn of a session that was open at a moment, or None."""
+    return _TURNS.get(
+        db,
+        "WHERE session = ?1 AND started_ns <= ?2 AND (ended_ns IS NULL OR ended_ns > ?2)"
+        " ORDER BY started_ns DESC, ordinal DESC LIMIT 1",
+        session,
         moment_ns,
     )
 
@@ -170,6 +181,12 @@ def open_calls(db: Db, session: str) -> list[Call]:
 def list_calls(db: Db, session: str) -> list[Call]:
     """Return the calls of a session, oldest first."""
     return _CALLS.rows(db, "WHERE session = ? ORDER BY opened_ns", session)
+
+
+def has_called(db: Db, session: str, kind: ToolClass) -> bool:
+    """Return whether a session has called any tool of a class."""
+    sql = "SELECT 1 FROM calls WHERE session = ? AND tool_class = ? LIMIT 1"
+    return db.row(sql, (session, kind.value)) is not None
 
 
 def newest_ended_calls(db: Db, session: str, limit: int) -> list[Call]:
