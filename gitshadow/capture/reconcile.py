@@ -73,7 +73,9 @@ def subwalk(
     coverage.refresh_submodules()
     barred = coverage.enters(directory) if directory else None
     if barred is not None:
-        found.excluded.append((replace(barred, path=directory), look.stat))
+        # It may be inside of what is not covered, as in the `.git` of another repository.
+        top = files.look(barred.path)
+        found.excluded.append((barred, top and top.stat))
         return found
     stack, inner = [(directory, look)], [(directory, look)]
     while stack:

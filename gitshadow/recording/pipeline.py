@@ -656,27 +656,23 @@ class Pipeline:
         self, excluded: Sequence[tuple[RepoPath, Excluded]], now_ns: int
     ) -> None:
         """Note writes to what is not covered, and a gap for what is too large."""
-        rest = [
-            replace(found, path=path)
-            for path, found in excluded
-            if found.reason != UNTRACKED_DATA
-        ]
-        self.touched((one.path, one.reason) for one in rest)
-        for one in rest:
-            if one.reason == TOO_LARGE:
-                self.gap(TOO_LARGE, one.path)
+        self.uncovered.saw(found for _, found in excluded)
+        rest = [one for one in excluded if one[1].reason != UNTRACKED_DATA]
+        self.touched((path, found.reason) for path, found in rest)
+        for path, found in rest:
+            if found.reason == TOO_LARGE:
+                self.gap(TOO_LARGE, path)
         # Of untracked data, the whole is named once; one of its files says when it was written.
         data = {
-            found.path: (found, path)
+            found.path: path
             for path, found in excluded
             if found.reason == UNTRACKED_DATA
         }
         writes = [
             (top, UNTRACKED_DATA, self._written_ns(path, now_ns))
-            for top, (_, path) in data.items()
+            for top, path in data.items()
         ]
         self._note(writes, now_ns)
-        self.uncovered.saw((*rest, *(found for found, _ in data.values())))
 
     def _ctime_of(self, directory: RepoPath) -> int | None:
         look = self._ws.files.glance(directory)

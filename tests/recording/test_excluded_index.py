@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from gitshadow.capture.coverage import Coverage
 from gitshadow.capture.reconcile import walk
 from gitshadow.config import WatchBackend
-from gitshadow.model import Excluded
+from gitshadow.model import Excluded, RepoPath
 from gitshadow.platform import current
+from gitshadow.platform.watching import Hints
 from gitshadow.recording import walker
 from gitshadow.recording.context import RecorderContext
+from gitshadow.store.journal import state
 from tests.support.context import desk_of
 from tests.support.repo import Repo
 from tests.support.reports import items
@@ -195,3 +197,25 @@ def test_status_beside_a_watcher_walks_nothing(
 
 def _fail(*_: object) -> NoReturn:
     raise AssertionError("status walked")
+
+
+def test_what_is_in_the_git_directory_of_an_inner_repository_is_no_place_of_its_own(
+    repo: Repo,
+) -> None:
+    """CAP-05: the repository alone is named, and not `inner/.git/info` as another one."""
+    with desk_of(repo) as context:
+        context.observer.settle()
+        context.walker.excluded_now()
+        inner = Repo.create(repo.root / "inner")
+        deep = [b"inner/.git/info", b"inner/.git/info/exclude", b"inner/.git/hooks"]
+        inner.write(".git/info/exclude", "*.log\n")
+        context.observer.hints(Hints(frozenset(map(RepoPath, deep))))
+        context.pipeline.capture([RepoPath(deep[1])])  # later, as a file just written
+        seen = context.pipeline.uncovered.reasons
+        assert seen is not None
+        assert set(seen) == {b"inner"}
+        ws = context.workspace
+        assert set(state.load_excluded(ws.db, ws.layout.worktree)) == {b"inner"}
+        assert [one.reason for one in context.walker.excluded_now()] == [
+            "another repository"
+        ]
