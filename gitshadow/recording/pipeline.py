@@ -508,9 +508,10 @@ class Pipeline:
         here = self._ws.layout.worktree
         wanted = EventFilter(worktree=here, paths=(path,), limit=1)
         # Nobody wrote what has no row: that Git may have switched it changes no answer here.
-        if not events.own_rows(self._ws.db, wanted):
-            return None
-        return next(iter(events.rows(self._ws.db, wanted)), None)
+        found = events.own_rows(self._ws.db, wanted) and events.rows(
+            self._ws.db, wanted
+        )
+        return next(iter(found), None)
 
     def gap(self, why: str, path: RepoPath | None = None) -> None:
         """Journal a gap once for as long as its path looks the same."""

@@ -12,7 +12,7 @@ of coverage belong to no unit.
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeGuard
 
@@ -53,6 +53,7 @@ _LEAST_PREFIX = 4
 _NO_SINGLES = Singles()
 Named = Session | Turn | Call | Burst | Op | Event
 Addressed = Turn | Burst | Op
+ReadRows = Callable[[Db, EventFilter], Sequence[Event]]
 _ADDRESS = re.compile(
     r"(?:last|@(?P<agent>[a-z0-9][a-z0-9._-]*))(?:~(?P<back>[0-9]{1,6}))?(?::(?P<path>.+))?",
     re.DOTALL,
@@ -140,8 +141,8 @@ def resolve(db: Db, worktree: str, target: Target) -> Named | RepoPath:
     found = _named_in_full(db, worktree, target)
     # It also comes before a file that only Git switched, of which nothing can be undone: to find
     # that out takes a look into the trees of every move of HEAD.
-    known = _is_written if found else _is_recorded
-    if path is not None and not known(db, worktree, path):
+    rows = events.own_rows if found else events.rows
+    if path is not None and not _is_recorded(db, worktree, path, rows):
         path = None
     if not found and (path is None or len(target.text) >= _LEAST_PREFIX):
         found = list(_beginning(db, target.text))
@@ -477,16 +478,10 @@ def _path(db: Db, worktree: str, target: Target) -> RepoPath:
     return target.path
 
 
-def _is_recorded(db: Db, worktree: str, path: RepoPath) -> bool:
-    return bool(events.rows(db, _newest(worktree, path)))
-
-
-def _is_written(db: Db, worktree: str, path: RepoPath) -> bool:
-    return bool(events.own_rows(db, _newest(worktree, path)))
-
-
-def _newest(worktree: str, path: RepoPath) -> EventFilter:
-    return EventFilter(worktree=worktree, paths=(path,), limit=1)
+def _is_recorded(
+    db: Db, worktree: str, path: RepoPath, rows: ReadRows = events.rows
+) -> bool:
+    return bool(rows(db, EventFilter(worktree=worktree, paths=(path,), limit=1)))
 
 
 def _described(thing: Named) -> str:
