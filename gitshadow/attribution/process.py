@@ -85,14 +85,6 @@ class AgentProcess(NamedTuple):
     started_ns: int
 
 
-class Relation(NamedTuple):
-    """Store one living process, its parent's pid and its short name."""
-
-    id: ProcessId
-    parent: int
-    name: str
-
-
 def process_start(pid: int) -> int | None:
     """Return when a process started, in the unit of `ProcessId`.
 
@@ -157,13 +149,6 @@ def _others() -> Iterator[ProcessStat]:
     return (one for one in current().process_facts().own() if one.id.pid not in ours)
 
 
-def relations() -> Iterator[Relation]:
-    """Yield the living processes of this user, as they are now."""
-    for stat in _others():
-        if not stat.dead:
-            yield Relation(stat.id, stat.parent, stat.name)
-
-
 def descendants(top: int) -> list[ProcessId] | None:
     """Return the processes of this user below one; None where one has ended and is not reaped."""
     children: dict[int, list[ProcessStat]] = {}
@@ -184,8 +169,9 @@ def tools_of(agent: ProcessId) -> tuple[ProcessId, ...]:
     """Return the living processes that an agent has started, but not our hooks."""
     return tuple(
         one.id
-        for one in relations()
+        for one in _others()
         if one.parent == agent.pid
+        and not one.dead
         and one.name != PROGRAM
         and not _is_wrapper(one.id, None)
     )

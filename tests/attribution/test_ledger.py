@@ -686,7 +686,8 @@ def test_a_look_that_began_before_a_stamp_does_not_cover_it() -> None:
 _LOOK = """
 import sys
 from gitshadow.attribution.ledger import ByteLedger, needs
-from gitshadow.attribution.process import ProcessId, relations
+from gitshadow.attribution.process import ProcessId
+from gitshadow.platform import current
 from gitshadow.platform.linux.counters import ProcFiles
 from gitshadow.store.clock import EpochClock
 
@@ -695,13 +696,14 @@ class Ticks(EpochClock):
     def __init__(self): pass
     def now_ns(self): self.at_ns += 1; return self.at_ns
 
+own = current().process_facts().own
 root = ProcessId(int(sys.argv[1]), int(sys.argv[2]))
 ledger = ByteLedger(Ticks(), ProcFiles())
 ledger.watch(root)
 ledger.begin_barrier()
 ledger.settled(1)
 ledger.look()
-print(ledger.most(root, needs(b"", b"", 1)), [one.id for one in relations() if one.id == root])
+print(ledger.most(root, needs(b"", b"", 1)), [one.id for one in own() if one.id == root])
 """
 
 

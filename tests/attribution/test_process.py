@@ -19,7 +19,7 @@ from gitshadow.attribution.process import (
     descendants,
     is_alive,
     process_start,
-    relations,
+    tools_of,
 )
 from gitshadow.attribution.process_evidence import OpenFiles
 from gitshadow.model import Actor, Session
@@ -489,12 +489,15 @@ def test_agent_is_none_when_nobody_of_the_chain_lives() -> None:
 
 def test_git_that_is_kept_open_here_is_left_out(tmp_path: Path) -> None:
     """An `exec` without a daemon would wait for it as for what its command has left."""
+    process = ProcessId(os.getpid(), process_start(os.getpid()) or 0)
     pipe = GitPipe(["cat"], str(tmp_path), os.environ)
     assert pipe.ask(b"asked\n", Answers.line) == b"asked"
     assert pipe.pid is not None
     assert process_start(pipe.pid) is not None
-    assert pipe.pid not in {one.id.pid for one in relations()}
-    assert pipe.pid not in {one.pid for one in descendants(os.getpid()) or ()}
-    assert os.getpid() in {one.id.pid for one in relations()}
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as other:
+        for found in (tools_of(process), descendants(os.getpid())):
+            pids = {one.pid for one in found or ()}
+            assert pipe.pid not in pids
+            assert other.pid in pids
     pipe.close()
     assert pipe.pid is None

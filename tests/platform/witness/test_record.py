@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.attribution.process import ProcessId, process_start, relations
+from gitshadow.attribution.process import ProcessId, process_start
+from gitshadow.platform import current
 from gitshadow.platform.linux.witness import record as record_module
 from gitshadow.platform.linux.witness.fanotify import FileEvents
 from gitshadow.platform.linux.witness.record import KernelWitness
@@ -277,7 +278,9 @@ def test_what_runs_in_a_terminal_that_an_agent_started_is_not_sure(
 
 def named(name: str) -> bool:
     """Return whether a process of that name lives."""
-    return any(one.name == name for one in relations())
+    return any(
+        one.name == name for one in current().process_facts().own() if not one.dead
+    )
 
 
 def test_nothing_is_said_of_another_file_system(
