@@ -30,7 +30,6 @@ ALLOWED = {
     "sdk/testing/store_kit.py": "ids that only have to be different",
     "staging/carry.py": "tokens of plans",
     "staging/run.py": "tokens of plans",
-    "store/digests.py": "keyed digests of prompts",
     "undo/plan.py": "tokens of plans",
 }
 """Modules with another use of these hashes, and which."""
