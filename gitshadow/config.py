@@ -507,6 +507,16 @@ def load(
     )
 
 
+def stores_prompts(git_value: str | None, environ: Mapping[str, str]) -> bool:
+    """Return whether the text of prompts may be stored; not if the setting is not allowed."""
+    given = {} if git_value is None else {PROMPTS.name: [git_value]}
+    try:
+        found = _Sources(git=given, environ=environ, flags={}).value(PROMPTS)
+    except UsageError:
+        return False
+    return found is not PromptPolicy.OFF
+
+
 def _demands(sources: "_Sources") -> Demands:
     return Demands(
         open_turn=sources.value(CHECK_OPEN_TURN),

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 
+from gitshadow.adapters import event_json
 from gitshadow.adapters.base import (
     BadPayload,
     ContextChannel,
@@ -131,7 +132,7 @@ def parse(agent: str, raw: bytes, env: Mapping[str, str]) -> Parsed:
     """Read one payload as it came on standard input.
 
     Args:
-        agent: The name under which the hook was installed.
+        agent: The name under which the hook was installed, or that of an event from the spool.
         raw: The bytes; control characters, half a JSON and wrong types are no error.
         env: The markers that the hook program found in its environment.
 
@@ -139,11 +140,13 @@ def parse(agent: str, raw: bytes, env: Mapping[str, str]) -> Parsed:
         The event, with the agent that really sent it; None for an unknown agent or event; or
         what is wrong with the payload.
     """
-    if agent not in _TRAITS:
+    if agent not in (*_TRAITS, event_json.NAME):
         return None
     payload = _decode(raw)
     if isinstance(payload, BadPayload):
         return payload
+    if agent == event_json.NAME:
+        return event_json.parse(payload)
     sender = agent if agent in OWN_FORM else identify(payload, env, agent)
     try:
         return parser(sender)(payload, env)

@@ -1,40 +1,28 @@
 """The file in which a hook payload waits that no process could take when it came.
 
 Invariant: a file is whole when it gets its name; `attribution.delivery.parse_spool` reads it. It
-has no text of a prompt where the settings say that prompts are not stored.
+has what was read of the payload and nothing else, so no prompt where these are not stored.
 """
 
 import json
 import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from gitshadow import config
-from gitshadow.errors import ShadowError
+from gitshadow.adapters import event_json, registry
+from gitshadow.adapters.base import BadPayload, HookEvent
 from gitshadow.platform import current
 from gitshadow.store.digests import keyed_digest
-from gitshadow.store.git import Git
+from gitshadow.store.git_settings import read_settings
+from gitshadow.store.layout import Layout
 from gitshadow.store.safe_files import check_dir
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gitshadow.store.layout import Layout
-
-_ASKED = frozenset(
-    {
-        *("prompt", "user_prompt", "userPrompt", "submitted_prompt", "initialPrompt"),
-        *("initial_prompt", "message", "last_assistant_message", "prompt_response"),
-        "parts",
-    }
-)
-"""The keys below which agents send what a person asked, or quote it."""
-_KEPT = frozenset({"type", "id", "role", "synthetic", "messageID", "sessionID"})
-"""Of a prompt in parts, the keys that say what a part is."""
-_UNREADABLE = '{"unreadable": true}'
+# Every repository has the second one: without it, git has given no answer.
+_SETTING, _ALWAYS = "agent-undo.prompts", "core.repositoryformatversion"
 
 
-def write(layout: "Layout", body: bytes, name: "Callable[[int], str]") -> str:
-    """Write a delivery into the spool; return its path.
+def write(layout: Layout, body: bytes, name: Callable[[int], str]) -> str:
+    """Write a delivery into the spool; return its path, empty if it reports nothing of interest.
 
     Args:
         layout: The worktree.
@@ -50,20 +38,23 @@ def write(layout: "Layout", body: bytes, name: "Callable[[int], str]") -> str:
     lines = [line.partition(": ") for line in os.fsdecode(head).split("\n")]
     named = {key: value for key, _, value in lines}
     markers = [value.partition("=") for key, _, value in lines if key == "env"]
-    text = payload.decode("utf-8", "surrogateescape")
-    if not _stores_prompts(layout):
-        text = _without_prompts(layout, text)
+    env = {key: value for key, _, value in markers}
+    event = registry.parse(named.get("agent", "generic"), payload, env)
+    if event is None:
+        return ""
+    is_prompt = isinstance(event, HookEvent) and event.prompt is not None
+    if is_prompt and not _stores_prompts(layout, {**os.environ, **env}):
+        event = without_prompt(layout, event)
     document = {
-        "agent": named.get("agent", "generic"),
+        "agent": event_json.NAME,
         "cwd": named.get("cwd", "/"),
-        # Bytes that are not UTF-8 become escapes in the file; the reader restores them.
-        "payload": text,
+        "payload": event_json.document(event),
         "pids": named["ppids"].split(),
         "own": named.get("own", ""),
         "root": named.get("root", ""),
         "worktree": named.get("worktree", ""),
         "pid_namespace": current().machine_facts().pid_namespace(),
-        "env": {key: value for key, _, value in markers},
+        "env": env,
     }
     check_dir(layout, "spool")
     part = os.path.join(layout.spool_dir, f"{os.getpid()}-{id(document)}.part")
@@ -80,37 +71,25 @@ def write(layout: "Layout", body: bytes, name: "Callable[[int], str]") -> str:
     return path
 
 
-def _stores_prompts(layout: "Layout") -> bool:
-    """Return whether prompts may be stored; not if a setting cannot be read."""
-    try:
-        values = Git(layout, dict(os.environ)).settings("agent-undo")
-        return config.load(values, os.environ).prompts is not config.PromptPolicy.OFF
-    except ShadowError:
-        return False
+def without_prompt(
+    layout: Layout, event: HookEvent | BadPayload
+) -> HookEvent | BadPayload:
+    """Return what was read of a payload with a digest in place of what a person asked.
+
+    Raises:
+        OSError: the key of the digest can neither be read nor made.
+    """
+    if isinstance(event, BadPayload) or event.prompt is None:
+        return event
+    digest = keyed_digest(layout, event.prompt)
+    return replace(event, prompt=None, prompt_digest=digest)
 
 
-def _without_prompts(layout: "Layout", payload: str) -> str:
-    """Return a payload with digests in place of what a person asked."""
-    try:
-        found = json.loads(payload, strict=False)
-    except (ValueError, RecursionError):
-        # Nobody can tell where in it a prompt may be.
-        return _UNREADABLE
-    return json.dumps(_replaced(layout, found, is_asked=False))
+def _stores_prompts(layout: Layout, environ: Mapping[str, str]) -> bool:
+    """Return whether prompts may be stored; not if the setting cannot be read."""
+    # Only prompts pay for the import and for git.
+    from gitshadow import config
 
-
-def _replaced(layout: "Layout", value: object, *, is_asked: bool) -> object:
-    if isinstance(value, str):
-        return keyed_digest(layout, value) if is_asked and value else value
-    if isinstance(value, list):
-        return [_replaced(layout, one, is_asked=is_asked) for one in value]
-    if isinstance(value, dict):
-        return {
-            key: _replaced(
-                layout,
-                one,
-                is_asked=key in _ASKED or (is_asked and key not in _KEPT),
-            )
-            for key, one in value.items()
-        }
-    return value
+    pattern = f"^({_SETTING}|{_ALWAYS})$".replace(".", r"\.")
+    found = read_settings(layout, os.environ, pattern)
+    return _ALWAYS in found and config.stores_prompts(found.get(_SETTING), environ)

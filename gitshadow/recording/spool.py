@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from gitshadow.adapters.base import BadPayload, HookEvent
 from gitshadow.adapters.generic import NAME as GENERIC
 from gitshadow.attribution.delivery import HookDelivery, format_body, parse_spool
 from gitshadow.attribution.process import ProcessId
@@ -46,22 +47,20 @@ class Spool:
 
     layout: Layout
     taken: dict[str, None] = field(default_factory=dict)
-    _delivered: dict[tuple[ProcessId, bytes], None] = field(default_factory=dict)
+    _delivered: dict[tuple[ProcessId | None, int], None] = field(default_factory=dict)
 
-    def is_second(self, delivery: HookDelivery) -> bool:
-        """Return whether a hook program's only payload was processed before.
+    def is_second(self, own: ProcessId | None, found: HookEvent | BadPayload) -> bool:
+        """Return whether what a hook program reported was processed before.
 
         One that gets no answer in time leaves its payload here, and the daemon may still come to
         the request.
         """
-        key = _key_of(delivery)
-        return key is not None and key in self._delivered
+        return _key_of(own, found) in self._delivered
 
-    def note(self, delivery: HookDelivery) -> None:
-        """Remember that a payload was processed."""
-        key = _key_of(delivery)
-        if key is not None:
-            self._delivered[key] = None
+    def note(self, own: ProcessId | None, found: HookEvent | BadPayload) -> None:
+        """Remember that it was processed."""
+        if own is not None:
+            self._delivered[_key_of(own, found)] = None
             # Dictionaries keep the order of insertion.
             for old in list(self._delivered)[:-_MOST_DELIVERED]:
                 del self._delivered[old]
@@ -172,10 +171,10 @@ def _exists(layout: Layout, worktree: str) -> bool:
     return worktree == MAIN_WORKTREE or os.path.isdir(place)
 
 
-def _key_of(delivery: HookDelivery) -> tuple[ProcessId, bytes] | None:
-    """Return what no other payload has, None if that is not known."""
-    if delivery.own is None:
-        return None
+def _key_of(
+    own: ProcessId | None, found: HookEvent | BadPayload
+) -> tuple[ProcessId | None, int]:
+    """Return what no other payload has."""
     # A hook program delivers one payload. A program of the SDK delivers all of its own.
-    is_program = delivery.agent == GENERIC
-    return delivery.own, delivery.payload if is_program else b""
+    is_program = isinstance(found, HookEvent) and found.host == GENERIC
+    return own, hash(found) if is_program else 0

@@ -7,7 +7,6 @@ Invariant: nothing here makes a hook fail; what is wrong becomes a gap row.
 
 import os
 import traceback
-from dataclasses import replace
 
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import (
@@ -29,15 +28,15 @@ from gitshadow.attribution.delivery import (
     timed,
 )
 from gitshadow.attribution.intake import Doubt, EventSource, Intake
-from gitshadow.config import PromptPolicy
+from gitshadow.config import Config, PromptPolicy, stores_prompts
 from gitshadow.errors import ShadowError, raise_shortage
 from gitshadow.guards.watch import Guard
+from gitshadow.ipc.spool import without_prompt
 from gitshadow.model import PATHLESS_WRITERS, Call, RepoPath
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.host_evidence import HostEvidence
 from gitshadow.recording.spool import SpooledFile, forward
 from gitshadow.reporting import notices
-from gitshadow.store.digests import keyed_digest
 from gitshadow.store.journal import turns
 from gitshadow.store.layout import Layout, discover
 
@@ -62,10 +61,9 @@ def take_body(
     That is nothing, unless a prompt comes after work of its session was undone, or after an alert.
     """
     delivery = parse_body(body)
-    if delivery is None or context.spool.is_second(delivery):
+    if delivery is None:
         return b""
     taken = take(context, delivery)
-    context.spool.note(delivery)
     if taken is not None and guard is not None:
         guard.saw(taken[0], taken[1].session, taken[1].turn)
     if taken is None or not registry.takes_context(taken[0]):
@@ -152,9 +150,7 @@ def _try_spooled(
     if isinstance(event, HookEvent) and not one.is_addressed:
         owner = _owner(context, event)
     if owner is None:
-        if not context.spool.is_second(delivery):
-            take(context, delivery, addressed=one.is_addressed)
-            context.spool.note(delivery)
+        take(context, delivery, addressed=one.is_addressed)
         context.spool.taken[one.path] = None
     else:
         context.spool.pass_on(one, owner, context.workspace.clock.now_ns())
@@ -175,7 +171,7 @@ def _journal_missed(context: RecorderContext) -> None:
 def take(
     context: RecorderContext, delivery: HookDelivery, *, addressed: bool = False
 ) -> tuple[HookEvent, Intake] | None:
-    """Process one delivery, late or live.
+    """Process one delivery, late or live, unless it was processed before.
 
     Args:
         context: The worktree.
@@ -186,18 +182,37 @@ def take(
         The event and what it did to the journal; None if it does not concern this worktree.
     """
     ws = context.workspace
-    if not ws.config.enabled:
-        return None
     event = registry.parse(delivery.agent, delivery.payload, delivery.env)
+    if event is None or not ws.config.enabled:
+        return None
+    if not _stores_prompts(ws.config, delivery):
+        event = without_prompt(ws.layout, event)
+    if context.spool.is_second(delivery.own, event):
+        return None
+    taken = None
     if isinstance(event, BadPayload):
         context.pipeline.gap(f"could not read a hook payload: {event.reason}")
-        return None
-    if event is None:
-        return None
-    event = at_our_place(event, delivery, ws.layout)
-    if event.prompt is not None and ws.config.prompts is PromptPolicy.OFF:
-        digest = keyed_digest(ws.layout, event.prompt)
-        event = replace(event, prompt=None, prompt_digest=digest)
+    else:
+        here = at_our_place(event, delivery, ws.layout)
+        taken = _take(context, delivery, here, addressed=addressed)
+    context.spool.note(delivery.own, event)
+    return taken
+
+
+def _stores_prompts(settings: Config, delivery: HookDelivery) -> bool:
+    """Return whether the settings and the environment of the hook allow it to store prompts."""
+    kept = settings.prompts is not PromptPolicy.OFF
+    return kept and stores_prompts(None, delivery.env)
+
+
+def _take(
+    context: RecorderContext,
+    delivery: HookDelivery,
+    event: HookEvent,
+    *,
+    addressed: bool,
+) -> tuple[HookEvent, Intake] | None:
+    ws = context.workspace
     around = reach(event, ws.layout.root)
     if around.other_paths and not addressed:
         told = _forward(context, delivery, around.other_paths)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.adapters import registry
+from gitshadow.adapters.base import HookEvent
 from gitshadow.attribution.delivery import HookDelivery, parse_body, parse_spool
 from gitshadow.attribution.process import process_start
 from gitshadow.ipc import client
@@ -74,6 +76,12 @@ def spooled(layout: Layout) -> HookDelivery:
     assert delivery is not None
     assert delivery.at_ns == path.stat().st_ctime_ns
     return delivery
+
+
+def read(delivery: HookDelivery) -> HookEvent:
+    event = registry.parse(delivery.agent, delivery.payload, delivery.env)
+    assert isinstance(event, HookEvent)
+    return event
 
 
 def test_payload_reaches_the_daemon_as_it_is(
@@ -174,18 +182,24 @@ def test_forged_header_is_left_out(layout: Layout, engine: CountingEngine) -> No
 def test_busy_daemon_is_not_waited_for(layout: Layout, engine: CountingEngine) -> None:
     """ROB-05: it ends while the daemon has no answer; the payload waits in the spool."""
     engine.answer = b"late"
-    payload = b'{"cwd": "%s", "odd": "\xff"}' % os.fsencode(layout.root)
+    payload = (
+        b'{"cwd": "%s", "session_id": "s1", "hook_event_name": "PreToolUse",'
+        b' "tool_name": "Write", "tool_input": {"file_path": "/odd\xff"}}'
+    ) % os.fsencode(layout.root)
     assert call(payload) == b""
     assert not engine.gate.is_set()
     delivery = spooled(layout)
-    assert (delivery.agent, delivery.payload) == ("claude-code", payload)
+    event = read(delivery)
+    assert event == registry.parse("claude-code", payload, {})
+    assert (event.agent, event.paths) == ("claude-code", (b"/odd\xff",))
     assert delivery.pids[0].pid == os.getpid()
 
 
 def test_failed_capture_spools_and_says_so_in_the_log(layout: Layout) -> None:
     """ROB-09: an empty file is no journal; the agent does not notice."""
-    assert call({"cwd": layout.root}) == b""
-    assert spooled(layout).agent == "claude-code"
+    payload = {"session_id": "s1", "hook_event_name": "Stop"}
+    assert call({"cwd": layout.root, **payload}) == b""
+    assert read(spooled(layout)).agent == "claude-code"
     assert " hook: " in Path(layout.log).read_text()
 
 

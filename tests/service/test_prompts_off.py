@@ -4,18 +4,22 @@ Invariant: raw bytes are searched, below the repository and the home directory, 
 journal and its log count; Git's objects are unpacked.
 """
 
+import functools
 import itertools
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
+from gitshadow.adapters import registry
+from gitshadow.adapters.base import HookEvent
 from gitshadow.api import run
 from gitshadow.attribution import lifecycle
+from gitshadow.attribution.delivery import parse_spool
 from gitshadow.ipc import hook
 from gitshadow.ipc import spool as spool_files
 from gitshadow.recording.context import RecorderContext
@@ -24,6 +28,7 @@ from gitshadow.store.journal import turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import Layout, discover
 from tests.support.context import desk_of
+from tests.support.payloads import ENV, Stored, stored
 from tests.support.repo import Repo
 
 SECRET = "the merger with Zebulon is on"
@@ -175,25 +180,141 @@ def test_a_prompt_that_comes_through_the_spool_too_is_one_turn(
     assert places_with(off) == []
 
 
-@pytest.mark.parametrize(
-    ("agent", "payload"),
-    [
-        ("cursor", {"hook_event_name": "beforeSubmitPrompt", "prompt": SECRET}),
-        ("windsurf", {"tool_info": {"user_prompt": SECRET}}),
-        ("pi", {"event": {"prompt": SECRET}}),
-        ("opencode", {"output": {"parts": [{"type": "text", "text": SECRET}]}}),
-        ("kimi", {"prompt": [{"type": "text", "text": SECRET}]}),
-        ("acp", {"params": {"prompt": [{"type": "text", "text": SECRET}]}}),
-        ("claude-code", {"tool_name": "Task", "tool_input": {"prompt": SECRET}}),
-        ("claude-code", {"last_assistant_message": f"You asked: {SECRET}"}),
-    ],
-)
-def test_spool_has_no_prompt_of_any_agent(
-    off: Repo, agent: str, payload: dict[str, object]
-) -> None:
-    body = hook.make_body(agent, json.dumps(payload).encode(), [])
-    spool_files.write(layout_of(off), body, lambda _: "1-1.json")
+def leaves(
+    value: object, at: tuple[str | int, ...] = ()
+) -> Iterator[tuple[str | int, ...]]:
+    """Yield where the texts of a payload are."""
+    if isinstance(value, str):
+        yield at
+    elif isinstance(value, dict | list):
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, one in pairs:
+            yield from leaves(one, (*at, key))
+
+
+def marked(one: Stored, places: Iterable[tuple[str | int, ...]]) -> Stored:
+    """Return a payload with the marker in the texts of some places, in the same wrapper."""
+    asked, copy = prompt_of(one), json.loads(one.raw)
+    for *above, last in places:
+        inner = functools.reduce(lambda value, key: value[key], above, copy)
+        text = inner[last]
+        inner[last] = text.replace(asked, SECRET) if asked in text else SECRET
+    return Stored(one.agent, copy)
+
+
+def prompt_of(one: Stored) -> str:
+    event = registry.parse(one.agent, one.raw, ENV)
+    return (isinstance(event, HookEvent) and event.prompt) or ""
+
+
+def with_prompts() -> Iterator[Stored]:
+    """Yield each stored payload that has a prompt, the marker in all that its adapter reads."""
+    for one in stored():
+        if prompt_of(one):
+            places = [
+                at
+                for at in leaves(one.payload)
+                if SECRET in prompt_of(marked(one, [at]))
+            ]
+            assert places, one
+            yield marked(one, places)
+
+
+def in_parts(agent: str, *above: str) -> Stored:
+    """Return a stored prompt of an agent's that is a list of parts, with one part more."""
+    for one in with_prompts():
+        copy = json.loads(one.raw)
+        parts = functools.reduce(lambda value, key: value.get(key, {}), above, copy)
+        if one.agent == agent and parts:
+            parts.append({**parts[-1], "text": f"more of {SECRET}"})
+            return Stored(agent, copy)
+    raise AssertionError(agent)
+
+
+def named(name: str, _: int) -> str:
+    return name
+
+
+SILENT = {"antigravity", "crush", "devin", "vibe"}
+
+
+def test_spool_has_no_prompt_of_any_agent(off: Repo, desk: RecorderContext) -> None:
+    """KEEP-14: nor does what is processed from it, or at once, have it, and it is one turn."""
+    found = [
+        *with_prompts(),
+        in_parts("kimi", "prompt"),
+        in_parts("acp", "params", "prompt"),
+    ]
+    senders = {
+        event.agent
+        for one in found
+        if isinstance(event := registry.parse(one.agent, one.raw, ENV), HookEvent)
+    }
+    # The others report no prompt.
+    assert set(registry.KNOWN_AGENTS) - senders == SILENT
+
+    def spool_all() -> None:
+        for number, one in enumerate(found):
+            body, name = hook.make_body(one.agent, one.raw, []), f"{number}-1.json"
+            spool_files.write(layout_of(off), body, functools.partial(named, name))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert killed_at(0, spool_all)
+    names = os.listdir(layout_of(off).spool_dir)
+    assert sorted(names) == sorted(f"{n}-1.json" for n in range(len(found)))
     assert places_with(off) == []
+    for number, one in enumerate(found):
+        path = os.path.join(layout_of(off).spool_dir, f"{number}-1.json")
+        spooled = parse_spool(path)
+        assert spooled is not None
+        event = registry.parse(spooled.agent, spooled.payload, spooled.env)
+        live = registry.parse(one.agent, one.raw, ENV)
+        assert isinstance(live, HookEvent)
+        # `ENV` is not this process's: only Devin reads it, for its directory.
+        assert event == spool_files.without_prompt(layout_of(off), live)
+    hook_intake.drain_spool(desk)
+    assert places_with(off) == []
+
+
+def test_spool_has_only_what_is_read_of_a_payload(off: Repo) -> None:
+    for fields in (
+        {"tool_name": "Task", "tool_use_id": "t", "tool_input": {"prompt": SECRET}},
+        {"last_assistant_message": f"You asked: {SECRET}"},
+        {"whatever": [{"later": SECRET}]},
+    ):
+        for event in ("PreToolUse", "PostToolUse", "Stop", "UserPromptSubmit"):
+            body = body_of(off, event, **fields)
+            spool_files.write(layout_of(off), body, lambda _: "1-1.json")
+    assert places_with(off) == []
+
+
+@pytest.mark.parametrize("policy", ["journal", "off"])
+@pytest.mark.parametrize("agent", ["generic", "grok", "kimi"])
+def test_prompt_that_was_processed_and_is_spooled_too_is_counted_once(
+    repo: Repo, agent: str, policy: str
+) -> None:
+    """ATT-14: the hook gave up waiting. Its session has got on meanwhile."""
+    repo.git("config", "agent-undo.prompts", policy)
+    asked = next(
+        one
+        for one in with_prompts()
+        if one.agent == agent and "continuation" not in str(one.payload)
+    )
+    # As a program may write it, not as `json.dumps` does.
+    raw = json.dumps(
+        json.loads(asked.raw) | {"cwd": str(repo.root), "workspaceRoot": str(repo.root)}
+    ).encode()
+    body = hook.make_body(agent, raw.replace(b'": ', b'" :  '), [], "7/70")
+    with desk_of(repo) as context:
+        hook_intake.take_body(context, body)
+        (turn,) = turns.list_turns(context.workspace.db)
+        with context.workspace.db.write():
+            turns.close_turn(
+                context.workspace.db, turn.session, turn.id, turn.started_ns + 1
+            )
+        spool_files.write(layout_of(repo), body, lambda _: "1-7.json")
+        assert hook_intake.drain_spool(context) == 1
+        assert len(turns.list_turns(context.workspace.db)) == 1
 
 
 @pytest.mark.parametrize("data", [b'{"prompt": "' + SECRET.encode(), SECRET.encode()])
