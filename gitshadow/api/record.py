@@ -199,7 +199,7 @@ def exec_begin(context: RecorderContext, request: ExecBeginRequest) -> ExecBegin
         process=process,
     )
     kept = ws.config.prompts is not PromptPolicy.OFF
-    asked = Asked(" ".join(request.argv) if kept else None)
+    asked = Asked((" ".join(request.argv) or None) if kept else None)
     with ws.db.write():
         session = lifecycle.see_session(ws.db, who, now_ns, may_open=True)
         above = None

@@ -13,6 +13,7 @@ import click
 
 from gitshadow.commands.client import send
 from gitshadow.commands.error_handler import contain
+from gitshadow.config import stores_prompts
 from gitshadow.errors import ShadowError
 from gitshadow.messages.record import (
     EXEC_BEGIN,
@@ -74,9 +75,11 @@ def _begin(agent: str, argv: Sequence[str]) -> ExecEndRequest | None:
 
     None if recording is off or, after one line that says so, if that failed.
     """
+    # A daemon that runs already has another environment.
+    told = argv if stores_prompts(None, os.environ) else ()
     request = ExecBeginRequest(
         agent=agent,
-        argv=tuple(word.encode("utf-8", "replace").decode() for word in argv),
+        argv=tuple(word.encode("utf-8", "replace").decode() for word in told),
         pid=os.getpid(),
         session=os.environ.get(SESSION_VARIABLE),
     )

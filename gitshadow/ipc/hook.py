@@ -24,6 +24,8 @@ START_S = 1.0
 _MAX_VALUE = 8192
 _MARKERS = (
     "GITSHADOW_SESSION",
+    # A daemon that runs already has another environment.
+    "GITSHADOW_PROMPTS",
     "CLAUDE_CODE_SESSION_ID",
     "CLAUDE_PROJECT_DIR",
     "CLAUDE_PID",
