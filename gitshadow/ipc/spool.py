@@ -43,7 +43,7 @@ def write(layout: Layout, body: bytes, name: Callable[[int], str]) -> str:
     if event is None:
         return ""
     is_prompt = isinstance(event, HookEvent) and event.prompt is not None
-    if is_prompt and not _stores_prompts(layout, {**os.environ, **env}):
+    if is_prompt and not stores_prompts(layout, {**os.environ, **env}):
         event = without_prompt(layout, event)
     document = {
         "agent": event_json.NAME,
@@ -56,6 +56,13 @@ def write(layout: Layout, body: bytes, name: Callable[[int], str]) -> str:
         "pid_namespace": current().machine_facts().pid_namespace(),
         "env": env,
     }
+    return put(layout, document, name)
+
+
+def put(
+    layout: Layout, document: Mapping[str, object], name: Callable[[int], str]
+) -> str:
+    """Write the document of a file of the spool; return its path. As `write`."""
     check_dir(layout, "spool")
     part = os.path.join(layout.spool_dir, f"{os.getpid()}-{id(document)}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -85,7 +92,7 @@ def without_prompt(
     return replace(event, prompt=None, prompt_digest=digest)
 
 
-def _stores_prompts(layout: Layout, environ: Mapping[str, str]) -> bool:
+def stores_prompts(layout: Layout, environ: Mapping[str, str]) -> bool:
     """Return whether prompts may be stored; not if the setting cannot be read."""
     # Only prompts pay for the import and for git.
     from gitshadow import config

@@ -4,7 +4,6 @@ Invariant: without the key, which never leaves the state directory, nobody can t
 """
 
 import os
-import secrets
 
 from gitshadow.store.layout import Layout
 
@@ -41,7 +40,7 @@ def _key(layout: Layout) -> bytes:
             os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600),
             "wb",
         ) as stream:
-            stream.write(secrets.token_bytes(_KEY_BYTES))
+            stream.write(os.urandom(_KEY_BYTES))
         # Of two processes, the second one takes the key of the first.
         try:
             os.link(part, path)

@@ -23,6 +23,9 @@ from gitshadow.attribution.delivery import parse_spool
 from gitshadow.ipc import hook
 from gitshadow.ipc import spool as spool_files
 from gitshadow.recording.context import RecorderContext
+from gitshadow.sdk.turns.hook_payloads import take_hook
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.service import hook_intake
 from gitshadow.store.journal import turns
 from gitshadow.store.journal.db import Db
@@ -33,6 +36,11 @@ from tests.support.repo import Repo
 
 SECRET = "the merger with Zebulon is on"
 _STEPS = frozenset({"open", "os.rename", "os.remove", "os.link"})
+
+
+@pytest.fixture(autouse=True)
+def _no_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITSHADOW_DAEMON", "off")
 
 
 @pytest.fixture
@@ -131,7 +139,26 @@ def begin_command(context: RecorderContext) -> None:
     run(context, "exec_begin", {"argv": ["sh", "-c", SECRET], "agent": "helper"})
 
 
-@pytest.mark.parametrize("act", [in_process, spooled, command])
+def program(repo: Repo) -> None:
+    """Run a turn of an agent program, which names it by what the user asked."""
+    with (
+        AgentUndo.open(str(repo.root), session="s-1", tools=ToolRegistry()) as opened,
+        opened.turn(SECRET),
+    ):
+        repo.write("made", "x\n")
+
+
+def hooked_program(repo: Repo) -> None:
+    """Begin a turn of a program that is told of an agent's hooks."""
+    payload = body_of(repo, prompt=SECRET).partition(b"\n\n")[2]
+
+    def opened(session: str) -> AgentUndo:
+        return AgentUndo.open(str(repo.root), session=session, tools=ToolRegistry())
+
+    take_hook(payload, opened)
+
+
+@pytest.mark.parametrize("act", [in_process, spooled, command, program, hooked_program])
 def test_no_kill_leaves_a_byte_of_a_prompt(
     off: Repo, act: Callable[[Repo], None]
 ) -> None:

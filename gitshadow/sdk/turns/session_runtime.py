@@ -16,6 +16,7 @@ from gitshadow.errors import (
     UnsupportedError,
     UsageError,
 )
+from gitshadow.ipc.spool import stores_prompts
 from gitshadow.sdk.turns import (
     json_values,
     session_fork,
@@ -181,11 +182,15 @@ class SessionRuntime:
         self.carrying.check_none_waits()
         last = self.store.last_turn(self.session)
         ordinal = last.ordinal + 1 if last is not None else 1
+        # Programs give a turn the words of the user's, in which it begins.
+        may_store = not self.layout or stores_prompts(
+            self.layout, self.setting.host.environ
+        )
         row = SagaTurn(
             session=self.session,
             id=f"t-{ordinal}",
             ordinal=ordinal,
-            label=json_values.storable(label),
+            label=json_values.storable(label) if may_store else "",
             agent=self.setting.agent,
             status=TurnStatus.OPEN.value,
             started_ns=self.clock(),
