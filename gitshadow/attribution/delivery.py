@@ -96,7 +96,7 @@ def format_body(delivery: HookDelivery) -> bytes:
 
 
 def parse_spool(path: str) -> HookDelivery | None:
-    """Read one file of the spool; its ctime is its time.
+    """Read one file of the spool; its ctime is its time, unless it was written anew.
 
     Returns:
         None for a file that is not whole, is too large, or is gone.
@@ -119,6 +119,7 @@ def parse_spool(path: str) -> HookDelivery | None:
     agent, cwd = found.get("agent"), found.get("cwd")
     if not isinstance(agent, str) or not agent:
         return None
+    came_ns = found.get("at_ns")
     delivery = HookDelivery(
         agent=agent,
         payload=_payload(found.get("payload")),
@@ -126,7 +127,7 @@ def parse_spool(path: str) -> HookDelivery | None:
         pids=_pids(_texts(found.get("pids"))),
         own=_process(" ".join(_texts(found.get("own")))),
         env=_environment(found.get("env")),
-        at_ns=at_ns,
+        at_ns=came_ns if isinstance(came_ns, int) else at_ns,
         root=" ".join(_texts(found.get("root"))),
         worktree=" ".join(_texts(found.get("worktree"))),
     )

@@ -21,6 +21,7 @@ from gitshadow.errors import JournalError, LockedError, RefusedError, StoreError
 from gitshadow.model import Oid, RepoPath
 from gitshadow.recording import ingest
 from gitshadow.recording.context import RecorderContext
+from gitshadow.recording.spool import clear_prompts
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import git_index, refs
 from gitshadow.store.git import AS_STORED, OF_THE_USER, Git
@@ -347,23 +348,32 @@ def survey_prompts(ws: Workspace) -> Survey:
         touched += [ref] * bool(found)
         messages |= found
     files = (
-        os.path.relpath(path, ws.layout.state_dir) for path in _payloads(ws.layout)
+        os.path.relpath(path, ws.layout.state_dir)
+        for path in _copies_with_prompts(ws.layout)
+    )
+    fetched = (tip for ref, tip in ws.repo.refs().items() if refs.is_fetched(ref))
+    theirs = frozenset(
+        one.oid
+        for tip in fetched
+        for one in ws.repo.chain(tip)
+        if refs.without_prompt(one.message) is not None
     )
     return Survey(
         Gone((), frozenset(), messages, frozenset()),
         frozenset(messages),
         tuple(touched),
+        holding=Holding(commits=theirs),
         elsewhere=Scrubbing(files=tuple(sorted(files))),
         prompts=journal.count_prompts(ws.db),
     )
 
 
-def _payloads(layout: Layout) -> Iterator[str]:
-    """Yield the files that may hold prompts: payloads, and copies of the journal."""
+def _copies_with_prompts(layout: Layout) -> Iterator[str]:
+    """Yield the copies of what the journal had: pages, and journals that were set aside."""
     for directory, _, names in os.walk(layout.state_dir):
         for name in names:
             is_copy = name.startswith(_JOURNAL + ".")
-            if is_copy or directory in (layout.spool_dir, layout.pages_dir):
+            if is_copy or directory == layout.pages_dir:
                 yield os.path.join(directory, name)
 
 
@@ -382,16 +392,18 @@ def purge(context: RecorderContext, found: Survey) -> None:
         for one in recorded(ws.layout):
             if one.worktree != ws.layout.worktree:
                 held.enter_context(WriterLock(one.lock)).acquire(_LOCK_S)
-        if found.elsewhere.found.rows:
+        if found.elsewhere.found.rows or found.prompts:
             for path in (ws.layout.sagas_lock, *ws.layout.saga_locks()):
                 held.enter_context(WriterLock(path)).acquire(_LOCK_S)
         packer = Packer(ws.layout, Git(ws.layout, dict(ws.environ)))
         held.enter_context(packer.alone(_LOCK_S))
         refuse_unsent(ws.db, found.forms)
         clear_files(ws.layout, found.forms if found.elsewhere.files else ())
-        for path in _payloads(ws.layout) if found.prompts is not None else ():
-            with suppress(FileNotFoundError):
-                os.unlink(path)
+        if found.prompts is not None:
+            clear_prompts(ws.layout)
+            for path in _copies_with_prompts(ws.layout):
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
         salt = secrets.token_bytes(_SALT_BYTES)
         noted = PendingPurge(found.names, found.gone.blobs, found.gone.messages, salt)
         with ws.db.write():

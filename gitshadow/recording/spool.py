@@ -5,12 +5,14 @@ after a while, so that it is read once and not at each barrier of this one.
 Invariant: a file is deleted only when it was taken, or if no worktree is left that could take it.
 """
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from gitshadow.adapters import event_json, registry
 from gitshadow.adapters.base import BadPayload, HookEvent
 from gitshadow.adapters.generic import NAME as GENERIC
 from gitshadow.attribution.delivery import HookDelivery, format_body, parse_spool
@@ -25,6 +27,7 @@ _KEPT_ASIDE = 16
 _MOST_DELIVERED = 1024
 _JSON = ".json"
 _ASIDE = ".refused"
+_PART = ".part"
 _FOR = ".for-"
 
 
@@ -137,6 +140,31 @@ def forward(layout: Layout, delivery: HookDelivery) -> None:
         format_body(delivery),
         lambda ctime_ns: _free_name(layout, delivery.at_ns or ctime_ns),
     )
+
+
+def clear_prompts(layout: Layout) -> None:
+    """Take the prompts out of what waits, or was set aside; files keep their names and times.
+
+    Raises:
+        OSError: a file could not be written.
+        StoreError: the spool is a link.
+    """
+    for name in os.listdir(layout.spool_dir):
+        path = os.path.join(layout.spool_dir, name)
+        delivery = None if name.endswith(_PART) else parse_spool(path)
+        event = None
+        if delivery is not None:
+            event = registry.parse(delivery.agent, delivery.payload, delivery.env)
+        if delivery is None or event is None:
+            discard(path)
+            continue
+        told = event_json.document(spool.without_prompt(layout, event))
+        with open(path, "rb") as handle:
+            document = json.load(handle)
+        if document["payload"] != told:
+            # The file is a new one, so its ctime says no longer when the payload came.
+            found = {"agent": event_json.NAME, "payload": told, "at_ns": delivery.at_ns}
+            spool.put(layout, document | found, lambda _, name=name: name)  # type: ignore[misc]
 
 
 def _free_name(layout: Layout, at_ns: int) -> str:

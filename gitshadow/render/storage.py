@@ -132,6 +132,10 @@ def purge_lines(answer: PurgeAnswer, view: View) -> Iterator[str]:
     if asked:
         yield _first(answer, dry=dry)
         yield from _beside(answer, dry=dry)
+    for ref in answer.fetched_dropped:
+        done = "would be deleted" if dry else "deleted"
+        yield f"{done} here, but the other machine still has it: {printable(ref)}"
+    if asked:
         yield from _warnings(answer, view)
     if dry:
         return
@@ -188,9 +192,6 @@ def _beside(answer: PurgeAnswer, *, dry: bool) -> Iterator[str]:
         done = "could" if dry else "can"
         whose = "its" if count == 1 else "their"
         yield f"{counted(count, 'effect')} {done} no longer be undone: {whose} inverse contained it"
-    for ref in answer.fetched_dropped:
-        done = "would be deleted" if dry else "deleted"
-        yield f"{done} here, but the other machine still has it: {printable(ref)}"
 
 
 def _warnings(answer: PurgeAnswer, view: View) -> Iterator[str]:

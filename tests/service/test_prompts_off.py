@@ -8,8 +8,10 @@ import functools
 import itertools
 import json
 import os
+import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -27,14 +29,16 @@ from gitshadow.sdk.turns.hook_payloads import take_hook
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.service import hook_intake
-from gitshadow.store.journal import turns
+from gitshadow.store.journal import events, turns
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.layout import Layout, discover
 from tests.support.context import desk_of
 from tests.support.payloads import ENV, Stored, stored
 from tests.support.repo import Repo
 
 SECRET = "the merger with Zebulon is on"
+_STRIDE = 7
 _STEPS = frozenset({"open", "os.rename", "os.remove", "os.link"})
 
 
@@ -374,28 +378,163 @@ def test_fault_of_ours_quotes_no_prompt(
     assert places_with(off) == []
 
 
-@pytest.mark.parametrize("policy", ["journal", "commit"])
-def test_purge_erases_prompts_that_are_there(repo: Repo, policy: str) -> None:
-    """KEEP-14."""
+def with_stored_prompts(repo: Repo, policy: str) -> None:
+    """Store prompts in all the ways that there are, one more waits, and one was set aside."""
     repo.git("config", "agent-undo.prompts", policy)
     with desk_of(repo) as context:
         hook_intake.take_body(context, body_of(repo, prompt=SECRET))
-        wrote = {"tool_name": "Write", "tool_use_id": "t1"}
-        call = {**wrote, "tool_input": {"file_path": str(repo.root / "new")}}
+        call = {
+            "tool_name": "Write",
+            "tool_use_id": "t1",
+            "tool_input": {"file_path": str(repo.root / "new")},
+        }
         hook_intake.take_body(context, body_of(repo, "PreToolUse", **call))
         repo.write("new", "new\n")
         hook_intake.take_body(context, body_of(repo, "PostToolUse", **call))
-        spooled(repo)
-        assert len(places_with(repo)) >= 2
-        repo.git("config", "agent-undo.prompts", "off")
+    program(repo)
+    layout = layout_of(repo)
+    late = {**call, "tool_use_id": "t2", "tool_input": {"file_path": "/late"}}
+    spool_files.write(layout, body_of(repo, "Stop"), lambda _: "0-1.json")
+    spooled(repo)
+    spool_files.write(layout, body_of(repo, "PreToolUse", **late), lambda _: "2-1.json")
+    # As an older version wrote it, and as one that cannot be processed is kept.
+    whole = {"agent": "claude-code", "payload": payload_of(repo, prompt=SECRET)}
+    for name in ("3-1.json", "4-1.json.refused", "5-1.part"):
+        Path(layout.spool_dir, name).write_text(json.dumps(whole))
+    repo.git("config", "agent-undo.prompts", "off")
+
+
+def payload_of(repo: Repo, event: str = "UserPromptSubmit", **fields: object) -> str:
+    return body_of(repo, event, **fields).partition(b"\n\n")[2].decode()
+
+
+def waiting(repo: Repo) -> list[tuple[str, int | None, HookEvent]]:
+    """Return what waits in the spool: name, time, and what it reports, without a prompt."""
+    layout = layout_of(repo)
+    found = []
+    for path in sorted(Path(layout.spool_dir).iterdir()):
+        one = parse_spool(str(path))
+        assert one is not None
+        event = registry.parse(one.agent, one.payload, one.env)
+        assert isinstance(event, HookEvent)
+        bare = spool_files.without_prompt(layout, event)
+        assert isinstance(bare, HookEvent)
+        found.append((path.name, one.at_ns, bare))
+    return found
+
+
+@pytest.mark.parametrize("policy", ["journal", "commit"])
+def test_purge_erases_prompts_that_are_there(repo: Repo, policy: str) -> None:
+    """KEEP-14: and nothing of what waits but its prompt."""
+    with_stored_prompts(repo, policy)
+    before = [one for one in waiting(repo) if not one[0].endswith(".part")]
+    # The end of the program's session waits, too.
+    assert len(before) == 6
+    # A rewritten file has another ctime, but not another time.
+    time.sleep(0.02)
+    with desk_of(repo) as context:
+        assert len(places_with(repo)) >= 4
         planned = run(context, "purge", {"prompts": True, "dry_run": True})
-        assert planned["prompts"] == 1
+        assert planned["prompts"] == 2
         assert places_with(repo)
         done = run(context, "purge", {"prompts": True})
-        assert (done["prompts"], done["contents"]) == (1, int(policy == "commit"))
+        assert (done["prompts"], done["contents"]) == (2, 2 * int(policy == "commit"))
+        assert waiting(repo) == before
+        # Not even in its log or in free pages, while it is open.
+        assert set(places_with(repo)) <= {"an object"}
     repo.git("-c", "gc.reflogExpire=now", "gc", "-q", "--prune=now")
     assert places_with(repo) == []
     repo.fsck()
+
+
+def test_purge_leaves_what_waits_for_another_worktree(
+    repo: Repo, tmp_path: Path
+) -> None:
+    with desk_of(repo):
+        pass
+    repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
+    linked, layout = Repo(tmp_path / "linked"), layout_of(repo)
+    call = {"tool_name": "Bash", "tool_use_id": "t1", "tool_input": {"command": "ls"}}
+    told: list[tuple[str, dict[str, object]]]
+    told = [("UserPromptSubmit", {"prompt": SECRET}), ("PreToolUse", {**call})]
+    for number, (event, fields) in enumerate(told):
+        body, name = body_of(linked, event, **fields), f"{number}-1.json"
+        spool_files.write(layout, body, functools.partial(named, name))
+    before = waiting(repo)
+    repo.git("config", "agent-undo.prompts", "off")
+    time.sleep(0.02)
+    with desk_of(repo) as context:
+        run(context, "purge", {"prompts": True})
+    assert places_with(repo) == []
+    with desk_of(linked) as context:
+        assert hook_intake.drain_spool(context) == 2
+        (turn,) = turns.list_turns(context.workspace.db)
+        assert turn.started_ns == (before[0][1] or 0) // 1000 * 1000
+        assert (turn.prompt, turn.prompt_digest) == (None, before[0][2].prompt_digest)
+        assert turns.get_call(context.workspace.db, turn.session, "t1") is not None
+
+
+def test_purge_names_fetched_history_with_prompts_and_drops_it_if_asked(
+    repo: Repo, make_repo: Callable[..., Repo]
+) -> None:
+    with_stored_prompts(repo, "commit")
+    other = make_repo("other", files=("z",))
+    with desk_of(repo):
+        pass
+    with desk_of(other) as context:
+        run(context, "fetch", {"remote": str(repo.root)})
+        refs = other.shadow_refs()
+        fetched = sorted(one for one in refs if "/fetched/" in one)
+        assert places_with(other)
+        done = run(context, "purge", {"prompts": True})
+        left = done["remains"]
+        assert isinstance(left, dict)
+        named = left["fetched"]
+        assert named
+        assert set(named) < set(fetched)
+        done = run(context, "purge", {"prompts": True, "fetched": True})
+        assert done["fetched_dropped"] == named
+        assert not set(named) & set(other.shadow_refs())
+    other.git("-c", "gc.reflogExpire=now", "gc", "-q", "--prune=now")
+    assert places_with(other) == []
+
+
+def test_purge_that_is_killed_at_any_step_leaves_no_prompt_after_the_next(
+    repo: Repo, tmp_path: Path
+) -> None:
+    """KEEP-14: and the history, and what waits, are whole."""
+    with_stored_prompts(repo, "commit")
+    with desk_of(repo) as context:
+        # What waits is processed by each opening.
+        hook_intake.drain_spool(context)
+    wanted = seen(repo)
+
+    def purging(one: Repo) -> None:
+        with desk_of(one) as context:
+            run(context, "purge", {"prompts": True})
+
+    for number in itertools.count(1, _STRIDE):
+        one = Repo(Path(shutil.copytree(repo.root, tmp_path / f"killed{number}")))
+        was_killed = killed_at(number, functools.partial(purging, one))
+        purging(one)
+        one.git("-c", "gc.reflogExpire=now", "gc", "-q", "--prune=now")
+        assert (places_with(one), seen(one)) == ([], wanted), number
+        one.fsck()
+        shutil.rmtree(one.root)
+        if not was_killed:
+            break
+    assert number > 100
+
+
+def seen(repo: Repo) -> list[object]:
+    """Return what the history says, without prompts."""
+    with desk_of(repo) as context:
+        db = context.workspace.db
+        rows: list[object] = [
+            (one.path, one.kind, one.attribution.turn, one.attribution.call)
+            for one in events.changes(db, EventFilter())
+        ]
+        return [*rows, *((one.id, one.ended_ns) for one in turns.list_turns(db))]
 
 
 def test_key_stays_and_its_file_is_private(off: Repo, desk: RecorderContext) -> None:

@@ -60,6 +60,12 @@ _KEPT = (
     "SELECT COUNT(*) FROM saga_calls"
     " WHERE undo IN ('planned', 'failed', 'in_doubt') AND is_held(inverse)"
 )
+# The label of a turn, as the turn, its event and its line in the log have it.
+_LABELS = (
+    "UPDATE saga_turns SET label = ''",
+    "UPDATE saga_events SET text = '' WHERE author = 'system' AND kind = 'turn'",
+    "UPDATE saga_log SET body = json_set(body, '$.label', '') WHERE kind = 'turn_begun'",
+)
 _CHUNK = 1 << 20
 
 
@@ -239,13 +245,23 @@ def clear_texts(db: Db, forms: Sequence[bytes], found: TextCounts) -> None:
 
 
 def count_prompts(db: Db) -> int:
-    """Return how many prompts are stored."""
-    return db.number("SELECT COUNT(*) FROM turns WHERE prompt IS NOT NULL")
+    """Return how many prompts are stored, and labels that programs gave to other turns."""
+    return db.number("SELECT COUNT(*) FROM turns WHERE prompt IS NOT NULL") + db.number(
+        "SELECT COUNT(*) FROM saga_turns AS told WHERE label <> '' AND NOT EXISTS ("
+        "SELECT 1 FROM turns JOIN sessions ON sessions.id = turns.session"
+        " WHERE sessions.native_id = told.session AND turns.id = told.id"
+        " AND prompt IS NOT NULL)"
+    )
 
 
 def clear_prompts(db: Db) -> None:
     """Delete every prompt; call it inside `db.write()`. Only `squeeze` removes the bytes."""
     db.run("UPDATE turns SET prompt = NULL WHERE prompt IS NOT NULL")
+    if db.number("SELECT COUNT(*) FROM saga_turns WHERE label <> ''"):
+        with unlocked(db):
+            for sql in _LABELS:
+                db.run(sql)
+            chain_anew(db)
 
 
 def squeeze(db: Db) -> None:
