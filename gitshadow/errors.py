@@ -111,6 +111,17 @@ class UnreachableError(ShadowError):
     """Report that no daemon answers for this worktree."""
 
 
+def described(error: BaseException) -> str:
+    """Return what failed: in our words, or where in our code, without data that it quotes."""
+    kind, at = type(error).__name__, error.__traceback__
+    if isinstance(error, ShadowError | OSError) or at is None:
+        return f"{kind}: {error}"
+    while at.tb_next is not None:
+        at = at.tb_next
+    name = os.path.basename(at.tb_frame.f_code.co_filename)
+    return f"{kind} at {name}:{at.tb_lineno}"
+
+
 def is_shortage(error: BaseException) -> bool:
     """Return whether the process or the system had no file descriptor left."""
     if isinstance(error, OSError) and error.errno is not None:

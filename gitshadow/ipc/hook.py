@@ -307,13 +307,15 @@ def _spool(layout: Layout, body: bytes) -> str:
 def _complain(layout: Layout | None, error: BaseException) -> None:
     if layout is None:
         return
+    from gitshadow.errors import described
+
     try:
         # This works on a full disk too, and the next barrier reports it.
         os.utime(layout.missed, follow_symlinks=False)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = os.open(layout.log, flags, 0o600)
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        os.write(fd, f"{stamp} hook: {f'{type(error).__name__}: {error}'!a}\n".encode())
+        os.write(fd, f"{stamp} hook: {described(error)!a}\n".encode())
         os.close(fd)
     except OSError:
         return

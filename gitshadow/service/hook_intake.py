@@ -6,7 +6,6 @@ Invariant: nothing here makes a hook fail; what is wrong becomes a gap row.
 """
 
 import os
-import traceback
 
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import (
@@ -29,7 +28,7 @@ from gitshadow.attribution.delivery import (
 )
 from gitshadow.attribution.intake import Doubt, EventSource, Intake
 from gitshadow.config import Config, PromptPolicy, stores_prompts
-from gitshadow.errors import ShadowError, raise_shortage
+from gitshadow.errors import ShadowError, described, raise_shortage
 from gitshadow.guards.watch import Guard
 from gitshadow.ipc.spool import without_prompt
 from gitshadow.model import PATHLESS_WRITERS, Call, RepoPath
@@ -63,7 +62,14 @@ def take_body(
     delivery = parse_body(body)
     if delivery is None:
         return b""
-    taken = take(context, delivery)
+    try:
+        taken = take(context, delivery)
+    except (ShadowError, OSError):
+        raise
+    except _FAULTS as error:
+        # Logs and reports have its message, which may quote the payload.
+        why = RuntimeError(described(error)).with_traceback(error.__traceback__)
+        raise why from None
     if taken is not None and guard is not None:
         guard.saw(taken[0], taken[1].session, taken[1].turn)
     if taken is None or not registry.takes_context(taken[0]):
@@ -130,16 +136,10 @@ def _take_spooled(
             _try_spooled(context, one, delivery)
         except _FAULTS as error:
             raise_shortage(error)
-            context.pipeline.gap(f"could not process a hook payload: {_said(error)}")
+            context.pipeline.gap(
+                f"could not process a hook payload: {described(error)}"
+            )
             context.spool.set_aside(one)
-
-
-def _said(error: Exception) -> str:
-    """Return what failed: in our words, or where in our code, without data of the payload."""
-    if isinstance(error, ShadowError | OSError):
-        return f"{type(error).__name__}: {error}"
-    at = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} at {os.path.basename(at.filename)}:{at.lineno}"
 
 
 def _try_spooled(

@@ -22,6 +22,7 @@ from gitshadow.adapters.base import HookEvent
 from gitshadow.api import run
 from gitshadow.attribution import lifecycle
 from gitshadow.attribution.delivery import parse_spool
+from gitshadow.daemon.server import Troubles
 from gitshadow.ipc import hook
 from gitshadow.ipc import spool as spool_files
 from gitshadow.recording.context import RecorderContext
@@ -365,15 +366,34 @@ def test_setting_that_cannot_be_read_stores_no_prompt(repo: Repo) -> None:
     assert places_with(repo) == []
 
 
+@pytest.mark.parametrize("way", ["daemon", "hook", "spool"])
 def test_fault_of_ours_quotes_no_prompt(
-    off: Repo, desk: RecorderContext, monkeypatch: pytest.MonkeyPatch
+    off: Repo, desk: RecorderContext, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
+    """KEEP-14: neither the log, nor a report, nor a gap; where it failed is said."""
+
+    def fail(*_: object, **__: object) -> bytes:
         raise ValueError(SECRET)
 
-    spooled(off)
+    layout, body = layout_of(off), body_of(off, prompt=SECRET)
     monkeypatch.setattr(lifecycle, "begin_turn", fail)
-    hook_intake.drain_spool(desk)
+    if way == "spool":
+        spooled(off)
+        hook_intake.drain_spool(desk)
+    elif way == "daemon":
+        with pytest.raises(RuntimeError) as caught:
+            hook_intake.take_body(desk, body)
+        Troubles(layout).note(caught.value)
+        (report,) = Path(layout.reports_dir).iterdir()
+        assert ", in _begin_turn" in report.read_text()
+    else:
+        sent = body.partition(b"\n\n")[2]
+        monkeypatch.setattr(hook, "_read_all", lambda: (sent, True))
+        assert hook.main(["claude-code"], fail) == 0
+        assert len(os.listdir(layout.spool_dir)) == 1
+    if way != "spool":
+        said = Path(layout.log).read_text()
+        assert "ValueError at test_prompts_off.py" in said
     desk.workspace.db.fold()
     assert places_with(off) == []
 
