@@ -88,6 +88,76 @@ def test_environment_of_a_hook_reaches_a_daemon_that_runs(
     assert places_with(running) == []
 
 
+@pytest.fixture
+def theirs(tmp_path: Path, make_shadow: Callable[..., Shadow]) -> Path:
+    """Return another repository whose prompts are kept, with its history as a file."""
+    other = make_shadow(Repo.create(tmp_path / "theirs"), daemon=False)
+    other.ok("init")
+    asked = payload(other, "UserPromptSubmit", prompt=SECRET)
+    other.ok("hook", "claude-code", stdin=asked)
+    write(other, "a")
+    other.ok("hook", "claude-code", stdin=payload(other, "Stop"))
+    other.ok("export", "-o", str(tmp_path / "events.jsonl"))
+    assert SECRET in (tmp_path / "events.jsonl").read_text()
+    return other.repo.root
+
+
+def write(shadow: Shadow, name: str) -> None:
+    """Have the agent write one file."""
+    call = {
+        "tool_name": "Write",
+        "tool_use_id": f"call-{name}",
+        "tool_input": {"file_path": str(shadow.repo.root / name)},
+    }
+    shadow.ok("hook", "claude-code", stdin=payload(shadow, "PreToolUse", **call))
+    shadow.repo.write(name, "agent\n")
+    shadow.ok("hook", "claude-code", stdin=payload(shadow, "PostToolUse", **call))
+
+
+def test_no_way_in_and_no_verb_writes_a_prompt(
+    running: Shadow, theirs: Path, tmp_path: Path
+) -> None:
+    """KEEP-14: hooks, exec, record, alerts, undo, reports, staging and imports."""
+    running.repo.git("config", "agent-undo.prompts", "off")
+    running.repo.git("config", "agent-undo.alertDeletes", "2")
+    transcript = tmp_path / "transcript.jsonl"
+    said = {"type": "user", "message": {"role": "user", "content": SECRET}}
+    transcript.write_text(json.dumps(said) + "\n")
+    asked = {"prompt": SECRET, "transcript_path": str(transcript)}
+    running.ok(
+        "hook", "claude-code", stdin=payload(running, "UserPromptSubmit", **asked)
+    )
+    write(running, "new")
+    running.ok("exec", "--", "sh", "-c", f"rm -f a b c # {SECRET}")
+    assert running.ok("status", "--json").json()["alerts"]
+    running.ok("record", "new")
+    running.ok("oops", "--yes")
+    # What was undone, and the alert, are told at the next prompt.
+    running.ok(
+        "hook", "claude-code", stdin=payload(running, "UserPromptSubmit", **asked)
+    )
+    write(running, "newer")
+    running.ok("hook", "claude-code", stdin=payload(running, "Stop"))
+    found = running.ok("turns", "--json").rows()
+    assert {row["prompt"] for row in found} == {None}
+    turn = next(str(row["id"]) for row in found if "/" not in str(row["id"]))
+    for words in (
+        ("redo", "--yes"),
+        ("report",),
+        ("show", turn, "--transcript"),
+        ("stage", "--yes", turn),
+        ("commit", "--yes", turn),
+        ("fetch", str(theirs)),
+        ("import", str(tmp_path / "events.jsonl")),
+    ):
+        print(running.ok(*words).out)
+    assert places_with(running) == []
+    kill_daemon(running)
+    assert places_with(running) == []
+    running.ok("reindex")
+    assert places_with(running) == []
+
+
 def test_prompts_are_found_where_they_are_kept(running: Shadow) -> None:
     asked = payload(running, "UserPromptSubmit", prompt=SECRET)
     running.ok("hook", "claude-code", stdin=asked)

@@ -1,7 +1,7 @@
 """With `agent-undo.prompts = off`, the text of a prompt is in no byte on the disk, not even before.
 
-Invariant: raw bytes are searched, below the repository and the home directory, so free pages of the
-journal and its log count; Git's objects are unpacked.
+Invariant: raw bytes are searched, below the repository, the home directory and that for temporary
+files, so free pages of the journal and its log count; Git's objects are unpacked.
 """
 
 import functools
@@ -44,8 +44,11 @@ _STEPS = frozenset({"open", "os.rename", "os.remove", "os.link"})
 
 
 @pytest.fixture(autouse=True)
-def _no_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+def _apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Start no daemon, and have a directory for temporary files."""
     monkeypatch.setenv("GITSHADOW_DAEMON", "off")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
 
 
 @pytest.fixture
@@ -57,8 +60,9 @@ def off(repo: Repo) -> Repo:
 
 
 def places_with(repo: Repo, text: str = SECRET) -> list[str]:
-    """Return where a text is: files below the repository and the home directory, and objects."""
-    tops = {repo.root, Path(os.environ["HOME"]), Path(os.environ["XDG_STATE_HOME"])}
+    """Return where a text is: files below the directories that we may write to, and objects."""
+    names = ("HOME", "XDG_STATE_HOME", "TMPDIR")
+    tops = {repo.root, *(Path(os.environ[name]) for name in names)}
     wanted = text.encode()
     found = [
         str(path)
@@ -364,6 +368,31 @@ def test_setting_that_cannot_be_read_stores_no_prompt(repo: Repo) -> None:
     repo.git("config", "agent-undo.prompts", "of")
     spooled(repo)
     assert places_with(repo) == []
+
+
+@pytest.mark.parametrize("code", [0, 1], ids=["answers", "fails"])
+def test_only_a_prompt_asks_git_and_is_not_stored_without_an_answer(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    with desk_of(repo):
+        pass
+    real, asked = shutil.which("git"), tmp_path / "asked"
+    script = tmp_path / "bin" / "git"
+    script.parent.mkdir()
+    ending = f'exec {real} "$@"' if code == 0 else f"exit {code}"
+    script.write_text(f"#!/bin/sh\necho x >>{asked}\n{ending}\n")
+    script.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
+        call = {"tool_name": "Bash", "tool_use_id": "t", "tool_input": {"command": "a"}}
+        body = body_of(repo, "PreToolUse", **call)
+        spool_files.write(layout_of(repo), body, lambda _: "1-1.json")
+        assert not asked.exists()
+        spool_files.write(
+            layout_of(repo), body_of(repo, prompt=SECRET), lambda _: "2-1.json"
+        )
+    assert asked.read_text() == "x\n"
+    assert bool(places_with(repo)) == (code == 0)
 
 
 @pytest.mark.parametrize("way", ["daemon", "hook", "spool"])

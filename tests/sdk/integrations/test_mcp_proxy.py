@@ -186,6 +186,23 @@ async def test_everything_that_is_no_call_passes(through: Through, mode: Mode) -
         assert au.turns() == []
 
 
+async def test_prompts_of_a_server_reach_no_file(through: Through) -> None:
+    """KEEP-14: the protocol's own prompts pass; a turn is not named after one."""
+    async with through.client() as client:
+        await client.get_prompt("greet", {"name": "Zebulon"})
+        await client.call_tool("notes.read", {"note": "n"})
+        assert holders(through.place, b"Zebulon") == []
+    assert holders(through.place, b"Zebulon") == []
+    assert holders(through.place, b"notes.read")
+
+
+def holders(top: Path, text: bytes) -> list[Path]:
+    """Return the files below a directory that have a text in them."""
+    return [
+        path for path in top.rglob("*") if path.is_file() and text in path.read_bytes()
+    ]
+
+
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_progress_of_a_call_passes(through: Through, mode: Mode) -> None:
     told = []
