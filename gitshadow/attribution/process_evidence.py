@@ -138,7 +138,10 @@ def _is_over(call: Call, end_ns: int) -> bool:
 
 
 class OpenFiles:
-    """Find who holds a file below one directory open for writing, up to a second ago."""
+    """Find who holds a file below one directory open for writing.
+
+    All processes are looked at once a second, and a holder that was found then once more.
+    """
 
     def __init__(
         self,
@@ -164,7 +167,14 @@ class OpenFiles:
             self._writers = self._look(pids())
             cost_s = self._clock() - now_s
             self._next_s = now_s + max(INTERVAL_S, _LOOK_SHARE * cost_s)
-        return self._writers.get(path, ())
+            return self._writers.get(path, ())
+        # Who closed the file since did not write what was seen now.
+        return tuple(
+            pid for pid in self._writers.get(path, ()) if self._holds(pid, path)
+        )
+
+    def _holds(self, pid: int, path: bytes) -> bool:
+        return path in current().process_facts().written_files(pid, self._top)
 
     def _look(self, pids: Iterable[int]) -> Mapping[bytes, tuple[int, ...]]:
         facts = current().process_facts()

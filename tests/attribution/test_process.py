@@ -343,6 +343,27 @@ def test_holder_outside_all_sessions_tells_if_it_was_there_before(
     assert scan.holder(pids, mine, 0) is None
 
 
+def test_who_has_closed_a_file_is_no_holder_any_more(
+    start: Start, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A person may write it in place within the second after an agent's process did."""
+    top = tmp_path_factory.mktemp("held")
+    code = (
+        f"handle = open({str(top / 'x')!r}, 'a'); print(flush=True); input();"
+        f" handle.close(); {WAIT}"
+    )
+    holder = start(sys.executable, "-c", code)
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    files, scan = OpenFiles(str(top), clock=lambda: 100.0), ProcessScan()
+    for _ in range(2):
+        assert files.writers(bytes(top / "x"), scan.pids) == (holder.pid,)
+    holder.stdin.write(b"\n")
+    holder.stdin.flush()
+    assert holder.stdout.readline()
+    assert files.writers(bytes(top / "x"), scan.pids) == ()
+
+
 def test_open_files_are_looked_for_a_hundredth_of_the_time_at_most() -> None:
     moment_s = [100.0]
     asked: list[float] = []
