@@ -207,6 +207,36 @@ def init(scale: float) -> Iterator[Row]:
     for files, budget in ((1_000, "≤ 0.15 s"), (int(100_000 * scale), "≤ 1.5 s")):
         with repository(files) as place:
             yield from inits(place, f"{files:,} tracked files", budget)
+    with repository(1_000) as place:
+        yield from _beside_data(place, int(10_000 * scale))
+
+
+def _beside_data(place: Place, files: int) -> Iterator[Row]:
+    """`init` beside a data set that Git neither tracks nor ignores; its files are sparse."""
+    (place.root / "data").mkdir()
+    for number in range(files):
+        with open(place.root / f"data/{number}", "wb") as stream:
+            stream.truncate(1 << 20)
+    git_dir = place.root / ".git"
+    before = _size_of(git_dir)
+    ours, grown, looks = [], [], []
+    for _ in range(5):
+        ours.append(timed(lambda: place.shadow("init")))
+        place.shadow("stop")
+        grown.append((_size_of(git_dir) - before) / 2**20)
+        _forget(place)
+        looks.append(timed(lambda: place.git("status")))
+    what = f"{files:,} untracked files of 1 MiB"
+    yield Row(f"`init`, beside {what}", "–", ours, "s")
+    yield Row("… `git status`", "yardstick", looks, "s")
+    ratios = [one / statistics.median(looks) for one in ours]
+    yield Row("ratio of both", "≤ 2", ratios, "×")
+    yield Row("… `.git` grows by", "≤ 210 MiB", grown, "MiB")
+
+
+def _size_of(directory: Path) -> int:
+    """Return the bytes of the files in a directory."""
+    return sum(one.lstat().st_size for one in directory.rglob("*"))
 
 
 def inits(place: Place, what: str, budget: str, times: int = 5) -> Iterator[Row]:
