@@ -305,7 +305,7 @@ class Turn:
     """One prompt of a session, until the agent stops.
 
     `number` is that of its short id (`t12`), None for a turn that was not read from the journal.
-    `prompt_digest` stands for a prompt that is not stored, so that a second delivery is recognized.
+    By `prompt_digest`, a second report of a prompt that is not stored is recognized.
     """
 
     id: str

@@ -20,7 +20,7 @@ SMALL_BYTES = 256 * 1024
 _HEADROOM = 20
 """By a twentieth of the limit, small files may exceed it."""
 _SHARE = 0.9
-"""A directory stands for its parent if it has so much of what is in there."""
+"""With a smaller share of the bytes of a directory, a part of it is not what causes them."""
 
 
 def data_key(worktree: str) -> str:

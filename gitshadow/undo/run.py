@@ -316,7 +316,7 @@ class _Undo:
         hidden = report_context.hidden_by(
             engine.db, engine.worktree, selection, engine.files
         )
-        # Each stands for the row that says that the path is no longer recorded.
+        # They replace the rows that say that these paths are no longer recorded.
         instead = set(map(_seq_and_path, hidden.changes))
         kept = (row for row in history if _seq_and_path(row) not in instead)
         history = tuple(sorted((*kept, *hidden.changes), key=_seq_and_path))

@@ -8,7 +8,8 @@ import pytest
 from gitshadow.model import RepoPath
 from gitshadow.recording import pipeline
 from tests.support.repo import Repo
-from tests.support.shadow import Document, Shadow
+from tests.support.reports import rows_of
+from tests.support.shadow import Shadow
 from tests.support.studio import studio_of
 
 LIMIT = 1 << 20
@@ -20,16 +21,6 @@ SOME = b"\1" * PART
 def limited(repo: Repo) -> Repo:
     repo.git("config", "agent-undo.maxUntracked", str(LIMIT))
     return repo
-
-
-def rows_of(document: Document, *names: str) -> list[Document]:
-    """Return the rows at a place of a document."""
-    found: object = document
-    for name in names:
-        assert isinstance(found, dict)
-        found = found[name]
-    assert isinstance(found, list)
-    return found
 
 
 def data_in(repo: Repo, directory: str, files: int) -> None:

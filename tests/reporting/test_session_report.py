@@ -1,31 +1,23 @@
 """The facts of a report: turns, files, what was undone, what is in doubt and not covered."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
 
 from gitshadow.errors import UsageError
 from gitshadow.reporting import session_report as story_module
 from tests.support.repo import Repo
+from tests.support.reports import rows_of
 from tests.support.studio import Studio, studio_of
 
-Rows = list[Mapping[str, object]]
+Rows = list[dict[str, object]]
 
 
 @pytest.fixture
 def studio(repo: Repo) -> Iterator[Studio]:
     with studio_of(repo) as made:
         yield made
-
-
-def rows(document: Mapping[str, object], *names: str) -> Rows:
-    value: object = document
-    for name in names:
-        assert isinstance(value, dict)
-        value = value[name]
-    assert isinstance(value, list)
-    return value
 
 
 def told(found: Rows, *names: str) -> list[tuple[object, ...]]:
@@ -44,16 +36,16 @@ def two_turns(studio: Studio) -> None:
 
 def test_turns_are_told_in_order_with_their_own_changes(studio: Studio) -> None:
     two_turns(studio)
-    steps = rows(studio.run("report"), "steps")
+    steps = rows_of(studio.run("report"), "steps")
     assert told(steps, "kind", "prompt", "events", "confidence", "undone") == [
         ("turn", "first\nmore", 2, "certain", None),
         ("turn", "second", 1, "certain", None),
     ]
-    assert told(rows(steps[0], "files"), "path", "kind", "added", "removed") == [
+    assert told(rows_of(steps[0], "files"), "path", "kind", "added", "removed") == [
         ("a", "modify", 1, 10),
         ("n", "create", 2, 0),
     ]
-    assert told(rows(steps[1], "files"), "path", "patch") == [
+    assert told(rows_of(steps[1], "files"), "path", "patch") == [
         ("n", "@@ -1,2 +1,2 @@\n 1\n-2\n+3")
     ]
     assert steps[0]["tools"] == [{"tool": "Write", "calls": 2}]
@@ -61,7 +53,7 @@ def test_turns_are_told_in_order_with_their_own_changes(studio: Studio) -> None:
 
 def test_files_are_told_once_with_their_turns(studio: Studio) -> None:
     two_turns(studio)
-    files = rows(studio.run("report"), "files")
+    files = rows_of(studio.run("report"), "files")
     assert told(files, "path", "kind", "added", "removed", "steps", "now") == [
         ("a", "modify", 1, 10, [1], "as left"),
         ("n", "create", 2, 0, [1, 2], "as left"),
@@ -72,18 +64,18 @@ def test_what_is_taken_back_says_so_until_it_is_redone(studio: Studio) -> None:
     two_turns(studio)
     studio.run("undo", verb="oops", yes=True)
     document = studio.run("report")
-    assert told(rows(document, "steps"), "undone") == [(None,), ("whole",)]
-    assert told(rows(document, "files"), "path", "undone", "now") == [
+    assert told(rows_of(document, "steps"), "undone") == [(None,), ("whole",)]
+    assert told(rows_of(document, "files"), "path", "undone", "now") == [
         ("a", None, "as left"),
         ("n", "partly", "changed since"),
     ]
-    assert told(rows(document, "ops"), "kind", "outcome", "steps", "undone_by") == [
+    assert told(rows_of(document, "ops"), "kind", "outcome", "steps", "undone_by") == [
         ("oops", "reversed", [2], None)
     ]
     studio.run("undo", verb="redo", yes=True)
     document = studio.run("report")
-    assert told(rows(document, "steps"), "undone") == [(None,), (None,)]
-    assert told(rows(document, "ops"), "kind", "steps") == [
+    assert told(rows_of(document, "steps"), "undone") == [(None,), (None,)]
+    assert told(rows_of(document, "ops"), "kind", "steps") == [
         ("oops", [2]),
         ("redo", [2]),
     ]
@@ -95,8 +87,8 @@ def test_undo_of_somebody_else_is_none_of_its_business(studio: Studio) -> None:
     studio.write("S2", "b", "y\n")
     studio.stop("S2")
     studio.run("undo", verb="oops", yes=True)
-    assert rows(studio.run("report", session="S1"), "ops") == []
-    assert len(rows(studio.run("report", session="S2"), "ops")) == 1
+    assert rows_of(studio.run("report", session="S1"), "ops") == []
+    assert len(rows_of(studio.run("report", session="S2"), "ops")) == 1
 
 
 def test_what_git_switched_and_undos_of_its_own_are_no_changes(studio: Studio) -> None:
@@ -111,12 +103,12 @@ def test_what_git_switched_and_undos_of_its_own_are_no_changes(studio: Studio) -
     studio.hook("S1", "PostToolUse", **call, tool_input={}, tool_response={})
     document = studio.run("report", session="S1")
     listed = studio.run("log", session=studio.session("S1"))
-    moves = [row for row in rows(listed, "rows") if row.get("files")]
+    moves = [row for row in rows_of(listed, "rows") if row.get("files")]
     shown = [studio.run("show", id=str(move["seq"])) for move in moves]
     assert "b" in [
-        path for one in shown for (path,) in told(rows(one, "events"), "path")
+        path for one in shown for (path,) in told(rows_of(one, "events"), "path")
     ]
-    assert "b" not in [path for (path,) in told(rows(document, "files"), "path")]
+    assert "b" not in [path for (path,) in told(rows_of(document, "files"), "path")]
 
 
 def test_later_work_of_others_is_marked(studio: Studio) -> None:
@@ -124,7 +116,7 @@ def test_later_work_of_others_is_marked(studio: Studio) -> None:
     studio.hand("n", "1\n3\n4\n")
     studio.hand("a", "x\n" * 2)
     studio.repo.delete("a")
-    files = rows(studio.run("report"), "files")
+    files = rows_of(studio.run("report"), "files")
     assert told(files, "path", "now", "others") == [
         ("a", "deleted since", True),
         ("n", "changed since", True),
@@ -136,7 +128,7 @@ def test_writes_without_a_turn_are_bursts(studio: Studio) -> None:
     studio.repo.write("a", "x\n")
     studio.run("record", paths=["a"], session=started["id"])
     document = studio.run("report", session=started["id"])
-    assert told(rows(document, "steps"), "kind", "prompt", "events") == [
+    assert told(rows_of(document, "steps"), "kind", "prompt", "events") == [
         ("turn", None, 0),  # `session start` begins one
         ("burst", None, 1),
     ]
@@ -153,7 +145,7 @@ def test_work_of_a_subagent_belongs_to_the_turn_that_started_it(
     studio.hook("S1", "PostToolUse", **told_call, tool_input=asked, tool_response={})
     studio.stop("S1")
     document = studio.run("report", session="S1")
-    assert told(rows(document, "steps"), "prompt", "events") == [("delegate", 1)]
+    assert told(rows_of(document, "steps"), "prompt", "events") == [("delegate", 1)]
     session = document["session"]
     assert isinstance(session, dict)
     assert session["subagents"] == 1
@@ -165,10 +157,10 @@ def test_writes_that_may_be_anybodys_are_listed_for_both(studio: Studio) -> None
         call = {"tool_name": "Bash", "tool_use_id": f"call-{who}"}
         studio.hook(who, "PreToolUse", **call, tool_input={"command": "make"})
     studio.hand("a", "x\n")
-    (row,) = rows(studio.run("log", paths=["a"]), "rows")
+    (row,) = rows_of(studio.run("log", paths=["a"]), "rows")
     assert row["confidence"] == "ambiguous"
     for who in ("S1", "S2"):
-        unsure = rows(studio.run("report", session=who), "unsure")
+        unsure = rows_of(studio.run("report", session=who), "unsure")
         whose = "its own" if row["session"] == studio.session(who) else "another author"
         assert told(unsure, "path", "confidence") == [("a", "ambiguous")]
         assert whose in str(unsure[0]["whose"])
@@ -241,8 +233,8 @@ def test_what_the_limits_leave_out_is_counted(
     monkeypatch.setattr(story_module, "STEPS", 1)
     monkeypatch.setattr("gitshadow.api.report.STEPS", 1)
     document = studio.run("report")
-    assert len(rows(document, "steps")) == 1
-    assert told(rows(document, "left_out"), "what") == [("1 turns",)]
+    assert len(rows_of(document, "steps")) == 1
+    assert told(rows_of(document, "left_out"), "what") == [("1 turns",)]
 
 
 def test_model_is_told_where_it_was_named(studio: Studio) -> None:

@@ -50,3 +50,13 @@ def hints(report: Mapping[str, object]) -> dict[str, str]:
     entries = report["not_covered"]
     assert isinstance(entries, list), report
     return {str(one["what"]): str(one["hint"]) for one in entries if "hint" in one}
+
+
+def rows_of(document: Mapping[str, object], *names: str) -> list[dict[str, object]]:
+    """Return the rows at a place of a document."""
+    found: object = document
+    for name in names:
+        assert isinstance(found, dict), document
+        found = found[name]
+    assert isinstance(found, list), document
+    return found
