@@ -248,6 +248,13 @@ class Rewrites:
             return state.vector[place.line - 1]
         return self._asked_of_git(place, blob)
 
+    def _text_at(self, place: CommitLine) -> bytes | None:
+        """Return a line of a commit whose content was recorded."""
+        blob = self.past.blob(place.commit, place.path)
+        state = None if blob is None else self.recorded(blob)
+        lines = [] if state is None else split_lines(whole(state.data))
+        return lines[place.line - 1] if 0 < place.line <= len(lines) else None
+
     def _asked_of_git(self, place: CommitLine, blob: Oid | None) -> Origin:
         key = place.commit, place.path
         if key not in self._grounds:
@@ -274,9 +281,18 @@ class Rewrites:
         if commit is None or self.commits is None:
             return
         found = self.commits.originals(commit, event.path, event.path_before)
+        older = {one: at for at, one in enumerate(vector, 1) if at not in found}
         for number, place in found.items():
+            origin = self._origin_at(place)
             if _may_be_gits(vector[number - 1].owner, event):
-                vector[number - 1] = self._origin_at(place)
+                vector[number - 1] = origin
+            # Of equal lines beside each other, the diff of the commit can have the older one for
+            # new. Then the other one is the one that the original added.
+            twin = older.get(origin)
+            if twin is not None and vector[number - 1] == origin:
+                other = place._replace(line=place.line + twin - number)
+                if self._text_at(other) == self._text_at(place):
+                    vector[twin - 1] = self._origin_at(other)
         if event.attribution.actor is not Actor.UNKNOWN:
             return
         # What the commit has from commits before it, which nobody saw on the disk, Git knows.

@@ -328,6 +328,34 @@ def test_commit_with_another_change_hands_on_nothing(
     assert b.agents() == []
 
 
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_line_beside_an_equal_older_one_keeps_its_author(
+    make_repo: Callable[..., Repo], make_shadow: Callable[..., Shadow], is_seen: bool
+) -> None:
+    """The diff of a whole branch has the older one for new, those of its commits the other one."""
+    repo = make_repo(files=())
+    rest = [f"line {number}" for number in range(40)]
+    lines = ["first", "second", "", "old", "third", "fourth", "", "x = 1", *rest]
+    repo.write("f", text(*lines))
+    repo.commit("first")
+    shadow = make_shadow(repo, daemon=False)
+    shadow.init()
+    b = Branches(Scene(shadow), is_seen)
+    b.git("switch", "-q", "-c", "side")
+    lines[2:2] = ["x = 1"]
+    b.scene.write("S1", "f", *lines)
+    b.git("commit", "-qam", "one")
+    lines[4:5] = ["", "y = 2", "z = 3"]
+    b.scene.write("S2", "f", *lines)
+    b.git("commit", "-qam", "two")
+    b.git("switch", "-q", "main")
+    b.edit(_40="by hand")
+    b.git("commit", "-qam", "main")
+    merge_squash(b)
+    assert b.agents() == [("x = 1", "S1"), ("", "S2"), ("y = 2", "S2"), ("z = 3", "S2")]
+    assert b.scene.owners("f").startswith("H H S1 H S2 S2 S2 H ")
+
+
 def test_squash_message_of_another_change_hands_on_nothing(branches: Branches) -> None:
     b = branches
     listed = b.git("log", "main..side")
