@@ -35,6 +35,7 @@ from gitshadow.store.refs import display_path
 from gitshadow.undo.effective import BACKWARD, Undone, newest_backward, undoings_of
 from gitshadow.undo.lineage import course_of, trace
 from gitshadow.undo.targets import (
+    NEWEST,
     Named,
     Target,
     Unit,
@@ -134,7 +135,8 @@ class Selection:
 
     `whole` are its events. `undoes` is how the op will remember it. `maybe` may be the unit's too
     and is only listed; `ambiguous` is listed as skipped. `windows` say where to look for what undo
-    does not cover. `headline` says something that must be read first.
+    does not cover, and so do `later`, those of turns since that left nothing to undo.
+    `headline` says something that must be read first.
     """
 
     kind: OpKind
@@ -145,6 +147,7 @@ class Selection:
     maybe: tuple[PathChange, ...] = ()
     ambiguous: tuple[PathChange, ...] = ()
     windows: tuple[UnitWindow, ...] = ()
+    later: tuple[UnitWindow, ...] = ()
     headline: str = ""
     notes: tuple[str, ...] = ()
 
@@ -173,16 +176,14 @@ class Chooser:
         Args:
             passed: Ids of bursts that are not meant.
         """
-        found = [
-            burst
-            for burst in bursts.list_bursts(self.db, self.worktree)
-            if burst.id not in passed
-        ]
+        every = bursts.list_bursts(self.db, self.worktree)
+        found = [burst for burst in every if burst.id not in passed]
         actors = {one: self._actor(one) for one in {burst.session for burst in found}}
         agents = [burst for burst in found if actors[burst.session] is Actor.AGENT]
         for burst in agents:
             if self._in_effect(burst, self._is_sure):
-                return self._family_burst(burst)
+                left = [one for one in every if one.id in passed]
+                return self._with_later(self._family_burst(burst), left)
         # Without hooks no agent was ever reported here, and the newest writes by unknown
         # authors are the best guess. Once agents report, such writes are probably a person's.
         if self._agents_known():
@@ -258,14 +259,22 @@ class Chooser:
                 headline = "nothing to undo: no change is certain to be by an agent"
         else:
             windows = tuple(self._agent_windows())
-        return Selection(
-            kind=OpKind.OOPS,
-            target="oops",
-            label="oops",
-            maybe=tuple(maybe),
-            windows=windows,
-            headline=headline,
+        return self._with_later(
+            Selection(
+                kind=OpKind.OOPS,
+                target="oops",
+                label="oops",
+                maybe=tuple(maybe),
+                windows=windows,
+                headline=headline,
+            )
         )
+
+    def _with_later(self, newest: Selection, passed: Iterable[Burst] = ()) -> Selection:
+        """Add what came since the newest unit and left nothing to undo."""
+        since_ns = max((one.begin_ns for one in newest.windows), default=0)
+        later: list[Named] = [*passed, *turns.without_changes(self.db, since_ns)]
+        return replace(newest, later=tuple(map(self._window, later)))
 
     def _agents_known(self) -> bool:
         """Return whether any agent ever reported an event here, whatever it wrote."""
@@ -327,7 +336,8 @@ class Chooser:
         if isinstance(found, bytes):
             return self._file(found, words)
         check_undoable(found)
-        return self._of(OpKind.UNDO, words, [found])
+        chosen = self._of(OpKind.UNDO, words, [found])
+        return self._with_later(chosen) if target.text == NEWEST else chosen
 
     def _file(self, path: RepoPath, words: str) -> Selection:
         """Return what the newest burst in effect did to a file, or below a directory."""
@@ -480,6 +490,7 @@ def _joined(one: Selection, two: Selection) -> Selection:
         maybe=(*one.maybe, *two.maybe),
         ambiguous=(*one.ambiguous, *two.ambiguous),
         windows=(*one.windows, *two.windows),
+        later=(*one.later, *two.later),
         headline="" if whole.rows else one.headline,
     )
 

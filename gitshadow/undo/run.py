@@ -609,7 +609,7 @@ class _Undo:
         entries = report_context.not_covered(
             engine.db,
             engine.worktree,
-            draft.selection.windows,
+            (*draft.selection.windows, *draft.selection.later),
             engine.inner_repositories(),
         )
         for entry in entries:

@@ -2,9 +2,9 @@
 
 Besides ids there are addresses: `t12` and `u3`, which lists print, and `last`, `last~1`,
 `last:FILE`, `@claude-code`. `last` is the newest turn in which an agent changed something here, or
-its newest group of changes where its hooks report no turns; `~N` goes N further back. `last:FILE`
-is the newest turn that changed the file, limited to that file. A file is named from the top of the
-worktree, as in Git's `HEAD:FILE`.
+its newest group of changes where its hooks report no turns; if none changed anything recorded, the
+newest turn. `~N` goes N further back. `last:FILE` is the newest turn that changed the file, limited
+to that file. A file is named from the top of the worktree, as in Git's `HEAD:FILE`.
 Invariant: an address never means a person's work. What names nothing, or several things, is a
 UsageError with a remedy. What is typed after `--` is always a path. What Git switched and changes
 of coverage belong to no unit.
@@ -51,6 +51,7 @@ _SHOWN = 8
 # The shortest abbreviation that Git accepts, too: core.abbrev in git-config(1).
 _LEAST_PREFIX = 4
 _NO_SINGLES = Singles()
+NEWEST = "last"
 Named = Session | Turn | Call | Burst | Op | Event
 Addressed = Turn | Burst | Op
 ReadRows = Callable[[Db, EventFilter], Sequence[Event]]
@@ -209,6 +210,8 @@ def find_address(db: Db, worktree: str, typed: str) -> Addressed | None:
         if len(seen) == back:
             return one
         seen.append(one)
+    if typed == NEWEST and not seen and (silent := turns.without_changes(db)):
+        return silent[-1]
     what = f"turn of {form['agent']}" if form["agent"] else "turn of an agent"
     where = form["path"] or "anything here"
     raise UsageError(

@@ -7,7 +7,7 @@ import pytest
 from gitshadow.maintenance import setup
 from gitshadow.store.layout import discover
 from tests.support.repo import Repo
-from tests.support.reports import hints, uncovered
+from tests.support.reports import hints, items, uncovered
 from tests.support.studio import studio_of
 
 
@@ -88,3 +88,48 @@ def test_links_in_it_are_not_followed(nested: Repo, tmp_path: Path) -> None:
         studio.stop("S1")
         report = studio.run("undo", verb="oops", yes=True)
     assert "in/ner" not in uncovered(report)
+
+
+def test_newest_turn_that_wrote_only_there_is_named(nested: Repo) -> None:
+    """Whatever is undone instead, or if nothing is."""
+    hint = "k changed then; to record it from now on: git -C in/ner agent-undo init"
+    with studio_of(nested) as studio:
+        for text in ("agent\n", "agent, again\n"):
+            studio.prompt("S1", "go")
+            studio.write("S1", "in/ner/k", text)
+            studio.stop("S1")
+            last = studio.run("undo", verb="undo", targets=[{"text": "last"}])
+            assert last["headline"] == "nothing to undo: last changed nothing here"
+            assert hints(last)["in/ner"] == hint
+        studio.prompt("S1", "go")
+        studio.write("S1", "a", "agent\n")
+        studio.stop("S1")
+        assert not hints(studio.run("undo", verb="oops"))
+        studio.prompt("S1", "go")
+        studio.write("S1", "in/ner/k", "agent, once more\n")
+        studio.stop("S1")
+        last = studio.run("undo", verb="undo", targets=[{"text": "last"}])
+        assert hints(last)["in/ner"] == hint
+        for status in ("reversed", "nothing_to_do"):
+            report = studio.run("undo", verb="oops", yes=True)
+            assert report["status"] == status
+            assert hints(report)["in/ner"] == hint
+
+
+def test_turn_that_only_had_a_temporary_file_here_is_named(nested: Repo) -> None:
+    with studio_of(nested) as studio:
+        studio.prompt("S1", "go")
+        studio.write("S1", "a", "agent\n")
+        studio.stop("S1")
+        studio.prompt("S1", "go")
+        call = {"tool_name": "Bash", "tool_use_id": "toolu_1", "tool_input": {}}
+        studio.hook("S1", "PreToolUse", **call)
+        nested.write("in/ner/k", "agent, too\n")
+        nested.write("tmp", "agent\n")
+        studio.context.observer.settle()
+        (nested.root / "tmp").unlink()
+        studio.hook("S1", "PostToolUse", **call, tool_response={})
+        studio.stop("S1")
+        report = studio.run("undo", verb="oops")
+    assert list(items(report)) == ["a"]
+    assert "in/ner" in hints(report)

@@ -104,6 +104,21 @@ def list_turns(db: Db, session: str | None = None) -> list[Turn]:
     )
 
 
+def without_changes(db: Db, since_ns: int = 0) -> list[Turn]:
+    """Return the turns that began since and changed nothing recorded, oldest first.
+
+    A subagent's turn, `<turn>/<child>`, is part of its parent's.
+    """
+    return _TURNS.rows(
+        db,
+        "WHERE started_ns >= ? AND instr(id, '/') = 0 AND (session, id) NOT IN"
+        " (SELECT session, turn FROM bursts WHERE turn IS NOT NULL) AND id NOT IN"
+        " (SELECT substr(turn, 1, instr(turn, '/') - 1) FROM bursts WHERE instr(turn, '/'))"
+        " ORDER BY started_ns, ordinal",
+        since_ns,
+    )
+
+
 def first_prompt(db: Db, session: str) -> str | None:
     """Return the first prompt of a session, None if it is not known."""
     row = db.row(
