@@ -468,9 +468,11 @@ def _compare(change: Change, seen_ns: int, found: ObservedChanges) -> None:
 
 def _is_mode_alone(look: Look, known: FileState) -> bool:
     """Return whether only the permissions of a file changed, as far as its stat shows."""
-    # A change of the mode alone makes a state racy by its ctime; a write sets the mtime, too.
+    # A change of the mode alone makes a state racy by its ctime; a write sets the mtime, too. What
+    # nobody might write when it was read, nobody wrote in that tick.
     written = known.stat._replace(ctime_ns=known.stat.mtime_ns)
     racy = known.racy and is_racy(written, known.seen_ns)
+    racy = racy and known.version.mode & 0o222 != 0
     return look.is_same_content(known.stat) and not racy
 
 

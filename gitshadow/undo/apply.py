@@ -78,18 +78,22 @@ class Result(NamedTuple):
     unset: tuple[tuple[RepoPath, int], ...] = ()
 
 
-def _unknown(_: RepoPath) -> int | None:
+def _unknown(_: RepoPath) -> None:
     return None
 
 
 class Tools(NamedTuple):
-    """What applying works with; `mode_of` returns the mode that a directory had last."""
+    """What applying works with.
+
+    `mode_of` returns the mode that a directory had last, `state_of` what was recorded of a file.
+    """
 
     files: WorkFiles
     read: ReadBlob
     clock: EpochClock
     hook: StepHook = no_hook
     mode_of: Callable[[RepoPath], int | None] = _unknown
+    state_of: Callable[[RepoPath], FileState | None] = _unknown
 
 
 def apply(plan: Plan, tools: Tools) -> Result:
@@ -270,13 +274,16 @@ class _Run:
     def _expect(self, step: PlanStep) -> None:
         """Make sure that a path still holds what the plan found there.
 
-        A file that nobody may read is read after its mode is set.
+        A file that nobody may read is read after its mode is set, or is known by its stat.
         """
         try:
             version = version_at(self.tools.files, step.path)
         except PermissionError:
             look = self.tools.files.look(step.path)
-            if not _is_chmod(step) or look is None or step.before is None:
+            state = self.tools.state_of(step.path)
+            if look is None or step.before is None:
+                raise
+            if not _is_chmod(step) and (state is None or state.stat != look.stat):
                 raise
             version = step.before if look.mode == step.before.mode else None
         if version != step.before:

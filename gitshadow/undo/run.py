@@ -129,6 +129,7 @@ def _tools(engine: UndoEngine, hook: StepHook) -> Tools:
         engine.clock,
         hook,
         engine.directory_mode,
+        engine.state,
     )
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.repo import Repo
+from tests.support.repo import Repo, ten_lines
+from tests.support.reports import items
 from tests.support.shadow import Document, Shadow
 
 PROGRAM = str(Path(sys.executable).parent / "git-agent-undo")
@@ -95,3 +96,34 @@ def test_write_into_a_file_that_nobody_may_read_is_a_gap(
     named = report["not_covered"]
     assert isinstance(named, list)
     assert {row["what"] for row in named} == {"a"}
+
+
+@pytest.mark.parametrize("then", ["rm -f a", "chmod 600 a; echo other >a"])
+def test_file_that_may_not_be_read_is_restored_and_redone(
+    repo: Repo, run: Callable[..., tuple[int, Document]], then: str
+) -> None:
+    """Its bytes are those that were recorded while it looks the same."""
+    repo.chmod("a", 0)
+    run("exec", "--agent", "helper", "--", "sh", "-c", then)
+    left = repo.read("a") if repo.exists("a") else None
+    for verb in ("oops", "redo", "oops"):
+        code, report = run(verb, "--yes", "--json")
+        assert (code, report["status"]) == (0, "reversed")
+        assert report["not_covered"] == []
+        if verb == "redo":
+            assert (repo.read("a") if repo.exists("a") else None) == left
+        else:
+            assert mode_of(repo, "a") == 0
+            assert repo.read("a") == ten_lines("a").encode()
+
+
+def test_file_that_may_not_be_read_is_left_where_it_was_written_again(
+    repo: Repo, run: Callable[..., tuple[int, Document]]
+) -> None:
+    repo.chmod("a", 0)
+    run("exec", "--agent", "helper", "--", "rm", "-f", "a")
+    run("oops", "--yes", "--json")
+    repo.write("a", "a person's\n", mode=0)
+    code, report = run("redo", "--yes", "--json")
+    assert (code, items(report)["a"]["state"]) == (4, "not_reversed")
+    assert repo.read("a") == b"a person's\n"
