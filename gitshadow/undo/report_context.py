@@ -7,7 +7,15 @@ Invariant: only reads.
 """
 
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -56,12 +64,13 @@ def not_covered(
     worktree: str,
     windows: Sequence[UnitWindow],
     inner: Sequence[InnerRepository] = (),
+    reverted: Container[RepoPath] = (),
 ) -> tuple[Uncovered, ...]:
     """Return what was done in these windows that no undo of files reverts.
 
     Writes to uncovered paths, gaps in the capture, commits that the sessions made, what changed in
     inner repositories, and what they wrote in other worktrees. What nobody claims may have been
-    noticed late, so it counts from the window's begin on.
+    noticed late, so it counts from the window's begin on. Writes to `reverted` paths are left out.
     """
     found: dict[tuple[str, str], Uncovered] = {}
     spans = [(window.begin_ns, window.end_ns) for window in windows]
@@ -76,7 +85,8 @@ def not_covered(
             *(
                 _named(one)
                 for one in touched
-                if not any(repo.holds(one.path) for repo in inner)
+                if one.path not in reverted
+                and not any(repo.holds(one.path) for repo in inner)
             ),
             *_gaps(db, worktree, window),
             *_commits(db, worktree, window),

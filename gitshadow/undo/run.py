@@ -612,6 +612,7 @@ class _Undo:
             engine.worktree,
             (*draft.selection.windows, *draft.selection.later),
             engine.inner_repositories(),
+            draft.plan.steps.keys(),
         )
         for entry in entries:
             one = unstored.get(entry.path or "")

@@ -61,8 +61,79 @@ def test_file_that_a_unit_hides_and_changes_comes_back(
     agent.stop()
     report = shadow.oops()
     assert states(report)["old.log"] == ("reversed", None)
+    assert "old.log" not in uncovered(report)
     assert repo.read("old.log") == b"mine\n"
     assert not repo.exists(".gitignore")
+
+
+@pytest.mark.parametrize("path", ["old.log", "sub/old.log"])
+def test_file_that_an_earlier_call_of_the_turn_hid_comes_back(
+    repo: Repo, shadow: Shadow, agent: Claude, path: str
+) -> None:
+    rules = path.replace("old.log", ".gitignore")
+    repo.write(path, "mine\n")
+    shadow.ok("flush")
+    agent.start()
+    agent.prompt("hide, then change")
+    agent.shell(f"echo '*.log' >{rules}")
+    agent.shell(f"echo over >{path}")
+    agent.stop()
+    report = shadow.oops()
+    assert states(report) == {
+        rules: ("reversed", None),
+        path: ("reversed", None),
+    }
+    assert uncovered(report) == {}
+    assert repo.read(path) == b"mine\n"
+    shadow.ok("redo", "--yes")
+    assert repo.read(path) == b"over\n"
+
+
+def test_file_that_an_earlier_turn_hid_comes_back_with_the_session(
+    repo: Repo, shadow: Shadow, agent: Claude
+) -> None:
+    """The later turn alone cannot bring it back: it is still ignored after that."""
+    repo.write("old.log", "mine\n")
+    shadow.ok("flush")
+    agent.start()
+    agent.prompt("hide")
+    agent.shell("echo '*.log' >.gitignore")
+    agent.stop()
+    agent.prompt("change")
+    agent.shell("echo over >old.log; echo more >>a")
+    agent.stop()
+    report = shadow.oops()
+    assert states(report) == {"a": ("reversed", None)}
+    assert uncovered(report) == {"old.log": "ignored"}
+    report = shadow.ok("undo", agent.session, "--yes", "--json").json()
+    assert states(report)["old.log"] == ("reversed", None)
+    assert "old.log" not in uncovered(report)
+    assert repo.read("old.log") == b"mine\n"
+
+
+@pytest.mark.parametrize(
+    "hide",
+    [
+        "echo '*.log' >>.git/info/exclude",
+        'd="${XDG_CONFIG_HOME:-$HOME/.config}/git"; mkdir -p "$d"; echo "*.log" >"$d/ignore"',
+    ],
+)
+def test_file_that_rules_outside_the_tree_hide_is_named(
+    repo: Repo, shadow: Shadow, agent: Claude, hide: str
+) -> None:
+    """Such rules are not recorded: nobody knows who wrote them, and no undo reverts them."""
+    repo.write("old.log", "mine\n")
+    shadow.ok("flush")
+    agent.start()
+    agent.prompt("hide, then change")
+    agent.shell(hide)
+    shadow.ok("flush")
+    agent.shell("echo over >old.log; echo more >>a")
+    agent.stop()
+    report = shadow.oops()
+    assert states(report) == {"a": ("reversed", None)}
+    assert uncovered(report) == {"old.log": "ignored"}
+    assert repo.read("old.log") == b"over\n"
 
 
 def test_file_that_a_unit_hides_and_a_person_changes_is_left(
