@@ -40,6 +40,7 @@ _INSEPARABLE = frozenset(
 _WHY_NOT = {
     Reason.OTHER_REPOSITORY: "it is in another repository now",
     Reason.IO_ERROR: "it cannot be read",
+    Reason.EXCLUDED: "a rule or limit excludes it now",
 }
 
 
@@ -115,7 +116,7 @@ def _survivor(
         return found._replace(reason=Reason.UNSAFE_PATH, detail=detail)
     barred = world.excluded.get(lineage.path) if there is not None else None
     if barred is not None:
-        detail = _WHY_NOT.get(barred, "it is no longer recorded")
+        detail = _WHY_NOT[barred]
         return found._replace(reason=barred, detail=detail)
     return _separated(found, runs, blobs)._replace(
         unwind=lambda oid: _unwound(lineage, oid, asked, blobs)

@@ -26,6 +26,7 @@ _SPELLED = "this file system has one file for this name and"
 _WHY_NOT: Mapping[Reason, str] = {
     Reason.OTHER_REPOSITORY: "it is in another repository now",
     Reason.IO_ERROR: "it cannot be read",
+    Reason.EXCLUDED: "a rule or limit that is not undone excludes it",
 }
 _CONTEXT = 3
 _NO_END = "\\ No newline at end of file"
@@ -129,7 +130,7 @@ def check_alone(case: Case, world: World) -> None:
     for path in (standing, case.destination):
         reason = world.excluded.get(path) if path is not None else None
         if reason is not None:
-            case.leave(reason, _WHY_NOT.get(reason, "it is no longer recorded"))
+            case.leave(reason, _WHY_NOT[reason])
 
 
 def settle(cases: Sequence[Case], world: World) -> None:

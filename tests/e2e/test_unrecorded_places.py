@@ -151,6 +151,20 @@ def test_file_that_a_unit_hides_and_a_person_changes_is_left(
     assert repo.read("old.log") == b"mine, later\n"
 
 
+def test_skipped_file_has_the_reason_that_rules_outside_the_tree_exclude_it(
+    repo: Repo, shadow: Shadow, agent: Claude
+) -> None:
+    agent.start()
+    agent.prompt("change, then hide")
+    agent.shell("echo more >old.log")
+    agent.shell("echo '*.log' >>.git/info/exclude")
+    agent.stop()
+    item = items(shadow.oops())["old.log"]
+    assert (item["state"], item["reason"]) == ("not_reversed", "excluded")
+    assert item["detail"] == "a rule or limit that is not undone excludes it"
+    assert repo.read("old.log") == b"more\n"
+
+
 def test_overwritten_path_is_named_when_the_same_call_uncovered_it(
     repo: Repo, shadow_new: Shadow
 ) -> None:
