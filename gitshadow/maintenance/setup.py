@@ -26,6 +26,7 @@ from gitshadow.model import (
 from gitshadow.platform import current
 from gitshadow.recording.attributor import Claimant
 from gitshadow.recording.head import reflog_mark
+from gitshadow.recording.walker import DirectoryModes
 from gitshadow.recording.workspace import (
     Workspace,
     make_state_dirs,
@@ -295,6 +296,7 @@ def _store(
     rooted = sessions.chains(ws.db, ws.layout.worktree)
     modes = ws.recorder.modes if rooted else common_modes(states)
     save_modes(ws.db, ws.layout.worktree, modes)
+    DirectoryModes(ws.db, ws.layout.worktree).note(found.modes, whole=True)
     # Most files are as HEAD has them, and so are most trees.
     differing = reader.differing
     if reader.tree is not None:

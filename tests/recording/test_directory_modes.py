@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from gitshadow.model import RepoPath
 from gitshadow.store.journal import meta
 from tests.support.context import Near, desk_of
 from tests.support.repo import Repo
@@ -56,6 +57,15 @@ def test_directories_come_back_with_their_modes_after_a_redo(
     assert not repo.exists("priv")
     near.undo("oops")
     assert modes(repo) == [0o700, 0o750, 0o2775, 0o755]
+
+
+def test_modes_are_known_from_the_first_reading_on(fenced: Repo) -> None:
+    """A daemon makes it, and none looks at all directories again until there is a doubt."""
+    with desk_of(fenced) as context:
+        found = [
+            context.walker.modes.of(RepoPath(path)) for path in (b"priv", b"plain")
+        ]
+        assert found == [0o700, 0o755]
 
 
 def test_modes_are_kept_when_another_process_undoes(fenced: Repo) -> None:
