@@ -56,23 +56,29 @@ class DirectoryModes:
         """Return the permission bits that a directory had when last seen, None: not known."""
         return self._load().get(directory, self._usual)
 
-    def note(self, seen: Mapping[RepoPath, int], *, whole: bool) -> None:
-        """Remember the modes of directories that are there.
+    def note(self, seen: Mapping[RepoPath, int], *, whole: bool) -> dict[RepoPath, int]:
+        """Remember the modes of directories that are there; return the former ones that differ.
 
         Args:
             seen: Permission bits by path.
             whole: Whether these are all directories of the worktree.
         """
         odd, usual = self._load(), self._usual
+        former = {path: odd.get(path, usual) for path in seen}
         if whole and seen:
             self._usual = Counter(seen.values()).most_common(1)[0][0]
         if self._usual is None:
-            return
+            return {}
         now = {path: mode for path, mode in odd.items() if path not in seen}
         now |= {path: mode for path, mode in seen.items() if mode != self._usual}
         if (now, self._usual) != (odd, usual):
             self._odd = now
             self._store()
+        return {
+            path: mode
+            for path, mode in former.items()
+            if mode is not None and mode != seen[path]
+        }
 
     def _load(self) -> dict[RepoPath, int]:
         if self._odd is None:
@@ -304,11 +310,11 @@ class Walker:
                 return False
         if not self._pipeline.look_at_uncovered():
             return False
+        self._note_modes(found.modes, whole=False)
         done = self._pipeline.capture(frozenset(wanted) - rules)
         # What was recorded and is not covered any more leaves: a walk knows how.
         if any(ws.states.get(path) is not None for path in done.excluded):
             return False
-        self.modes.note(found.modes, whole=False)
         known_looks = uncovered.known()
         new = [
             (item, key)
@@ -376,7 +382,7 @@ class Walker:
     def below(self, directory: RepoPath) -> Walk:
         """List one directory and what is below it, without recording its files."""
         found = subwalk(self._ws.files, self._ws.coverage, directory)
-        self.modes.note(found.modes, whole=False)
+        self._note_modes(found.modes, whole=False)
         uncovered = self._pipeline.uncovered
         uncovered.saw(item for item, _ in found.excluded)
         uncovered.extend(
@@ -384,12 +390,22 @@ class Walker:
         )
         return found
 
+    def _note_modes(self, seen: Mapping[RepoPath, int], *, whole: bool) -> None:
+        """Note the modes of directories, before the files in new ones are recorded."""
+        former = self.modes.note(seen, whole=whole)
+        self._pipeline.touched(
+            (path, f"the mode of a directory is not undone; it was {mode:04o}")
+            for path, mode in former.items()
+            # One that nothing was recorded in is new, whatever had its name before.
+            if path and self._ws.states.below(path)
+        )
+
     def _record(
         self, found: Walk, *, offline: bool = False, ripe: Ripe | None = None
     ) -> _Recorded:
         """Record what differs."""
         ws = self._ws
-        self.modes.note(found.modes, whole=True)
+        self._note_modes(found.modes, whole=True)
         # What is left out from now on was not yet when this walk was made.
         if ws.coverage.data is not None:
             ws.coverage.data.keep(found.data)

@@ -85,6 +85,30 @@ def test_modes_are_learned_again_when_the_journal_lost_them(fenced: Repo) -> Non
         assert modes(fenced) == [0o700, 0o750, 0o2775, 0o755]
 
 
+def test_mode_that_a_turn_gave_a_directory_is_named_with_the_former(
+    repo: Repo, near: Near
+) -> None:
+    agent = near.agent()
+    agent.start()
+    agent.prompt("open all")
+    agent.shell("chmod 755 priv; chmod 711 .; mkdir -m 711 new; echo x >new/x")
+    agent.stop()
+    report = near.undo("oops")
+    assert {what: why for what, why in uncovered(report).items() if "mode" in why} == {
+        "priv": "the mode of a directory is not undone; it was 0700"
+    }
+    assert repo.mode("priv") == 0o755
+    agent.prompt("remove it")
+    agent.shell("rm -r priv plain")
+    agent.stop()
+    # What an undo creates again has its last mode.
+    near.undo("oops")
+    agent.prompt("change")
+    agent.write("a", "agent\n")
+    agent.stop()
+    assert uncovered(near.undo("oops")) == {}
+
+
 def test_mode_of_a_directory_is_named_when_it_cannot_be_set(
     repo: Repo, near: Near, monkeypatch: pytest.MonkeyPatch
 ) -> None:
