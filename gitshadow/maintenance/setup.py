@@ -254,9 +254,7 @@ class _Reader:
         sizes = {path: look.stat.size for path, look in looks.items() if look.is_file}
         if data is None or sum(sizes.values()) <= data.limit:
             return
-        new = {
-            path: size for path, size in sizes.items() if not ws.index.contains(path)
-        }
+        new = {path: sizes[path] for path in ws.index.untracked(sizes)}
         data.admit(new, 0)
         for path, size in new.items():
             if data.leaves_out(path, size) is not None:

@@ -45,10 +45,9 @@ class DataLimit:
         looks = dict(found)
         # An empty one may be about to grow, and what is recorded once stays so.
         untracked = {
-            path: max(size, 1)
-            for path, size in sizes.items()
-            if not ws.index.contains(path)
-            and (look := looks[path]) is not None
+            path: max(sizes[path], 1)
+            for path in ws.index.untracked(sizes)
+            if (look := looks[path]) is not None
             and ws.coverage.verdict(path, look) is None
         }
         recorded = self._recorded(data.limit - sum(untracked.values()))
@@ -61,11 +60,9 @@ class DataLimit:
         # What is tracked by now is not counted any more.
         is_old = now_ns - self._counted_ns > _COUNTED_NS
         if self._untracked is None or (is_old and self._untracked > most):
-            self._counted_ns = now_ns
+            self._counted_ns, states = now_ns, ws.states.all()
             self._untracked = sum(
-                state.stat.size
-                for path, state in ws.states.all().items()
-                if not ws.index.contains(path)
+                states[path].stat.size for path in ws.index.untracked(states)
             )
         return self._untracked
 

@@ -102,7 +102,16 @@ class IndexView:
 
     def contains(self, path: RepoPath) -> bool:
         """Return whether a path is in the index or in HEAD's tree."""
-        return path in self.paths() or self.head_entry(path) is not None
+        return not self.untracked((path,))
+
+    def untracked(self, paths: Iterable[RepoPath]) -> set[RepoPath]:
+        """Return those paths that are neither in the index nor in HEAD's tree."""
+        known, tree, entry = self.paths(), self.head_tree(), self._repo.entry
+        return {
+            path
+            for path in paths
+            if path not in known and (tree is None or entry(tree, path) is None)
+        }
 
     def paths(self) -> frozenset[RepoPath]:
         """Return every path in the index."""

@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from gitshadow.model import RepoPath
+from gitshadow.model import Oid, RepoPath
 from gitshadow.recording import pipeline
+from gitshadow.recording.index import IndexView
 from tests.support.repo import Repo
 from tests.support.reports import rows_of
 from tests.support.shadow import Shadow
@@ -56,6 +57,22 @@ def test_init_leaves_an_untracked_data_set_out_and_says_so(
     assert found == {"data/train": "untracked data"}
     assert "untracked data" in shadow.ok("status").out
     assert set(shadow.ok("cat", "data/note", "--at", "now").out.split()) == {"small"}
+
+
+def test_head_is_read_once_for_all_untracked_files(
+    limited: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data_in(limited, "data", 40)
+    read: list[None] = []
+    plain = IndexView.head_tree
+
+    def counted(view: IndexView) -> Oid | None:
+        read.append(None)
+        return plain(view)
+
+    monkeypatch.setattr(IndexView, "head_tree", counted)
+    with studio_of(limited):
+        assert len(read) < 20
 
 
 def test_a_data_set_that_a_command_makes_is_left_out_and_not_deleted(
