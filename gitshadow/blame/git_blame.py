@@ -24,7 +24,7 @@ from gitshadow.blame.owners import (
     split_lines,
     whole,
 )
-from gitshadow.blame.rewrites import HeadHistory, Rewrites, change_of
+from gitshadow.blame.rewrites import HeadHistory, Rewrites, changes_of
 from gitshadow.errors import StoreError
 from gitshadow.model import Actor, Confidence, Oid, PathChange, RepoPath
 
@@ -272,7 +272,7 @@ class GitOrigins:
         olds, news = split_lines(before), split_lines(after)
         found: dict[int, Origin] = {}
         for hunk in self.diff(before, after):
-            owners = self.rewrites.same_change(change_of(olds, news, hunk))
+            owners = self.rewrites.same_change(changes_of(olds, news, hunk))
             for offset, origin in enumerate(owners or ()):
                 found[hunk[2] + offset] = origin
         return found

@@ -369,11 +369,12 @@ class Rewrites:
         old, new = split_lines(whole(prior.data)), split_lines(whole(data))
         there = set(old)
         for hunk in hunks:
-            key, start = change_of(old, new, hunk), hunk[2] - 1
+            keys, start = changes_of(old, new, hunk), hunk[2] - 1
+            key = keys[0]
             # A copy of a line that is still there is no restored one.
             lost = [self._is_lost(one) and one not in there for one in key[1]]
             # A line that Git never removed is new, though the change looks the same.
-            owners = self.same_change(key) if all(lost) else None
+            owners = self.same_change(keys) if all(lost) else None
             if owners is not None:
                 vector[start : start + hunk[3]] = owners
                 continue
@@ -384,14 +385,20 @@ class Rewrites:
                     nobody = nobody or _nobody(vector[at].owner)
                     vector[at] = Origin(nobody, vector[at].line)
 
-    def same_change(self, change: Change) -> list[Origin] | None:
-        """Return the owners of the lines that a recorded change added, if it is telling."""
-        if not _is_telling_change(change):
+    def same_change(self, keys: Sequence[Change]) -> list[Origin] | None:
+        """Return the owners of the lines that a recorded change added, if it is telling.
+
+        Args:
+            keys: The change, beside the line above and beside the one below: one has to agree.
+        """
+        if not _is_telling_change(keys[0]):
             return None
         # A change before the snapshot has owners that only a whole replay knows.
-        self.before.no_change(change)
+        for key in keys:
+            self.before.no_change(key)
         self._index_all()
-        return self._changes.get(change)
+        found = [owners for key in keys if (owners := self._changes.get(key))]
+        return found[0] if len({tuple(_whose(one)) for one in found}) == 1 else None
 
     def has_written(self, line: bytes) -> bool:
         """Return whether a recorded event is known to have written such a line."""
@@ -431,22 +438,29 @@ class Rewrites:
         for hunk in self.diff(whole(old.data), whole(new.data)):
             start, count = hunk[2] - 1, hunk[3]
             owners = new.vector[start : start + count]
-            key = change_of(olds, news, hunk)
             # These lines are Git's own, so they lead back to nobody.
             if any(origin.owner.switched for origin in owners):
                 continue
-            known = self._changes.setdefault(key, owners)
-            if known is not None and _whose(known) != _whose(owners):
-                # Two owners made the same change; naming one of them would be a guess.
-                self._changes[key] = None
+            for key in changes_of(olds, news, hunk):
+                known = self._changes.setdefault(key, owners)
+                if known is not None and _whose(known) != _whose(owners):
+                    # Two owners made the same change; naming one of them would be a guess.
+                    self._changes[key] = None
 
 
-def change_of(old: Sequence[bytes], new: Sequence[bytes], hunk: Hunk) -> Change:
-    """Return the lines that a hunk removes and those that it adds."""
+def changes_of(
+    old: Sequence[bytes], new: Sequence[bytes], hunk: Hunk
+) -> tuple[Change, Change]:
+    """Return the lines that a hunk removes and adds, beside the line above and the one below."""
     old_start, old_lines, new_start, new_lines = hunk
     gone = old[old_start - 1 : old_start - 1 + old_lines] if old_lines else ()
     come = new[new_start - 1 : new_start - 1 + new_lines] if new_lines else ()
-    return tuple(gone), tuple(come)
+    top, end = new_start - 1, new_start - 1 + new_lines
+    above, below = (
+        (b"above", *new[max(top - 1, 0) : top]),
+        (b"below", *new[end : end + 1]),
+    )
+    return (tuple(gone), tuple(come), above), (tuple(gone), tuple(come), below)
 
 
 def _may_be_gits(owner: Owner, event: PathChange) -> bool:

@@ -30,9 +30,9 @@ from gitshadow.model import Oid, PathChange, RepoPath
 
 T = TypeVar("T")
 BYTES = 8
-Change = tuple[tuple[bytes, ...], tuple[bytes, ...]]
-"""The lines that a hunk removes, and those that it adds."""
-VERSION = 3
+Change = tuple[tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]]
+"""The lines that a hunk removes, those that it adds, and the line above or below these."""
+VERSION = 4
 """Counted up whenever a replay comes to answer otherwise, or the form changes."""
 Place = tuple[str, RepoPath]
 Read = Callable[[Oid], bytes]

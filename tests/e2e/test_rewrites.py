@@ -356,6 +356,23 @@ def test_line_beside_an_equal_older_one_keeps_its_author(
     assert b.scene.owners("f").startswith("H H S1 H S2 S2 S2 H ")
 
 
+def test_line_that_a_person_writes_elsewhere_is_not_the_agents(
+    branches: Branches,
+) -> None:
+    """An equal change is one that Git restored only beside a line that it was beside, too."""
+    b, same = branches, "the_line_of_an_agent_is_long_enough = True"
+    b.git("switch", "-q", "side")
+    lines = b.lines()
+    lines[12:12] = [same]
+    b.scene.write("S1", "f", *lines)
+    b.git("commit", "-qam", "three")
+    b.git("switch", "-q", "main")
+    b.edit(_0=same)
+    b.git("commit", "-qam", "mine")
+    assert b.lines()[0] == same
+    assert b.agents() == []
+
+
 def test_squash_message_of_another_change_hands_on_nothing(branches: Branches) -> None:
     b = branches
     listed = b.git("log", "main..side")
