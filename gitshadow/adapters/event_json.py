@@ -20,7 +20,7 @@ from gitshadow.adapters.payload import Payload
 from gitshadow.model import JsonObject, ToolClass
 
 NAME = "event"
-"""What stands for the agent's name where the payload is such an object."""
+"""The name of the agent of a payload that is such an object."""
 _REASON = "unreadable"
 
 

@@ -96,7 +96,7 @@ def format_body(delivery: HookDelivery) -> bytes:
 
 
 def parse_spool(path: str) -> HookDelivery | None:
-    """Read one file of the spool; its ctime is its time, unless it was written anew.
+    """Read one file of the spool; its ctime is its time, unless the file says another.
 
     Returns:
         None for a file that is not whole, is too large, or is gone.

@@ -97,7 +97,7 @@ def not_covered(
 
 
 def _is_part(one: Uncovered, found: Mapping[tuple[str, str], Uncovered]) -> bool:
-    """Return whether a directory above, left out since, stands for a file of untracked data."""
+    """Return whether a file of untracked data is in a directory that is listed, too."""
     if one.why != UNTRACKED_DATA:
         return False
     above = accumulate(one.what.split("/")[:-1], "{}/{}".format)
