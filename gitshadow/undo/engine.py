@@ -53,10 +53,7 @@ class UndoEngine:
         self.clock = ws.clock
         self._context = context
         self._runner = runner
-        coverage = ws.coverage
-        self._unstored = UnstoredFiles(
-            ws.files, self._data_at, lambda: bool(coverage.data_left_out())
-        )
+        self._unstored = UnstoredFiles(ws.files, ws.coverage, ws.clock)
 
     def catch_up(self) -> None:
         """Store the rows of commits whose rows could not be stored before.
@@ -151,11 +148,6 @@ class UndoEngine:
             one.top,
         )
         return self._unstored.delete(one)
-
-    def _data_at(self, path: RepoPath, look: Look) -> RepoPath | None:
-        found = self._context.workspace.coverage.verdict(path, look)
-        is_data = found is not None and found.reason == UNTRACKED_DATA
-        return found.path if found is not None and is_data else None
 
     def uncovered_under(
         self, rules: Mapping[RepoPath, bytes | None]

@@ -5,12 +5,13 @@ came to be during such a call, and if it has not changed since.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gitshadow.capture.coverage import UNTRACKED_DATA
-from gitshadow.model import RepoPath, Touch
+from gitshadow.capture.coverage import UNTRACKED_DATA, Coverage
+from gitshadow.model import Call, RepoPath, Touch
+from gitshadow.store.clock import EpochClock
 from gitshadow.store.files import Look, WorkFiles
 from gitshadow.store.journal import turns
 from gitshadow.store.journal.db import Db
@@ -21,10 +22,6 @@ from gitshadow.undo.choose import UnitWindow
 from gitshadow.undo.report import Action, Item, Reason, State
 from gitshadow.undo.report_context import touches_of
 from gitshadow.words import byte_size, counted
-
-DataAt = Callable[[RepoPath, Look], RepoPath | None]
-"""Return to which untracked data a file belongs that is left out; None: to none."""
-_Span = tuple[int, int]
 
 
 class Unstored(NamedTuple):
@@ -55,29 +52,29 @@ class UnstoredFiles:
     """The untracked data of one worktree that nobody stored."""
 
     files: WorkFiles
-    data_at: DataAt
-    any_left_out: Callable[[], bool]
+    coverage: Coverage
+    clock: EpochClock
 
     def made_in(
         self, db: Db, worktree: str, windows: Sequence[UnitWindow]
     ) -> list[Unstored]:
         """Return what units made in their windows, by path."""
-        if not self.any_left_out():
+        if not self.coverage.data_left_out():
             return []
-        spans: dict[RepoPath, set[_Span]] = {}
+        calls: dict[RepoPath, set[Call]] = {}
         for window in windows:
             for touch in touches_of(db, worktree, window):
-                span = _span_of(db, touch) if touch.why == UNTRACKED_DATA else None
-                if span is not None:
-                    spans.setdefault(self._top_of(touch.path), set()).add(span)
+                call = _call_of(db, touch) if touch.why == UNTRACKED_DATA else None
+                if call is not None:
+                    calls.setdefault(self._top_of(touch.path), set()).add(call)
         found: list[Unstored] = []
-        for top, made_in in sorted(spans.items()):
+        for top, makers in sorted(calls.items()):
             with self.files.together():
                 made = [
                     (path, look)
                     for path, look in self._below(top)
-                    if _holds(made_in, look.stat.ctime_ns)
-                    and _holds(made_in, self.files.born_ns(path, look.stat.inode))
+                    if self._is_in(makers, look.stat.ctime_ns)
+                    and self._is_in(makers, self.files.born_ns(path, look.stat.inode))
                 ]
             if made:
                 found.append(Unstored(top, made))
@@ -108,12 +105,12 @@ class UnstoredFiles:
     def _top_of(self, path: RepoPath) -> RepoPath:
         """Return the place that is left out by now, where a file of it was the first."""
         look = self.files.glance(path)
-        return (look and self.data_at(path, look)) or path
+        return (look and self._data_at(path, look)) or path
 
     def _below(self, top: RepoPath) -> Iterator[tuple[RepoPath, Look]]:
         """Yield the files that are left out at a place or below it."""
         look, todo = self.files.look(top), [top]
-        if look is not None and self.data_at(top, look) == top:
+        if look is not None and self._data_at(top, look) == top:
             yield top, look
         while todo:
             directory = todo.pop()
@@ -125,19 +122,24 @@ class UnstoredFiles:
                 path = RepoPath(directory + b"/" + name)
                 if look.is_dir:
                     todo.append(path)
-                elif self.data_at(path, look) == top:
+                elif self._data_at(path, look) == top:
                     yield path, look
 
+    def _data_at(self, path: RepoPath, look: Look) -> RepoPath | None:
+        """Return to which untracked data a file belongs that is left out; None: to none."""
+        found = self.coverage.verdict(path, look)
+        return found.path if found and found.reason == UNTRACKED_DATA else None
 
-def _span_of(db: Db, touch: Touch) -> _Span | None:
-    """Return when the call ran that touched a path, None where it is not known."""
+    def _is_in(self, calls: Collection[Call], at_ns: int | None) -> bool:
+        tolerance_ns = self.clock.tolerance_ns
+        return at_ns is not None and any(
+            call.contains(at_ns, tolerance_ns) for call in calls
+        )
+
+
+def _call_of(db: Db, touch: Touch) -> Call | None:
+    """Return the call that touched a path, None while it runs or where it is not known."""
     if touch.session is None or touch.call is None:
         return None
     call = turns.get_call(db, touch.session, touch.call)
-    if call is None or call.closed_ns is None:
-        return None
-    return call.began_ns or call.opened_ns, call.closed_ns
-
-
-def _holds(spans: Collection[_Span], at_ns: int | None) -> bool:
-    return at_ns is not None and any(begin <= at_ns <= end for begin, end in spans)
+    return call if call is not None and call.closed_ns is not None else None
