@@ -33,8 +33,7 @@ class ProcessStat(NamedTuple):
     """What identifies a process and the program that it runs.
 
     `image` differs after each exec(2): a forked child has its parent's until then, with its
-    parent's environment and arguments. `dead`: it has ended and was not waited for. `sleeps`: it
-    waits for something, and may do so for long.
+    parent's environment and arguments. `dead`: it ended and was not waited for; `sleeps`: it waits.
     """
 
     id: ProcessId

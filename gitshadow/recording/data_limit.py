@@ -68,9 +68,13 @@ class DataLimit:
 
     def add_up(self, changes: Iterable[Change]) -> None:
         """Keep up how many bytes of untracked files are recorded: many grow after a first look."""
-        for path, before, after, _, _ in changes:
-            now, then = (one.stat.size if one else 0 for one in (after, before))
-            self._new_bytes += max(now - then, 0)
-            counts = now != then and self._untracked is not None
-            if counts and not self._ws.index.contains(path):
-                self._untracked = (self._untracked or 0) + now - then
+        more = {
+            path: (after.stat.size if after else 0)
+            - (before.stat.size if before else 0)
+            for path, before, after, _, _ in changes
+        }
+        self._new_bytes += sum(size for size in more.values() if size > 0)
+        if self._untracked is not None:
+            self._untracked += sum(
+                more[path] for path in self._ws.index.untracked(more)
+            )

@@ -544,16 +544,23 @@ class Pipeline:
 
     def touched(self, paths: Iterable[tuple[RepoPath, str]]) -> None:
         """Note writes to paths that are not covered, each with why it is not."""
-        now_ns = self._ws.clock.now_ns()
-        self._note(
-            [(path, why, self._written_ns(path, now_ns)) for path, why in paths], now_ns
-        )
+        # To ask the clock changes a file, and there is seldom anything to note.
+        if found := list(paths):
+            self._note([(*one, one[0]) for one in found], self._ws.clock.now_ns())
 
-    def _note(self, writes: Sequence[tuple[RepoPath, str, int]], now_ns: int) -> None:
+    def _note(
+        self, writes: Collection[tuple[RepoPath, str, RepoPath]], now_ns: int
+    ) -> None:
+        """Note writes: a place, why it is not covered, and what was written there."""
         if not writes:
             return
         self._processes.close_gone(now_ns)
-        touches = self._claimant.touches(writes)
+        touches = self._claimant.touches(
+            [
+                (place, why, self._written_ns(path, now_ns))
+                for place, why, path in writes
+            ]
+        )
         with self._ws.db.write():
             state.put_touches(self._ws.db, touches)
 
@@ -658,22 +665,15 @@ class Pipeline:
     ) -> None:
         """Note writes to what is not covered, and a gap for what is too large."""
         self.uncovered.saw(found for _, found in excluded)
-        rest = [one for one in excluded if one[1].reason != UNTRACKED_DATA]
-        self.touched((path, found.reason) for path, found in rest)
-        for path, found in rest:
-            if found.reason == TOO_LARGE:
-                self.gap(TOO_LARGE, path)
         # Of untracked data, the whole is named once; one of its files says when it was written.
-        data = {
-            found.path: path
+        places = {
+            found.path if found.reason == UNTRACKED_DATA else path: (found.reason, path)
             for path, found in excluded
-            if found.reason == UNTRACKED_DATA
         }
-        writes = [
-            (top, UNTRACKED_DATA, self._written_ns(path, now_ns))
-            for top, path in data.items()
-        ]
-        self._note(writes, now_ns)
+        self._note([(place, *one) for place, one in places.items()], now_ns)
+        for place, (why, _) in places.items():
+            if why == TOO_LARGE:
+                self.gap(TOO_LARGE, place)
 
     def _ctime_of(self, directory: RepoPath) -> int | None:
         look = self._ws.files.glance(directory)

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from gitshadow.model import RepoPath
+from gitshadow.store.clock import StampClock
 from gitshadow.store.journal import state
 from gitshadow.store.journal.turns import SLACK_NS
 from tests.support.repo import Repo
@@ -45,3 +46,12 @@ def test_touch_after_the_last_call_is_nobodys(repo: Repo) -> None:
         db = studio.context.workspace.db
         *_, last = state.touches_between(db, "main", 0, 2**62)
     assert (last.path, last.session) == (b"hidden", None)
+
+
+def test_nothing_to_note_asks_no_clock(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question changes a file, and every barrier and batch comes by here."""
+    with studio_of(repo) as studio, monkeypatch.context() as patch:
+        patch.delattr(StampClock, "now_ns")
+        studio.context.pipeline.touched(iter(()))
