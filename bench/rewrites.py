@@ -115,10 +115,14 @@ class Twins:
         rows = (self.twin / FILE).read_text().splitlines()
         return [int(row) for row in rows if row[:7] not in _MARKS]
 
+    def content(self, numbers: Sequence[int]) -> str:
+        """Return the text of the recorded repository's file that has these lines."""
+        return "".join(f"{self.texts[one]}\n" for one in numbers)
+
     def write(self, who: str, numbers: Sequence[int]) -> None:
         """Write the file in both repositories, as a person, an edit tool or a shell."""
         (self.twin / FILE).write_text("".join(f"{one}\n" for one in numbers))
-        text = "".join(f"{self.texts[one]}\n" for one in numbers)
+        text = self.content(numbers)
         content = self.near.repo.root.parent / "content"
         content.write_text(text)
         if self.other is not None:
@@ -164,6 +168,10 @@ class Twins:
     def edit(self, who: str, parity: int) -> None:
         """Change one to three places of the file, in the blocks of one side."""
         numbers = self.numbers()
+        # Git may have merged a hunk into another place of the repository's file, which repeats
+        # itself. Moving its lines to where the twin has them would be this author's own work.
+        if (self.near.repo.root / FILE).read_text() != self.content(numbers):
+            raise DifferentError
         for _ in range(self.rng.randint(1, 3)):
             self._edit_once(who, parity, numbers)
         self.write(who, numbers)
@@ -200,8 +208,7 @@ class Twins:
         context.observer.settle()
         numbers = self.numbers()
         owned = Owning(context).on_disk(RepoPath(FILE.encode()))
-        expected = "".join(f"{self.texts[one]}\n" for one in numbers)
-        if owned.data.decode() != expected:
+        if owned.data.decode() != self.content(numbers):
             raise DifferentError
         natives = {
             row.id: row.native_id or ""
