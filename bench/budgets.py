@@ -18,7 +18,7 @@ from bench.history import history
 from bench.measure import Journal, Row, cpu_s, memory_mib, ms, timed, wakeups
 from bench.million import log
 from bench.places import Place, fill, program, repository
-from bench.turns import calls, engines, rewinds
+from bench.turns import calls, effects, engines, rewinds
 from bench.undo import undo
 from bench.view import view
 
@@ -474,6 +474,7 @@ BUDGETS = {
     "stats": stats,
     "history": history,
     "calls": calls,
+    "effects": effects,
     "engines": engines,
     "rewinds": rewinds,
     "growth": growth,

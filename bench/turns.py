@@ -8,7 +8,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from itertools import count
 from pathlib import Path
@@ -32,6 +32,7 @@ from tests.support.postgres import cluster
 _ENDLESS = Policy(limits=Limits(tool_calls=None))
 _ARTIFACT = b"a page of a report\n" * 50
 _ADK = Path(__file__).with_name("adk.py")
+_LANGGRAPH = Path(__file__).with_name("langgraph_put.py")
 _names = count()
 
 
@@ -52,6 +53,91 @@ def calls(scale: float) -> Iterator[Row]:
         assert len(made) == 2 * number
         bare = [timed(lambda: made.append(1)) for _ in range(number)]
         yield Row("… only the function", "yardstick", ms(bare), "ms")
+
+
+def effects(scale: float) -> Iterator[Row]:
+    """A call that writes a file, without a daemon, and what a large argument leaves on the disk.
+
+    A checkpoint of LangGraph and a step of DBOS, each on the disk, stand beside them.
+    """
+    number, size = max(5, int(200 * scale)), max(100_000, int(50_000_000 * scale))
+    with empty({"GITSHADOW_DAEMON": "off"}) as place:
+        place.shadow("init")
+        written = count()
+        tools = ToolRegistry()
+        tools.add(
+            "file.write",
+            lambda: (place.root / "one").write_text(str(next(written))),
+            reversibility=Reversibility.REVERSIBLE,
+            files_only=True,
+        )
+        with closing(
+            AgentUndo.open(str(place.root), session="s", tools=tools, policy=_ENDLESS)
+        ) as au:
+            turns = [timed(lambda: _one_call(au)) for _ in range(number)]
+            with au.turn("calls") as turn:
+                values = [timed(lambda: turn.call("file.write")) for _ in range(number)]
+        assert next(written) == 2 * number
+    yield Row("a call that writes a file, no daemon", "–", ms(values), "ms")
+    yield Row("a turn of one such call", "–", ms(turns), "ms")
+    yield from _yardsticks(number)
+    with empty() as place, _session(place, None, []) as au:
+        before = _bytes_of(place.journal)
+        with au.turn("large") as turn:
+            turn.call("step.do", n="x" * size)
+        grown = _bytes_of(place.journal) - before
+    what = f"journal of {size / 1e6:g} MB in an argument, and in its inverse"
+    yield Row(what, "≤ 2 ×", [grown / (2 * size)], "×")
+
+
+def _one_call(au: AgentUndo) -> None:
+    with au.turn("one") as turn:
+        turn.call("file.write")
+
+
+def _yardsticks(number: int) -> Iterator[Row]:
+    """Measure what others write per step; LangGraph has an environment of its own."""
+    with empty() as place:
+        with DbosEngine(f"sqlite:///{place.root}.db") as engine:
+            # The engine opens its database with the first undo.
+            _undos(place, engine, 1, 1)
+
+            @DBOS.workflow(name="bench.step")
+            def step() -> int:
+                return DBOS.run_step({"name": "one"}, int)
+
+            steps = [
+                timed(lambda: DBOS.start_workflow(step).get_result())
+                for _ in range(number)
+            ]
+        yield Row(
+            "… DBOS in SQLite: a workflow of one step", "yardstick", ms(steps), "ms"
+        )
+        home = place.root.parent / "langgraph"
+        python = _environment(home, ["langgraph-checkpoint-sqlite"])
+        done = subprocess.run(
+            [python, str(_LANGGRAPH), str(home / "checkpoints.db"), str(number)],
+            check=True,
+            capture_output=True,
+            env=place.env,
+        )
+        found = json.loads(done.stdout)
+        what = f"… langgraph-checkpoint-sqlite {found['version']}: put"
+        yield Row(what, "yardstick", ms(found["seconds"]), "ms")
+
+
+def _environment(home: Path, wanted: Sequence[str]) -> str:
+    """Make an environment with packages; return its Python."""
+    subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+    python = str(home / "bin" / "python")
+    pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    subprocess.run([*pip, *wanted], check=True)
+    return python
+
+
+def _bytes_of(journal: Path) -> int:
+    """Return the bytes of a journal and of the files beside it."""
+    return sum(one.stat().st_size for one in journal.parent.glob(f"{journal.name}*"))
 
 
 def engines(scale: float) -> Iterator[Row]:
@@ -110,11 +196,7 @@ def _adk(size: str, events: int, artifacts: int, times: int) -> Iterator[Row]:
     """Measure ADK in an environment of its own, which is made here."""
     with empty() as place:
         home = place.root.parent / "adk"
-        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-        python = str(home / "bin" / "python")
-        wanted = ["google-adk[db]", "aiosqlite"]
-        pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        subprocess.run([*pip, *wanted], check=True)
+        python = _environment(home, ["google-adk[db]", "aiosqlite"])
         # Its events take it 9 ms each in SQLite, so that one is filled less often.
         for service, often in (("memory", times), ("sqlite", 2)):
             told = [service, str(home), *map(str, (events, artifacts, often))]
