@@ -7,45 +7,66 @@ agent programs import from it is loaded when it is asked for. Types: `__init__.p
 __version__ = "0.1.0"
 
 _HOMES = {
-    "gitshadow.errors": (
-        "JournalBusyError",
-        "JournalError",
-        "NotInitialisedError",
-        "RefusedError",
-        "ShadowError",
-        "StoreError",
-        "UnsupportedError",
-        "UsageError",
-    ),
-    "gitshadow.messages.undo": ("Uncovered",),
+    "gitshadow.errors": ("RefusedError", "ShadowError", "UsageError"),
     "gitshadow.sdk.turns.async_chat": ("AsyncAgentSession",),
     "gitshadow.sdk.turns.async_session": ("AsyncAgentUndo", "AsyncTurn"),
-    "gitshadow.sdk.turns.bench": ("EngineProvider",),
     "gitshadow.sdk.turns.chat": ("AgentSession",),
-    "gitshadow.sdk.turns.compensation_engine": ("JournalEngine",),
     "gitshadow.sdk.turns.errors": (
-        "EngineError",
         "FinalFailure",
         "InvocationNotFound",
         "LimitExceeded",
         "NothingToUndo",
         "RegistrationError",
-        "RoundTripLimitExceeded",
         "SessionBusy",
         "SessionNotFound",
-        "TimeLimitExceeded",
-        "ToolCallLimitExceeded",
         "ToolFailure",
         "TurnCancelled",
-        "TurnClosed",
         "UndoPending",
         "ValidationFailed",
+    ),
+    "gitshadow.sdk.turns.host": ("Context", "Host", "Program"),
+    "gitshadow.sdk.turns.inverse_kinds": ("Allowed",),
+    "gitshadow.sdk.turns.policy": ("Limits", "Policy", "Proposal", "Verdict"),
+    "gitshadow.sdk.turns.registry": ("ToolRegistry",),
+    "gitshadow.sdk.turns.report": ("UndoItem", "UndoReport"),
+    "gitshadow.sdk.turns.session": ("AgentUndo", "Turn"),
+    "gitshadow.sdk.turns.turn_states": ("TurnStatus",),
+    "gitshadow.sdk.turns.values": (
+        "Conflict",
+        "Inverse",
+        "OnDrift",
+        "Outcome",
+        "OutcomeKind",
+        "Retry",
+        "Reversibility",
+        "Scope",
+        "Secret",
+        "UndoEntry",
+    ),
+    "gitshadow.undo.report": ("Reason", "State", "Status"),
+}
+# Names that were here before, and where what extends gitshadow imports them from.
+_MOVED = {
+    "gitshadow.errors": (
+        "JournalBusyError",
+        "JournalError",
+        "NotInitialisedError",
+        "StoreError",
+        "UnsupportedError",
+    ),
+    "gitshadow.messages.undo": ("Uncovered",),
+    "gitshadow.sdk.turns.bench": ("EngineProvider",),
+    "gitshadow.sdk.turns.compensation_engine": ("JournalEngine",),
+    "gitshadow.sdk.turns.errors": (
+        "EngineError",
+        "RoundTripLimitExceeded",
+        "TimeLimitExceeded",
+        "ToolCallLimitExceeded",
+        "TurnClosed",
     ),
     "gitshadow.sdk.turns.events": ("Message",),
     "gitshadow.sdk.turns.hook_payloads": ("take_hook",),
     "gitshadow.sdk.turns.hook_turns": ("HookedTurns",),
-    "gitshadow.sdk.turns.host": ("Context", "Host", "Program"),
-    "gitshadow.sdk.turns.inverse_kinds": ("Allowed",),
     "gitshadow.sdk.turns.json_values": ("NotStorableError",),
     "gitshadow.sdk.turns.model_io": (
         "ModelProvider",
@@ -55,13 +76,7 @@ _HOMES = {
         "ToolDefinition",
         "Usage",
     ),
-    "gitshadow.sdk.turns.policy": (
-        "Limits",
-        "Policy",
-        "Proposal",
-        "Verdict",
-        "VerdictKind",
-    ),
+    "gitshadow.sdk.turns.policy": ("VerdictKind",),
     "gitshadow.sdk.turns.protocols": (
         "CompensationEngine",
         "ContextSource",
@@ -71,40 +86,31 @@ _HOMES = {
         "UndoTransaction",
         "UndoTransactionProvider",
     ),
-    "gitshadow.sdk.turns.registry": ("ToolRegistry",),
-    "gitshadow.sdk.turns.report": (
-        "Domain",
-        "PartialUndo",
-        "TurnError",
-        "UndoItem",
-        "UndoKind",
-        "UndoReport",
-    ),
-    "gitshadow.sdk.turns.session": ("AgentUndo", "Turn"),
+    "gitshadow.sdk.turns.report": ("Domain", "PartialUndo", "TurnError", "UndoKind"),
     "gitshadow.sdk.turns.tool": ("ToolOptions",),
-    "gitshadow.sdk.turns.turn_states": ("TurnStatus",),
-    "gitshadow.sdk.turns.values": (
-        "Conflict",
-        "Inverse",
-        "OnDrift",
-        "Outcome",
-        "OutcomeKind",
-        "Release",
-        "Retry",
-        "Reversibility",
-        "Scope",
-        "Secret",
-        "UndoEntry",
-    ),
-    "gitshadow.undo.report": ("Action", "Reason", "State", "Status"),
+    "gitshadow.sdk.turns.values": ("Release",),
+    "gitshadow.undo.report": ("Action",),
 }
+
+__all__ = ["__version__", *(name for names in _HOMES.values() for name in names)]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, which are not here before they are asked for."""
+    return __all__
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name from where it lives."""
-    for module, names in _HOMES.items():
-        if name in names:
-            import importlib
+    """Load a public name from where it lives; one that has moved is given with a warning."""
+    for homes in (_HOMES, _MOVED):
+        for module, names in homes.items():
+            if name in names:
+                import importlib
 
-            return getattr(importlib.import_module(module), name)
+                if homes is _MOVED:
+                    import warnings
+
+                    said = f"import {name} from {module}, not from {__name__}"
+                    warnings.warn(said, DeprecationWarning, stacklevel=2)
+                return getattr(importlib.import_module(module), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

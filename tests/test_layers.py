@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import gitshadow
 from tests.support.waiting import HANGS_S
 
 ROOT = Path(__file__).parent.parent
@@ -70,7 +71,8 @@ def test_package_import_loads_nothing_else(package: str) -> None:
 
 def test_sync_programs_load_no_event_loop_and_no_git() -> None:
     """A hook of an agent program starts a process per tool call."""
-    loaded = imported_by("from gitshadow import AgentUndo, HookedTurns")
+    home = "gitshadow.sdk.turns.hook_turns"
+    loaded = imported_by(f"import {home}; from gitshadow import AgentUndo")
     assert loaded & {"asyncio", "pygit2", "click", "random"} == set()
 
 
@@ -89,8 +91,25 @@ def test_public_names_are_those_of_the_stub(package: str) -> None:
     assert promised
     homes = vars(door)["_HOMES"]
     assert [(home, name) for home in homes for name in homes[home]] == promised
+    assert {name for _, name in promised} <= set(dir(door)) & set(door.__all__)
     for home, name in promised:
         assert getattr(door, name) is getattr(importlib.import_module(home), name)
+
+
+def test_a_program_has_few_names_to_learn() -> None:
+    names = dir(gitshadow)
+    assert len(set(names) - {"__version__"}) <= 45
+    assert names == sorted(vars(gitshadow)["__all__"])
+
+
+def test_a_name_that_has_moved_is_given_with_a_warning() -> None:
+    moved = vars(gitshadow)["_MOVED"]
+    assert moved
+    for home, names in moved.items():
+        for name in names:
+            with pytest.warns(DeprecationWarning, match=f"import {name} from {home}"):
+                found = getattr(gitshadow, name)
+            assert found is getattr(importlib.import_module(home), name)
 
 
 def test_every_directory_is_seen_by_the_contracts() -> None:

@@ -19,6 +19,13 @@ _HOMES = {
     "gitshadow.sdk.testing.store_kit": ("SessionStoreKit",),
 }
 
+__all__ = [name for names in _HOMES.values() for name in names]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, which are not here before they are asked for."""
+    return __all__
+
 
 def __getattr__(name: str) -> object:
     """Load a public name from where it lives."""
