@@ -5,7 +5,7 @@ recorded before, in other surroundings. Nothing else carries an owner over.
 Invariant: what is not proven stays with its last author, or is asked of Git, or is unknown.
 """
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -78,6 +78,9 @@ class Rewrites:
     _stashed: list[tuple[BlamedContent, BlamedContent]] = field(default_factory=list)
     _known: dict[Oid, BlamedContent] = field(default_factory=dict)
     _converted: dict[Oid, BlamedContent] = field(default_factory=dict)
+    _before: dict[tuple[Oid | None, RepoPath], Set[tuple[int, int]]] = field(
+        default_factory=dict
+    )
     _cells: int = 0
     _parted: dict[Oid, BlamedContent] = field(default_factory=dict)
     _lost: set[bytes] = field(default_factory=set)
@@ -237,21 +240,56 @@ class Rewrites:
         """
         if self.commits is None:
             return None
-        place = self.commits.originals(commit, *names).get(line)
-        return None if place is None else self._origin_at(place)
+        found = self.commits.originals(commit, *names)
+        return self._added_at(found[line], found) if line in found else None
+
+    def _added_at(self, place: CommitLine, found: Mapping[int, CommitLine]) -> Origin:
+        """Return the origin of a line that a commit took over from others, one of those found."""
+        origin = self._origin_at(place)
+        older = self._older(place)
+        if (id(origin.owner), origin.line) not in older:
+            return origin
+        # Of equal lines, the diff of the write had this one for the older one, unlike the diff of
+        # the commits. The other one, which they have not added, got the origin of this one.
+        state = self._state_at(place)
+        assert state is not None, "it has an origin"
+        lines = split_lines(whole(state.data))
+        for way in (1, -1):
+            at = place.line + way
+            while 0 < at <= len(lines):
+                twin = state.vector[at - 1]
+                if (id(twin.owner), twin.line) in older:
+                    break
+                is_equal = lines[at - 1] == lines[place.line - 1]
+                if is_equal and place._replace(line=at) not in found.values():
+                    return twin
+                at += way
+        return origin
+
+    def _older(self, place: CommitLine) -> Set[tuple[int, int]]:
+        """Return whose lines there were before the commits that added one."""
+        key = place.base, place.path
+        if key not in self._before:
+            blob = place.base and self.past.blob(place.base, place.path)
+            state = self.recorded(blob) if blob else None
+            self._before[key] = set(_whose(state.vector)) if state else frozenset()
+        return self._before[key]
+
+    def _state_at(self, place: CommitLine) -> BlamedContent | None:
+        """Return the content of a commit, where it was recorded."""
+        blob = self.past.blob(place.commit, place.path)
+        return None if blob is None else self.recorded(blob)
 
     def _origin_at(self, place: CommitLine) -> Origin:
         """Return the origin of a line of a commit: as it was recorded, else to be asked of Git."""
-        blob = self.past.blob(place.commit, place.path)
-        state = None if blob is None else self.recorded(blob)
+        state = self._state_at(place)
         if state is not None and place.line <= len(state.vector):
             return state.vector[place.line - 1]
-        return self._asked_of_git(place, blob)
+        return self._asked_of_git(place, self.past.blob(place.commit, place.path))
 
     def _text_at(self, place: CommitLine) -> bytes | None:
         """Return a line of a commit whose content was recorded."""
-        blob = self.past.blob(place.commit, place.path)
-        state = None if blob is None else self.recorded(blob)
+        state = self._state_at(place)
         lines = [] if state is None else split_lines(whole(state.data))
         return lines[place.line - 1] if 0 < place.line <= len(lines) else None
 

@@ -82,11 +82,12 @@ class KnownCommits(Protocol):
 
 
 class CommitLine(NamedTuple):
-    """One line of a file in a commit, by number from 1."""
+    """One line of a file in a commit, by number from 1; `base`: a commit that has not got it."""
 
     commit: Oid
     path: RepoPath
     line: int
+    base: Oid | None = None
 
 
 class _Step(NamedTuple):
@@ -309,7 +310,9 @@ class RewrittenCommits:
         if theirs.added != patch.added:
             return self._aligned(step, patch, paths)
         pairs = zip(patch.numbers, theirs.numbers, strict=True)
-        return {here: CommitLine(step.tip, path, there) for here, there in pairs}
+        return {
+            here: CommitLine(step.tip, path, there, step.base) for here, there in pairs
+        }
 
     def _is_repeated(self, theirs: _Patch, made: _Patch) -> bool:
         """Return whether a change is what Git makes of another one in other surroundings."""
@@ -368,7 +371,7 @@ class RewrittenCommits:
         wanted, given = set(patch.numbers), set(theirs.numbers)
         kept = kept_lines(self.diff(theirs.new, patch.new), patch.new.count(b"\n"))
         return {
-            new + 1: CommitLine(step.tip, path, old + 1)
+            new + 1: CommitLine(step.tip, path, old + 1, step.base)
             for old, new in kept
             if new + 1 in wanted and old + 1 in given
         }

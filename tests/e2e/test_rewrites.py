@@ -373,6 +373,34 @@ def test_line_that_a_person_writes_elsewhere_is_not_the_agents(
     assert b.agents() == []
 
 
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_fixup_beside_an_equal_older_line_keeps_its_author(
+    make_repo: Callable[..., Repo], make_shadow: Callable[..., Shadow], is_seen: bool
+) -> None:
+    """The diff of the write has the older one for new, that of the folded commit the other one."""
+    repo = make_repo(files=())
+    rest = [f"line {number}" for number in range(40)]
+    lines = ["first", "i += 1", "", "def", *rest]
+    repo.write("f", text(*lines))
+    repo.commit("first")
+    shadow = make_shadow(repo, daemon=False)
+    shadow.init()
+    b = Branches(Scene(shadow), is_seen)
+    b.git("switch", "-q", "-c", "side")
+    lines[1:2] = ["one"]
+    b.scene.write("S1", "f", *lines)
+    b.git("commit", "-qam", "one")
+    lines[2:2] = ["", "after"]
+    b.scene.write("S2", "f", *lines)
+    b.git("commit", "-qa", "--fixup", "HEAD")
+    b.git("switch", "-q", "main")
+    b.edit(_40="by hand")
+    b.git("commit", "-qam", "main")
+    b.git("switch", "-q", "side")
+    b.git("rebase", "-q", "-i", "--autosquash", "main", env={SEQUENCE: "true"})
+    assert b.scene.owners("f").startswith("H S1 S2 S2 H H ")
+
+
 def test_squash_message_of_another_change_hands_on_nothing(branches: Branches) -> None:
     b = branches
     listed = b.git("log", "main..side")
