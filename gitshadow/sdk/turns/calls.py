@@ -43,6 +43,7 @@ from gitshadow.sdk.turns.commands import (
 from gitshadow.sdk.turns.errors import ToolFailure
 from gitshadow.sdk.turns.json_values import NotStorableError, Observation
 from gitshadow.sdk.turns.policy import Proposal
+from gitshadow.sdk.turns.redaction import NO_SECRETS, REDACTED, Secrets
 from gitshadow.sdk.turns.telemetry import WorkSpan
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.turn import TurnCore
@@ -93,7 +94,7 @@ def run(turn: TurnCore, request: CallRequest) -> Procedure[Outcome]:
     # own.
     turn.active[row.id] = None
     try:
-        outcome = yield from _asked(turn, row, request).run(tool)
+        outcome = yield from _asked(turn, row, request, tool).run(tool)
     finally:
         turn.active.pop(row.id, None)
     # Checked after the call too: the rollback then includes a call that took too long.
@@ -116,7 +117,7 @@ def announce(turn: TurnCore, request: CallRequest) -> Procedure[Outcome | None]:
         raise UsageError(
             f"cannot call {request.tool}: the id {row.id} was already used"
         )
-    call = _asked(turn, row, request)
+    call = _asked(turn, row, request, tool)
     if tool is None:
         return (yield from call.unknown())
     opened = yield from call.open(tool)
@@ -140,9 +141,7 @@ def conclude(
         None if trouble is None else str(trouble),
         None if before is None else str(before),
     )
-    names = tool.options.get("secrets", ())
-    secrets = tuple(json_values.secret_values(arguments, names))
-    call = _Call(turn, row, arguments, secrets)
+    call = _Call(turn, row, arguments, _secrets(tool, arguments))
     if isinstance(ended, Exception):
         yield from call.fail(tool, ended)
     else:
@@ -153,7 +152,9 @@ def run_held(
     turn: TurnCore, row: SagaCall, tool: Tool
 ) -> Procedure[Outcome | BaseException]:
     """Run a call that was held; what its tool raised is returned, and ends nothing."""
-    return (yield from _Call(turn, row, arguments_of(row)).send(tool))
+    arguments = arguments_of(row)
+    call = _Call(turn, row, arguments, _secrets(tool, arguments))
+    return (yield from call.send(tool))
 
 
 def _result(event: Event, tool: Tool, arguments: JsonObject) -> Outcome | BaseException:
@@ -172,9 +173,16 @@ def _not_called(tool: str, misfit: str) -> Outcome:
     return Outcome.failed(f"cannot call {tool}: {misfit}")
 
 
-def _asked(turn: TurnCore, row: SagaCall, request: CallRequest) -> "_Call":
+def _asked(
+    turn: TurnCore, row: SagaCall, request: CallRequest, tool: Tool | None
+) -> "_Call":
     arguments, origin = request.arguments, request.origin
-    return _Call(turn, row, arguments, again=request.again, origin=origin)
+    secrets = NO_SECRETS if tool is None else _secrets(tool, arguments)
+    return _Call(turn, row, arguments, secrets, again=request.again, origin=origin)
+
+
+def _secrets(tool: Tool, arguments: JsonObject) -> Secrets:
+    return Secrets.of(arguments, tool.options.get("secrets", ()))
 
 
 @dataclass(slots=True)
@@ -182,7 +190,7 @@ class _Call:
     turn: TurnCore
     row: SagaCall
     arguments: JsonObject
-    secrets: tuple[str, ...] = ()
+    secrets: Secrets = NO_SECRETS
     again: bool = False
     origin: str | None = None
     watch: WorkSpan = field(default_factory=lambda: WorkSpan(None))
@@ -214,8 +222,6 @@ class _Call:
 
     def open(self, tool: Tool) -> Procedure[Outcome | _Prepared]:
         """Let the call in and write down what is about to be done; an outcome is a no."""
-        names = tool.options.get("secrets", ())
-        self.secrets = tuple(json_values.secret_values(self.arguments, names))
         # Before the guards: nobody should be asked about a call that will not run.
         repeats = yield from duplicate_guard.repeats(
             self.turn, tool, self.arguments, self.origin
@@ -303,9 +309,7 @@ class _Call:
         event = yield from self._look(tool, "capture")
         trouble = None
         if isinstance(event, Raised):
-            trouble = json_values.redact(
-                json_values.in_words(event.error), self.secrets
-            )
+            trouble = self._said(event.error)
         before = yield from self._observed(tool)
         captured = event.value if isinstance(event, Returned) else None
         files: Mapping[str, str | None] = {}
@@ -338,12 +342,13 @@ class _Call:
         """Return the tool's part of the world as a text, or why it could not be read."""
         event = yield from self._look(tool, "observe")
         if isinstance(event, Raised):
-            said = json_values.in_words(event.error)
-            return Observation(None, json_values.redact(said, self.secrets))
+            return Observation(None, self._said(event.error))
         if "observe" not in tool.options:
             return json_values.NOT_OBSERVED
-        text = json_values.redact(json_values.lenient(event.value), self.secrets)
-        return Observation(text, None)
+        return Observation(json_values.lenient(event.value, self.secrets), None)
+
+    def _said(self, error: BaseException) -> str:
+        return self.secrets.hide_text(json_values.in_words(error))
 
     def _intend(
         self,
@@ -354,32 +359,37 @@ class _Call:
         delay_ns: int = 0,
     ) -> Procedure[None]:
         """Write down what is about to be done, now or (`held`) when the turn has committed."""
-        names = tool.options.get("secrets", ())
-        intent = {
-            "arguments": json_values.redact_arguments(self.arguments, names),
-            "capture": prepared.captured,
+        intent: dict[str, object] = {
+            "arguments": json_values.shown_arguments(self.arguments, self.secrets),
+            "capture": json_values.hidden(prepared.captured, self.secrets),
             "trouble": prepared.trouble,
             "before": prepared.before,
-            "revision": prepared.revision,
+            "revision": json_values.hidden(prepared.revision, self.secrets),
             "follow_up": tool.options.get("follow_up"),
             "files_only": self._is_files_only(tool),
-            "files": dict(prepared.files),
+            "files": self._images(prepared.files),
             "delay_ns": delay_ns,
             "pivot": tool.options.get("pivot", False),
             "trace": self.watch.reference,
         }
-        values = [intent["arguments"], prepared.captured]
+        shown = self.secrets.without(self.arguments)
+        values = [shown, prepared.captured]
+        why = json_values.altered(values)
+        if why is None and self.secrets.are_in(prepared.captured):
+            why = "stored without a secret"
         # A process that looks at or binds the inverse after a crash would get other values.
-        if (why := json_values.altered(values)) is not None:
+        if why is not None:
             intent["altered"] = f"its arguments or what was captured are {why}"
             intent["altered_arguments"] = json_values.altered(values[:1]) is not None
-        elif paths := json_values.tuples_in(values):
+        # A key on the way to a tuple may be hidden.
+        elif not self.secrets.are_in(shown) and (
+            paths := json_values.tuples_in(values)
+        ):
             intent["tuples"] = paths
-        # A captured value may repeat a secret argument, so the whole text is searched.
-        text = json_values.redact(json_values.lenient(intent), self.secrets)
+        text = json_values.lenient(intent)
         # The inverse is built from the arguments after the call, so this process keeps them.
-        if json_values.REDACTED in text:
-            self.turn.setting.given.keep(self.row, self.arguments)
+        if REDACTED in text:
+            self.turn.setting.given.keep(self.row, self.arguments, self.secrets)
         said = yield from self._described(tool)
         outcome = "held" if kind == "held" else None
         self.row = replace(self.row, intent=text, description=said, outcome=outcome)
@@ -389,6 +399,13 @@ class _Call:
         if kind == "held":
             more.append(held_row(self.row))
         yield from self._write(kind, {"tool": tool.name, "intent": text}, *more)
+
+    def _images(self, files: Mapping[str, str | None]) -> dict[str, str | None]:
+        """Return what files were like; of a path with a secret nothing is known later."""
+        return {
+            self.secrets.hide_text(path): None if self.secrets.are_in(path) else image
+            for path, image in files.items()
+        }
 
     def _is_files_only(self, tool: Tool) -> bool:
         """Return whether undoing the turn's files undoes the whole call."""
@@ -401,12 +418,9 @@ class _Call:
         if describe is None:
             return self.row.description
         event = yield from ask(Invoke(describe, (self.arguments,)))
-        said = (
-            json_values.storable(str(event.value))
-            if isinstance(event, Returned)
-            else None
-        )
-        return json_values.redact(said or self.row.description, self.secrets)
+        said = json_values.text_of(event.value) if isinstance(event, Returned) else ""
+        said = self.secrets.hide_text(said or self.row.description)
+        return json_values.storable(said)
 
     def _execute(self, tool: Tool, prepared: _Prepared) -> Procedure[Outcome]:
         event = yield from ask(self._command(tool, prepared))
@@ -435,7 +449,11 @@ class _Call:
         """Report to the recorder of files that a tool that may write begins or has ended."""
         if tool.reversibility is Reversibility.READ_ONLY:
             return
-        paths = tuple(paths_of(self.arguments, tool.options.get("paths", ())))
+        paths = tuple(
+            path
+            for path in paths_of(self.arguments, tool.options.get("paths", ()))
+            if not self.secrets.are_in(path)
+        )
         told = Tell(event, self.turn.row.id, "", self.row.id, tool.name, paths)
         yield from self.turn.tell(told)
 
@@ -449,7 +467,7 @@ class _Call:
             yield from self._ended(Outcome.failed(json_values.in_words(error)))
             return
         moment = yield from now()
-        said = json_values.redact(json_values.in_words(error), self.secrets)
+        said = self._said(error)
         undo = "skipped" if self._is_files_only(tool) else "none"
         self.row = replace(
             self.row,
@@ -499,12 +517,8 @@ class _Call:
             )
         )
         if not isinstance(event, Returned) or not isinstance(event.value, Inverse):
-            why = (
-                json_values.in_words(event.error)
-                if isinstance(event, Raised)
-                else "no inverse"
-            )
-            return None, json_values.redact(why, self.secrets)
+            why = self._said(event.error) if isinstance(event, Raised) else "no inverse"
+            return None, why
         inverse = event.value
         if inverse.residue is None and "residue" in tool.options:
             inverse = inverse.leaving(tool.options["residue"])

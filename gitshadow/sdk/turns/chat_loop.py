@@ -26,6 +26,7 @@ from gitshadow.sdk.turns.model_io import (
     schema_warnings,
 )
 from gitshadow.sdk.turns.policy import Proposal
+from gitshadow.sdk.turns.redaction import Secrets
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.values import JsonObject, Outcome
 
@@ -182,10 +183,8 @@ class ChatLoop:
 def _pair(turn: TurnCore, call: ToolCall, outcome: Outcome) -> list[Message]:
     tool = turn.setting.registry.find(call.name)
     names = tool.options.get("secrets", ()) if tool is not None else ()
-    secrets = json_values.secret_values(call.arguments, names)
-    shown = json_values.redact_arguments(call.arguments, names)
+    secrets = Secrets.of(call.arguments, names)
+    shown = json_values.shown_arguments(call.arguments, secrets)
     asked = Message("call", json_values.lenient(shown), call.id, call.name)
-    result = replace(
-        asked, role="result", text=json_values.redact(outcome.text, secrets)
-    )
+    result = replace(asked, role="result", text=secrets.hide_text(outcome.text))
     return [asked, result]

@@ -5,7 +5,6 @@ tool with `observe` can show drift; if `observe` fails, that counts as drift. An
 can observe counts as gone; one whose check fails does not.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.call_records import key_of
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, ask
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
+from gitshadow.sdk.turns.redaction import NO_SECRETS, REDACTED, Secrets
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import Reversibility
@@ -62,25 +62,23 @@ class Drift:
         after = inverse.after if inverse is not None else None
         if tool is None or observe is None or after is None:
             return None, None
-        secrets = self.given.secrets_of(call, tool)
-        if secrets is None and json_values.REDACTED in after:
+        secrets = self.given.secrets_of(call)
+        if secrets is None and REDACTED in after:
             return None, "what it left cannot be compared: it held a secret"
         if json_values.parse(call.intent).get("altered_arguments"):
             return None, "it could not be observed: its arguments are not JSON"
         extras = tool.extras("observe", key_of(call, "do"))
         event = yield from ask(Invoke(observe, (self.given.of(call),), extras))
         if isinstance(event, Returned):
-            seen = json_values.redact(json_values.lenient(event.value), secrets or ())
+            seen = json_values.lenient(event.value, secrets or NO_SECRETS)
             return None if call.attempts else seen, None
         why = (
             json_values.in_words(event.error)
             if isinstance(event, Raised)
             else "no answer"
         )
-        return (
-            None,
-            f"it could not be observed: {json_values.redact(why, secrets or ())}",
-        )
+        said = (secrets or NO_SECRETS).hide_text(why)
+        return None, f"it could not be observed: {said}"
 
 
 def images(call: SagaCall) -> tuple[str | None, str | None]:
@@ -130,7 +128,7 @@ def still_there(
             "the inverse returned, but the effect is still there", sure=True
         )
     why = event.error if isinstance(event, Raised) else "no yes or no"
-    return _unread(why, given.secrets_of(call, tool) or ())
+    return _unread(why, given.secrets_of(call) or NO_SECRETS)
 
 
 def _observed(
@@ -141,13 +139,13 @@ def _observed(
     before, after = images(call)
     if observe is None or before is None or after is None or altered:
         return _unread("nothing was observed before the call") if strict else None
-    secrets = given.secrets_of(call, tool) or ()
+    secrets = given.secrets_of(call) or NO_SECRETS
     extras = tool.extras("observe", key_of(call, "do"))
     event = yield from ask(Invoke(observe, (given.of(call),), extras))
     if not isinstance(event, Returned):
         why = event.error if isinstance(event, Raised) else "no answer"
         return _unread(why, secrets) if strict else None
-    seen = json_values.redact(json_values.lenient(event.value), secrets)
+    seen = json_values.lenient(event.value, secrets)
     if strict and seen != before:
         return VerificationFinding(
             f"there was {before}, now there is {seen}", seen == after
@@ -166,9 +164,9 @@ def _is_altered(call: SagaCall) -> bool:
     return bool(json_values.parse(call.intent).get("altered_arguments"))
 
 
-def _unread(why: object, secrets: Iterable[str] = ()) -> VerificationFinding:
+def _unread(why: object, secrets: Secrets = NO_SECRETS) -> VerificationFinding:
     said = json_values.in_words(why) if isinstance(why, Exception) else str(why)
-    said = json_values.redact(said, secrets)
     return VerificationFinding(
-        f"could not check whether the inverse worked: {said}", sure=False
+        f"could not check whether the inverse worked: {secrets.hide_text(said)}",
+        sure=False,
     )

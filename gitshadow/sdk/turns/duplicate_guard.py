@@ -12,6 +12,7 @@ from hashlib import blake2b
 from gitshadow.sdk.turns import call_outcome, json_values
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.commands import FindHiddenCall, Procedure, standing
+from gitshadow.sdk.turns.redaction import Secrets
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.values import JsonObject, Reversibility
@@ -63,23 +64,24 @@ def _counts(tool: Tool) -> bool:
 
 
 def _digest(tool: Tool, arguments: JsonObject, origin: str | None = None) -> str:
-    names = tool.options.get("secrets", ())
-    shown = json_values.redact_arguments(arguments, names)
+    secrets = Secrets.of(arguments, tool.options.get("secrets", ()))
+    shown = secrets.without(arguments)
     said = [tool.name, shown, *([] if origin is None else [origin])]
+    plain = json_values.storable(secrets.hide_text(_text(said)))
+    return blake2b(plain.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def _text(said: object) -> str:
+    """Return a text that another value hardly has."""
     # A value that is no JSON stands for itself by its repr: one that names an address is never
     # the same twice, which lets the call through.
     try:
-        text = json.dumps(said, sort_keys=True, default=repr)
+        return json.dumps(said, sort_keys=True, default=repr)
     except (TypeError, ValueError):
         # Keys of several types cannot be sorted, and a value may contain itself.
-        text = repr(said)
+        return repr(said)
     except RecursionError:
-        text = json_values.lenient(said)
-    secrets = json_values.secret_values(arguments, names)
-    plain = json_values.redact(text, secrets)
-    return blake2b(
-        json_values.storable(plain).encode(), digest_size=_DIGEST_BYTES
-    ).hexdigest()
+        return json_values.lenient(said)
 
 
 def _said(call: SagaCall, why: str) -> str:

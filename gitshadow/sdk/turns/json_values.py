@@ -1,10 +1,10 @@
-"""Values as JSON texts for the journal, and back, without secrets.
+"""Values as JSON texts for the journal, and back.
 
 A value has exactly one text, so texts can be compared and hashed.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from gitshadow.errors import JournalError, UsageError
 from gitshadow.messages import codec
 from gitshadow.sdk.turns import inverse_kinds
+from gitshadow.sdk.turns.redaction import NO_SECRETS, REDACTED, Secrets, digits
 from gitshadow.sdk.turns.values import (
     Conflict,
     Inverse,
@@ -22,14 +23,13 @@ from gitshadow.sdk.turns.values import (
     Secret,
 )
 
-REDACTED = "[redacted]"
 # What only looks like a reference (a value that a tool once read) is wrapped, never looked up.
 _LITERAL_KEY = "$literal"
-# A shorter "secret" would turn up in every other word.
-_SHORTEST_SECRET = 4
 _TOKEN_BYTES = 8
 # Deeper values are written down in part; Python itself gives up at some hundreds.
 _DEEPEST = 64
+# JSON has longer numbers, but Python reads and writes 4,300 digits at most.
+_MOST_BITS = 14_280
 
 
 class NotStorableError(ValueError):
@@ -155,15 +155,28 @@ def intent(text: str) -> JsonObject:
     return {**found, "arguments": values[0], "capture": values[1]}
 
 
-def lenient(value: object) -> str:
-    """Return a text for any value; what is no JSON is named by its type alone."""
-    return canonical(_plain(value, ()))
+def lenient(value: object, secrets: Secrets = NO_SECRETS) -> str:
+    """Return a text for any value, without secrets; what is no JSON is named by its type alone."""
+    return canonical(hidden(value, secrets))
+
+
+def hidden(value: object, secrets: Secrets) -> Json:
+    """Return a JSON value that stands for any, without secrets."""
+    return secrets.hide(_plain(value, ()))
+
+
+def shown_arguments(arguments: JsonObject, secrets: Secrets) -> dict[str, Json]:
+    """Return the arguments of a call as they are stored."""
+    shown = secrets.without(arguments)
+    return {name: hidden(value, secrets) for name, value in shown.items()}
 
 
 def _plain(value: object, above: tuple[int, ...]) -> Json:
     """Return a JSON value that stands for any; `above` are the ids of what contains it."""
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, bool | str):
         return value
+    if isinstance(value, int):
+        return value if value.bit_length() < _MOST_BITS else digits(value)
     if isinstance(value, float):
         # inf - inf and nan - nan are nan: only finite numbers are JSON.
         return value if value - value == 0 else str(value)
@@ -179,8 +192,16 @@ def _plain(value: object, above: tuple[int, ...]) -> Json:
         return "<nested too deeply>"
     inside = (*above, id(value))
     if isinstance(value, Mapping):
-        return {str(key): _plain(each, inside) for key, each in value.items()}
+        return {text_of(key): _plain(each, inside) for key, each in value.items()}
     return [_plain(each, inside) for each in value]
+
+
+def text_of(value: object) -> str:
+    """Return what a value says of itself; one that cannot is named by its type."""
+    try:
+        return digits(value) if isinstance(value, int) else str(value)
+    except Exception:  # noqa: BLE001 - the host's own values run its code here
+        return f"<{type(value).__name__}>"
 
 
 def token(value: object) -> str:
@@ -224,29 +245,6 @@ def in_words(error: BaseException) -> str:
         said = ""
     words = f"{type(error).__name__}: {said}" if said else type(error).__name__
     return storable(words)
-
-
-def secret_values(arguments: JsonObject, names: Iterable[str]) -> list[str]:
-    """Return the texts of secret arguments, as they would turn up elsewhere, in JSON too."""
-    # The JSON form as well: a quote or a backslash in a secret is escaped in the texts that are
-    # searched.
-    found = [str(arguments[name]) for name in names if name in arguments]
-    forms = dict.fromkeys((*found, *(canonical(text)[1:-1] for text in found)))
-    return [text for text in forms if len(text) >= _SHORTEST_SECRET]
-
-
-def redact_arguments(arguments: JsonObject, names: Collection[str]) -> JsonObject:
-    """Return arguments without the values of those named."""
-    return {
-        name: REDACTED if name in names else value for name, value in arguments.items()
-    }
-
-
-def redact(text: str, secrets: Iterable[str]) -> str:
-    """Return a text without the secrets in it."""
-    for secret in secrets:
-        text = text.replace(secret, REDACTED)
-    return text
 
 
 class Observation(NamedTuple):
@@ -302,7 +300,7 @@ class StoredInverse(NamedTuple):
 def inverse_text(
     inverse: Inverse,
     retry: Retry,
-    secrets: Sequence[str],
+    secrets: Secrets,
     *,
     after: Observation = NOT_OBSERVED,
     after_files: bool,
@@ -311,16 +309,16 @@ def inverse_text(
     """Return an inverse as the journal holds it.
 
     Raises:
-        NotStorableError: an argument is no JSON, or holds a secret's value.
+        NotStorableError: an argument is no JSON, or there is a secret in what would be stored.
     """
+    # Refused and not redacted: with another argument, the inverse would do something else.
+    if secrets.are_in([inverse.args, inverse.residue, inverse.depends_on]):
+        raise NotStorableError("it would store a secret: pass Secret(NAME) instead")
     try:
         args = {name: _storable(value) for name, value in inverse.args.items()}
     except RecursionError as error:
         raise NotStorableError("not JSON: it is nested too deeply") from error
-    text = faithful(args)
-    # Refused and not redacted: with another argument, the inverse would do something else.
-    if redact(text, secrets) != text:
-        raise NotStorableError("it would store a secret: pass Secret(NAME) instead")
+    faithful(args)
     if inverse_kinds.is_external(inverse.handler):
         try:
             inverse_kinds.check(inverse.handler, args)
@@ -361,20 +359,19 @@ def stored_inverse(text: str) -> StoredInverse:
         raise JournalError(f"could not read an inverse: {error}") from error
 
 
-def content_text(outcome: Outcome, secrets: Sequence[str]) -> str | None:
+def content_text(outcome: Outcome, secrets: Secrets) -> str | None:
     """Return what is kept of an outcome: results of tools are not."""
     if outcome.ok:
         return None
-    if isinstance(outcome.content, Conflict):
-        kept: object = {
-            "message": outcome.content.message,
-            "expected": outcome.content.expected,
-            "actual": outcome.content.actual,
-            "state_delta": outcome.content.state_delta,
-        }
-    else:
-        kept = outcome.text
-    return redact(lenient(kept), secrets)
+    if not isinstance(outcome.content, Conflict):
+        return lenient(outcome.text, secrets)
+    kept = {
+        "message": outcome.content.message,
+        "expected": outcome.content.expected,
+        "actual": outcome.content.actual,
+        "state_delta": outcome.content.state_delta,
+    }
+    return lenient({name: hidden(value, secrets) for name, value in kept.items()})
 
 
 def _storable(value: object) -> object:

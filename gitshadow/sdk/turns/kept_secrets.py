@@ -6,10 +6,11 @@ in its place.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.call_records import arguments_of
-from gitshadow.sdk.turns.tool import Tool
+from gitshadow.sdk.turns.redaction import NO_SECRETS, REDACTED, Secrets
 from gitshadow.sdk.turns.values import JsonObject
 from gitshadow.store.journal.saga_rows import SagaCall
 
@@ -24,15 +25,20 @@ class SecretNotKeptError(LookupError):
     """
 
 
+class _KeptCall(NamedTuple):
+    arguments: JsonObject
+    secrets: Secrets
+
+
 @dataclass(slots=True)
 class KeptSecrets:
     """Keep the arguments of the calls of one session that had secrets."""
 
-    _kept: dict[tuple[str, str, int], JsonObject] = field(default_factory=dict)
+    _kept: dict[tuple[str, str, int], _KeptCall] = field(default_factory=dict)
 
-    def keep(self, call: SagaCall, arguments: JsonObject) -> None:
+    def keep(self, call: SagaCall, arguments: JsonObject, secrets: Secrets) -> None:
         """Keep the arguments of a call; the oldest ones are forgotten."""
-        self._kept[_name(call)] = dict(arguments)
+        self._kept[_name(call)] = _KeptCall(dict(arguments), secrets)
         while len(self._kept) > _KEPT:
             del self._kept[next(iter(self._kept))]
 
@@ -45,19 +51,25 @@ class KeptSecrets:
         stored = arguments_of(call)
         if not _is_redacted(stored):
             return stored
-        return self._kept.get(_name(call)) or _WithoutSecrets(stored)
+        kept = self._kept.get(_name(call))
+        return _WithoutSecrets(stored) if kept is None else kept.arguments
 
-    def secrets_of(self, call: SagaCall, tool: Tool) -> list[str] | None:
-        """Return the texts of a call's secrets, None where they are not kept.
+    def secrets_of(self, call: SagaCall) -> Secrets | None:
+        """Return a call's secrets, None where they are not kept.
 
         Raises:
             JournalError: its row cannot be read.
         """
         if not _is_redacted(arguments_of(call)):
-            return []
+            return NO_SECRETS
         kept = self._kept.get(_name(call))
-        names = tool.options.get("secrets", ())
-        return None if kept is None else json_values.secret_values(kept, names)
+        return None if kept is None else kept.secrets
+
+    def hide_text(self, turn: str, text: str) -> str:
+        """Return a text without the secrets of a turn's calls that are kept."""
+        for (of_turn, *_), kept in self._kept.items():
+            text = kept.secrets.hide_text(text) if of_turn == turn else text
+        return text
 
 
 class _WithoutSecrets(JsonObject):
@@ -84,4 +96,4 @@ def _name(call: SagaCall) -> tuple[str, str, int]:
 
 
 def _is_redacted(value: object) -> bool:
-    return json_values.REDACTED in json_values.lenient(value)
+    return REDACTED in json_values.lenient(value)

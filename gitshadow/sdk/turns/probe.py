@@ -11,6 +11,7 @@ from gitshadow.sdk.turns import json_values, path_images
 from gitshadow.sdk.turns.call_records import key_of
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, Save, ask
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
+from gitshadow.sdk.turns.redaction import NO_SECRETS
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import Inverse, JsonObject, Outcome
@@ -107,11 +108,11 @@ def _late_inverse(
         return None, f"the inverse was not made: {intent['altered']}"
     result = found.content if isinstance(found, Outcome) else None
     args = (sources.given.of(call), intent["capture"], result)
-    secrets = sources.given.secrets_of(call, tool) or ()
+    secrets = sources.given.secrets_of(call) or NO_SECRETS
     extras = tool.extras("inverse", key_of(call, "do"))
     event = yield from ask(Invoke(build, args, extras))
     if not isinstance(event, Returned) or not isinstance(event.value, Inverse):
-        return None, json_values.redact(_why(event) or "no inverse", secrets)
+        return None, secrets.hide_text(_why(event) or "no inverse")
     after_files = tool.options.get("after_files", False)
     try:
         text = json_values.inverse_text(

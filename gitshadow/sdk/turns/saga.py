@@ -33,6 +33,7 @@ from gitshadow.sdk.turns.external_inverses import Outside, patience_s
 from gitshadow.sdk.turns.json_values import StoredInverse
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
 from gitshadow.sdk.turns.probe import Sources, settled
+from gitshadow.sdk.turns.redaction import NO_SECRETS, Secrets
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoItem, UndoKind, UndoReport, item_from_json
 from gitshadow.sdk.turns.reversibility import JudgedCalls
@@ -252,11 +253,11 @@ class Unwind:
         self, call: SagaCall, inverse: StoredInverse, handler: Tool
     ) -> Procedure[tuple[Event, str | None]]:
         """Run a handler once; return what went wrong too."""
-        secrets: list[str] = []
+        looked_up: list[str] = []
 
         def look_up(name: str) -> str:
-            secrets.append(self.outside.host.secret(name))
-            return secrets[-1]
+            looked_up.append(self.outside.host.secret(name))
+            return looked_up[-1]
 
         try:
             # Secrets are looked up at the last moment; an error's text is searched for their
@@ -280,7 +281,10 @@ class Unwind:
             event = yield from ask(command)
             trouble = _trouble(event)
             watch.outcome = "done" if trouble is None else "failed"
-        return event, None if trouble is None else json_values.redact(trouble, secrets)
+        if trouble is None:
+            return event, None
+        own = self.given.secrets_of(call) or NO_SECRETS
+        return event, own.hide_text(Secrets(looked_up).hide_text(trouble))
 
     def _settle(
         self, call: SagaCall, undo: str, error: str | None

@@ -365,7 +365,9 @@ class TurnCore:
 
     def _roll_back(self, error: BaseException) -> Procedure[None]:
         self.row = replace(self.row, cause=_cause(error))
-        why = f"rolled back: {error}" if isinstance(error, ValidationFailed) else None
+        why = None
+        if isinstance(error, ValidationFailed):
+            why = self._hidden(f"rolled back: {error}")
         yield from self.ask_pivots()
         # Which pivots were passed decides what is undone, so their probes are asked before the
         # undo is written.
@@ -381,7 +383,8 @@ class TurnCore:
             # kept.
             event = yield from ask(Invoke(host.commit if is_kept else host.rollback))
             if isinstance(event, Raised):
-                report = report.with_trouble("the host's undo", str(event.error))
+                said = self._hidden(str(event.error))
+                report = report.with_trouble("the host's undo", said)
         if self._host_committed:
             said = "it had committed before the journal could"
             report = report.with_trouble("the host's undo", said)
@@ -389,6 +392,10 @@ class TurnCore:
         _attach(report, error)
         done = TurnEvent.UNWOUND if report.ok else TurnEvent.STUCK
         yield from self._enter(done)
+
+    def _hidden(self, text: str) -> str:
+        """Return a text of the host's without the secrets of the turn's calls."""
+        return self.setting.given.hide_text(self.row.id, text)
 
     def pivot_since(self, since: int) -> SagaCall | None:
         """Return the last point of no return that was passed after the first `since` calls.

@@ -24,6 +24,7 @@ from gitshadow.sdk.turns.commands import (
 from gitshadow.sdk.turns.errors import TurnClosed
 from gitshadow.sdk.turns.host import ContextCache, Host
 from gitshadow.sdk.turns.policy import Policy, Verdict, VerdictKind, strictest
+from gitshadow.sdk.turns.redaction import NO_SECRETS
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoKind, UndoReport
 from gitshadow.sdk.turns.reversibility import in_undo_order
@@ -82,7 +83,9 @@ def driven(procedure: Procedure[UndoReport]) -> tuple[UndoReport, list[Command]]
 def call_row(ordinal: int, kind: str = "reversible", *needs: int) -> SagaCall:
     """Return a call that succeeded."""
     inverse = Inverse("x.undo", {"n": ordinal}, None, tuple(f"c{n}" for n in needs))
-    text = json_values.inverse_text(inverse, Retry(attempts=1), (), after_files=False)
+    text = json_values.inverse_text(
+        inverse, Retry(attempts=1), NO_SECRETS, after_files=False
+    )
     undoable = kind in ("reversible", "compensable")
     return SagaCall(
         session="s",
