@@ -7,6 +7,7 @@ call is a duplicate.
 """
 
 import json
+from contextlib import suppress
 from hashlib import blake2b
 
 from gitshadow.sdk.turns import call_outcome, json_values
@@ -74,14 +75,13 @@ def _digest(tool: Tool, arguments: JsonObject, origin: str | None = None) -> str
 def _text(said: object) -> str:
     """Return a text that another value hardly has."""
     # A value that is no JSON stands for itself by its repr: one that names an address is never
-    # the same twice, which lets the call through.
-    try:
+    # the same twice, which lets the call through. Keys of several types cannot be sorted, a value
+    # may contain itself, and some have no repr either.
+    with suppress(Exception):
         return json.dumps(said, sort_keys=True, default=repr)
-    except (TypeError, ValueError):
-        # Keys of several types cannot be sorted, and a value may contain itself.
+    with suppress(Exception):
         return repr(said)
-    except RecursionError:
-        return json_values.lenient(said)
+    return json_values.lenient(said)
 
 
 def _said(call: SagaCall, why: str) -> str:

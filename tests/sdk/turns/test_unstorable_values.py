@@ -10,13 +10,22 @@ from gitshadow.sdk.testing.memory_store import MemoryStore
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.json_values import NotStorableError
 from gitshadow.sdk.turns.session import AgentUndo
-from gitshadow.sdk.turns.values import Inverse, Outcome, Reversibility
+from gitshadow.sdk.turns.values import Conflict, Inverse, Outcome, Reversibility
 from gitshadow.store.journal.saga_rows import SagaRow, SagaTurn
 from tests.sdk.turns.front import FREE, Front
 from tests.sdk.turns.test_pivot import told
 from tests.sdk.turns.world import AT_ONCE, World, registry
 
+HUGE = 10**5_000  # Python writes at most 4,300 digits
+AS_HUGE = pytest.param(HUGE, id="huge")
 HALF = "half \ud83d an emoji"
+
+
+class Mute:
+    """A value that cannot say what it is."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
 
 
 def deep(levels: int) -> object:
@@ -74,7 +83,7 @@ def test_a_value_without_an_end_is_named(value: object) -> None:
     assert "<list>" in Outcome.success(value).text
 
 
-@pytest.mark.parametrize("value", [{1: 2}, (1, 2), deep(5_000), circular()])
+@pytest.mark.parametrize("value", [{1: 2}, (1, 2), deep(5_000), circular(), AS_HUGE])
 async def test_an_inverse_that_would_get_another_value_is_none(
     front: Front, value: object
 ) -> None:
@@ -88,7 +97,10 @@ async def test_an_inverse_that_would_get_another_value_is_none(
     assert "the inverse was not stored" in str(report.items[0].error)
 
 
-@pytest.mark.parametrize("value", [HALF, deep(5_000), circular(), {1: 2}])
+@pytest.mark.parametrize(
+    "value",
+    [HALF, deep(5_000), circular(), {1: 2}, AS_HUGE, [HUGE], {HUGE: HUGE}, Mute()],
+)
 async def test_an_odd_argument_does_not_end_the_turn(
     front: Front, value: object
 ) -> None:
@@ -98,6 +110,24 @@ async def test_an_odd_argument_does_not_end_the_turn(
         assert (await turn.call("box.put", f"c{HALF}", value=value)).ok
     (item,) = (await session.undo("t-1")).items
     assert (item.state, got) == ("reversed", ["plain"])
+
+
+@pytest.mark.parametrize("value", [AS_HUGE, Mute()])
+async def test_an_odd_value_of_a_tools_option_does_not_end_the_turn(
+    front: Front, value: object
+) -> None:
+    front.tools.compensator("box.undo", idempotent=True)(lambda: None)
+    front.tools.tool(
+        "box.put",
+        reversibility=Reversibility.REVERSIBLE,
+        capture=lambda a: value,
+        describe=lambda a: value,  # type: ignore[arg-type, return-value]
+        inverse=lambda a, c, r: Inverse("box.undo", {}),
+        residue="a note",
+    )(lambda: Outcome.conflict(Conflict("no", expected=HUGE)))
+    session = front.session()
+    async with session.turn() as turn:
+        assert (await turn.call("box.put", "c")).kind == "conflict"
 
 
 async def test_half_a_surrogate_pair_gets_to_the_inverse(front: Front) -> None:
@@ -121,7 +151,7 @@ async def test_half_a_surrogate_pair_in_what_is_said_or_set(front: Front) -> Non
     assert texts == ["half \\ud83d an emoji"] * 2
 
 
-@pytest.mark.parametrize("value", [{1: 2}, (1, 2), circular(), deep(5_000)])
+@pytest.mark.parametrize("value", [{1: 2}, (1, 2), circular(), deep(5_000), AS_HUGE])
 async def test_state_and_events_refuse_what_would_change(
     front: Front, value: object
 ) -> None:
@@ -138,7 +168,8 @@ async def test_a_held_call_refuses_arguments_that_would_change(front: Front) -> 
     session = front.session()
     async with session.turn() as turn:
         outcome = await turn.call("mail.later", to=("a", "b"))
-    assert (outcome.kind, session.au.held()) == ("failed", [])
+        huge = await turn.call("mail.later", to=HUGE)
+    assert (outcome.kind, huge.kind, session.au.held()) == ("failed", "failed", [])
 
 
 async def test_a_secret_is_found_in_json_too(front: Front) -> None:
