@@ -230,6 +230,11 @@ class SessionStoreKit(SagaStoreKit, OutboxStoreKit, HistoryStoreKit, BlobStoreKi
         assert _is_locked(held)
         other.release()
 
+    def test_a_store_keeps_its_name(self, open_store: OpenStore) -> None:
+        """Every opening has it; it is random, so no two stores share one."""
+        found = open_store().store_id()
+        assert (open_store().store_id(), len(found) >= 16) == (found, True)
+
     def test_locks_of_two_sessions_are_two(self, open_store: OpenStore) -> None:
         """This holds for any names."""
         store = open_store()

@@ -66,13 +66,30 @@ def requested(
 
 
 def key_of(call: SagaCall, direction: str) -> str:
-    """Return the idempotency key of a call or of its inverse: the same in every attempt."""
-    text = "\0".join((call.session, call.turn, call.id, direction))
+    """Return the idempotency key of a call (`do`) or of its inverse (`undo`).
+
+    It is the same in every attempt, and no call of another store has it.
+    """
+    if direction == "undo":
+        return call.key
+    # Servers know the calls of earlier versions, which knew of no stores, by other keys.
+    name = (call.session, call.turn, call.id)
+    parts = name if call.key == _digest(*name, "undo") else (call.key,)
+    return _digest(*parts, direction)
+
+
+def _digest(*parts: str) -> str:
+    text = "\0".join(parts)
     return blake2b(text.encode(), digest_size=_KEY_BYTES).hexdigest()
 
 
 def row_of(
-    turn: SagaTurn, request: CallRequest, ordinal: int, tool: Tool | None, moment: int
+    turn: SagaTurn,
+    request: CallRequest,
+    ordinal: int,
+    tool: Tool | None,
+    moment: int,
+    store: str,
 ) -> SagaCall:
     """Return the row of a call about which nothing is known but what was asked for."""
     row = SagaCall(
@@ -87,7 +104,7 @@ def row_of(
         started_ns=moment,
         key="",
     )
-    return replace(row, key=key_of(row, "undo"))
+    return replace(row, key=_digest(store, row.session, row.turn, row.id, "undo"))
 
 
 def paths_of(arguments: JsonObject, names: Iterable[str]) -> Iterator[str]:

@@ -85,7 +85,7 @@ def run(turn: TurnCore, request: CallRequest) -> Procedure[Outcome]:
     tool = turn.setting.registry.find(request.tool)
     if tool is not None and request.function is not None:
         tool = replace(tool, function=request.function)
-    row = row_of(turn.row, request, ordinal, tool, moment)
+    row = row_of(turn.row, request, ordinal, tool, moment, turn.setting.store_id)
     if row.id in turn.calls:
         raise UsageError(
             f"cannot call {request.tool}: the id {row.id} was already used"
@@ -112,7 +112,7 @@ def announce(turn: TurnCore, request: CallRequest) -> Procedure[Outcome | None]:
     moment = yield from now()
     ordinal = turn.admit(moment)
     tool = turn.setting.registry.find(request.tool)
-    row = row_of(turn.row, request, ordinal, tool, moment)
+    row = row_of(turn.row, request, ordinal, tool, moment, turn.setting.store_id)
     if row.id in turn.calls:
         raise UsageError(
             f"cannot call {request.tool}: the id {row.id} was already used"

@@ -40,6 +40,9 @@ class SessionTables:
     def __init__(self, db: Db) -> None:
         self.db = db
 
+    def store_id(self) -> str:
+        return saga.store_id(self.db)
+
     def save(self, rows: Iterable[SagaRow]) -> None:
         saga.save(self.db, rows)
 

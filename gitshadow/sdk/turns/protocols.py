@@ -361,6 +361,13 @@ class BlobStore(Protocol):
 class SessionStore(SagaStore, HistoryStore, BlobStore, Protocol):
     """Where sessions of agent programs are kept; `gitshadow.sdk.testing` checks one."""
 
+    def store_id(self) -> str:
+        """Return a random text that no other store has, the same in every opening.
+
+        Idempotency keys begin with it: sessions of one name in two stores do not share any.
+        """
+        ...
+
     def lock(self, session: str) -> SessionLock:
         """Return the lock of a session, not taken; every call makes another object."""
         ...

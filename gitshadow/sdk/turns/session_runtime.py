@@ -84,6 +84,7 @@ class SessionRuntime:
         self.clock = opening.host.clock
         self.recorder = _recorder(layout, opening)
         self.setting = TurnSettings(
+            store_id=store.store_id(),
             session=opening.session,
             agent=opening.agent,
             registry=opening.tools,

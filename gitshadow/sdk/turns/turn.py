@@ -78,6 +78,7 @@ class TurnProgress(NamedTuple):
 class TurnSettings:
     """What all turns of a session share; `root` is where their files are."""
 
+    store_id: str
     session: str
     agent: str | None
     registry: ToolRegistry

@@ -6,8 +6,10 @@ over itself and the row before.
 """
 
 from collections.abc import Iterable
+from os import urandom
 
 from gitshadow.errors import JournalError
+from gitshadow.store.journal import meta
 from gitshadow.store.journal.db import Db, Row, Table, Value
 from gitshadow.store.journal.saga_rows import (
     MARKER,
@@ -28,6 +30,8 @@ from gitshadow.store.journal.saga_rows import (
     first_broken,
 )
 
+_ID = "saga_store"
+_ID_BYTES = 16
 _TURNS = Table("saga_turns", SagaTurn, key="session, id")
 _CALLS = Table(
     "saga_calls", SagaCall, renamed={"klass": "class"}, key="session, turn, id"
@@ -81,6 +85,22 @@ _WITHDRAW = (
     " WHERE session = ? AND turn = ? AND call = ?"
     " AND state IN ('held', 'due', 'sending', 'dropped') RETURNING state"
 )
+
+
+def store_id(db: Db) -> str:
+    """Return the random name of this journal; a salvage copies it.
+
+    Raises:
+        JournalError: it has none yet and cannot be written.
+    """
+    found = meta.get(db, _ID)
+    if found is None:
+        # Of two processes, the second one takes the name of the first.
+        values = (_ID, urandom(_ID_BYTES).hex())
+        with db.write():
+            db.run("INSERT OR IGNORE INTO meta VALUES (?, ?)", values)
+        found = meta.get(db, _ID)
+    return found or ""
 
 
 def save(db: Db, rows: Iterable[SagaRow]) -> None:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import sha1
+from os import urandom
 from threading import Lock
 
 from gitshadow.errors import LockedError, StoreError
@@ -114,6 +115,10 @@ class DictStore:
         self._effects: dict[tuple[str, str], list[tuple[int, Effect]]] = {}
         self._taken: set[str] = set()
         self._mutex = Lock()
+        self._id = urandom(8).hex()
+
+    def store_id(self) -> str:
+        return self._id
 
     def lock(self, session: str) -> SessionLock:
         """Return the lock of a session; it is valid for this store only."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from os import urandom
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,13 @@ class Newest(DictStore):
         if isinstance(row, SagaOp):
             self._ops.pop(row.id, None)
         super()._put(row)
+
+
+class Renamed(DictStore):
+    """Has a new name each time."""
+
+    def store_id(self) -> str:
+        return urandom(8).hex()
 
 
 class Calm(DictStore):
@@ -584,6 +592,7 @@ BROKEN: dict[str, Callable[[], OpenStore]] = {
     "test_a_session_has_one_holder": alone(Unlocked),
     "test_a_holder_cannot_take_it_twice": alone(Again),
     "test_only_the_holder_gives_it_back": alone(Breaking),
+    "test_a_store_keeps_its_name": alone(Renamed),
     "test_locks_of_two_sessions_are_two": alone(One),
     "test_a_turn_is_taken_back_from_another_opening": alone(Amnesiac),
     "test_a_failed_turn_gives_everything_back": alone(Sticky),

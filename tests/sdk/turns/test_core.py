@@ -39,6 +39,7 @@ from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.undo.report import State
 
 SETTING = TurnSettings(
+    store_id="store",
     root=".",
     session="s",
     agent=None,
