@@ -176,6 +176,28 @@ class SagaStoreKit:
         store.save([replace(TURN, status="interrupted")])
         assert store.unsettled("s") == [CALL, raised]
 
+    def test_a_damaged_call_is_unsettled(self, open_store: OpenStore) -> None:
+        """If it may have had an effect that is not undone."""
+        store = open_store()
+        done = replace(CALL, outcome="success", undo="planned", inverse="{}")
+        rows = {
+            "c1": done,
+            "c2": replace(done, intent="{", inverse=None),
+            "c3": replace(done, inverse='{"handler":1}'),
+            "c4": replace(done, inverse='{"handler":"x.undo"}'),
+            "c5": replace(done, undo="done"),
+            "c6": replace(done, outcome="failed", undo="none"),
+            "c7": replace(done, klass="read_only"),
+            "c8": replace(done, intent="[]"),
+        }
+        store.save(replace(TURN, status="open") for _ in rows)
+        store.save(
+            replace(row, id=name, ordinal=number)
+            for number, (name, row) in enumerate(rows.items())
+        )
+        found = [row.id for row in store.unsettled("s")]
+        assert found == ["c1", "c2", "c3", "c8"]
+
     def test_the_log_is_one_chain(self, open_store: OpenStore) -> None:
         """Rows are numbered from 1, each with a digest over itself and the one before."""
         store = open_store()

@@ -140,7 +140,7 @@ def held_row(call: SagaCall, *, committed_ns: int | None = None) -> Held:
     held = Held(session=call.session, turn=call.turn, call=call.id, state="held")
     if committed_ns is None:
         return held
-    delay_ns = json_values.parse(call.intent).get("delay_ns")
+    delay_ns = json_values.readable(call.intent).get("delay_ns")
     wait_ns = delay_ns if isinstance(delay_ns, int) else 0
     # The delay begins with the commit; a turn may run for long after the call.
     return replace(held, state="due", due_ns=committed_ns + wait_ns)

@@ -92,7 +92,7 @@ def messages(events: Iterable[SessionEvent]) -> list[Message]:
 
 
 def _message(event: SessionEvent) -> Message:
-    body = json_values.parse(event.body)
+    body = json_values.readable(event.body)
     role = next(role for role in _ROLES if role == event.kind)
     call, tool = body.get("call_id"), body.get("tool")
     return Message(

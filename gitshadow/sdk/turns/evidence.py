@@ -1,9 +1,10 @@
 """The log as evidence about calls: their inverses, and what people found out.
 
-Pure. The log is only ever appended to, and an inverse that it does not contain is never run.
+Pure. The log is only ever appended to, and an inverse that it does not contain is never run. A row
+that cannot be read is evidence of nothing, and no other call depends on it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from gitshadow.undo.report import State
 
 RESOLVED = "resolved"
 """The kind of note with which a person settles a call."""
+UNLOGGED = "the log does not match the inverse that the journal has for it"
 _WRITTEN = ("outcome", "probed")
 
 
@@ -30,7 +32,9 @@ def resolutions(log: Iterable[SagaLogRow]) -> dict[str, Resolution]:
     found: dict[str, Resolution] = {}
     for row in log:
         if row.kind == RESOLVED and row.call is not None:
-            body = json_values.parse(row.body)
+            body = json_values.readable(row.body)
+            if not body:
+                continue
             earlier = found.get(row.call)
             # A second decision does not change how far the machine had come before the first.
             was = str(body.get("was")) if earlier is None else earlier.was
@@ -39,20 +43,38 @@ def resolutions(log: Iterable[SagaLogRow]) -> dict[str, Resolution]:
     return found
 
 
-def altered(calls: Iterable[SagaCall], log: Iterable[SagaLogRow]) -> frozenset[str]:
-    """Return the ids of calls whose inverse is not the last that the log of their turn has."""
+def unreadable(call: SagaCall) -> str | None:
+    """Return why nothing can be done with a call's row, or None."""
+    try:
+        json_values.intent(call.intent)
+        if call.inverse is not None:
+            json_values.stored_inverse(call.inverse)
+    except JournalError as error:
+        return f"its row in the journal is damaged: {error}"
+    return None
+
+
+def altered(calls: Iterable[SagaCall], log: Iterable[SagaLogRow]) -> Mapping[str, str]:
+    """Return the calls that cannot be undone by what their row holds, by id, with the reason.
+
+    It cannot be read, or its inverse is not the last that the log of their turn has.
+    """
     # A row can be changed in place, but the log is a chain of digests. An inverse runs only if
     # both have it.
     written: dict[tuple[str | None, str | None], object] = {}
     for row in log:
         if row.kind in _WRITTEN:
-            written[row.turn, row.call] = json_values.parse(row.body).get("inverse")
-    return frozenset(
-        call.id
-        for call in calls
-        if call.inverse is not None
-        and call.inverse != written.get((call.turn, call.id))
-    )
+            body = json_values.readable(row.body)
+            written[row.turn, row.call] = body.get("inverse")
+    found: dict[str, str] = {}
+    for call in calls:
+        why = unreadable(call)
+        if why is None and call.inverse is not None:
+            is_logged = call.inverse == written.get((call.turn, call.id))
+            why = None if is_logged else UNLOGGED
+        if why is not None:
+            found[call.id] = why
+    return found
 
 
 def reaching_outside(calls: Iterable[SagaCall]) -> frozenset[str]:
@@ -65,16 +87,17 @@ def reaching_outside(calls: Iterable[SagaCall]) -> frozenset[str]:
 
 
 def _is_external(text: str) -> bool:
-    try:
-        return inverse_kinds.is_external(str(json_values.parse(text).get("handler")))
-    except JournalError:
-        # A text that is no inverse cannot be in the log either.
-        return False
+    return inverse_kinds.is_external(str(json_values.readable(text).get("handler")))
 
 
 def without_inverse(
-    calls: Iterable[SagaCall], altered: frozenset[str]
+    calls: Iterable[SagaCall], altered: Mapping[str, str]
 ) -> Iterator[SagaCall]:
     """Return the calls, those that were altered without what their row holds."""
     for call in calls:
-        yield replace(call, inverse=None) if call.id in altered else call
+        if call.id not in altered:
+            yield call
+        elif unreadable(call) is None:
+            yield replace(call, inverse=None)
+        else:
+            yield replace(call, inverse=None, intent="{}")

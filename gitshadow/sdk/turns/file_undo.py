@@ -122,7 +122,7 @@ def untold(log: Iterable[SagaLogRow]) -> tuple[Uncovered, ...]:
     found = (
         Uncovered(
             f"files of {row.call or row.turn}",
-            f"it was not reported to the recorder: {json_values.parse(row.body).get('why')}",
+            f"it was not reported to the recorder: {json_values.readable(row.body).get('why')}",
         )
         for row in log
         if row.kind == UNTOLD

@@ -215,13 +215,18 @@ def parse(text: str | None) -> JsonObject:
     Raises:
         JournalError: it holds something else.
     """
-    try:
-        found = json.loads(text or "{}")
-    except ValueError as error:
-        raise JournalError(f"could not read the saga: {error}") from error
+    found = loads(text or "{}")
     if not isinstance(found, dict):
         raise JournalError("could not read the saga: a row does not contain an object")
     return found
+
+
+def readable(text: str | None) -> JsonObject:
+    """As `parse`, but a text that cannot be read has nothing in it."""
+    try:
+        return parse(text)
+    except JournalError:
+        return {}
 
 
 def loads(text: str) -> object:
@@ -232,7 +237,7 @@ def loads(text: str) -> object:
     """
     try:
         found: object = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise JournalError(f"could not read the saga: {error}") from error
     return found
 

@@ -7,7 +7,7 @@ that was not claimed yet can be dropped, and then nothing has happened.
 
 from dataclasses import dataclass, replace
 
-from gitshadow.sdk.turns import call_outcome, calls, json_values, probe
+from gitshadow.sdk.turns import call_outcome, calls, evidence, json_values, probe
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.commands import (
     Due,
@@ -63,6 +63,7 @@ class _Sending:
         if tool is None:
             said = f"nothing is registered as {self._call.tool}"
             return self._told("due", said)
+        damage = evidence.unreadable(self._call)
         was_begun = self._call.outcome != "held"
         moment = yield from now()
         name = CallName(self._call.session, self._call.turn, self._call.id)
@@ -73,6 +74,11 @@ class _Sending:
         self.waiting = self.waiting._replace(
             held=replace(held, attempts=held.attempts + 1)
         )
+        if damage is not None:
+            state = "in_doubt" if was_begun else "failed"
+            outcome = self._call.outcome if was_begun else "failed"
+            failed = replace(self._call, outcome=outcome, error=damage)
+            return (yield from self._end(state, damage, failed))
         if was_begun:
             settled = yield from self._settled(tool)
             if settled is not None:

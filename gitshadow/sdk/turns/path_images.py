@@ -57,7 +57,7 @@ def named(call: SagaCall) -> str:
 
 
 def _before(call: SagaCall) -> Mapping[str, str | None]:
-    found = json_values.parse(call.intent).get("files")
+    found = json_values.readable(call.intent).get("files")
     return found if isinstance(found, dict) else {}
 
 

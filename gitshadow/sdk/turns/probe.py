@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gitshadow.sdk.turns import json_values, path_images
+from gitshadow.sdk.turns import evidence, json_values, path_images
 from gitshadow.sdk.turns.call_records import key_of
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, Save, ask
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
@@ -46,6 +46,8 @@ def settled(
         op: The undo that asks.
         before: Calls of the same turn; what their files were before them counts as well.
     """
+    if evidence.unreadable(call) is not None:
+        return call
     tool = sources.registry.find(call.tool)
     found = yield from asked(call, tool, sources.given)
     body = {} if op is None else {"op": op}

@@ -261,7 +261,9 @@ class SagaStore(Protocol):
 
         Those whose `undo` is `running`, `failed` or `in_doubt`; and those without an outcome or
         with `raised` whose
-        `undo` is `none`, unless the class is `read_only` or the turn is `open`.
+        `undo` is `none`, unless the class is `read_only` or the turn is `open`. Also damaged ones:
+        `undo` is `none` or `planned`, the outcome is none, `success`, `held` or `raised`, and the
+        intent is no JSON object, or the inverse none with a text as `handler`; but not `read_only`.
         """
         ...
 

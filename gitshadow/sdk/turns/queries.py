@@ -6,7 +6,7 @@ Nothing is written and no lock is taken; all sessions of the repository are visi
 import fnmatch
 from collections.abc import Iterator
 
-from gitshadow.errors import UsageError
+from gitshadow.errors import JournalError, UsageError
 from gitshadow.messages.programs import (
     ArtifactRow,
     Attention,
@@ -24,6 +24,7 @@ from gitshadow.query.rows import closing_row, rfc3339
 from gitshadow.sdk.turns import (
     call_outcome,
     events,
+    evidence,
     json_values,
     reversibility,
     rewind,
@@ -83,7 +84,7 @@ def log_rows(
                 call=step.call,
                 tool=name,
                 kind=step.kind,
-                body=dict(json_values.parse(step.body)),
+                body=_shown(step.body),
                 digest=step.digest,
             )
 
@@ -122,10 +123,10 @@ def call_rows(db: Db, session: str, turn: str) -> Iterator[ProgramCallRow]:
             tool=call.tool,
             class_=call.klass,
             description=call.description,
-            intent=dict(json_values.parse(call.intent)),
+            intent=_shown(call.intent),
             outcome=call.outcome,
-            content=None if call.content is None else json_values.loads(call.content),
-            inverse=dict(json_values.parse(call.inverse)) if call.inverse else None,
+            content=None if call.content is None else _content(call.content),
+            inverse=_shown(call.inverse) if call.inverse else None,
             key=call.key,
             undo=call.undo,
             attempts=call.attempts,
@@ -151,7 +152,7 @@ def event_rows(db: Db, session: str, *, live: bool) -> Iterator[ProgramEventRow]
             text=event.text,
             live=gap is None,
             hidden_by=gap.by if gap is not None else None,
-            body=dict(json_values.parse(event.body)),
+            body=_shown(event.body),
         )
 
 
@@ -311,6 +312,7 @@ def tool_row(tool: Tool) -> ToolRow:
 
 def _call_row(call: SagaCall) -> AttentionRow:
     is_open = call_outcome.from_row(call) is CallKnowledge.UNKNOWN
+    said = evidence.unreadable(call) or call.error
     return AttentionRow(
         what="call",
         session=call.session,
@@ -319,8 +321,23 @@ def _call_row(call: SagaCall) -> AttentionRow:
         tool=call.tool,
         state="in_doubt" if is_open else call.undo,
         attempts=call.attempts,
-        text=call.error or (reversibility.doubt(call) if is_open else ""),
+        text=said or (reversibility.doubt(call) if is_open else ""),
     )
+
+
+def _shown(text: str) -> dict[str, object]:
+    """Return the object in a text; of one that is damaged the reason."""
+    try:
+        return dict(json_values.parse(text))
+    except JournalError as error:
+        return {"damaged": str(error)}
+
+
+def _content(text: str) -> object:
+    try:
+        return json_values.loads(text)
+    except JournalError as error:
+        return {"damaged": str(error)}
 
 
 def artifact_rows(

@@ -6,6 +6,7 @@ The first rule that returns an item decides; a call without an item has an inver
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gitshadow.errors import JournalError
 from gitshadow.sdk.turns import call_outcome, inverse_kinds, json_values, path_images
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.evidence import Resolution
@@ -46,7 +47,7 @@ class JudgedCalls:
     outside: Outside
     now_ns: int
     only: frozenset[str] | None = None
-    altered: frozenset[str] = frozenset()
+    altered: Mapping[str, str] = field(default_factory=dict)
     resolutions: Mapping[str, Resolution] = field(default_factory=dict)
     op: str = ""
     declined: frozenset[str] = frozenset()
@@ -184,7 +185,7 @@ def _read_only(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
 
 def is_files_only(call: SagaCall) -> bool:
     """Return whether a call changed only files, which are undone with its turn."""
-    return json_values.parse(call.intent).get("files_only") is True
+    return json_values.readable(call.intent).get("files_only") is True
 
 
 def _files_cut_short(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
@@ -276,10 +277,8 @@ def _no_way_back(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
 
 
 def _altered(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
-    if call.id not in scene.altered:
-        return None
-    said = "the log does not match the inverse that the journal has for it"
-    return left(call, Reason.DECLINED, said)
+    why = scene.altered.get(call.id)
+    return None if why is None else left(call, Reason.DECLINED, why)
 
 
 def _no_inverse(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
@@ -357,7 +356,11 @@ def needed(call: SagaCall) -> tuple[str, ...]:
     """Return the ids of calls whose inverses must have succeeded before this one's runs."""
     if call.inverse is None:
         return ()
-    return json_values.stored_inverse(call.inverse).depends_on
+    try:
+        return json_values.stored_inverse(call.inverse).depends_on
+    except JournalError:
+        # The call itself is reported as damaged.
+        return ()
 
 
 # The first rule that returns an item decides, so their order matters: first what is known to have
@@ -371,9 +374,9 @@ _RULES: tuple[Callable[[SagaCall, JudgedCalls], UndoItem | None], ...] = (
     _did_not_happen,
     _already,
     _out_of_scope,
+    _altered,
     _unfinished,
     _no_way_back,
-    _altered,
     _no_inverse,
     _before_pivot,
     _expired,

@@ -68,8 +68,8 @@ def new_op(session: str, kind: UndoKind, target: str, now_ns: int) -> SagaOp:
 class Unwind:
     """The undo of some calls; `after` has their rows as it left them.
 
-    `altered` are calls whose inverse in the journal is not the one that the log has, `resolutions`
-    what people found out about some.
+    `altered` are calls whose row cannot be used, with the reasons; `resolutions` is what people
+    found out about some.
     """
 
     op: SagaOp
@@ -79,7 +79,7 @@ class Unwind:
     request: UndoRequest
     owner: str
     given: KeptSecrets = field(default_factory=KeptSecrets)
-    altered: frozenset[str] = frozenset()
+    altered: Mapping[str, str] = field(default_factory=dict)
     resolutions: Mapping[str, Resolution] = field(default_factory=dict)
     after: list[SagaCall] = field(default_factory=list)
     _scene: JudgedCalls = field(init=False)
@@ -158,7 +158,7 @@ class Unwind:
             call.outcome == "held" and call.undo == "none"
         ):
             call = yield from self._dropped(call)
-        if reversibility.is_doubtful(call):
+        if reversibility.is_doubtful(call) and call.id not in self.altered:
             moment = yield from now()
             call = yield from settled(
                 call,

@@ -409,14 +409,14 @@ class TurnCore:
             if call.ordinal > since
             and call_outcome.from_row(call) is not CallKnowledge.NOT_DONE
             and call.undo != "skipped"
-            and json_values.parse(call.intent).get("pivot") is True
+            and json_values.readable(call.intent).get("pivot") is True
         ]
         return max(passed, key=lambda call: call.ordinal, default=None)
 
     def ask_pivots(self) -> Procedure[None]:
         """Ask the probes of points of no return whose outcome is unknown."""
         for call in list(self.calls.values()):
-            is_pivot = json_values.parse(call.intent).get("pivot") is True
+            is_pivot = json_values.readable(call.intent).get("pivot") is True
             in_doubt = (
                 call_outcome.from_row(call) is CallKnowledge.UNKNOWN
                 and call.undo == "none"

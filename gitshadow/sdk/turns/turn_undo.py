@@ -178,7 +178,7 @@ class Undoing:
         # The log was changed by hand. An inverse that reaches outside the program could be
         # forged, so none of them runs.
         if outside and self.store.broken_at() is not None:
-            altered |= outside
+            altered = {**altered, **dict.fromkeys(outside, evidence.UNLOGGED)}
         return Unwind(
             op=op,
             calls=tuple(evidence.without_inverse(calls, altered)),
@@ -294,7 +294,7 @@ class Undoing:
         # files.
         event = self.store.events(self._session)[target.first]
         before = (
-            json_values.parse(event.body).get("op") if event.kind == MARKER else None
+            json_values.readable(event.body).get("op") if event.kind == MARKER else None
         )
         if work is None or before is None:
             return None
@@ -340,7 +340,7 @@ class Undoing:
                 one
                 for one in store.events(session)
                 if one.kind in (MARKER, "state")
-                and json_values.parse(one.body).get("op") == before.id
+                and json_values.readable(one.body).get("op") == before.id
             ),
             None,
         )

@@ -269,6 +269,6 @@ def _not_begun(item: UndoItem) -> UndoItem:
 def _bodies(op: SagaOp, log: Iterable[SagaLogRow]) -> Iterator[JsonObject]:
     for row in log:
         if row.kind == PHASE:
-            body = json_values.parse(row.body)
+            body = json_values.readable(row.body)
             if body.get("op") == op.id:
                 yield body

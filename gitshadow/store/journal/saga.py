@@ -67,6 +67,14 @@ _IN_DOUBT = (
     " AND NOT EXISTS (SELECT 1 FROM saga_turns t WHERE"
     " t.session = saga_calls.session AND t.id = turn AND t.status = 'open'))"
 )
+# Such a row is of no call that an undo could undo, so nothing else would name it.
+_DAMAGED = (
+    "(class <> 'read_only' AND undo IN ('none', 'planned')"
+    " AND COALESCE(outcome, 'raised') IN ('success', 'held', 'raised')"
+    " AND NOT (CASE WHEN json_valid(intent) THEN json_type(intent) = 'object' ELSE 0 END"
+    " AND (inverse IS NULL OR CASE WHEN json_valid(inverse)"
+    " THEN COALESCE(json_type(inverse, '$.handler'), '') = 'text' ELSE 0 END)))"
+)
 # A call in doubt is settled by a probe or by a person, and with it what waits.
 _WAITING = (
     f"SELECT {', '.join(f'o.{name}' for name in _OUTBOX.columns)} FROM saga_outbox o"
@@ -227,11 +235,11 @@ def standing(
 
 
 def unsettled(db: Db, session: str | None = None) -> list[SagaCall]:
-    """Return the calls that somebody must look at: in doubt, or with an inverse that failed."""
+    """Return the calls that somebody must look at: in doubt, not undone, or damaged."""
     return _calls(
         db,
         "WHERE (?1 IS NULL OR session = ?1)"
-        f" AND (undo IN ('running', 'failed', 'in_doubt') OR {_IN_DOUBT})"
+        f" AND (undo IN ('running', 'failed', 'in_doubt') OR {_IN_DOUBT} OR {_DAMAGED})"
         " ORDER BY session, turn, ordinal",
         session,
     )

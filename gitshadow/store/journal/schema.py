@@ -329,18 +329,8 @@ _OIDS = frozenset(
     {"before_oid", "after_oid", "commit_oid", "oid", "tip", "tree", "head"}
 )
 _MODES = frozenset({"mode", "before_mode", "after_mode"})
-_JSON = frozenset(
-    {
-        "undoes",
-        "report",
-        "candidates",
-        "intent",
-        "inverse",
-        "outcome",
-        "body",
-        "request",
-    }
-)
+_JSON = frozenset({"undoes", "report", "candidates", "outcome", "body", "request"})
+"""Without those of a program's call: it stays in the journal and is reported as damaged."""
 _WORDS: dict[tuple[str, str], type[StrEnum]] = {
     ("events", "kind"): EventKind,
     ("events", "actor"): Actor,

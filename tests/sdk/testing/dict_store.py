@@ -3,6 +3,7 @@
 It shares no code with the stores of the package, so the kit's rules do not depend on SQLite.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -268,7 +269,7 @@ class DictStore:
             row
             for row in self._calls.values()
             if row.session == session
-            and (row.undo in _UNSETTLED or self._is_doubtful(row))
+            and (row.undo in _UNSETTLED or self._is_doubtful(row) or _is_damaged(row))
         ]
         return sorted(found, key=lambda row: (row.turn, row.ordinal))
 
@@ -423,3 +424,17 @@ def _is_open_doubt(row: Held, call: SagaCall) -> bool:
     """Whether the end of a held call is still unknown."""
     is_open = call.outcome in (None, RAISED) and call.undo == "none"
     return row.state == "in_doubt" and is_open
+
+
+def _is_damaged(row: SagaCall) -> bool:
+    """Whether a call that may have had an effect cannot be read."""
+    if row.klass == "read_only" or row.undo not in ("none", "planned"):
+        return False
+    if row.outcome not in (None, "success", "held", RAISED):
+        return False
+    try:
+        inverse = json.loads(row.inverse or '{"handler": ""}')
+        is_intent = isinstance(json.loads(row.intent), dict)
+        return not (is_intent and isinstance(inverse["handler"], str))
+    except (ValueError, LookupError, TypeError):
+        return True
