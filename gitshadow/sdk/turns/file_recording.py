@@ -1,9 +1,9 @@
 """Reports of turns and calls to the recorder, so that the files they write are attributed to them.
 
 A turn, and each call that may write, opens and closes a window, as an agent's hooks do, under the
-turn's own id and the program's own session id. Without a daemon only the two ends of a turn do
-work; a call in between leaves its time in the spool. Nothing here raises into a turn: a failure is
-returned as a text.
+turn's own id and the program's own session id. Without a daemon, work is done at the two ends of a
+turn and where a call may overwrite what an earlier one wrote; any other call leaves its time in the
+spool. Nothing here raises into a turn: a failure is returned as a text.
 """
 
 import json
@@ -70,6 +70,7 @@ class FileRecorder:
         self._in_turn = threading.Lock()
         self._above: dict[int, list[str]] = {}
         self._is_known = False
+        self._unseen: set[str] = set()
 
     def tell(self, told: Tell) -> str | None:
         """Report one event; return why that failed, or None.
@@ -78,7 +79,8 @@ class FileRecorder:
         """
         with self._in_turn:
             try:
-                self._deliver(self._payload(told), told.hooked, told.event in _ENDS)
+                payload = self._payload(told)
+                self._deliver(payload, told.hooked, self._is_at_once(told))
             except (ShadowError, OSError) as error:
                 return f"{type(error).__name__}: {error}"
             self._is_known = not told.hooked
@@ -132,6 +134,27 @@ class FileRecorder:
         else:
             hook.leave(self.layout, body)
 
+    def _is_at_once(self, told: Tell) -> bool:
+        """Return whether the present must be recorded before the program goes on.
+
+        At the ends of a turn; and before a call that may write a file which an earlier call may
+        have written: without a daemon, nothing else records what the earlier one left.
+        """
+        if told.event in _ENDS:
+            self._unseen.clear()
+            return True
+        if told.event != "before":
+            return False
+        # Without paths, a tool may write anywhere.
+        mine = {os.path.realpath(path) for path in told.paths} or {""}
+        is_due = told.hooked or any(
+            _overlap(one, two) for one in self._unseen for two in mine
+        )
+        if is_due:
+            self._unseen.clear()
+        self._unseen |= mine
+        return is_due
+
     def _payload(self, told: Tell) -> Payload:
         payload: Payload = {"event": told.event, "turn": told.turn}
         if told.event == "prompt":
@@ -148,6 +171,12 @@ class FileRecorder:
         if pid not in self._above:
             self._above = {pid: current().lineage(pid)}
         return self._above[pid]
+
+
+def _overlap(one: str, two: str) -> bool:
+    """Return whether two paths are the same or one is below the other; "" is above all."""
+    short, long = sorted((one, two), key=len)
+    return long == short or long.startswith(short.rstrip("/") + "/") or not short
 
 
 def _told(document: JsonObject) -> FilesTold:

@@ -102,10 +102,22 @@ async def test_a_program_may_leave_files_alone(recorded: Recorded) -> None:
     assert [row["files"] for row in recorded.rows("turns")] == [0]
 
 
-async def test_a_turn_without_a_daemon_starts_the_engine_twice(
-    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("tool", "same", "count"),
+    [
+        ("file.write", False, 2),
+        ("file.write", True, 6),
+        ("shell.run", False, 6),
+    ],
+)
+async def test_without_a_daemon_the_engine_starts_where_a_call_may_overwrite(
+    recorded: Recorded,
+    monkeypatch: pytest.MonkeyPatch,
+    tool: str,
+    same: bool,
+    count: int,
 ) -> None:
-    """Calls leave their time in the spool: an engine per call would cost 100 ms each."""
+    """Otherwise calls leave their time in the spool: an engine costs 20 ms or more."""
     taken: list[bytes] = []
     deliver = in_process.deliver
 
@@ -117,9 +129,9 @@ async def test_a_turn_without_a_daemon_starts_the_engine_twice(
     session = recorded.front.session()
     async with session.turn() as turn:
         for number in range(5):
-            path = f"f{number}"
-            await turn.call("shell.run", f"c{number}", path=path, text="x\n")
-    assert len(taken) == 2
+            path = str(recorded.repo.root / f"f{0 if same else number}")
+            await turn.call(tool, f"c{number}", path=path, text=f"{number}\n")
+    assert len(taken) == count
     calls = [row[3] for row in recorded.writes()]
     assert calls == ["c0", "c1", "c2", "c3", "c4"]
 
