@@ -194,15 +194,17 @@ class AsyncTurn(TurnFront):
         The exception is raised again with the report as `undo_report`; code that catches it can
         continue the turn.
         """
-        mark = await self._driver.run(self.core.mark())
-        try:
-            yield
-        except BaseException as error:
+        with self.core.savepoint(name) as point:
             try:
-                await self._driver.shielded(self.core.undo_since(mark, name, error))
-            except ShadowError as trouble:
-                stays_primary(error, trouble)
-            raise
+                yield
+            except BaseException as error:
+                undo = self.core.undo_savepoint(point, error)
+                try:
+                    await self._driver.shielded(undo)
+                except ShadowError as trouble:
+                    stays_primary(error, trouble)
+                raise
+            await self._driver.shielded(self.core.keep_savepoint(point))
 
     async def undo(self, **options: Unpack[UndoOptions]) -> UndoReport:
         """Undo the turn after it has ended; as `AsyncAgentUndo.undo`."""

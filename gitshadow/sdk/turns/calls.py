@@ -92,11 +92,8 @@ def run(turn: TurnCore, request: CallRequest) -> Procedure[Outcome]:
         )
     # The id is part of the idempotency key, so a second call with it could have no effect of its
     # own.
-    turn.active[row.id] = None
-    try:
+    with turn.running(row.id):
         outcome = yield from _asked(turn, row, request, tool).run(tool)
-    finally:
-        turn.active.pop(row.id, None)
     # Checked after the call too: the rollback then includes a call that took too long.
     turn.check_time((yield from now()))
     return outcome
@@ -554,6 +551,7 @@ class _Call:
         return replace(outcome, state=(yield from contexts.section()))
 
     def _write(self, kind: str, body: JsonObject, *more: SagaRow) -> Procedure[None]:
+        self.row = self.turn.as_ended(self.row)
         self.turn.calls[self.row.id] = self.row
         moment = yield from now()
         yield Save((self.row, self.turn.note(kind, body, moment, self.row.id), *more))

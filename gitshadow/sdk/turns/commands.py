@@ -207,12 +207,6 @@ class FindHiddenCall(NamedTuple):
     anywhere: bool = False
 
 
-class Newest(NamedTuple):
-    """Look for a session's newest event; the event is its number, -1 for none."""
-
-    session: str
-
-
 class Pull(NamedTuple):
     """Get the next item of a stream; the event is `Returned`, `Raised` or `StreamEnded`."""
 
@@ -244,7 +238,6 @@ Command: TypeAlias = (
     | Keep
     | Tell
     | FindHiddenCall
-    | Newest
     | Due
     | TakeOut
     | Withdraw
@@ -377,12 +370,6 @@ def standing(command: FindHiddenCall) -> Procedure[SagaCall | None]:
     """Return the call whose effect was not undone, or None."""
     found: SagaCall | None = yield command
     return found
-
-
-def newest(session: str) -> Procedure[int]:
-    """Return the number of a session's newest event, -1 for none."""
-    seq: int = yield Newest(session)
-    return seq
 
 
 def pulled(command: Pull) -> Procedure[object]:

@@ -25,7 +25,6 @@ from gitshadow.sdk.turns.commands import (
     Invoke,
     Keep,
     Kept,
-    Newest,
     Now,
     Part,
     Pause,
@@ -53,7 +52,6 @@ AtOnce: TypeAlias = (
     | Compose
     | Keep
     | FindHiddenCall
-    | Newest
     | Due
     | TakeOut
     | Withdraw
@@ -84,8 +82,6 @@ class Base:
             return self.runtime.composed(command.op)
         if isinstance(command, FindHiddenCall):
             return _standing(store, command)
-        if isinstance(command, Newest):
-            return store.last_seq(command.session)
         if isinstance(command, Keep):
             session, name = command.session, command.name
             # The bytes are stored before the row that names them. A crash between leaves an

@@ -15,7 +15,7 @@ from gitshadow.sdk.turns.protocols import (
 )
 from gitshadow.sdk.turns.report import UndoKind, UndoReport
 from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, advance
-from gitshadow.sdk.turns.turn_undo import Undoing
+from gitshadow.sdk.turns.turn_undo import Undoing, turn_of
 from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.store.journal.saga_rows import SagaOp
 
@@ -140,11 +140,6 @@ class Carrying:
                 f"cannot find undo {op_id} in session {self._setting.session}"
             )
         return self._undoing.of(replace(op, status="applying"))
-
-
-def turn_of(op: SagaOp) -> str:
-    """Return the turn that an undo is about; a savepoint's is `turn:name`."""
-    return op.target.partition(":")[0]
 
 
 def _awaited(engine: CompensationEngine, op_id: str) -> Procedure[UndoReport]:

@@ -65,11 +65,15 @@ ConfirmHandler: TypeAlias = "Callable[[Proposal], bool | Awaitable[bool]]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bound one turn; None is no bound. Counters start at zero in every turn."""
+    """Bound one turn; None is no bound. Counters start at zero in every turn.
+
+    A rollback waits `rollback_wait_s` seconds for calls that still run.
+    """
 
     tool_calls: int | None = 100
     round_trips: int | None = 50
     seconds: float | None = None
+    rollback_wait_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

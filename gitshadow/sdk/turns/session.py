@@ -181,15 +181,17 @@ class Turn(TurnFront):
         The exception is raised again with the report as `undo_report`; code that catches it can
         continue the turn.
         """
-        mark = self._driver.run(self.core.mark())
-        try:
-            yield
-        except BaseException as error:
+        with self.core.savepoint(name) as point:
             try:
-                self._driver.run(self.core.undo_since(mark, name, error))
-            except ShadowError as trouble:
-                stays_primary(error, trouble)
-            raise
+                yield
+            except BaseException as error:
+                undo = self.core.undo_savepoint(point, error)
+                try:
+                    self._driver.run(undo)
+                except ShadowError as trouble:
+                    stays_primary(error, trouble)
+                raise
+            self._driver.run(self.core.keep_savepoint(point))
 
     def undo(self, **options: Unpack[UndoOptions]) -> UndoReport:
         """Undo the turn after it has ended; as `AgentUndo.undo`."""

@@ -5,7 +5,7 @@ records it all, and a second such event changes nothing.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -17,9 +17,20 @@ from gitshadow.sdk.turns.report import Domain, UndoItem, UndoReport
 from gitshadow.sdk.turns.undo_operation import PhaseResult, blank
 from gitshadow.sdk.turns.undo_request import UndoRequest
 from gitshadow.sdk.turns.values import JsonObject, OnDrift, Scope
-from gitshadow.store.journal.saga_rows import MARKER, NewEvent, SagaOp, Version
+from gitshadow.store.journal.saga_rows import (
+    MARKER,
+    NewEvent,
+    SagaOp,
+    SessionEvent,
+    Version,
+)
 from gitshadow.undo.report import Action, Reason, State
 
+_BODIES = (
+    (Domain.STATE, "keys"),
+    (Domain.STATE, "state_delta"),
+    (Domain.ARTIFACTS, "artifact_delta"),
+)
 OTHER_SCOPES = ("app:", "user:", "temp:")
 """Keys of other scopes than the session's: they are left alone."""
 
@@ -225,6 +236,64 @@ def changes_of(
             moved[Domain.ARTIFACTS, name] = "it was saved again later"
     found = Changes(state=state, artifacts=artifacts, moved=moved)
     return with_missing(store, found)
+
+
+def changes_of_part(
+    store: SessionStore,
+    session: str,
+    turn: Stretch,
+    mine: Collection[int],
+    undone: Collection[int],
+) -> Changes:
+    """Return what restores the values that savepoints of a turn have set.
+
+    A value that the rest of the turn set later is kept.
+
+    Args:
+        store: Where the session is kept.
+        session: Its id.
+        turn: The events of the turn.
+        mine: The numbers of the savepoints.
+        undone: Those of savepoints that were undone before; what they set does not count.
+    """
+    written: dict[tuple[Domain, str], list[tuple[int, bool]]] = {}
+    for event in store.events(session)[turn.first : turn.last + 1]:
+        body = json_values.parse(event.body)
+        point = body.get("savepoint")
+        if point not in undone:
+            for one in _names_set(event, body):
+                written.setdefault(one, []).append((event.seq, point in mine))
+    state: dict[str, str | None] = {}
+    artifacts: dict[str, Version | None] = {}
+    moved: dict[tuple[Domain, str], str] = {}
+    for (domain, name), writes in written.items():
+        if not any(is_mine for _, is_mine in writes):
+            continue
+        if not writes[-1][1]:
+            moved[domain, name] = "it was set again outside of the savepoint"
+            continue
+        others = [seq + 1 for seq, is_mine in writes if not is_mine]
+        before = others[-1] if others else turn.first
+        if domain is Domain.STATE:
+            values_then = store.state_delta(session, before)
+            if name in values_then:
+                state[name] = values_then[name]
+        else:
+            versions = store.artifact_delta(session, before)
+            if name in versions:
+                artifacts[name] = versions[name]
+    found = Changes(state=state, artifacts=artifacts, moved=moved)
+    return with_missing(store, found)
+
+
+def _names_set(event: SessionEvent, body: JsonObject) -> Iterator[tuple[Domain, str]]:
+    """Yield the keys and artifacts that an event of a turn has set."""
+    if event.kind == "artifact":
+        yield Domain.ARTIFACTS, event.text
+    for domain, member in _BODIES:
+        found = body.get(member)
+        for one in found if isinstance(found, list | dict) else ():
+            yield domain, str(one)
 
 
 def with_missing(store: SessionStore, changes: Changes) -> Changes:

@@ -4,12 +4,12 @@ Invariant: a turn that began ends exactly once, with one commit or one rollback 
 transaction; what ends it carries the report.
 """
 
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from gitshadow.errors import ShadowError
-from gitshadow.sdk.turns import call_outcome, json_values, probe
+from gitshadow.sdk.turns import call_outcome, json_values, probe, savepoints
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.call_records import held_row
 from gitshadow.sdk.turns.commands import (
@@ -17,6 +17,7 @@ from gitshadow.sdk.turns.commands import (
     Compose,
     Invoke,
     Keep,
+    Pause,
     Procedure,
     Question,
     Raised,
@@ -26,7 +27,6 @@ from gitshadow.sdk.turns.commands import (
     ask,
     demand,
     kept,
-    newest,
     now,
     untold,
 )
@@ -48,10 +48,11 @@ from gitshadow.sdk.turns.protocols import UndoTransaction
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoKind, UndoReport
 from gitshadow.sdk.turns.saga import new_op
+from gitshadow.sdk.turns.savepoints import Savepoint, SavepointState
 from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, advance
 from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.sdk.turns.user_hooks import UserHooks
-from gitshadow.sdk.turns.values import JsonObject, Release, UndoEntry
+from gitshadow.sdk.turns.values import JsonObject, Release, Reversibility, UndoEntry
 from gitshadow.store.journal.saga_rows import (
     NewEvent,
     SagaCall,
@@ -59,19 +60,11 @@ from gitshadow.store.journal.saga_rows import (
     SagaOp,
     SagaTurn,
 )
+from gitshadow.undo.report import State
 
 _NS_PER_S = 1_000_000_000
-
-
-class TurnProgress(NamedTuple):
-    """How far a turn is: the number of its calls, the time, the newest event.
-
-    A turn's own beginning is before its events, whichever number they have: None.
-    """
-
-    calls: int
-    at_ns: int
-    seq: int | None = None
+_FIRST_PAUSE_S = 0.001
+_LONGEST_PAUSE_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +122,12 @@ class TurnCore:
     _transaction: UndoTransaction | None = None
     _ends: bool = False
     _host_committed: bool = False
+    _points: list[Savepoint] = field(default_factory=list)
+    _owners: dict[str, Savepoint | None] = field(default_factory=dict)
+    _given_up: set[str] = field(default_factory=set)
+    _ungiven: list[UndoEntry] = field(default_factory=list)
+    _unwinding: bool = False
+    _writing: int = 0
 
     @property
     def status(self) -> TurnStatus:
@@ -156,6 +155,7 @@ class TurnCore:
             self._transaction = event.value
             return
         error = event.error if isinstance(event, Raised) else TimeoutError()
+        self._ends = True
         yield from self._roll_back(error)
         raise error
 
@@ -229,11 +229,67 @@ class TurnCore:
             )
         self.round_trips += 1
 
+    @contextmanager
+    def running(self, call: str) -> Iterator[None]:
+        """Count a call as running; it belongs to the savepoint in whose context it begins."""
+        self.active[call] = None
+        self._owners[call] = savepoints.present_of(self)
+        try:
+            with savepoints.inside_call(self, call):
+                yield
+        finally:
+            self.active.pop(call, None)
+
     def record(self, entry: UndoEntry) -> Procedure[None]:
-        """Add an entry, and report it to the host's transaction."""
+        """Add an entry; the host's transaction gets it when no savepoint can undo it."""
         self.entries.append(entry)
-        if self._transaction is not None:
-            yield from demand(Invoke(self._transaction.add_entry, (entry,)))
+        self._ungiven.append(entry)
+        yield from self._give()
+
+    def _give(self, *, everything: bool = False) -> Procedure[None]:
+        # A transaction has no way to remove an entry, so what an open savepoint may still undo is
+        # held back.
+        for entry in list(self._ungiven):
+            chain = self._chain_of(entry.tool_call_id)
+            is_free = all(one.state is not SavepointState.OPEN for one in chain)
+            if entry in self._ungiven and (everything or is_free):
+                self._ungiven.remove(entry)
+                if self._transaction is not None:
+                    yield from demand(Invoke(self._transaction.add_entry, (entry,)))
+
+    def _take_out(self, calls: Collection[SagaCall], report: UndoReport) -> None:
+        """Drop the entries of calls that were undone; the host gets the others."""
+        stays = {one.call_id for one in report.items if one.state is State.NOT_REVERSED}
+        gone = {one.id for one in calls} - stays
+        self._ungiven = [one for one in self._ungiven if one.tool_call_id not in gone]
+
+    def _chain_of(self, call: str) -> list[Savepoint]:
+        """Return the savepoints that a call belongs to."""
+        owner = self._owners.get(call)
+        return owner.chain() if owner is not None else []
+
+    def as_ended(self, row: SagaCall) -> SagaCall:
+        """Return the row of a call that is about to be saved, as it counts after a rollback.
+
+        A rollback that did not wait for its end could not undo it, so it needs a person.
+
+        Raises:
+            TurnClosed: the call has not begun its work yet.
+        """
+        if row.id not in self._given_up:
+            return row
+        if row.outcome in (None, "held"):
+            raise TurnClosed(f"cannot run {row.tool}: {row.turn} was rolled back")
+        left = self.calls.get(row.id, row)
+        if left.undo == "done":
+            # A probe knew of its effect before it had ended.
+            settled = replace(row, undo=left.undo, inverse=left.inverse, op=left.op)
+            return replace(settled, attempts=left.attempts, outcome=left.outcome)
+        is_done = call_outcome.from_row(row) is CallKnowledge.DONE
+        if not is_done or row.klass == Reversibility.READ_ONLY:
+            return row
+        said = "it ended only after it was to be undone"
+        return replace(row, undo="failed", error=row.error or said)
 
     def finish(self, error: BaseException | None) -> Procedure[None]:
         """End the turn: commit, or roll back when something was raised.
@@ -247,6 +303,7 @@ class TurnCore:
         """
         if self.status is not TurnStatus.OPEN or self._ends:
             return
+        yield from self._unwound()
         self._ends = True
         # `cancel` may come after the last call, and then no call has raised it.
         if error is None and self.cancelled:
@@ -261,19 +318,89 @@ class TurnCore:
             yield from self._roll_back(failed)
             raise failed
 
-    def mark(self) -> Procedure[TurnProgress]:
-        """Return how far the turn is."""
-        moment = yield from now()
-        return TurnProgress(self.started, moment, (yield from newest(self.row.session)))
+    @contextmanager
+    def savepoint(self, name: str) -> Iterator[Savepoint]:
+        """Make a block the inside of a new savepoint.
 
-    def undo_since(
-        self, mark: TurnProgress, name: str, error: BaseException
-    ) -> Procedure[None]:
-        """Undo what the turn did and set after a mark; the turn goes on."""
-        yield from self.ask_pivots()
-        op = yield from self._rollback(f"{self.row.id}:{name}", mark, None)
-        report = yield from self._unwind(op)
+        Raises:
+            TurnClosed: the turn, or the savepoint around it, has ended.
+        """
+        self.check_open()
+        moment = self.setting.host.clock()
+        around = savepoints.present()
+        point = Savepoint(self, len(self._points) + 1, name, moment, around)
+        self._points.append(point)
+        with savepoints.inside(point):
+            yield point
+
+    def keep_savepoint(self, point: Savepoint) -> Procedure[None]:
+        """Keep what belongs to a savepoint, as far as those around it are kept."""
+        point.state = SavepointState.KEPT
+        yield from self._give()
+
+    def undo_savepoint(self, point: Savepoint, error: BaseException) -> Procedure[None]:
+        """Undo what belongs to a savepoint and to those inside it; the turn goes on.
+
+        Raises:
+            TurnClosed: the turn has ended, so that it decides what is undone.
+        """
+        point.state = SavepointState.UNDONE
+        yield from self._unwound()
+        self.check_running()
+        self._unwinding = True
+        try:
+            yield from self._await_calls(point)
+            yield from self.ask_pivots()
+            op = yield from self._rollback(f"{self.row.id}:{point.name}", point, None)
+            report = yield from self._unwind(op)
+        finally:
+            self._unwinding = False
+        self._take_out(self._calls_of(point), report)
         _attach(report, error)
+        yield from self._give()
+
+    def _unwound(self) -> Procedure[None]:
+        """Wait until no savepoint is being undone."""
+        while self._unwinding and not self._ends:
+            yield Pause(_FIRST_PAUSE_S)
+
+    def _await_calls(self, point: Savepoint | None) -> Procedure[None]:
+        """Wait for what runs in a savepoint (None: in the turn), but for calls not too long.
+
+        The end of a call that is given up needs a person.
+        """
+        for question in self.questions:
+            if question.proposal.call_id in self._running_in(point):
+                question.answer(False)
+        left_s, pause_s = self.setting.policy.limits.rollback_wait_s, _FIRST_PAUSE_S
+        while self._writing or (left_s > 0 and self._is_beside(point)):
+            yield Pause(pause_s)
+            left_s -= pause_s
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        self._given_up.update(self._running_in(point))
+
+    def _is_beside(self, point: Savepoint | None) -> bool:
+        """Return whether a call runs there that does not itself wait for this code."""
+        return any(
+            not savepoints.is_inside_call(self, call)
+            for call in self._running_in(point)
+        )
+
+    def _running_in(self, point: Savepoint | None) -> list[str]:
+        """Return the ids of the calls that run in a savepoint; None: in the turn."""
+        return [
+            call
+            for call in self.active
+            if point is None or point in self._chain_of(call)
+        ]
+
+    def _calls_of(self, point: Savepoint | None) -> list[SagaCall]:
+        """Return the calls of a savepoint and of those inside it; None: of the turn."""
+        return [
+            call
+            for call in self.calls.values()
+            if point is None or point in self._chain_of(call.id)
+        ]
 
     def note(
         self, kind: str, body: JsonObject, ts_ns: int, call: str | None = None
@@ -327,8 +454,8 @@ class TurnCore:
             else json_values.faithful(value)
             for key, value in changes.items()
         }
-        event = self.event("agent", "state", "", moment)
-        yield Save((replace(event, delta=texts),))
+        event = self.event("agent", "state", "", moment, self._body({"keys": [*texts]}))
+        yield from self._write(replace(event, delta=texts))
 
     def save_artifact(self, name: str, data: bytes) -> Procedure[int]:
         """Save a version of an artifact; return its number."""
@@ -336,19 +463,47 @@ class TurnCore:
         self.check_open()
         session, name = self.row.session, json_values.storable(name)
         found = yield from kept(Keep(session, name, data))
-        event = self.event("agent", "artifact", name, moment)
-        yield Save((replace(event, artifacts={name: found.oid}),))
+        event = self.event("agent", "artifact", name, moment, self._body({}))
+        yield from self._write(replace(event, artifacts={name: found.oid}))
         return found.version
 
+    def _body(self, body: JsonObject) -> str:
+        """Return the body of an event with the savepoint that it belongs to."""
+        point = savepoints.present_of(self)
+        more = {} if point is None else {"savepoint": point.number}
+        return json_values.canonical({**body, **more})
+
+    def _write(self, event: NewEvent) -> Procedure[None]:
+        # The undo of a savepoint computes which values to restore, and must not overwrite one that
+        # is set meanwhile.
+        yield from self._unwound()
+        self.check_open()
+        self._writing += 1
+        try:
+            yield Save((event,))
+        finally:
+            self._writing -= 1
+
     def check_open(self) -> None:
-        """Raise `TurnClosed` where the turn has ended."""
-        if self.status is not TurnStatus.OPEN:
+        """Raise `TurnClosed` where the turn, or the savepoint of this context, has ended."""
+        self.check_running()
+        point = savepoints.present_of(self)
+        for one in point.chain() if point is not None else ():
+            if one.state is SavepointState.UNDONE:
+                raise TurnClosed(
+                    f"cannot continue {self.row.id}: savepoint {one.name} was undone"
+                )
+
+    def check_running(self) -> None:
+        """Raise `TurnClosed` where the turn has ended, or is about to."""
+        if self.status is not TurnStatus.OPEN or self._ends:
             raise TurnClosed(f"cannot continue {self.row.id}: it has ended")
 
     def _commit(self) -> Procedure[BaseException | None]:
         """Commit; return what the host's transaction raised instead."""
         # The host commits first: its commit may fail, and the journal must not say that a turn
         # was committed which was not. If the journal fails after it, the report says so.
+        yield from self._give(everything=True)
         if self._transaction is not None:
             event = yield from ask(Invoke(self._transaction.commit))
             if isinstance(event, Raised):
@@ -369,23 +524,18 @@ class TurnCore:
         why = None
         if isinstance(error, ValidationFailed):
             why = self._hidden(f"rolled back: {error}")
+        yield from self._await_calls(None)
         yield from self.ask_pivots()
         # Which pivots were passed decides what is undone, so their probes are asked before the
         # undo is written.
-        is_kept = self.kept_since(0) is not None
-        op = yield from self._rollback(self.row.id, TurnProgress(0, 0), why)
+        is_kept = self.kept_of(None) is not None
+        op = yield from self._rollback(self.row.id, None, why)
         # In one transaction: a crash from here on leaves an undo for `recover` to finish.
         yield from self._enter(TurnEvent.FAIL, op)
         yield from self.tell(Tell("turn_end", self.row.id))
         report = yield from self._unwind(op)
         if self._transaction is not None:
-            host = self._transaction
-            # After a point of no return, the host's document stays too: it belongs to what is
-            # kept.
-            event = yield from ask(Invoke(host.commit if is_kept else host.rollback))
-            if isinstance(event, Raised):
-                said = self._hidden(str(event.error))
-                report = report.with_trouble("the host's undo", said)
+            report = yield from self._end_transaction(report, is_kept=is_kept)
         if self._host_committed:
             said = "it had committed before the journal could"
             report = report.with_trouble("the host's undo", said)
@@ -398,16 +548,34 @@ class TurnCore:
         """Return a text of the host's without the secrets of the turn's calls."""
         return self.setting.given.hide_text(self.row.id, text)
 
-    def pivot_since(self, since: int) -> SagaCall | None:
-        """Return the last point of no return that was passed after the first `since` calls.
+    def _end_transaction(
+        self, report: UndoReport, *, is_kept: bool
+    ) -> Procedure[UndoReport]:
+        """End the host's transaction after a rollback; return the report with what it raised."""
+        host = self._transaction
+        assert host is not None, "asked before"
+        if is_kept:
+            # After a point of no return, the host's document stays too: it belongs to what is
+            # kept.
+            self._take_out(self._calls_of(None), report)
+            yield from self._give(everything=True)
+        event = yield from ask(Invoke(host.commit if is_kept else host.rollback))
+        # The transaction is over: a call that ends later is no part of it.
+        self._transaction = None
+        if isinstance(event, Raised):
+            said = self._hidden(str(event.error))
+            return report.with_trouble("the host's undo", said)
+        return report
+
+    def pivot_of(self, point: Savepoint | None) -> SagaCall | None:
+        """Return the last point of no return that was passed in a savepoint; None: in the turn.
 
         One of which nobody knows whether it happened counts as passed.
         """
         passed = [
             call
-            for call in self.calls.values()
-            if call.ordinal > since
-            and call_outcome.from_row(call) is not CallKnowledge.NOT_DONE
+            for call in self._calls_of(point)
+            if call_outcome.from_row(call) is not CallKnowledge.NOT_DONE
             and call.undo != "skipped"
             and json_values.readable(call.intent).get("pivot") is True
         ]
@@ -429,27 +597,28 @@ class TurnCore:
                 call, self.setting.sources, moment
             )
 
-    def kept_since(self, since: int) -> SagaCall | None:
+    def kept_of(self, point: Savepoint | None) -> SagaCall | None:
         """Return the call up to which a rollback keeps what was done, or None for none."""
-        return None if self.past_pivot else self.pivot_since(since)
+        return None if self.past_pivot else self.pivot_of(point)
 
     def _rollback(
-        self, target: str, mark: TurnProgress, why: str | None
+        self, target: str, point: Savepoint | None, why: str | None
     ) -> Procedure[SagaOp]:
-        """Return the undo of what the turn did after a mark, not written down yet."""
+        """Return the undo of a savepoint or (None) of the turn, not written down yet."""
         moment = yield from now()
         op = new_op(self.row.session, UndoKind.ROLLBACK, target, moment)
-        calls = [call for call in self.calls.values() if call.ordinal > mark.calls]
-        pivot = self.kept_since(mark.calls)
+        calls, pivot = self._calls_of(point), self.kept_of(point)
         last = pivot.ordinal if pivot is not None else 0
-        since_ns = mark.at_ns if pivot is None else pivot.started_ns
-        told = {
-            "since": mark.calls,
-            "since_ns": since_ns or None,
-            "since_seq": mark.seq,
+        told: dict[str, object] = {
             "why": why if pivot is None else kept_up_to(pivot, why),
             "declined": [call.id for call in calls if call.ordinal <= last],
         }
+        if pivot is not None:
+            told["since_ns"] = pivot.started_ns
+        if point is not None:
+            inner = [one.number for one in self._points if point in one.chain()]
+            told = {"since_ns": point.at_ns, **told}
+            told |= {"savepoints": inner, "calls": [call.id for call in calls]}
         return replace(op, request=json_values.canonical(told))
 
     def _unwind(self, op: SagaOp) -> Procedure[UndoReport]:

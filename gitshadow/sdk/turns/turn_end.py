@@ -68,7 +68,7 @@ def _ask_past_pivot(turn: TurnCore, error: Exception) -> Procedure[None]:
     if turn.status is not TurnStatus.OPEN:
         return
     yield from turn.ask_pivots()
-    pivot = turn.pivot_since(0)
+    pivot = turn.pivot_of(None)
     if pivot is None:
         return
     question = (

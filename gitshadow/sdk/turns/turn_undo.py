@@ -32,6 +32,7 @@ from gitshadow.sdk.turns.state_rollback import (
     Taking,
     Wording,
     changes_of,
+    changes_of_part,
     stretch_of,
     with_missing,
 )
@@ -221,16 +222,14 @@ class Undoing:
             yield from undo_phases.outstanding(op, calls)
 
     def _turn(self, op: SagaOp, request: UndoRequest) -> _Parts:
-        turn, savepoint = _turn_and_savepoint(op)
-        since = json_values.parse(op.request).get("since")
-        mark = since if isinstance(since, int) else 0
-        calls = [one for one in self.calls(turn) if one.ordinal > mark]
+        turn = turn_of(op)
+        calls = [one for one in self.calls(turn) if _is_meant(op, one)]
         if _is_one_call(op):
             calls = _with_needed(calls, op.target)
         row = self._row(turn)
         is_all = request.only is None and not request.declined
         work = self._work(op, request, [turn])
-        if work is not None and is_all and not savepoint:
+        if work is not None and is_all and not _is_of_savepoint(op):
             work = replace(work, turns=file_undo.began([row]))
         elif work is not None:
             work = _of_calls(work, row, calls, request)
@@ -243,27 +242,39 @@ class Undoing:
         """Return what undoes the state and conversation of a turn, if it has any."""
         store, session = self.store, self._session
         stretch = stretch_of(store, session, turn)
-        if stretch is not None:
-            stretch = _since_mark(op, stretch)
         if stretch is None:
             return ()
         is_rollback = op.kind == UndoKind.ROLLBACK
-        drift = request.on_drift
-        changes = changes_of(store, session, stretch, drift, every=is_rollback)
+        drift, mine = request.on_drift, _savepoints_of(op)
+        if _is_of_savepoint(op):
+            undone = self._undone_savepoints(op)
+            changes = changes_of_part(store, session, stretch, mine, undone)
+        else:
+            changes = changes_of(store, session, stretch, drift, every=is_rollback)
         is_live = events.is_live(stretch.first, events.hidden(store.markers(session)))
         hides = stretch if request.covers(Scope.EVENTS) and is_live else None
         seq = store.last_seq(session) + 1
-        what = "Turn" if op.target == turn else "Savepoint"
+        what = "Savepoint" if _is_of_savepoint(op) else "Turn"
         wording = Wording(
             text=f"{what} rolled back" if is_rollback else "Turn undone",
             invocation=turn if is_rollback else f"u-{seq}",
             hides=hides,
             hidden=(turn,),
-            body={"undone": op.target},
+            body={"undone": op.target, **({"savepoint": mine[0]} if mine else {})},
             seq=seq,
         )
         changes = changes.within(request)
         return undo_phases.history(Taking(op=op, changes=changes, wording=wording))
+
+    def _undone_savepoints(self, op: SagaOp) -> frozenset[int]:
+        """Return the savepoints of the same turn whose state other ops undid."""
+        return frozenset(
+            number
+            for one in self.store.ops(self._session)
+            if one.id != op.id and turn_of(one) == turn_of(op)
+            if not undo_request.from_text(one.request).declined
+            for number in _savepoints_of(one)
+        )
 
     def _rewind(self, op: SagaOp, request: UndoRequest) -> _Parts:
         target = rewind.find(self.store, self._session, op.target)
@@ -406,17 +417,6 @@ def _of_calls(
     )
 
 
-def _since_mark(op: SagaOp, stretch: Stretch) -> Stretch | None:
-    """Return what of a turn's events came after a savepoint, None for nothing."""
-    if not _turn_and_savepoint(op)[1]:
-        return stretch
-    mark = json_values.parse(op.request).get("since_seq")
-    if not isinstance(mark, int) or mark >= stretch.last:
-        # Earlier versions restored no state at a savepoint, so their ops have no mark.
-        return None
-    return stretch._replace(first=max(mark + 1, stretch.first))
-
-
 def _named_in(op: SagaOp) -> frozenset[str]:
     """Return the calls that an op's report names; none where it has none."""
     if op.report is None:
@@ -458,13 +458,35 @@ def _is_one_call(op: SagaOp) -> bool:
     return json_values.parse(op.request).get("turn") is not None
 
 
-def _turn_and_savepoint(op: SagaOp) -> tuple[str, str]:
-    """Return the turn that an op is about, and the name of its savepoint, if it is of one."""
+def turn_of(op: SagaOp) -> str:
+    """Return the turn that an undo is about; the target of a savepoint's is `turn:name`."""
     turn = json_values.parse(op.request).get("turn")
-    if turn is not None:
-        return str(turn), ""
-    name, _, savepoint = op.target.partition(":")
-    return name, savepoint
+    return op.target.partition(":")[0] if turn is None else str(turn)
+
+
+def _is_of_savepoint(op: SagaOp) -> bool:
+    """Return whether an op undoes a savepoint."""
+    return op.kind == UndoKind.ROLLBACK and ":" in op.target
+
+
+def _is_meant(op: SagaOp, call: SagaCall) -> bool:
+    """Return whether a call of a turn is one that an op is about."""
+    told = json_values.parse(op.request)
+    meant, since = told.get("calls"), told.get("since")
+    if isinstance(meant, list):
+        return call.id in meant
+    # Earlier versions undid what began after a savepoint, and noted how many calls came before it.
+    return not isinstance(since, int) or call.ordinal > since
+
+
+def _savepoints_of(op: SagaOp) -> list[int]:
+    """Return the number of the savepoint that an op is about, and of those inside it."""
+    found = json_values.parse(op.request).get("savepoints")
+    return (
+        [one for one in found if isinstance(one, int)]
+        if isinstance(found, list)
+        else []
+    )
 
 
 def _with_needed(calls: Sequence[SagaCall], name: str) -> list[SagaCall]:

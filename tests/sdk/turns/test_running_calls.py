@@ -1,0 +1,214 @@
+"""Calls that still run when what they belong to is rolled back: none of them is forgotten."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from gitshadow.sdk.turns.async_session import AsyncAgentUndo, AsyncTurn
+from gitshadow.sdk.turns.errors import TurnClosed
+from gitshadow.sdk.turns.policy import Limits, Policy, Proposal
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.session import AgentUndo, Turn
+from gitshadow.sdk.turns.values import Inverse, Outcome, Reversibility
+from tests.sdk.turns.front import FREE
+from tests.sdk.turns.world import BoomError
+
+HURRIED = replace(FREE, limits=Limits(rollback_wait_s=0.05))
+
+
+@dataclass
+class Seats:
+    """A world with a tool that takes a seat when it is let go."""
+
+    taken: set[int] = field(default_factory=set)
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+    during: Callable[[], Coroutine[object, object, object]] | None = None
+
+    def open(self, place: Path, policy: Policy = FREE) -> AsyncAgentUndo:
+        tools = ToolRegistry()
+
+        async def take(n: int) -> None:
+            self.begun.set()
+            if self.during is not None:
+                await self.during()
+            await self.go.wait()
+            self.taken.add(n)
+
+        tools.compensator("seat.give", idempotent=True)(lambda n: self.taken.discard(n))
+        tools.tool(
+            "seat.take",
+            reversibility=Reversibility.REVERSIBLE,
+            inverse=lambda a, c, r: Inverse.tool("seat.give", n=a["n"]),
+        )(take)
+        tools.tool("seat.look", reversibility=Reversibility.READ_ONLY)(take)
+        return AsyncAgentUndo.open(place, session="s", tools=tools, policy=policy)
+
+
+async def left_running(
+    turn: AsyncTurn, seats: Seats, part: bool
+) -> "asyncio.Task[Outcome]":
+    """Fail a savepoint, or the turn, beside a call that runs."""
+    if part:
+        with pytest.raises(BoomError):
+            async with turn.savepoint("risky"):
+                task = asyncio.ensure_future(turn.call("seat.take", n=1))
+                await seats.begun.wait()
+                raise BoomError("x")
+        return task
+    task = asyncio.ensure_future(turn.call("seat.take", n=1))
+    await seats.begun.wait()
+    return task
+
+
+@pytest.mark.parametrize("part", [True, False])
+async def test_a_rollback_waits_for_a_call(place: Path, part: bool) -> None:
+    """`gather` with one branch that fails: the other one is undone as well."""
+    seats = Seats()
+    asyncio.get_running_loop().call_later(0.1, seats.go.set)
+    async with seats.open(place) as au:
+        with suppress(BoomError):
+            async with au.turn("go") as turn:
+                task = await left_running(turn, seats, part)
+                if not part:
+                    raise BoomError("x")
+        await task
+        (call,) = au.calls("t-1")
+        assert (call.outcome, call.undo, seats.taken) == ("success", "done", set())
+        status = "committed" if part else "rolled_back"
+        assert (au.attention(), au.turns()[0].status) == ([], status)
+
+
+@pytest.mark.parametrize("part", [True, False])
+async def test_a_call_that_ends_too_late_needs_somebody(
+    place: Path, part: bool
+) -> None:
+    """It is named until it is undone, which is possible then."""
+    seats = Seats()
+    async with seats.open(place, HURRIED) as au:
+        with suppress(BoomError):
+            async with au.turn("go") as turn:
+                task = await left_running(turn, seats, part)
+                if not part:
+                    raise BoomError("x")
+        assert (turn.report is None) is part
+        assert [one.outcome for one in au.attention()] == [None]
+        seats.go.set()
+        await task
+        assert seats.taken == {1}
+        (call,) = au.attention()
+        assert (call.outcome, call.undo) == ("success", "failed")
+        assert call.error == "it ended only after it was to be undone"
+        status = "committed" if part else "partially_rolled_back"
+        assert au.turns()[0].status == status
+        assert (await au.undo("t-1")).status == "reversed"
+        assert (seats.taken, au.attention()) == (set(), [])
+
+
+async def test_a_late_call_that_reads_needs_nobody(place: Path) -> None:
+    seats = Seats()
+    async with seats.open(place, HURRIED) as au:
+        with pytest.raises(BoomError):
+            async with au.turn("go") as turn:
+                task = asyncio.ensure_future(turn.call("seat.look", n=1))
+                await seats.begun.wait()
+                raise BoomError("x")
+        seats.go.set()
+        await task
+        assert au.attention() == []
+
+
+async def test_a_call_that_waits_for_its_guard_does_not_run_after_the_rollback(
+    place: Path,
+) -> None:
+    seats, asked = Seats(), asyncio.Event()
+
+    async def guard(call: Proposal) -> None:
+        asked.set()
+        await seats.go.wait()
+
+    async with seats.open(place, replace(HURRIED, guards=(guard,))) as au:
+        with pytest.raises(BoomError):
+            async with au.turn("go") as turn:
+                task = asyncio.ensure_future(turn.call("seat.take", n=1))
+                await asked.wait()
+                raise BoomError("x")
+        seats.go.set()
+        with pytest.raises(TurnClosed):
+            await task
+        assert (seats.taken, au.calls("t-1")) == (set(), [])
+
+
+async def test_a_rollback_never_waits_for_the_call_around_it(place: Path) -> None:
+    """A tool that ends the turn itself is in doubt, and nothing stands still."""
+    seats = Seats()
+    async with seats.open(place) as au:
+        turn = au.turn("go")
+        await turn.__aenter__()
+
+        async def during() -> None:
+            error = BoomError("x")
+            await turn.__aexit__(BoomError, error, None)
+
+        seats.during = during
+        seats.go.set()
+        begun = time.monotonic()
+        await turn.call("seat.take", n=1)
+        assert time.monotonic() - begun < 4
+        assert [one.undo for one in au.attention()] == ["failed"]
+
+
+async def test_a_cancelled_turn_does_not_wait_for_its_own_call(place: Path) -> None:
+    """CAN-04: what was cancelled has ended."""
+    seats = Seats()
+    async with seats.open(place) as au:
+
+        async def work() -> None:
+            async with au.turn("go") as turn:
+                await asyncio.gather(*(turn.call("seat.take", n=n) for n in range(3)))
+
+        task = asyncio.ensure_future(work())
+        await seats.begun.wait()
+        begun = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.monotonic() - begun < 3
+        assert len(au.attention()) == 3
+
+
+def test_a_rollback_waits_for_calls_of_other_threads(place: Path) -> None:
+    begun, go, taken = threading.Event(), threading.Event(), set[int]()
+    tools = ToolRegistry()
+
+    def take(n: int) -> None:
+        begun.set()
+        go.wait(10)
+        taken.add(n)
+
+    tools.compensator("seat.give", idempotent=True)(lambda n: taken.discard(n))
+    tools.tool(
+        "seat.take",
+        reversibility=Reversibility.REVERSIBLE,
+        inverse=lambda a, c, r: Inverse.tool("seat.give", n=a["n"]),
+    )(take)
+
+    def work(turn: Turn) -> None:
+        turn.call("seat.take", n=1)
+
+    with AgentUndo.open(place, session="s", tools=tools) as au:
+        with pytest.raises(BoomError) as caught, au.turn("go") as turn:
+            thread = threading.Thread(target=work, args=(turn,))
+            thread.start()
+            begun.wait()
+            threading.Timer(0.1, go.set).start()
+            raise BoomError("x")
+        thread.join()
+        assert caught.value.undo_report.ok  # type: ignore[attr-defined]
+        assert (taken, au.attention()) == (set(), [])
