@@ -55,6 +55,8 @@ class AsyncDriver(Base):
 
     async def run(self, procedure: Procedure[T]) -> T:
         """Run a procedure and return its value; raise what it raises."""
+        # First of all: in a forked process, the copies of locks may never be released.
+        _ = self.runtime.store
         flat = riding(in_the_open(procedure))
         step: Callable[[], Command] = partial(flat.send, None)
         while True:

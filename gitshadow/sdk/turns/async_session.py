@@ -221,9 +221,10 @@ class AsyncAgentUndo(SessionFront):
         self._driver = AsyncDriver(runtime)
 
     def close(self) -> None:  # async only
-        """Close the session store, and end the thread that writes it."""
-        self._driver.close()
-        super().close()
+        """Close the session store and end the thread that writes it, as `SessionFront.close`."""
+        if self._runtime.may_close():
+            self._driver.close()
+            super().close()
 
     async def __aenter__(self) -> "AsyncAgentUndo":
         return self
@@ -234,7 +235,7 @@ class AsyncAgentUndo(SessionFront):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        self._leave(error)
 
     def turn(
         self,

@@ -196,8 +196,22 @@ class SessionFront:
         return cls(SessionRuntime(store, opening))
 
     def close(self) -> None:
-        """Close the session store."""
+        """Close the session store; in a process forked from the one that opened it, do nothing.
+
+        Raises:
+            UsageError: a turn is open; its end needs the store.
+        """
         self._runtime.close()
+
+    def _leave(self, error: BaseException | None) -> None:
+        """Close the session at the end of its block."""
+        try:
+            self.close()
+        except UsageError as trouble:
+            if error is None:
+                raise
+            # The block of the turn is around this one: the turn is rolled back at its end.
+            error.add_note(str(trouble))
 
     def turns(self) -> list[SagaTurn]:
         """Return the turns of the session, oldest first."""

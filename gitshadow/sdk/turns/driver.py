@@ -133,6 +133,8 @@ class Driver(Base):
 
     def run(self, procedure: Procedure[T]) -> T:
         """Run a procedure and return its value; raise what it raises."""
+        # First of all: in a forked process, the copies of locks may never be released.
+        _ = self.runtime.store
         flat = riding(self.opened(procedure))
         step: Callable[[], Command] = partial(flat.send, None)
         while True:

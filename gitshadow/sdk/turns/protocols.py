@@ -390,9 +390,13 @@ class Clock(Protocol):
 class Means(Protocol):
     """What a driver works with."""
 
-    store: SessionStore
     clock: Clock
     recorder: FileRecorder | None
+
+    @property
+    def store(self) -> SessionStore:
+        """Return where the session is kept; raise `UsageError` in a forked process."""
+        ...
 
     def composed(self, op: SagaOp) -> Whole:
         """Return the undo of an op."""

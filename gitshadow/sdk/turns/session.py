@@ -216,7 +216,7 @@ class AgentUndo(SessionFront):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        self._leave(error)
 
     def turn(
         self,

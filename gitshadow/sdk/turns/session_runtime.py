@@ -60,6 +60,12 @@ class Opening:
     policy: Policy = field(default_factory=Policy)
     host: Host = field(default_factory=Host)
 
+    def __post_init__(self) -> None:
+        if not self.session.strip():
+            raise UsageError(
+                "cannot open a session without a name", hint="pass session='...'"
+            )
+
     def bench(self, path: str) -> Bench:
         """Return what an engine of the session is given, by the root of the working tree."""
         # Without the engine: the session that it opens carries undos out itself and must not
@@ -78,7 +84,9 @@ class SessionRuntime:
     def __init__(
         self, store: SessionStore, opening: Opening, layout: Layout | None = None
     ) -> None:
-        self.store = store
+        self._store = store
+        self._pid = os.getpid()
+        self._turn: TurnCore | None = None
         self.layout = layout
         self._opening = opening
         self.clock = opening.host.clock
@@ -130,11 +138,10 @@ class SessionRuntime:
             SessionBusy: somebody is about to begin it.
             StoreError: an artifact's bytes are gone.
         """
-        store = self.store
+        opening, store = replace(self._opening, session=session), self.store
         if isinstance(store, JournalStore):
             # Both sessions are closed separately, so each needs a connection of its own.
             store = JournalStore(store.layout)
-        opening = replace(self._opening, session=session)
         made = type(self)(store, opening, self.layout)
         try:
             made.take()
@@ -145,11 +152,51 @@ class SessionRuntime:
         made.release()
         return made
 
+    @property
+    def store(self) -> SessionStore:
+        """Return where the session is kept.
+
+        Raises:
+            UsageError: this is a child process of the one that opened the session.
+        """
+        self.check_process()
+        return self._store
+
+    def check_process(self) -> None:
+        """Raise `UsageError` in a child process, which has a copy of the session and its turn."""
+        if os.getpid() != self._pid:
+            raise UsageError(
+                f"cannot use session {self.session} in a child process:"
+                f" process {self._pid} opened it",
+                hint="open the session in the process that uses it, after the fork",
+            )
+
+    def may_close(self) -> bool:
+        """Return whether this process opened the session.
+
+        Raises:
+            UsageError: a turn is open; its end needs the store.
+        """
+        if os.getpid() != self._pid:
+            return False
+        if self._turn is not None:
+            raise UsageError(
+                f"cannot close session {self.session}: {self._turn.row.id} is open",
+                hint="leave the block of the turn first",
+            )
+        return True
+
     def close(self) -> None:
-        """Close the store and release the lock."""
+        """Close the store and release the lock; do nothing in a child process.
+
+        Raises:
+            UsageError: a turn is open.
+        """
+        if not self.may_close():
+            return
         if self.recorder is not None:
             self.recorder.close()
-        self.store.close()
+        self._store.close()
         self._lock.release()
 
     @property
@@ -173,6 +220,7 @@ class SessionRuntime:
             self._after_losses()
             core = self.next_turn(label)
             core.setting = replace(core.setting, policy=policy or core.setting.policy)
+            self._turn = core
             return core
         except BaseException:
             self.release()
@@ -260,14 +308,17 @@ class SessionRuntime:
         Raises:
             SessionBusy: somebody has it.
         """
+        self.check_process()
         try:
             self._lock.take()
         except LockedError as error:
             raise _busy(self.session) from error
 
     def release(self) -> None:
-        """Release the session's lock."""
-        self._lock.release()
+        """Release the session's lock; a child process does not have it."""
+        if os.getpid() == self._pid:
+            self._turn = None
+            self._lock.release()
 
     @contextmanager
     def locked(self, *, finishing: bool = False) -> Iterator[None]:

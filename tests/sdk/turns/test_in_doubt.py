@@ -256,6 +256,7 @@ async def cut_short(recorded: Recorded, *, wrote: bool) -> Session:
     await turn.__aenter__()
     with pytest.raises(KeyboardInterrupt):
         await turn.call("trip.write", "w", path=str(target))
+    session.au.runtime.release()  # as the end of its process does
     front.close()
     front.opened.clear()
     return front.session("s")
