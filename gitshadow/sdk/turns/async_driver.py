@@ -185,7 +185,7 @@ async def _uncancelled(future: "asyncio.Future[object]") -> object:
 
 async def _invoke(command: Invoke[object]) -> Event:
     """Call a function of the host and return the event of its end."""
-    limit = asyncio.timeout(command.timeout_s)
+    limit, task = asyncio.timeout(command.timeout_s), asyncio.current_task()
     function = partial(command.function, *command.args, **command.kwargs)
     is_plain = not inspect.iscoroutinefunction(command.function)
     in_thread = command.blocking or (command.timeout_s is not None and is_plain)
@@ -197,10 +197,14 @@ async def _invoke(command: Invoke[object]) -> Event:
             goes_on = False
             return Returned(await value if inspect.isawaitable(value) else value)
     except asyncio.CancelledError as error:
-        task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
         # Our own task goes on: a task inside the function was cancelled.
+        return Raised(error)
+    except GeneratorExit as error:
+        # Only the end of the loop closes this coroutine, and its task does not run then.
+        if asyncio.current_task() is not task:
+            raise
         return Raised(error)
     except Exception as error:  # noqa: BLE001 - the host's own errors are events
         if limit.expired() and command.timeout_s is not None:

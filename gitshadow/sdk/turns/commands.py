@@ -263,7 +263,7 @@ def in_the_open(procedure: Procedure[T]) -> Procedure[T]:
         if isinstance(command, Part):
             answer: Procedure[object] = in_the_open(command.procedure)
         else:
-            answer = _with((), command)
+            answer = _with([], command)
         step = yield from _answered(procedure, answer)
 
 
@@ -272,29 +272,28 @@ def riding(procedure: Procedure[T]) -> Procedure[T]:
 
     Nothing of the host runs between rows that ride and their transaction.
     """
-    rows: tuple[SagaRow, ...] = ()
+    rows: list[SagaRow] = []
     step: Callable[[], Command] = partial(procedure.send, None)
     while True:
         try:
             command = step()
         except StopIteration as stop:
             if rows:
-                yield Save(rows)
+                yield Save(tuple(rows))
             value: T = stop.value
             return value
         except Exception:
             if rows:
-                yield Save(rows)
+                yield Save(tuple(rows))
             raise
         if isinstance(command, Save) and command.rides:
-            rows = (*rows, *command.rows)
+            rows += command.rows
             step = partial(procedure.send, None)
         # Reading the clock has no effect, so a crash here is like one before the rows.
         elif isinstance(command, Now):
-            step = yield from _answered(procedure, _with((), command))
+            step = yield from _answered(procedure, _with([], command))
         else:
-            taken, rows = rows, ()
-            step = yield from _answered(procedure, _with(taken, command))
+            step = yield from _answered(procedure, _with(rows, command))
 
 
 def _answered(
@@ -311,13 +310,17 @@ def _answered(
     return partial(procedure.send, event)
 
 
-def _with(rows: tuple[SagaRow, ...], command: Command) -> Procedure[object]:
-    """Write rows with a command that writes, or else before it."""
-    # One transaction instead of two: each one waits for the disk, as this journal is durable.
+def _with(rows: list[SagaRow], command: Command) -> Procedure[object]:
+    """Write rows with a command that writes, or else before it; empty the list then."""
+    # One transaction instead of two: each one waits for the disk, as this journal is durable. One
+    # that fails has written nothing, and the rows wait for the next one.
     if isinstance(command, Save | ClaimCompensation):
-        return (yield command._replace(rows=(*rows, *command.rows)))
+        event = yield command._replace(rows=(*rows, *command.rows))
+        rows.clear()
+        return event
     if rows:
-        yield Save(rows)
+        yield Save(tuple(rows))
+        rows.clear()
     return (yield command)
 
 

@@ -137,6 +137,7 @@ class Driver(Base):
         _ = self.runtime.store
         flat = riding(self.opened(procedure))
         step: Callable[[], Command] = partial(flat.send, None)
+        stopped: BaseException | None = None
         while True:
             try:
                 with self.lock:
@@ -144,8 +145,16 @@ class Driver(Base):
             except StopIteration as stop:
                 value: T = stop.value
                 return value
+            except RuntimeError as error:
+                # Python makes this of a tool's StopIteration that leaves the procedure.
+                if stopped is not None and error.__cause__ is stopped:
+                    raise stopped from None
+                raise
             try:
-                step = partial(flat.send, self.perform(command))
+                event = self.perform(command)
+                if isinstance(event, Raised) and isinstance(event.error, StopIteration):
+                    stopped = event.error
+                step = partial(flat.send, event)
             except BaseException as error:  # noqa: BLE001 - the procedure says what follows
                 step = partial(flat.throw, error)
 
@@ -180,8 +189,9 @@ def called(command: Invoke[object]) -> Event:
     try:
         value = command.function(*command.args, **command.kwargs)
     except BaseException as error:
-        # Nothing cancels a plain function: a CancelledError comes from its own event loop.
-        if isinstance(error, Exception) or type(error).__name__ == "CancelledError":
+        # Nothing cancels or closes a plain function: these come from what it runs itself.
+        is_its_own = type(error).__name__ in ("CancelledError", "GeneratorExit")
+        if isinstance(error, Exception) or is_its_own:
             return Raised(error)
         raise
     if inspect.iscoroutine(value):

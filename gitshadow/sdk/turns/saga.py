@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import urandom
 
+from gitshadow.errors import ShadowError
 from gitshadow.sdk.turns import call_outcome, json_values, reversibility, telemetry
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.commands import (
@@ -136,8 +137,12 @@ class Unwind:
         items = []
         for call in self._in_order(late=late):
             # One part per call: an engine that records parts does not repeat the finished ones.
-            row = yield Part(f"take back {call.id}", self._take_back(call))
-            item = item_from_json(row)
+            try:
+                row = yield Part(f"take back {call.id}", self._take_back(call))
+                item = item_from_json(row)
+            except (ShadowError, OSError) as error:
+                # The journal cannot be written, so its inverse was not claimed.
+                item = reversibility.left(call, Reason.FAILED, str(error))
             if item.state is State.NOT_REVERSED:
                 self._scene.stuck[call.id] = self._as_left(call)
             items.append(item)

@@ -168,6 +168,7 @@ class Whole:
         if not phase.in_parts:
             row = yield Part(phase.name, self._at_once(phase))
             return from_json(json_values.parse(str(row)))
+        part = blank(self.op)
         try:
             yield Part(f"begin {phase.name}", self._begun(phase))
             done = yield from phase.run()
@@ -179,21 +180,24 @@ class Whole:
             )
         # A phase that fails must not keep the later ones from undoing their part.
         except (ShadowError, OSError) as error:
-            return blank(self.op).with_trouble(phase.name, str(error))
+            return part.with_trouble(phase.name, str(error))
         return part
 
     def _at_once(self, phase: UndoPhase) -> Procedure[str]:
         """Run a phase and return its part of the report as a text."""
         if phase.name in self.ended:
             return json_values.lenient(self.ended[phase.name].to_json())
+        part = blank(self.op)
         try:
             yield from self._begun(phase)
             done = yield from phase.run()
+            # Rows that are not saved were not restored; files are, whatever becomes of the row.
+            part = part if done.rows else done.part
             yield from self._ended(phase, done)
+            part = done.part
         except (ShadowError, OSError) as error:
-            trouble = blank(self.op).with_trouble(phase.name, str(error))
-            return json_values.lenient(trouble.to_json())
-        return json_values.lenient(done.part.to_json())
+            part = part.with_trouble(phase.name, str(error))
+        return json_values.lenient(part.to_json())
 
     def _begun(self, phase: UndoPhase) -> Procedure[None]:
         moment = yield from now()

@@ -2,13 +2,15 @@
 
 import inspect
 import json
+from typing import Any
 
 import pytest
 
-from gitshadow.errors import RefusedError
+from gitshadow.errors import JournalBusyError, RefusedError
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.report import PartialUndo, UndoReport, from_json
-from tests.sdk.turns.front import Front, Session
+from gitshadow.store.journal.saga_rows import CallName
+from tests.sdk.turns.front import Front, Session, in_journal, journal_of
 from tests.sdk.turns.world import BoomError, World
 
 
@@ -182,3 +184,35 @@ async def test_a_held_tool_that_is_denied_says_what_it_needs(front: Front) -> No
         outcome = await turn.call("mail.later")
     assert outcome.kind == "denied"
     assert "holding it needs Policy(non_reversible='allow')" in outcome.text
+
+
+@in_journal
+@pytest.mark.parametrize("locked_for", [1, 2])
+async def test_what_was_undone_is_reported_while_the_journal_is_locked(
+    front: Front, monkeypatch: pytest.MonkeyPatch, locked_for: int
+) -> None:
+    """REP-04: the end of the first inverse is written when the journal can be written again."""
+    session = front.session()
+    async with session.turn() as turn:
+        for number in range(4):
+            await turn.call("draft.create", f"c{number}", title=str(number))
+    store, claims = journal_of(session.au), list[str]()
+    claim = store.claim
+
+    def refused(call: CallName, *args: Any, **more: Any) -> bool:
+        claims.append(call.id)
+        if 1 < len(claims) <= 1 + locked_for:
+            raise JournalBusyError("could not write: the journal is locked")
+        return claim(call, *args, **more)
+
+    monkeypatch.setattr(store, "claim", refused)
+    report = await session.undo("t-1")
+    assert claims == ["c3", "c2", "c1", "c0"]
+    failed = ["c2", "c1"][:locked_for]
+    told = {item.call_id: item.reason for item in report.items}
+    assert told == {one: "failed" if one in failed else None for one in claims}
+    assert len(front.world.state["drafts"]) == locked_for
+    undone = {call.id: call.undo for call in session.au.calls("t-1")}
+    assert undone == {one: "planned" if one in failed else "done" for one in claims}
+    assert (await session.resume(str(report.op_id))).ok
+    assert front.world.state["drafts"] == {}

@@ -244,3 +244,55 @@ async def test_calls_are_written_down_outside_of_the_loop(place: Path) -> None:
             connection.set_trace_callback(None)
     assert writers
     assert threading.get_ident() not in writers
+
+
+def test_a_stop_iteration_of_a_tool_is_raised_as_it_is(place: Path) -> None:
+    """TX-07: Python makes a RuntimeError of it in a generator, and the core is one."""
+    tools = ToolRegistry()
+
+    def newest() -> object:
+        return next(iter(()))
+
+    tools.tool("it.newest", reversibility=Reversibility.READ_ONLY)(newest)
+    with (
+        AgentUndo.open(place, session="s", tools=tools) as au,
+        pytest.raises(StopIteration) as caught,
+        au.turn("go") as turn,
+    ):
+        turn.call("it.newest")
+    assert caught.value.undo_report.ok  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("coroutine", [False, True])
+async def test_an_inverse_that_raises_generator_exit_has_failed(
+    front: Front, coroutine: bool
+) -> None:
+    """It closes no generator of ours: the other inverses run."""
+    done: list[str] = []
+
+    def undo(name: str) -> None:
+        if name == "b":
+            raise GeneratorExit
+        done.append(name)
+
+    async def undo_later(name: str) -> None:
+        undo(name)
+
+    later = coroutine and front.name == "async"
+    front.tools.compensator("it.undo", idempotent=True)(undo_later if later else undo)
+    front.tools.tool(
+        "it.do",
+        reversibility=Reversibility.REVERSIBLE,
+        inverse=lambda a, c, r: Inverse.tool("it.undo", name=a["name"]),
+        retry=Retry(attempts=1),
+    )(lambda name: None)
+    session = front.session()
+    async with session.turn() as turn:
+        for name in ("a", "b", "c"):
+            await turn.call("it.do", name=name)
+    report = await session.undo("t-1")
+    assert [item.reason for item in report.items] == [None, "failed", None]
+    assert (done, [one.undo for one in session.au.attention()]) == (
+        ["c", "a"],
+        ["failed"],
+    )
