@@ -10,6 +10,9 @@ from gitshadow.messages.rows import AboutRow
 Processes: TypeAlias = tuple[tuple[int, int], ...]
 """Each process as its pid and its start, in clock ticks since the boot."""
 
+CLOSE_FIRST = "close it first"
+"""The end of why a database stays that a program has open; no option forces its undo."""
+
 EXITS: Mapping[str, ExitCode] = {
     "reversed": ExitCode.DONE,
     "nothing_to_do": ExitCode.DONE,

@@ -325,6 +325,10 @@ class Files(Protocol):
         """
         ...
 
+    def is_locked(self, fd: int, start: int, length: int) -> bool:
+        """Return whether another process is known to have locked some bytes of an open file."""
+        ...
+
     def begin_sync(self, fd: int) -> None:
         """Let the system begin to write a file to the disk, without waiting for that."""
         ...

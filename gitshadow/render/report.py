@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from gitshadow.messages.rows import AboutRow
-from gitshadow.messages.undo import FileItem, FileUndoAnswer
+from gitshadow.messages.undo import CLOSE_FIRST, FileItem, FileUndoAnswer
 from gitshadow.render.diffstat import graphed, stat_sum
 from gitshadow.render.style import View, patch_style, printable, printable_line
 from gitshadow.words import ago, counted, shortened
@@ -333,7 +333,9 @@ def _maybe(report: FileUndoAnswer, view: View, how: str) -> Iterator[str]:
 
 
 def _onward(report: FileUndoAnswer, items: Sequence[FileItem]) -> Iterator[str]:
-    reasons = {item.reason for item in items}
+    # No option replaces a database that a program has open.
+    forcible = (one for one in items if not (one.detail or "").endswith(CLOSE_FIRST))
+    reasons = {item.reason for item in forcible}
     if "conflict" in reasons and report.status in ("planned", "partial"):
         yield f"to force it: {_again(report)}"
     token = printable(report.token)

@@ -17,6 +17,7 @@ from gitshadow.errors import raise_shortage
 from gitshadow.model import LINK_MODE, TREE_MODE, RepoPath, StatKey
 from gitshadow.platform import current
 from gitshadow.platform.stamps import racy_ns
+from gitshadow.store import sqlite_files
 from gitshadow.store.directories import ABSENT, DIR_FLAGS, Directories
 from gitshadow.store.object_format import ObjectFormat
 from gitshadow.store.paths import UnsafePathError, check_path
@@ -238,6 +239,22 @@ class WorkFiles:
                     return None
                 raise
 
+    def head(self, path: RepoPath) -> bytes | None:
+        """Return the first bytes of a regular file, as many as a database's header has.
+
+        None if there is no such file, or it may not be read.
+        """
+        with suppress(UnsafePathError), self._opened(path) as fd:
+            return None if fd is None else os.pread(fd, len(sqlite_files.HEADER), 0)
+        return None
+
+    def is_locked(self, path: RepoPath, start: int, length: int) -> bool:
+        """Return whether another process is known to have locked some bytes of a file."""
+        with suppress(UnsafePathError), self._opened(path) as fd:
+            locked = current().file_facts().is_locked
+            return fd is not None and locked(fd, start, length)
+        return False
+
     def read_in(
         self, directory: RepoPath, names: Iterable[bytes]
     ) -> Iterator[tuple[bytes, Reading | OSError | None]]:
@@ -360,14 +377,20 @@ class WorkFiles:
         """
         # Between the last look at a file and its rename or unlink, somebody may write into it. The
         # open descriptor still reaches that write, so that it can be restored.
+        with self._opened(path) as fd:
+            yield lambda: _bytes_of(fd)
+
+    @contextmanager
+    def _opened(self, path: RepoPath) -> Iterator[int | None]:
+        """Open a regular file; None where there is none, or it may not be read."""
         fd: int | None = None
         with suppress(OSError), self._directories.parent(path) as (parent, name):
             fd = os.open(name, _FILE_FLAGS, dir_fd=parent)
         try:
-            yield lambda: _bytes_of(fd)
+            yield fd if fd is not None and st.S_ISREG(os.fstat(fd).st_mode) else None
         finally:
             if fd is not None:
-                os.close(fd)
+                sqlite_files.close(fd, path)
 
     def publish(self, temp: RepoPath, path: RepoPath) -> None:
         """Rename a staged temporary over its target, in one step.
@@ -527,13 +550,15 @@ def _read_at(parent: int, name: bytes, spelling: Spelling) -> Reading | None:
             return Reading(target, LINK_MODE, key, is_racy(key, began_ns))
         if not st.S_ISREG(stat.st_mode):
             return None
-        fd = os.open(name, _FILE_FLAGS, dir_fd=parent)
+        fd = sqlite_files.kept(stat)
+        if fd is None:
+            fd = os.open(name, _FILE_FLAGS, dir_fd=parent)
         try:
             if not st.S_ISREG(os.fstat(fd).st_mode):
                 return None
             reading, settled = _read_open(fd, began_ns)
         finally:
-            os.close(fd)
+            sqlite_files.close(fd, name)
         if settled:
             break
     return reading
@@ -543,7 +568,6 @@ def _read_open(fd: int, began_ns: int | None = None) -> tuple[Reading, bool]:
     """Read an open regular file from its start; return also whether nobody changed it."""
     began_ns = time.time_ns() if began_ns is None else began_ns
     before = os.fstat(fd)
-    os.lseek(fd, 0, os.SEEK_SET)
     data = _read_all(fd, before.st_size)
     after = os.fstat(fd)
     settled = _key(before) == _key(after) and len(data) == after.st_size
@@ -560,20 +584,20 @@ def is_racy(stat: StatKey, began_ns: int) -> bool:
 def _read_all(fd: int, size: int) -> bytes:
     # One byte more than the size: a read that is not shorter than that shows that the file has
     # grown, and costs no second call in the usual case.
-    data = os.read(fd, size + 1)
+    data = os.pread(fd, size + 1, 0)
     if len(data) == size:
         return data
-    parts = [data]
+    parts, at = [data], len(data)
     while data:
-        data = os.read(fd, 1 << 20)
+        data = os.pread(fd, 1 << 20, at)
         parts.append(data)
+        at += len(data)
     return b"".join(parts)
 
 
 def _bytes_of(fd: int | None) -> bytes | None:
-    if fd is None or not st.S_ISREG(os.fstat(fd).st_mode):
+    if fd is None:
         return None
-    os.lseek(fd, 0, os.SEEK_SET)
     return _read_all(fd, os.fstat(fd).st_size)
 
 

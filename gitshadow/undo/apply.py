@@ -19,6 +19,7 @@ from gitshadow.store.clock import EpochClock
 from gitshadow.store.files import Look, WorkFiles
 from gitshadow.store.paths import UnsafePathError, parents
 from gitshadow.store.spelling import fold_key
+from gitshadow.undo.databases import FindDatabases
 from gitshadow.undo.plan import Plan, PlannedItem, PlanStep, RemovalStep, WriteStep
 from gitshadow.undo.report import Action, Item, Reason, State
 from gitshadow.undo.worktree_scan import version_at
@@ -85,7 +86,8 @@ def _unknown(_: RepoPath) -> None:
 class Tools(NamedTuple):
     """What applying works with.
 
-    `mode_of` returns the mode that a directory had last, `state_of` what was recorded of a file.
+    `mode_of` returns the mode that a directory had last, `state_of` what was recorded of a file,
+    `databases` is `Databases.among`.
     """
 
     files: WorkFiles
@@ -94,6 +96,7 @@ class Tools(NamedTuple):
     hook: StepHook = no_hook
     mode_of: Callable[[RepoPath], int | None] = _unknown
     state_of: Callable[[RepoPath], FileState | None] = _unknown
+    databases: FindDatabases = lambda _: {}
 
 
 def apply(plan: Plan, tools: Tools) -> Result:
@@ -134,6 +137,7 @@ class _Run:
     carried: dict[RepoPath, dict[str, bytes]] = field(default_factory=dict)
     lost: dict[RepoPath, tuple[str, ...]] = field(default_factory=dict)
     unset: list[tuple[RepoPath, int]] = field(default_factory=list)
+    closed: set[RepoPath] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         for planned in self.plan.items:
@@ -201,8 +205,8 @@ class _Run:
             # Check, change and reading back of one path meet the same directory.
             self.tools.files.doubt()
             make(step)
-        except _MovedError:
-            self._fail(step.path, Failure(Reason.CONFLICT, _MEANWHILE))
+        except _MovedError as error:
+            self._fail(step.path, Failure(Reason.CONFLICT, str(error) or _MEANWHILE))
         except UnsafePathError as error:
             self._fail(step.path, Failure(Reason.TYPE_CLASH, error.message))
         except OSError as error:
@@ -245,6 +249,7 @@ class _Run:
         self._verify(step, look)
 
     def _replace(self, step: WriteStep) -> None:
+        self._expect_closed(step)
         with self.tools.files.holding(step.path) as bytes_then:
             self._expect(step)
             self.tools.files.publish(self.temps[step.path], step.path)
@@ -253,6 +258,7 @@ class _Run:
             self._keep_newer(step, bytes_then())
 
     def _remove(self, step: RemovalStep) -> None:
+        self._expect_closed(step)
         with self.tools.files.holding(step.path) as bytes_then:
             self._expect(step)
             self.tools.files.unlink(step.path)
@@ -290,6 +296,16 @@ class _Run:
             raise _MovedError
         if step.before is None and self.tools.files.look(step.path) is not None:
             raise _MovedError
+
+    def _expect_closed(self, step: PlanStep) -> None:
+        """Make sure that nobody has opened the database of a path since the plan."""
+        database = self.plan.databases.get(step.path)
+        # Once for each database: from its first change on, who opens it gets the new files.
+        if database is None or database in self.closed:
+            return
+        if why := self.tools.databases((database,)).get(database):
+            raise _MovedError(why)
+        self.closed.add(database)
 
     def _verify(self, step: WriteStep, then: Look | None) -> None:
         """Read back what was written; `then` is how a file looked whose mode alone was set."""
@@ -333,6 +349,9 @@ class _Run:
                 continue
             self.failed[at] = failure
             self._revert(at)
+            database = self.plan.databases.get(at)
+            if database is not None:
+                todo += (p for p, of in self.plan.databases.items() if of == database)
             for planned in self.owners.get(at, ()):
                 todo += [other for other in planned.paths if other not in self.failed]
 
@@ -431,7 +450,7 @@ class _Run:
 
 
 class _MovedError(Exception):
-    """A path changed between plan and step."""
+    """A path changed between plan and step, or what its text says happened."""
 
 
 def set_modes(made: Sequence[RepoPath], tools: Tools) -> list[tuple[RepoPath, int]]:

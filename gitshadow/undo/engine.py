@@ -34,6 +34,7 @@ from gitshadow.store.files import Look
 from gitshadow.store.journal import pins, sessions
 from gitshadow.undo.apply import Applied
 from gitshadow.undo.choose import UnitWindow
+from gitshadow.undo.databases import Databases
 from gitshadow.undo.inner_repositories import InnerRepository
 from gitshadow.undo.report import Item, Reason
 from gitshadow.undo.restore_plan import PinSnapshot
@@ -53,7 +54,10 @@ class UndoEngine:
         self.clock = ws.clock
         self._context = context
         self._runner = runner
-        self._unstored = UnstoredFiles(ws.files, ws.coverage, ws.clock)
+        self.databases = Databases(ws.files, ws.layout.root)
+        self._unstored = UnstoredFiles(
+            ws.files, ws.coverage, ws.clock, self.databases.among
+        )
 
     def catch_up(self) -> None:
         """Store the rows of commits whose rows could not be stored before.

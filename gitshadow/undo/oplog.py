@@ -173,6 +173,9 @@ class _Back:
         """Restore paths that still are what the op made of them."""
         for step in steps:
             self.tools.hook(f"back {step.path!r}")
+            if any(self.tools.databases((step.path,)).values()):
+                self.stuck.append(step.path)
+                continue
             try:
                 if not put_back(step.path, step.before, step.after, self.tools):
                     self.left.append(step.path)

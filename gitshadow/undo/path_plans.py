@@ -14,6 +14,7 @@ from typing import NamedTuple
 from gitshadow.messages.undo import Hunk, HunkChoice
 from gitshadow.model import FileVersion, RepoPath, format_mode, git_mode
 from gitshadow.store.paths import display_path, parents, safe_path
+from gitshadow.store.sqlite_files import database_of
 from gitshadow.undo import merge
 from gitshadow.undo.lineage import LineageRecord
 from gitshadow.undo.merge import MergeEdit
@@ -28,6 +29,7 @@ _WHY_NOT: Mapping[Reason, str] = {
     Reason.IO_ERROR: "it cannot be read",
     Reason.EXCLUDED: "a rule or limit that is not undone excludes it",
 }
+_TOGETHER = "another file of the same database is skipped"
 _CONTEXT = 3
 _NO_END = "\\ No newline at end of file"
 
@@ -116,6 +118,11 @@ class Case:
             return None
         return None if self.destination == self.start.path else self.start.path
 
+    @property
+    def databases(self) -> frozenset[RepoPath]:
+        """Return the paths of the databases to which the file may belong, before and after."""
+        return frozenset(map(database_of, (self.start.path, self.turned.target.path)))
+
     def leave(self, reason: Reason, detail: str) -> None:
         """Skip the file."""
         self.turned = Turned(target=self.start, reason=reason, detail=detail)
@@ -133,10 +140,15 @@ def check_alone(case: Case, world: World) -> None:
             case.leave(reason, _WHY_NOT[reason])
 
 
-def settle(cases: Sequence[Case], world: World) -> None:
-    """Skip every case that conflicts with another, or with what else is on the disk."""
+def settle(
+    cases: Sequence[Case], world: World, databases: Mapping[RepoPath, str]
+) -> None:
+    """Skip every case that conflicts with another, or with what else is on the disk.
+
+    `databases` are those to which cases belong, with why they must stay, if they must.
+    """
     while True:
-        clashes = list(_clashes(cases, world))
+        clashes = [*_clashes(cases, world), *_parted(cases, databases)]
         if not clashes:
             return
         for case, reason, detail in clashes:
@@ -156,6 +168,20 @@ def _clashes(cases: Sequence[Case], world: World) -> Iterator[tuple[Case, Reason
             yield case, Reason.TYPE_CLASH, _ROOM
         elif (other := room.spelled_otherwise(path)) is not None:
             yield case, Reason.CONFLICT, f"{_SPELLED} {display_path(other)}"
+
+
+def _parted(
+    cases: Sequence[Case], databases: Mapping[RepoPath, str]
+) -> Iterator[tuple[Case, Reason, str]]:
+    """Yield the cases of databases of which a part has to stay."""
+    why = {database: said for database, said in databases.items() if said}
+    for case in cases:
+        if not case.moves and case.turned.reason is not None:
+            for database in case.databases & databases.keys():
+                why.setdefault(database, _TOGETHER)
+    for case in cases:
+        for database in case.databases & why.keys() if case.moves else ():
+            yield case, Reason.CONFLICT, why[database]
 
 
 class _Room:

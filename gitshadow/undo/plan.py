@@ -13,7 +13,9 @@ from gitshadow.messages.undo import HunkChoice
 from gitshadow.model import FileVersion, Oid, PathChange, RepoPath
 from gitshadow.store.paths import any_within, parents
 from gitshadow.store.refs import display_path
+from gitshadow.store.sqlite_files import database_of
 from gitshadow.undo import merge, path_plans
+from gitshadow.undo.databases import FindDatabases, may_be_part
 from gitshadow.undo.lineage import (
     EventRun,
     Lineage,
@@ -59,8 +61,9 @@ class PlanRequest:
     `seqs` are the unit's events; those inside stretches are only numbers, `between` an event and
     the next. `ambiguous` are events that may be the unit's and are named, `unrecorded` are paths
     that are named because nobody recorded what the unit did to them.
-    `is_missing` returns whether an object is not in the repository. `removable` returns whether a
-    directory is the unit's, so that it goes when it is empty.
+    `is_missing` returns whether an object is not in the repository. `databases` is
+    `Databases.among`. `removable` returns whether a directory is the unit's, so that it goes when
+    it is empty.
     `offer` asks for the hunks of each item, `choice` takes only some of them.
     """
 
@@ -72,6 +75,7 @@ class PlanRequest:
     ambiguous: tuple[PathChange, ...] = ()
     unrecorded: tuple[Unrecorded, ...] = ()
     is_missing: Callable[[Oid], bool] = lambda _: False
+    databases: FindDatabases = lambda _: {}
     removable: Callable[[RepoPath], bool] = lambda _: False
     offer: bool = False
     choice: HunkChoice | None = None
@@ -110,8 +114,9 @@ class Plan:
 
     `made` is content that merging made, by oid; everything else is in the object store.
     `clear` are directories that make room for a file, `sweep` the unit's that go when they are
-    empty; both deepest first. `seqs` are the events that it is about, `taken` those that it
-    undoes whole, within the choice if there is one. `whole` is the token without the choice.
+    empty; both deepest first. `databases` are those that steps belong to, by path. `seqs` are the
+    events that it is about, `taken` those that it undoes whole, within the choice if there is one.
+    `whole` is the token without the choice.
     """
 
     items: tuple[PlannedItem, ...]
@@ -121,6 +126,7 @@ class Plan:
     made: Mapping[Oid, bytes] = field(default_factory=dict)
     clear: tuple[RepoPath, ...] = ()
     sweep: tuple[RepoPath, ...] = ()
+    databases: Mapping[RepoPath, RepoPath] = field(default_factory=dict)
     seqs: frozenset[int] = frozenset()
     taken: frozenset[int] = frozenset()
 
@@ -267,14 +273,15 @@ def _wanted_case(path: RepoPath, want: WantedState, world: World, blobs: Blobs) 
 def _finish(
     cases: list[Case], wish: PlanRequest, world: World, blobs: Blobs, seq: int
 ) -> Plan:
-    settle(cases, world)
+    databases = _databases(cases, wish, blobs)
+    settle(cases, world, databases)
     cases.sort(key=_place)
     seqs = frozenset(seq for case in cases for seq in case.seqs)
     # A choice is made on a plan without one, so both tokens are needed to check it.
     whole = token = _token(cases, seqs, wish, seq)
     if wish.choice is not None:
         path_plans.choose(_shown(cases), wish.choice, blobs)
-        settle(cases, world)
+        settle(cases, world, databases)
         cases.sort(key=_place)
         token = _token(cases, seqs, wish, seq)
     steps = _steps(cases, world)
@@ -292,6 +299,9 @@ def _finish(
         },
         clear=_clear(steps, world),
         sweep=_sweep(steps, wish),
+        databases={
+            path: database_of(path) for path in steps if database_of(path) in databases
+        },
         seqs=seqs,
         taken=frozenset(
             seq
@@ -300,6 +310,22 @@ def _finish(
             for seq in case.seqs
         ),
     )
+
+
+def _databases(
+    cases: Sequence[Case], wish: PlanRequest, blobs: Blobs
+) -> Mapping[RepoPath, str]:
+    """Return the databases to which cases belong, each with why it must stay."""
+    asked: set[RepoPath] = set()
+    for case in cases:
+        if case.moves:
+            now = case.start.version
+            data = None if now is None else blobs.get(now.oid)
+            if may_be_part(case.start.path, data):
+                asked.add(case.start.path)
+            if may_be_part(case.turned.target.path, None):
+                asked.add(case.turned.target.path)
+    return wish.databases(asked) if asked else {}
 
 
 def _shown(cases: Sequence[Case]) -> list[Case]:

@@ -130,6 +130,7 @@ def _tools(engine: UndoEngine, hook: StepHook) -> Tools:
         hook,
         engine.directory_mode,
         engine.state,
+        engine.databases.among,
     )
 
 
@@ -332,6 +333,7 @@ class _Undo:
             is_missing=lambda oid: not engine.repo.has(oid),
             ambiguous=selection.ambiguous,
             unrecorded=hidden.others,
+            databases=engine.databases.among,
             removable=self._owner(taken, seqs).owns,
             offer=self.request.asked.offer,
             choice=self.request.asked.choice,
@@ -357,6 +359,7 @@ class _Undo:
             manner=ConflictPolicy(on_conflict=self._on_conflict, label=selection.label),
             paths=self._restored_paths(),
             is_missing=lambda oid: not self.engine.repo.has(oid),
+            databases=self.engine.databases.among,
             removable=owner.owns,
             offer=self.request.asked.offer,
             choice=self.request.asked.choice,

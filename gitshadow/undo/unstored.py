@@ -17,8 +17,10 @@ from gitshadow.store.journal import turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.paths import UnsafePathError
 from gitshadow.store.refs import display_path
+from gitshadow.store.sqlite_files import database_of
 from gitshadow.undo.apply import rmdir_quietly
 from gitshadow.undo.choose import UnitWindow
+from gitshadow.undo.databases import FindDatabases
 from gitshadow.undo.report import Action, Item, Reason, State
 from gitshadow.undo.report_context import touches_of
 from gitshadow.words import byte_size, counted
@@ -54,6 +56,7 @@ class UnstoredFiles:
     files: WorkFiles
     coverage: Coverage
     clock: EpochClock
+    databases: FindDatabases
 
     def made_in(
         self, db: Db, worktree: str, windows: Sequence[UnitWindow]
@@ -83,10 +86,12 @@ class UnstoredFiles:
     def delete(self, one: Unstored) -> Item:
         """Delete files that are still as they were found; return what became of them."""
         left = 0
+        held = self.databases([path for path, _ in one.files])
         with self.files.together():
             for path, then in one.files:
                 try:
-                    if self.files.look(path) == then:
+                    is_held = held.get(database_of(path))
+                    if not is_held and self.files.look(path) == then:
                         self.files.unlink(path)
                         continue
                 except (OSError, UnsafePathError):

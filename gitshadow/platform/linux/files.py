@@ -30,6 +30,8 @@ _CARRIED = frozenset({ACCESS_LIST, "security.capability"})
 _NO_FOLLOW = 0x100
 _BIRTH, _INODE = 0x800, 0x100
 _SIZE = 256
+_LOCK = struct.Struct("@hhqqi")
+"""`struct flock`: type, from where the start counts, start, length, process."""
 _FIELDS = struct.Struct("<I28xQ40xqI")
 """Of `struct statx`: the mask, the inode number, the time of birth."""
 
@@ -128,6 +130,13 @@ def chmod(name: bytes, mode: int, dir_fd: int) -> bool:
         return is_file
     finally:
         os.close(fd)
+
+
+def is_locked(fd: int, start: int, length: int) -> bool:
+    """Return whether another process has locked some bytes of an open file; F_GETLK, fcntl(2)."""
+    asked = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, length, 0)
+    kind: int = _LOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))[0]
+    return kind != fcntl.F_UNLCK
 
 
 def begin_sync(fd: int) -> None:

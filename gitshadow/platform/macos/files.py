@@ -8,6 +8,7 @@ from gitshadow.platform.portable.files import begin_sync as begin_sync
 from gitshadow.platform.portable.files import birth_of as birth_of
 from gitshadow.platform.portable.files import chmod as chmod
 from gitshadow.platform.portable.files import folds_by_flag as folds_by_flag
+from gitshadow.platform.portable.files import is_locked as is_locked
 from gitshadow.platform.portable.files import lost as lost
 from gitshadow.platform.portable.files import put_on as put_on
 

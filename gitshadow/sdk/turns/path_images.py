@@ -10,6 +10,7 @@ from hashlib import blake2b
 
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Returned, ask, demand
+from gitshadow.store import sqlite_files
 from gitshadow.store.journal.saga_rows import SagaCall
 
 _DIGEST_BYTES = 16
@@ -68,8 +69,14 @@ def _image(path: str) -> str | None:
             return f"link {os.readlink(path)!r}"
         if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
             return None
-        with open(path, "rb") as stream:
-            digest = blake2b(stream.read(), digest_size=_DIGEST_BYTES).hexdigest()
+        fd = sqlite_files.kept(found)
+        if fd is None:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = os.pread(fd, _MOST_BYTES, 0)
+        finally:
+            sqlite_files.close(fd, os.fsencode(path))
+        digest = blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
         return f"{found.st_mode & 0o111:o} {digest}"
     except FileNotFoundError:
         return _ABSENT

@@ -1,0 +1,87 @@
+"""SQLite databases in the working tree: how they are known, and how they are read without harm.
+
+Closing any descriptor of a file drops all locks that the process has on it (fcntl(2)). An agent
+program that records in its own process would so unlock a database that it has open itself, and
+another process could write at the same time: sqlite.org/howtocorrupt.html, section 2.2.
+Invariant: a descriptor of a database is closed only when this process has no other one of it.
+"""
+
+import os
+import threading
+from collections.abc import Collection
+from contextlib import suppress
+
+from gitshadow.model import RepoPath
+
+HEADER = b"SQLite format 3\0"
+"""The first bytes of a database; sqlite.org/fileformat.html."""
+
+BESIDE = (b"-wal", b"-shm", b"-journal")
+"""How the names of the files end that SQLite keeps beside a database; sqlite.org/tempfiles.html."""
+
+_FDS = "/dev/fd"
+_lock = threading.Lock()
+# Locks belong to the process, so what must stay open outlives whoever reads.
+_kept: dict[tuple[int, int], list[int]] = {}
+
+
+def database_of(path: RepoPath) -> RepoPath:
+    """Return the path of the database beside which a file has its name; else the path itself."""
+    for end in BESIDE:
+        if path.endswith(end):
+            return RepoPath(path.removesuffix(end))
+    return path
+
+
+def parts_of(database: RepoPath) -> tuple[RepoPath, ...]:
+    """Return the paths of a database: its own, and those of the files beside it."""
+    return (database, *(RepoPath(database + end) for end in BESIDE))
+
+
+def kept(found: os.stat_result) -> int | None:
+    """Return the descriptor of a file that could not be closed, to be read instead of a new one."""
+    return next(iter(_kept.get((found.st_dev, found.st_ino), ())), None)
+
+
+def close(fd: int, name: bytes) -> None:
+    """Close the descriptor of a file that was read, unless that would unlock a database."""
+    if not name.endswith(BESIDE) and _head(fd) != HEADER:
+        os.close(fd)
+        return
+    found = os.fstat(fd)
+    key = (found.st_dev, found.st_ino)
+    with _lock:
+        if fd in _kept.get(key, ()):
+            return
+        if _is_open(found, (fd,)):
+            _kept.setdefault(key, []).append(fd)
+        else:
+            os.close(fd)
+
+
+def close_kept() -> None:
+    """Close what was kept open of databases that this process does not have open any more."""
+    with _lock:
+        for key, fds in list(_kept.items()):
+            if not _is_open(os.fstat(fds[0]), fds):
+                del _kept[key]
+                for fd in fds:
+                    os.close(fd)
+
+
+def _head(fd: int) -> bytes:
+    try:
+        return os.pread(fd, len(HEADER), 0)
+    except OSError:  # it is no regular file
+        return b""
+
+
+def _is_open(found: os.stat_result, ours: Collection[int]) -> bool:
+    """Return whether this process has a file open by other descriptors than ours."""
+    for name in os.listdir(_FDS):
+        # One of them is that of the list itself, which is closed by now.
+        with suppress(OSError):
+            fd = int(name)
+            if fd not in ours and os.path.samestat(os.fstat(fd), found):
+                return True
+    return False
