@@ -17,7 +17,7 @@ from gitshadow.attribution.windows import (
     is_around,
     possible,
 )
-from gitshadow.model import Actor, Attribution, Call, Confidence
+from gitshadow.model import Actor, Attribution, Call, Confidence, PathChange
 
 BY_TIME_ONLY = "by timing only"
 """Part of the reason of every claim that rests only on the time of the write."""
@@ -117,7 +117,7 @@ def attribute(evidence: Evidence, scene: Scene) -> Claim:
         return _by_witness(evidence.witnessed, evidence, scene)
     if evidence.unreported:
         return _without_report(evidence, scene)
-    if evidence.ending:
+    if evidence.ending or evidence.lost:
         return _beside_an_end(evidence, scene)
     if evidence.unlisted:
         return _without_unlisted(evidence, scene)
@@ -174,10 +174,15 @@ def _without_report(evidence: Evidence, scene: Scene) -> Claim:
 
 
 def _beside_an_end(evidence: Evidence, scene: Scene) -> Claim:
-    """Name no agent by time alone that may have ended before the write."""
-    claim = attribute(replace(evidence, ending=frozenset()), scene)
+    """Name no agent by its windows that may have ended before the write."""
+    without = replace(evidence, ending=frozenset(), lost=frozenset())
+    claim = attribute(without, scene)
+    if evidence.lost and claim.reason in (UNKNOWN_REASON, OFFLINE_REASON):
+        return _ambiguous(evidence.lost, _ENDING_REASON)
     by_turn = claim.reason in (_TURN_REASON, _WEAK_REASON)
-    if claim.session in evidence.ending and (claim.by_time_only or by_turn):
+    # A process that has the file open lives.
+    by_call = claim.call is not None and evidence.holder is None
+    if claim.session in evidence.ending and (by_call or by_turn):
         return _ambiguous((claim.session,), _ENDING_REASON)
     return claim
 
@@ -256,6 +261,11 @@ def is_witnessed(who: Attribution) -> bool:
 def is_unreported(who: Attribution) -> bool:
     """Return whether the kernel's report of a write was missing when it was judged."""
     return who.reason.endswith(_UNREPORTED)
+
+
+def may_follow_an_end(row: PathChange) -> bool:
+    """Return whether a write may have come after its writer's process was last seen."""
+    return row.attribution.reason == _ENDING_REASON
 
 
 def by_time_only(reason: str) -> bool:

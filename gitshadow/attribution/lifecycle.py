@@ -7,7 +7,7 @@ Functions that take a `Db` run inside `db.write()` of their caller, except `clos
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -65,8 +65,6 @@ _DAY_NS = 24 * 3_600 * 1_000_000_000
 # unknown, or its agent never reports ends: they would claim all later writes of the user.
 SILENCE_NS = 600 * 1_000_000_000
 _TOUCH_NS = 60_000_000_000
-WATCHED_NS = 1_000_000_000
-"""A process that was seen this shortly before it was missed has died just now."""
 GRACE_NS = 50_000_000
 """How long an editor that empties a file first may take to fill it; no person saves within it."""
 
@@ -543,10 +541,7 @@ def close_gone(
     ended: list[str] = []
     with db.write():
         for session in gone:
-            end_ns, named_ns = _last_ns(session, now_ns, seen)
-            # Calls that name paths first, with their longer limit; `end_session` then closes all
-            # others at the time when the process was last seen.
-            expire_calls(db, session.id, named_ns, PROCESS_GONE, _names_paths)
+            end_ns = _last_ns(session, now_ns, seen)
             ended += end_session(db, session, end_ns, PROCESS_GONE)
         for session in spoken_for:
             ended += end_session(db, session, now_ns, "its hooks are active now")
@@ -556,21 +551,12 @@ def close_gone(
     return tuple(dict.fromkeys(ended))
 
 
-def _last_ns(
-    session: Session, now_ns: int, seen: dict[ProcessId, int]
-) -> tuple[int, int]:
-    """Return until when a dead process may have worked, and until when at paths that it named."""
-    # Nobody knows when it died. What was written after it was last seen may be a person's, right
-    # after the kill. Only at a path that its open call names is the write its own, if it was seen a
-    # moment ago.
+def _last_ns(session: Session, now_ns: int, seen: Mapping[ProcessId, int]) -> int:
+    """Return until when a dead process may have worked, as far as that is known."""
+    # What was written after it was last seen may be a person's, right after the kill.
     process = process_of(session)
     seen_ns = 0 if process is None else seen.get(process, 0)
-    last_ns = min(now_ns, max(seen_ns, session.last_seen_ns or now_ns))
-    return last_ns, now_ns if 0 <= now_ns - seen_ns <= WATCHED_NS else last_ns
-
-
-def _names_paths(call: Call) -> bool:
-    return bool(call.paths)
+    return min(now_ns, max(seen_ns, session.last_seen_ns or now_ns))
 
 
 def _is_spoken_for(guessed: Session, live: list[Session]) -> bool:

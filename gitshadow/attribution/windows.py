@@ -68,6 +68,7 @@ class Evidence:
             afterwards, without this one.
         ending: Sessions whose agents' processes ended at about that time: nobody knows whether
             before the write or after it.
+        lost: Sessions whose agents died unseen before that, in a call that may have made the write.
         witnessed: Who wrote by the kernel's report, where there is one for the whole interval.
         unreported: Whether the kernel reports who writes, but not who made this write.
     """
@@ -85,6 +86,7 @@ class Evidence:
     excluded: frozenset[tuple[str, str]] = frozenset()
     unlisted: frozenset[tuple[str, str]] = frozenset()
     ending: frozenset[str] = frozenset()
+    lost: frozenset[str] = frozenset()
     witnessed: Witnessed | None = None
     unreported: bool = False
 

@@ -18,7 +18,7 @@ from gitshadow.attribution.process import (
     program_at,
 )
 from gitshadow.attribution.process_evidence import Exits, Leftovers, Stillness
-from gitshadow.attribution.windows import Evidence, Scene
+from gitshadow.attribution.windows import Evidence, Scene, could_write
 from gitshadow.model import Actor, Call, Session, ToolClass
 from gitshadow.recording.byte_evidence import ByteEvidence
 from gitshadow.recording.process_marks import ProcessMarks
@@ -50,6 +50,8 @@ class AgentProcesses:
         self.leftovers = Leftovers()
         self.alive: dict[ProcessId, int] = {}
         self._exits = Exits()
+        # Calls whose processes died unseen, and when that was noticed.
+        self._lost: list[tuple[Call, int]] = []
         self._looked_s = 0.0
         self._note_at_s = 0.0
         self._note_soon = False
@@ -64,12 +66,24 @@ class AgentProcesses:
 
     def close_gone(self, now_ns: int) -> list[Session]:
         """End the sessions of agents whose processes are gone; return those that go on."""
-        self.alive |= self._exits.ended(self._clock.now_ns)
+        noted = self._exits.ended(self._clock.now_ns)
+        self.alive |= noted
         live = self.live()
         ended = lifecycle.close_gone(
             self._db, live, now_ns, self.alive, self._exits.has_not_ended
         )
-        return self.live() if ended else live
+        if not ended:
+            return live
+        noticed_ns = self._clock.now_ns()
+        kept_ns = noticed_ns - lifecycle.SILENCE_NS
+        self._lost = [one for one in self._lost if one[1] >= kept_ns]
+        unseen = {one.id for one in live if process_of(one) not in noted}
+        for session in unseen.intersection(ended):
+            gone = turns.closed_as(self._db, session, lifecycle.PROCESS_GONE)
+            self._lost += [
+                (call, noticed_ns) for call in gone if call.worktree == self._worktree
+            ]
+        return self.live()
 
     def watch(self, session_id: str, tool: ToolClass) -> bool:
         """Note when an agent with an open call ends, and with a shell call what it runs.
@@ -220,6 +234,17 @@ class AgentProcesses:
             for one in scene.sessions
             if (process := process_of(one)) is not None
             and self._exits.is_unsure(process, begin_ns, end_ns)
+        )
+
+    def lost(self, evidence: Evidence) -> frozenset[str]:
+        """Return the sessions that may have made a write after they were last seen."""
+        end_ns = evidence.end_ns
+        return frozenset(
+            call.session
+            for call, noticed_ns in self._lost
+            if 0 < end_ns - (call.closed_ns or 0) <= lifecycle.SILENCE_NS
+            and end_ns <= noticed_ns
+            and could_write(call, evidence)
         )
 
     def windows(self, begin_ns: int, end_ns: int) -> list[Call]:

@@ -130,7 +130,11 @@ class Claimant:
             )
             writes_bytes = draft.kind in (EventKind.CREATE, EventKind.MODIFY)
             scene = self._scene(windows, live, draft.end_ns, writes_bytes=writes_bytes)
-            evidence = replace(evidence, ending=self.processes.ending(evidence, scene))
+            evidence = replace(
+                evidence,
+                ending=self.processes.ending(evidence, scene),
+                lost=self.processes.lost(evidence),
+            )
             if before is None and not offline:
                 evidence = self.processes.witness.add(draft, evidence, scene)
             claims.append(self._attribution(self._claim_one(draft, evidence, scene)))

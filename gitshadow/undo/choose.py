@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from gitshadow.attribution.ladder import may_follow_an_end
+from gitshadow.attribution.lifecycle import SILENCE_NS
 from gitshadow.attribution.native_ids import is_guessed
 from gitshadow.errors import UsageError
 from gitshadow.model import (
@@ -429,15 +431,19 @@ class Chooser:
         """Return the events that may be of these windows' sessions."""
         found: dict[int, PathChange] = {}
         for window in windows:
+            end_ns = window.end_ns
             wanted = EventFilter(
                 worktree=self.worktree,
                 since_ns=window.begin_ns,
-                until_ns=window.end_ns,
+                until_ns=None if end_ns is None else end_ns + SILENCE_NS,
                 ambiguous=True,
             )
             whose = window.sessions or frozenset()
             for row in events.writes(self.db, wanted) if whose else ():
-                if is_undoable(row) and whose & set(row.attribution.candidates):
+                # A turn whose process died ends when that was last seen, maybe before its writes.
+                is_in = end_ns is None or row.ts_ns <= end_ns or may_follow_an_end(row)
+                is_whose = not whose.isdisjoint(row.attribution.candidates)
+                if is_in and is_whose and is_undoable(row):
                     found[row.seq] = row
         return [found[seq] for seq in sorted(found)]
 

@@ -187,16 +187,17 @@ def test_the_window_of_a_program_closes_when_it_died_before_its_event_was_taken(
         )
     seen(context, repo, "a", "a person's\n")
     (row,) = rows(context, "a")
-    assert told(row) == ("unknown", None)
+    assert told(row) == ("ambiguous", None)
     repo.delete("a")
     context.observer.settle()
     assert told(rows(context, "a")[-1]) == ("unknown", None)
     (session,) = sessions.by_prefix(context.workspace.db, "prog")
+    assert row.attribution.candidates == (session.id,)
     assert session.end_reason == "process gone"
     same_from_refs(context, tmp_path)
 
 
-def test_a_write_right_before_a_kill_is_the_programs_when_it_was_watched(
+def test_a_write_after_the_program_was_last_seen_is_nobodys_for_sure(
     context: RecorderContext, repo: Repo
 ) -> None:
     ws = context.workspace
@@ -210,7 +211,8 @@ def test_a_write_right_before_a_kill_is_the_programs_when_it_was_watched(
         ws.db.run("UPDATE sessions SET pid = ?, pid_started = ?", dead)
     context.processes.alive[dead] = ws.clock.now_ns()
     seen(context, repo, "a", "x\n")
-    assert told(rows(context, "a")[-1]) == ("certain", "c1")
+    assert told(rows(context, "a")[-1]) == ("ambiguous", None)
+    assert rows(context, "a")[-1].attribution.candidates == (session.id,)
     call = turns.get_call(ws.db, session.id, "c1")
     assert call is not None
     assert call.closed_ns is not None
@@ -241,6 +243,32 @@ def test_a_write_right_before_a_kill_is_the_shells_when_the_end_was_noted(
         context.observer.settle()
     assert told(rows(context, "a")[-1]) == ("high", "c1")
     assert told(rows(context, "b")[-1]) == ("unknown", None)
+
+
+def test_a_write_right_after_a_kill_is_nobodys_at_a_path_that_a_call_names(
+    context: RecorderContext, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for waited in ("_sleeps", "_queued_ns"):
+        monkeypatch.setattr(processes, waited, lambda: 0)
+    layout = context.workspace.layout
+    watcher = InotifyWatcher(layout.root, layout.git_dir, lambda: None)
+    context.observer.start(watcher)
+    others = noting()
+    path = os.path.join(layout.root, "a")
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as agent, closing(watcher):
+        process = ProcessId(agent.pid, process_start(agent.pid) or 0)
+        for event in ("prompt", "before"):
+            told_of = generic(event, turn="t1", call="c1", tool="w", paths=[path])
+            tell(context, "generic", told_of, pids=[process, here()])
+        repo.write("a", "by the program\n")
+        context.observer.settle()
+        agent.kill()
+        agent.wait()
+        until(lambda: noting() == others)
+        repo.write("a", "a person's, right after it\n")
+        context.observer.settle()
+    first, second = map(told, rows(context, "a"))
+    assert (first, second) == (("certain", "c1"), ("unknown", None))
 
 
 def test_nobody_is_named_by_time_while_the_end_of_an_agent_is_not_noted(

@@ -241,6 +241,11 @@ def windows_between(
     )
 
 
+def closed_as(db: Db, session: str, outcome: str) -> list[Call]:
+    """Return the calls of a session that were closed with one outcome, with their paths."""
+    return _CALLS.rows(db, "WHERE session = ? AND outcome = ?", session, outcome)
+
+
 def put_checkpoint(
     db: Db, worktree: str, paths: Sequence[RepoPath], ts_ns: int
 ) -> None:
