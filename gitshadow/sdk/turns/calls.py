@@ -7,16 +7,17 @@ exactly the model's arguments, and its result is not changed.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import (
     call_outcome,
+    drift,
     duplicate_guard,
     json_values,
     path_images,
     telemetry,
 )
+from gitshadow.sdk.turns.argument_copies import completed, copies_of, parts_of
 from gitshadow.sdk.turns.authorization import refusal
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.call_records import (
@@ -35,20 +36,23 @@ from gitshadow.sdk.turns.commands import (
     Returned,
     Save,
     Tell,
-    TimedOut,
     ask,
     demand,
     now,
 )
 from gitshadow.sdk.turns.errors import ToolFailure
-from gitshadow.sdk.turns.json_values import NotStorableError, Observation
+from gitshadow.sdk.turns.inverse_binding import InverseParts, bound
+from gitshadow.sdk.turns.json_values import (
+    NOT_OBSERVED,
+    NotStorableError,
+    Observation,
+)
 from gitshadow.sdk.turns.policy import Proposal
 from gitshadow.sdk.turns.redaction import NO_SECRETS, REDACTED, Secrets
 from gitshadow.sdk.turns.telemetry import WorkSpan
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.values import (
-    Inverse,
     JsonObject,
     Outcome,
     OutcomeKind,
@@ -63,11 +67,13 @@ _NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What was read before a call."""
+    """What was read before a call: copies, which nobody changes later."""
 
+    arguments: JsonObject
+    paths: tuple[str, ...]
     captured: object = None
     trouble: str | None = None
-    before: str | None = None
+    before: Observation = NOT_OBSERVED
     revision: Revision = None
     files: Mapping[str, str | None] = field(default_factory=dict)
 
@@ -125,22 +131,28 @@ def conclude(
     turn: TurnCore,
     row: SagaCall,
     ended: Outcome | Exception,
-    arguments: JsonObject,
+    arguments: JsonObject | None = None,
 ) -> Procedure[None]:
-    """Write down how an announced call ended."""
+    """Write down how an announced call ended; `arguments` has the secret ones, if any are."""
     tool = turn.setting.registry.find(row.tool)
     if tool is None:
         raise UsageError(f"cannot conclude {row.id}: {row.tool} is not registered")
     intent = json_values.intent(row.intent)
-    trouble, before = intent.get("trouble"), intent.get("before")
+    trouble = intent.get("trouble")
+    if intent.get("altered") is not None:
+        trouble = f"the inverse was not made: {intent['altered']}"
+    # What a hook reports now may have been changed by the tool, so only secrets are taken from it.
+    known = completed(turn.setting.given.of(row), arguments or {})
+    kept, _ = parts_of(known)
     prepared = _Prepared(
+        known,
+        tuple(paths_of(kept, tool.options.get("paths", ()))),
         intent.get("capture"),
         None if trouble is None else str(trouble),
-        None if before is None else str(before),
     )
-    call = _Call(turn, row, arguments, _secrets(tool, arguments))
+    call = _Call(turn, row, kept, _secrets(tool, kept))
     if isinstance(ended, Exception):
-        yield from call.fail(tool, ended)
+        yield from call.fail(tool, prepared, ended)
     else:
         yield from call.close(tool, prepared, ended)
 
@@ -243,7 +255,7 @@ class _Call:
         # The intent is on disk before the tool runs. Without it, a crash inside the tool would
         # leave an effect that no undo knows of.
         yield from self._intend(tool, prepared)
-        yield from self._tell("before", tool)
+        yield from self._tell("before", tool, prepared)
         return prepared
 
     def close(
@@ -251,7 +263,7 @@ class _Call:
     ) -> Procedure[Outcome]:
         """Write down how the tool's work ended."""
         # The recorder's window ends first: what is written later is not the tool's work.
-        yield from self._tell("after" if outcome.ok else "failed", tool)
+        yield from self._tell("after" if outcome.ok else "failed", tool, prepared)
         if not outcome.ok:
             return (yield from self._ended(outcome))
         yield from self._succeeded(tool, prepared, outcome)
@@ -267,8 +279,9 @@ class _Call:
             said = f"cannot hold {tool.name}: its arguments are {error}"
             return (yield from self._ended(Outcome.failed(said)))
         delay_s = tool.options.get("delay_s", 0.0)
+        prepared = _Prepared(copies_of(self.arguments), ())
         yield from self._intend(
-            tool, _Prepared(), kind="held", delay_ns=int(delay_s * _NS_PER_S)
+            tool, prepared, kind="held", delay_ns=int(delay_s * _NS_PER_S)
         )
         later = f", {delay_s:g} s later" if delay_s else ""
         return Outcome.held(
@@ -303,17 +316,29 @@ class _Call:
     def _prepare(self, tool: Tool) -> Procedure[_Prepared]:
         """Read what must be known before the call: revision, prior values, the world."""
         revision = yield from self._revision()
-        event = yield from self._look(tool, "capture")
-        trouble = None
-        if isinstance(event, Raised):
-            trouble = self._said(event.error)
-        before = yield from self._observed(tool)
-        captured = event.value if isinstance(event, Returned) else None
+        captured, trouble = yield from self._captured(tool)
+        before = yield from drift.observed(tool, self.row, self.arguments, self.secrets)
+        paths = tuple(paths_of(self.arguments, tool.options.get("paths", ())))
         files: Mapping[str, str | None] = {}
         if self._is_files_only(tool):
-            paths = tuple(paths_of(self.arguments, tool.options.get("paths", ())))
             files = yield from path_images.taken(self.turn.setting.root, paths)
-        return _Prepared(captured, trouble, before.text, revision, files)
+        arguments = copies_of(self.arguments)
+        return _Prepared(arguments, paths, captured, trouble, before, revision, files)
+
+    def _captured(self, tool: Tool) -> Procedure[tuple[object, str | None]]:
+        """Return a copy of what the tool reads for its inverse, or why there is none."""
+        capture = tool.options.get("capture")
+        if capture is None:
+            return None, None
+        extras = tool.extras("capture", key_of(self.row, "do"))
+        event = yield from ask(Invoke(capture, (self.arguments,), extras))
+        if not isinstance(event, Returned):
+            error = event.error if isinstance(event, Raised) else TimeoutError()
+            return None, self._said(error)
+        try:
+            return json_values.copied(event.value), None
+        except NotStorableError as error:
+            return None, self.secrets.hide_text(f"what was captured {error}")
 
     def _revision(self) -> Procedure[Revision]:
         provider = self.turn.setting.host.revisions
@@ -324,25 +349,6 @@ class _Call:
             "a revision must be int or str"
         )
         return value
-
-    def _look(
-        self, tool: Tool, option: Literal["capture", "observe"]
-    ) -> Procedure[Returned[object] | Raised]:
-        function = tool.options.get(option)
-        if function is None:
-            return Returned(None)
-        extras = tool.extras(option, key_of(self.row, "do"))
-        event = yield from ask(Invoke(function, (self.arguments,), extras))
-        return Raised(TimeoutError()) if isinstance(event, TimedOut) else event
-
-    def _observed(self, tool: Tool) -> Procedure[Observation]:
-        """Return the tool's part of the world as a text, or why it could not be read."""
-        event = yield from self._look(tool, "observe")
-        if isinstance(event, Raised):
-            return Observation(None, self._said(event.error))
-        if "observe" not in tool.options:
-            return json_values.NOT_OBSERVED
-        return Observation(json_values.lenient(event.value, self.secrets), None)
 
     def _said(self, error: BaseException) -> str:
         return self.secrets.hide_text(json_values.in_words(error))
@@ -360,7 +366,9 @@ class _Call:
             "arguments": json_values.shown_arguments(self.arguments, self.secrets),
             "capture": json_values.hidden(prepared.captured, self.secrets),
             "trouble": prepared.trouble,
-            "before": prepared.before,
+            "before": prepared.before.text,
+            "unseen": prepared.before.trouble,
+            "verify": bool(tool.options.get("verify", False)),
             "revision": json_values.hidden(prepared.revision, self.secrets),
             "follow_up": tool.options.get("follow_up"),
             "files_only": self._is_files_only(tool),
@@ -370,24 +378,26 @@ class _Call:
             "trace": self.watch.reference,
         }
         shown = self.secrets.without(self.arguments)
-        values = [shown, prepared.captured]
-        why = json_values.altered(values)
+        altered = json_values.altered(shown, "arguments")
+        why = altered or json_values.altered(prepared.captured, "capture")
         if why is None and self.secrets.are_in(prepared.captured):
             why = "stored without a secret"
+        values = [shown, prepared.captured]
         # A process that looks at or binds the inverse after a crash would get other values.
         if why is not None:
-            intent["altered"] = f"its arguments or what was captured are {why}"
-            intent["altered_arguments"] = json_values.altered(values[:1]) is not None
+            why = f"its arguments or what was captured are {why}"
+            intent["altered"] = self.secrets.hide_text(why)
+            intent["altered_arguments"] = altered is not None
         # A key on the way to a tuple may be hidden.
         elif not self.secrets.are_in(shown) and (
             paths := json_values.tuples_in(values)
         ):
             intent["tuples"] = paths
-        text = json_values.lenient(intent)
-        # The inverse is built from the arguments after the call, so this process keeps them.
+        text = json_values.lenient(intent, sort_keys=False)
+        # What an undo asks later needs the secret arguments, so this process keeps them.
         if REDACTED in text:
-            self.turn.setting.given.keep(self.row, self.arguments, self.secrets)
-        said = yield from self._described(tool)
+            self.turn.setting.given.keep(self.row, prepared.arguments, self.secrets)
+        said = yield from self._described(tool, prepared)
         outcome = "held" if kind == "held" else None
         self.row = replace(self.row, intent=text, description=said, outcome=outcome)
         more: list[SagaRow] = [
@@ -409,12 +419,12 @@ class _Call:
         only = tool.options.get("files_only", False) and "inverse" not in tool.options
         return only and self.turn.setting.records_files
 
-    def _described(self, tool: Tool) -> Procedure[str]:
+    def _described(self, tool: Tool, prepared: _Prepared) -> Procedure[str]:
         """Return the text of the entry; a `describe` that fails costs only its words."""
         describe = tool.options.get("describe")
         if describe is None:
             return self.row.description
-        event = yield from ask(Invoke(describe, (self.arguments,)))
+        event = yield from ask(Invoke(describe, (copies_of(prepared.arguments),)))
         said = json_values.text_of(event.value) if isinstance(event, Returned) else ""
         said = self.secrets.hide_text(said or self.row.description)
         return json_values.storable(said)
@@ -424,7 +434,7 @@ class _Call:
         ended = _result(event, tool, self.arguments)
         if isinstance(ended, Outcome):
             return ended
-        yield from self.fail(tool, ended)
+        yield from self.fail(tool, prepared, ended)
         raise ended
 
     def _command(self, tool: Tool, prepared: _Prepared) -> Invoke[object]:
@@ -437,20 +447,18 @@ class _Call:
         function = self.watch.around(tool.function)
         return Invoke(function, kwargs={**self.arguments, **extras})
 
-    def fail(self, tool: Tool, error: BaseException) -> Procedure[None]:
+    def fail(
+        self, tool: Tool, prepared: _Prepared, error: BaseException
+    ) -> Procedure[None]:
         """Record that the tool raised; its files are reported to the recorder."""
-        yield from self._tell("failed", tool)
+        yield from self._tell("failed", tool, prepared)
         yield from self._raised(tool, error)
 
-    def _tell(self, event: str, tool: Tool) -> Procedure[None]:
+    def _tell(self, event: str, tool: Tool, prepared: _Prepared) -> Procedure[None]:
         """Report to the recorder of files that a tool that may write begins or has ended."""
         if tool.reversibility is Reversibility.READ_ONLY:
             return
-        paths = tuple(
-            path
-            for path in paths_of(self.arguments, tool.options.get("paths", ()))
-            if not self.secrets.are_in(path)
-        )
+        paths = tuple(path for path in prepared.paths if not self.secrets.are_in(path))
         told = Tell(event, self.turn.row.id, "", self.row.id, tool.name, paths)
         yield from self.turn.tell(told)
 
@@ -482,56 +490,31 @@ class _Call:
         """Write down outcome and inverse together, then the entry."""
         # Outcome and inverse are saved in one transaction. A crash before it leaves the call in
         # doubt, never a success without its inverse.
-        inverse, trouble = yield from self._inverse(tool, prepared, outcome)
-        moment = yield from now()
-        self.row = replace(
-            self.row,
-            ended_ns=moment,
-            outcome=OutcomeKind.SUCCESS.value,
-            inverse=inverse,
-            expires_ns=tool.expires_ns(moment),
-            undo="none" if inverse is None else "planned",
-            error=trouble,
+        after = NOT_OBSERVED
+        if "inverse" in tool.options and prepared.trouble is None:
+            given = copies_of(prepared.arguments)
+            after = yield from drift.observed(tool, self.row, given, self.secrets)
+        parts = InverseParts(
+            copies_of(prepared.arguments),
+            prepared.captured,
+            outcome.content,
+            after,
+            self.secrets,
+            prepared.trouble,
         )
-        body = {"outcome": "success", "inverse": inverse, "key": self.row.key}
+        moment = yield from now()
+        registry = self.turn.setting.registry
+        self.row = yield from bound(
+            replace(self.row, ended_ns=moment), tool, parts, registry, moment
+        )
+        body = {
+            "outcome": "success",
+            "inverse": self.row.inverse,
+            "key": self.row.key,
+        }
         yield from self._write("outcome", body)
         entry = UndoEntry(self.row.id, tool.name, self.row.description)
         yield from self.turn.record(entry)
-
-    def _inverse(
-        self, tool: Tool, prepared: _Prepared, outcome: Outcome
-    ) -> Procedure[tuple[str | None, str | None]]:
-        """Return the inverse as it is stored, or why there is none."""
-        build = tool.options.get("inverse")
-        if build is None or prepared.trouble is not None:
-            return None, prepared.trouble
-        after = yield from self._observed(tool)
-        event = yield from ask(
-            Invoke(
-                build,
-                (self.arguments, prepared.captured, outcome.content),
-                tool.extras("inverse", key_of(self.row, "do")),
-            )
-        )
-        if not isinstance(event, Returned) or not isinstance(event.value, Inverse):
-            why = self._said(event.error) if isinstance(event, Raised) else "no inverse"
-            return None, why
-        inverse = event.value
-        if inverse.residue is None and "residue" in tool.options:
-            inverse = inverse.leaving(tool.options["residue"])
-        after_files = tool.options.get("after_files", False)
-        try:
-            text = json_values.inverse_text(
-                inverse,
-                tool.retry,
-                self.secrets,
-                after=after,
-                after_files=after_files,
-                version=self.turn.setting.registry.version_of(inverse.handler),
-            )
-        except NotStorableError as error:
-            return None, f"the inverse was not stored: {error}"
-        return text, None
 
     def _ended(self, outcome: Outcome) -> Procedure[Outcome]:
         """Write down an outcome that did nothing."""

@@ -1,8 +1,9 @@
 """What a tool observes before an inverse (drift?) and after it (is the effect gone?).
 
-A handler may return without having done anything, so its return is not enough for an undo. Only a
-tool with `observe` can show drift; if `observe` fails, that counts as drift. An effect that no tool
-can observe counts as gone; one whose check fails does not.
+What was observed at the call decides what is compared, never what is registered today: if it was
+observed and cannot be compared now, that counts as drift. A handler may return without having done
+anything, so its return is not enough for an undo. An effect that was not observed counts as gone;
+one whose check fails does not.
 """
 
 from dataclasses import dataclass, field
@@ -11,88 +12,30 @@ from typing import NamedTuple
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.call_records import key_of
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, ask
+from gitshadow.sdk.turns.json_values import (
+    NOT_OBSERVED,
+    NotStorableError,
+    Observation,
+)
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
 from gitshadow.sdk.turns.redaction import NO_SECRETS, REDACTED, Secrets
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.tool import Tool
-from gitshadow.sdk.turns.values import Reversibility
+from gitshadow.sdk.turns.values import JsonObject, Reversibility
 from gitshadow.store.journal.saga_rows import SagaCall
 
-
-@dataclass(slots=True)
-class Drift:
-    """Look for drift, of one call or, for a plan, of several newest first."""
-
-    registry: ToolRegistry
-    given: KeptSecrets
-    _undone: list[tuple[str, str, str]] = field(default_factory=list)
-
-    def look(self, call: SagaCall) -> Procedure[str | None]:
-        """Return in words how the world differs from what the call left, or None."""
-        seen, trouble = yield from self._present(call)
-        return trouble if seen is None else _difference(call, seen)
-
-    def predict(self, call: SagaCall) -> Procedure[str | None]:
-        """As `look`, as if the earlier calls had been undone already."""
-        seen, trouble = yield from self._present(call)
-        if seen is None:
-            return trouble
-        # A plan runs nothing, so an older call would see the work of newer ones as drift. What
-        # those left is read as what they had found.
-        for tool, left, found in self._undone:
-            if tool == call.tool and left == seen:
-                seen = found
-        said = _difference(call, seen)
-        before, after = images(call)
-        if said is None and before is not None and after is not None:
-            self._undone.append((call.tool, after, before))
-        return said
-
-    def _present(self, call: SagaCall) -> Procedure[tuple[str | None, str | None]]:
-        """Return what the tool observes now, or why it could not look; neither: nothing to compare.
-
-        After an earlier attempt only that it can look counts: the call may be undone in part.
-        """
-        inverse = json_values.stored_inverse(call.inverse) if call.inverse else None
-        if inverse is not None and inverse.unseen is not None:
-            said = "the result of the call could not be observed"
-            return None, f"{said}: {inverse.unseen}"
-        tool = self.registry.find(call.tool)
-        observe = tool.options.get("observe") if tool is not None else None
-        after = inverse.after if inverse is not None else None
-        if tool is None or observe is None or after is None:
-            return None, None
-        secrets = self.given.secrets_of(call)
-        if secrets is None and REDACTED in after:
-            return None, "what it left cannot be compared: it held a secret"
-        if json_values.parse(call.intent).get("altered_arguments"):
-            return None, "it could not be observed: its arguments are not JSON"
-        extras = tool.extras("observe", key_of(call, "do"))
-        event = yield from ask(Invoke(observe, (self.given.of(call),), extras))
-        if isinstance(event, Returned):
-            seen = json_values.lenient(event.value, secrets or NO_SECRETS)
-            return None if call.attempts else seen, None
-        why = (
-            json_values.in_words(event.error)
-            if isinstance(event, Raised)
-            else "no answer"
-        )
-        said = (secrets or NO_SECRETS).hide_text(why)
-        return None, f"it could not be observed: {said}"
+_UNSEEN = "it was settled by a probe, so what it left was not seen"
 
 
-def images(call: SagaCall) -> tuple[str | None, str | None]:
-    """Return what the tool observed before and after a call."""
-    before = json_values.parse(call.intent).get("before")
-    after = json_values.stored_inverse(call.inverse).after if call.inverse else None
-    return (before if isinstance(before, str) else None), after
+class Comparison(NamedTuple):
+    """How the world compares with what a call left; without either, its inverse may run.
 
+    `moved` says in words how it differs, or why it cannot be compared. `undone`: an attempt to undo
+    the call failed, and yet the world is as it was before the call.
+    """
 
-def _difference(call: SagaCall, seen: str) -> str | None:
-    before, after = images(call)
-    if seen in (before, after):
-        return None
-    return f"it left {after}, but now there is {seen}"
+    moved: str | None = None
+    undone: bool = False
 
 
 class VerificationFinding(NamedTuple):
@@ -102,71 +45,209 @@ class VerificationFinding(NamedTuple):
     sure: bool
 
 
-def still_there(
-    tool: Tool | None, call: SagaCall, given: KeptSecrets
-) -> Procedure[VerificationFinding | None]:
-    """Return why the effect of a call may still exist after its inverse; None: it is gone."""
-    verify = tool.options.get("verify") if tool is not None else None
-    if tool is None or verify is False:
-        return None
-    if verify is None or verify is True:
-        return (yield from _observed(tool, call, given, strict=verify is True))
-    intent = json_values.intent(call.intent)
-    if intent.get("altered") is not None:
-        return _unread(intent["altered"])
-    event = yield from ask(
-        Invoke(
-            verify,
-            (given.of(call), intent.get("capture")),
-            tool.extras("verify", key_of(call, "do")),
-        )
-    )
-    if isinstance(event, Returned) and event.value is True:
-        return None
-    if isinstance(event, Returned) and event.value is False:
-        return VerificationFinding(
-            "the inverse returned, but the effect is still there", sure=True
-        )
-    why = event.error if isinstance(event, Raised) else "no yes or no"
-    return _unread(why, given.secrets_of(call) or NO_SECRETS)
-
-
-def _observed(
-    tool: Tool, call: SagaCall, given: KeptSecrets, *, strict: bool
-) -> Procedure[VerificationFinding | None]:
-    """Compare what the tool observes with what it saw before and after the call."""
-    observe, altered = tool.options.get("observe"), _is_altered(call)
-    before, after = images(call)
-    if observe is None or before is None or after is None or altered:
-        return _unread("nothing was observed before the call") if strict else None
-    secrets = given.secrets_of(call) or NO_SECRETS
+def observed(
+    tool: Tool, call: SagaCall, arguments: JsonObject, secrets: Secrets
+) -> Procedure[Observation]:
+    """Return what a tool observes as a text, or why there is none; both without secrets."""
+    observe, text, trouble = tool.options.get("observe"), None, None
+    if observe is None:
+        return NOT_OBSERVED
     extras = tool.extras("observe", key_of(call, "do"))
-    event = yield from ask(Invoke(observe, (given.of(call),), extras))
-    if not isinstance(event, Returned):
-        why = event.error if isinstance(event, Raised) else "no answer"
-        return _unread(why, secrets) if strict else None
-    seen = json_values.lenient(event.value, secrets)
-    if strict and seen != before:
-        return VerificationFinding(
-            f"there was {before}, now there is {seen}", seen == after
+    event = yield from ask(Invoke(observe, (arguments,), extras))
+    try:
+        if isinstance(event, Returned):
+            text = json_values.observation_text(event.value, secrets)
+        else:
+            error = event.error if isinstance(event, Raised) else TimeoutError()
+            trouble = json_values.in_words(error)
+    except NotStorableError as error:
+        trouble = f"what observe returned is {error}"
+    except Exception as error:  # noqa: BLE001 - it runs code of the host's own classes
+        trouble = json_values.in_words(error)
+    return Observation(text, trouble and secrets.hide_text(trouble))
+
+
+@dataclass(slots=True)
+class Drift:
+    """Compare the world with what one call left or, for a plan, several calls, newest first."""
+
+    registry: ToolRegistry
+    given: KeptSecrets
+    _undone: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def look(
+        self, call: SagaCall, attempted: str | None = None
+    ) -> Procedure[Comparison]:
+        """Return how the world compares with what the call left.
+
+        `attempted` is what a failed attempt at its inverse in this very undo left.
+        """
+        seen = yield from self._left(call)
+        if seen.text is None:
+            return Comparison(seen.trouble)
+        found = yield from self._checked(call, _compared(call, seen.text))
+        is_ours = found.moved is not None and seen.text == attempted
+        return Comparison() if is_ours else found
+
+    def predict(self, call: SagaCall) -> Procedure[Comparison]:
+        """As `look`, as if the earlier calls had been undone already."""
+        seen = yield from self._left(call)
+        if seen.text is None:
+            return Comparison(seen.trouble)
+        # A plan runs nothing, so an older call would see the work of newer ones as drift. What
+        # those left is read as what they had found, unless it is another thing of the same value.
+        shown = [seen.text]
+        for tool, left, found in self._undone:
+            if tool == call.tool and left == shown[-1]:
+                shown.append(found)
+        possible = [_compared(call, text) for text in reversed(shown)]
+        fitting = (one for one in possible if one.moved is None)
+        comparison = yield from self._checked(call, next(fitting, possible[0]))
+        before, after = _observations(call)
+        if comparison == Comparison() and before.text and after.text:
+            self._undone.append((call.tool, after.text, before.text))
+        return comparison
+
+    def seen(self, call: SagaCall) -> Procedure[Observation]:
+        """Return what the call's tool observes now, or why that cannot be compared."""
+        tool = self.registry.find(call.tool)
+        secrets = self.given.secrets_of(call)
+        shown = [one.text or "" for one in _observations(call)]
+        if tool is None:
+            why = f"{call.tool} is not registered"
+        elif "observe" not in tool.options:
+            why = f"{call.tool} has no observe"
+        elif secrets is None and REDACTED in "".join(shown):
+            return Observation(
+                trouble="what it left cannot be compared: it held a secret"
+            )
+        elif json_values.parse(call.intent).get("altered_arguments"):
+            why = "its arguments are not JSON"
+        else:
+            arguments = self.given.of(call)
+            found = yield from observed(tool, call, arguments, secrets or NO_SECRETS)
+            if found.trouble is None:
+                return found
+            why = found.trouble
+        return Observation(trouble=f"it could not be observed: {why}")
+
+    def still_there(self, call: SagaCall) -> Procedure[VerificationFinding | None]:
+        """Return why the effect of a call may still exist after its inverse; None: it is gone."""
+        tool = self.registry.find(call.tool)
+        was_asked_for = json_values.parse(call.intent).get("verify") is True
+        if tool is None:
+            said = f"{call.tool} is not registered"
+            return _unread(said) if was_asked_for else None
+        before, after = _observations(call)
+        is_asked_for = was_asked_for and before != NOT_OBSERVED
+        verify = tool.options.get("verify", is_asked_for)
+        if callable(verify):
+            return (yield from self._verified(call, tool))
+        if verify is True:
+            return (yield from self._is_as_before(call))
+        # Without `verify` only the clear case counts: the world is exactly as the call left it. A
+        # compensation may leave what is observed as it is.
+        erases = call.klass == Reversibility.REVERSIBLE
+        changes = None not in (before.text, after.text) and before.text != after.text
+        if not (erases and changes) or tool.options.get("verify") is False:
+            return None
+        seen = yield from self.seen(call)
+        if seen.text != after.text:
+            return None
+        said = f"the inverse returned, but there is still {seen.text}"
+        return VerificationFinding(said, sure=True)
+
+    def _left(self, call: SagaCall) -> Procedure[Observation]:
+        """Return what is to be compared with what a call left; neither: it was not observed."""
+        before, after = _observations(call)
+        if before == after == NOT_OBSERVED:
+            return NOT_OBSERVED
+        if after.text is None:
+            why = after.trouble or _UNSEEN
+            return Observation(
+                trouble=f"the result of the call could not be observed: {why}"
+            )
+        return (yield from self.seen(call))
+
+    def _checked(self, call: SagaCall, found: Comparison) -> Procedure[Comparison]:
+        """Return a comparison; where `verify` still sees an effect, the inverse runs again."""
+        tool = self.registry.find(call.tool)
+        if found.undone and tool is not None and callable(tool.options.get("verify")):
+            effect = yield from self._verified(call, tool)
+            return found if effect is None else Comparison()
+        return found
+
+    def _is_as_before(self, call: SagaCall) -> Procedure[VerificationFinding | None]:
+        before, after = _observations(call)
+        if before.text is None:
+            return _unread(before.trouble or "nothing was observed before the call")
+        seen = yield from self.seen(call)
+        if seen.text is None:
+            return _unread(seen.trouble or "")
+        if seen.text == before.text:
+            return None
+        said = f"there was {before.text}, now there is {seen.text}"
+        return VerificationFinding(said, sure=seen.text == after.text)
+
+    def _verified(
+        self, call: SagaCall, tool: Tool
+    ) -> Procedure[VerificationFinding | None]:
+        """Ask the function `verify` of a tool."""
+        verify, intent = tool.options.get("verify"), json_values.intent(call.intent)
+        assert callable(verify)
+        if intent.get("altered") is not None:
+            return _unread(str(intent["altered"]))
+        event = yield from ask(
+            Invoke(
+                verify,
+                (self.given.of(call), intent.get("capture")),
+                tool.extras("verify", key_of(call, "do")),
+            )
         )
-    # Without `verify` only the clear case counts: the world is exactly as the call left it. A
-    # compensation may leave what is observed as it is.
-    erases = call.klass == Reversibility.REVERSIBLE
-    if not strict and erases and seen == after != before:
-        return VerificationFinding(
-            f"the inverse returned, but there is still {seen}", sure=True
+        if isinstance(event, Returned) and event.value is True:
+            return None
+        if isinstance(event, Returned) and event.value is False:
+            return VerificationFinding(
+                "the inverse returned, but the effect is still there", sure=True
+            )
+        why = (
+            json_values.in_words(event.error)
+            if isinstance(event, Raised)
+            else "no yes or no"
         )
-    return None
+        secrets = self.given.secrets_of(call) or NO_SECRETS
+        return _unread(secrets.hide_text(why))
 
 
-def _is_altered(call: SagaCall) -> bool:
-    return bool(json_values.parse(call.intent).get("altered_arguments"))
+def settled_late(call: SagaCall, tool: Tool) -> Observation:
+    """Return what is known of the world that a call left which its probe settled."""
+    before, _ = _observations(call)
+    is_observed = before != NOT_OBSERVED or "observe" in tool.options
+    return Observation(trouble=_UNSEEN) if is_observed else NOT_OBSERVED
 
 
-def _unread(why: object, secrets: Secrets = NO_SECRETS) -> VerificationFinding:
-    said = json_values.in_words(why) if isinstance(why, Exception) else str(why)
+def _observations(call: SagaCall) -> tuple[Observation, Observation]:
+    """Return what the tool observed before and after a call."""
+    intent = json_values.parse(call.intent)
+    before = [intent.get(name) for name in ("before", "unseen")]
+    inverse = json_values.stored_inverse(call.inverse) if call.inverse else None
+    return (
+        Observation(*(one if isinstance(one, str) else None for one in before)),
+        NOT_OBSERVED if inverse is None else Observation(inverse.after, inverse.unseen),
+    )
+
+
+def _compared(call: SagaCall, seen: str) -> Comparison:
+    before, after = _observations(call)
+    if seen == after.text:
+        return Comparison()
+    if seen == before.text:
+        return Comparison(undone=call.attempts > 0)
+    tried = " and an undo of it failed" if call.attempts else ""
+    return Comparison(f"it left {after.text}{tried}, but now there is {seen}")
+
+
+def _unread(why: str) -> VerificationFinding:
     return VerificationFinding(
-        f"could not check whether the inverse worked: {secrets.hide_text(said)}",
-        sure=False,
+        f"could not check whether the inverse worked: {why}", sure=False
     )

@@ -5,13 +5,13 @@ without any hook, and the agent's work must not vanish for that. A turn is open 
 call is recorded, and a lease limits how long a silent turn counts as alive.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
 from gitshadow.errors import UsageError
-from gitshadow.sdk.turns import calls, json_values, outbox
+from gitshadow.sdk.turns import calls, outbox
 from gitshadow.sdk.turns.call_records import CallRequest
 from gitshadow.sdk.turns.commands import Procedure, Save
 from gitshadow.sdk.turns.session import AgentUndo
@@ -142,9 +142,7 @@ def concluded(
     row = turn.calls.get(call_id)
     if row is None or row.outcome is not None:
         raise UsageError(f"cannot conclude {call_id}: no such call is running")
-    stored = json_values.intent(row.intent)["arguments"]
-    known = stored if isinstance(stored, Mapping) else {}
-    yield from calls.conclude(turn, row, ended, arguments or known)
+    yield from calls.conclude(turn, row, ended, arguments)
 
 
 def _kept_alive(turn: TurnCore, lease_ns: int) -> Procedure[None]:

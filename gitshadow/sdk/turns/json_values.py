@@ -1,13 +1,15 @@
 """Values as JSON texts for the journal, and back.
 
-A value has exactly one text, so texts can be compared and hashed.
+What is compared or hashed has exactly one text; what is given back keeps the order of its keys.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from copy import deepcopy
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from gitshadow.errors import JournalError, UsageError
 from gitshadow.messages import codec
@@ -30,6 +32,8 @@ _TOKEN_BYTES = 8
 _DEEPEST = 64
 # JSON has longer numbers, but Python reads and writes 4,300 digits at most.
 _MOST_BITS = 14_280
+# Two halves of one character would come back from JSON as that character.
+_TWO_HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 class NotStorableError(ValueError):
@@ -42,10 +46,14 @@ def canonical(value: object) -> str:
     Raises:
         NotStorableError: it is no JSON value.
     """
+    return _text(value, sort_keys=True)
+
+
+def _text(value: object, *, sort_keys: bool) -> str:
     try:
         text = json.dumps(
             value,
-            sort_keys=True,
+            sort_keys=sort_keys,
             separators=(",", ":"),
             ensure_ascii=False,
             allow_nan=False,
@@ -53,7 +61,7 @@ def canonical(value: object) -> str:
     except (TypeError, ValueError) as error:
         raise NotStorableError(f"not JSON: {error}") from error
     except RecursionError as error:
-        raise NotStorableError("not JSON: it is nested too deeply") from error
+        raise _too_deep() from error
     return storable(text)
 
 
@@ -63,41 +71,154 @@ def storable(text: str) -> str:
 
 
 def faithful(value: object) -> str:
-    """Return the one text of a value that is the same value when it is read again.
+    """Return a text of a value that is the same value, in the same order, when it is read again.
 
     Raises:
         NotStorableError: it is no JSON value, or it would come back as another one: a tuple as a
-            list, a key that is a number as a text.
+            list, a key that is a number as a text, a member of an enum as its value.
     """
-    text = canonical(value)
-    if not _same(value, json.loads(text)):
-        raise NotStorableError(
-            "not JSON: a tuple, or a key that is not a string, would change"
-        )
-    return text
+    return _text(_Copying(deepest=None).of(value), sort_keys=False)
 
 
-def _same(value: object, again: object) -> bool:
-    """Return whether a value came back from JSON as it was; a tuple is no list here."""
-    if isinstance(value, Mapping):
-        return (
-            isinstance(again, dict)
-            and len(value) == len(again)
-            and all(key in again and _same(value[key], again[key]) for key in value)
-        )
-    if isinstance(value, list):
-        return (
-            isinstance(again, list)
-            and len(value) == len(again)
-            and all(map(_same, value, again))
-        )
-    if type(value) is tuple:
-        return (
-            isinstance(again, tuple)
-            and len(value) == len(again)
-            and all(map(_same, value, again))
-        )
-    return value == again
+def observation_text(value: object, secrets: Secrets = NO_SECRETS) -> str:
+    """Return the one text of what a tool observed, without secrets.
+
+    Sets are sorted; a tuple counts as a list, a key that is a number or flag as its text, and a
+    member of an enum of texts or numbers as its value.
+
+    Raises:
+        NotStorableError: it is nothing of the kind, or something in it is not; the text says what
+            and where.
+    """
+    return lenient(_Copying(loose=True).of(value), secrets)
+
+
+def copied(value: object) -> object:
+    """Return a copy: what the journal gives back, or, of what it cannot, the copy of Python.
+
+    Raises:
+        NotStorableError: it cannot be copied.
+    """
+    try:
+        return _Copying(tuples=True).of(value)
+    except NotStorableError:
+        pass
+    try:
+        return deepcopy(value)
+    except Exception as error:  # it runs code of the host's own classes
+        raise NotStorableError(f"could not be copied: {in_words(error)}") from error
+
+
+def altered(value: object, *place: object) -> str | None:
+    """Return why a value would be another one when the journal gives it back, or None.
+
+    `place` is where in a text of the journal it is.
+    """
+    try:
+        _Copying(tuples=True).of(value, place)
+    except NotStorableError as error:
+        return str(error)
+    return None
+
+
+class _Copying(NamedTuple):
+    """How a value is copied: exactly, or not at all.
+
+    `tuples` stay tuples. `loose`: all mappings, sequences, sets and subclasses count as what JSON
+    makes of them.
+    """
+
+    tuples: bool = False
+    loose: bool = False
+    deepest: int | None = _DEEPEST
+
+    def of(self, value: object, place: tuple[object, ...] = ()) -> object:
+        """Return a copy.
+
+        Raises:
+            NotStorableError: it has none; the text names its type and its place.
+        """
+        try:
+            return self._of(value, place)
+        except RecursionError as error:
+            raise _too_deep() from error
+
+    def _of(self, value: object, place: tuple[object, ...]) -> object:
+        kind = type(value)
+        if isinstance(value, int) and value.bit_length() >= _MOST_BITS:
+            return _refused(value, place)
+        if value is None or kind is bool or kind is int:
+            return value
+        if kind is str and not _TWO_HALVES.search(str(value)):
+            return value
+        # inf - inf and nan - nan are nan: only finite numbers are JSON.
+        if isinstance(value, float) and value - value == 0:
+            return value if kind is float or self.loose else _refused(value, place)
+        if len(place) == self.deepest:
+            raise _too_deep()
+        if isinstance(value, dict) or (self.loose and isinstance(value, Mapping)):
+            return self._mapping(value, place)
+        if isinstance(value, list):
+            return self._items(value, place)
+        if isinstance(value, tuple) and kind is tuple and self.tuples:
+            return tuple(self._items(value, place))
+        return self._like_json(value, place) if self.loose else _refused(value, place)
+
+    def _mapping(
+        self, value: Mapping[object, object], place: tuple[object, ...]
+    ) -> dict[str, object]:
+        found: dict[str, object] = {}
+        for key, each in value.items():
+            name = self._key(key, place)
+            if name is None or name in found:
+                kind = type(key).__name__
+                raise NotStorableError(f"not JSON: a key of type {kind}{_at(place)}")
+            found[name] = self._of(each, (*place, name))
+        return found
+
+    def _key(self, key: object, place: tuple[object, ...]) -> str | None:
+        if isinstance(key, str):
+            is_exact = type(key) is str and not _TWO_HALVES.search(key)
+            return str.__str__(key) if is_exact or self.loose else None
+        is_scalar = key is None or isinstance(key, int | float)
+        return canonical(self._of(key, place)) if is_scalar and self.loose else None
+
+    def _like_json(self, value: object, place: tuple[object, ...]) -> object:
+        if isinstance(value, str):
+            return str.__str__(value)
+        if isinstance(value, int):
+            return int(value)
+        if isinstance(value, Set):
+            return sorted(
+                (self._of(each, (*place, "*")) for each in value), key=canonical
+            )
+        if isinstance(value, Sequence) and not isinstance(
+            value, bytes | bytearray | memoryview
+        ):
+            return self._items(value, place)
+        return _refused(value, place)
+
+    def _items(
+        self, value: Iterable[object], place: tuple[object, ...]
+    ) -> list[object]:
+        return [self._of(each, (*place, n)) for n, each in enumerate(value)]
+
+
+def _refused(value: object, place: tuple[object, ...]) -> NoReturn:
+    raise NotStorableError(f"not JSON: {type(value).__name__}{_at(place)}")
+
+
+def _too_deep() -> NotStorableError:
+    return NotStorableError("not JSON: it is nested too deeply")
+
+
+def _at(place: tuple[object, ...]) -> str:
+    """Return in words where something is in a value; nothing of the value itself."""
+    if not place:
+        return ""
+    first, *rest = place
+    named = str(first) if isinstance(first, str) else f"[{first!r}]"
+    return f" at {named}" + "".join(f"[{one!r}]" for one in rest)
 
 
 def tuples_in(value: object) -> list[list[object]]:
@@ -127,19 +248,6 @@ def with_tuples(value: object, paths: object) -> object:
     return holder[0]
 
 
-def altered(value: object) -> str | None:
-    """Return why a value would be another one when the journal gives it back, or None."""
-    try:
-        canonical(value)
-        again = with_tuples(json.loads(lenient(value)), tuples_in(value))
-        is_same = _same(value, again)
-    except NotStorableError as error:
-        return str(error)
-    except (LookupError, TypeError, RecursionError):
-        is_same = False
-    return None if is_same else "not JSON: they would change"
-
-
 def intent(text: str) -> JsonObject:
     """Return what was written down before a call, with arguments and capture as they were.
 
@@ -155,9 +263,11 @@ def intent(text: str) -> JsonObject:
     return {**found, "arguments": values[0], "capture": values[1]}
 
 
-def lenient(value: object, secrets: Secrets = NO_SECRETS) -> str:
+def lenient(
+    value: object, secrets: Secrets = NO_SECRETS, *, sort_keys: bool = True
+) -> str:
     """Return a text for any value, without secrets; what is no JSON is named by its type alone."""
-    return canonical(hidden(value, secrets))
+    return _text(hidden(value, secrets), sort_keys=sort_keys)
 
 
 def hidden(value: object, secrets: Secrets) -> Json:
@@ -345,7 +455,7 @@ def inverse_text(
         ),
         non_retryable=tuple(kind.__name__ for kind in retry.non_retryable),
     )
-    return canonical(codec.encode(stored))
+    return _text(codec.encode(stored), sort_keys=False)
 
 
 # Each rule of an undo reads the inverse again, a dozen times per call.

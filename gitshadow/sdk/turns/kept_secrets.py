@@ -4,11 +4,11 @@ A secret is kept in memory only. If it is not kept any more, reading it is an er
 in its place.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gitshadow.sdk.turns import json_values
+from gitshadow.sdk.turns.argument_copies import PartialArguments, copies_of
 from gitshadow.sdk.turns.call_records import arguments_of
 from gitshadow.sdk.turns.redaction import NO_SECRETS, REDACTED, Secrets
 from gitshadow.sdk.turns.values import JsonObject
@@ -16,13 +16,6 @@ from gitshadow.store.journal.saga_rows import SagaCall
 
 # A program may run for weeks, and only its newest calls are likely to be undone.
 _KEPT = 1000
-
-
-class SecretNotKeptError(LookupError):
-    """Report a secret argument that only the process of its call has known.
-
-    It is no KeyError: `Mapping.get` would take that for an argument that was not given.
-    """
 
 
 class _KeptCall(NamedTuple):
@@ -37,13 +30,13 @@ class KeptSecrets:
     _kept: dict[tuple[str, str, int], _KeptCall] = field(default_factory=dict)
 
     def keep(self, call: SagaCall, arguments: JsonObject, secrets: Secrets) -> None:
-        """Keep the arguments of a call; the oldest ones are forgotten."""
-        self._kept[_name(call)] = _KeptCall(dict(arguments), secrets)
+        """Keep copies of the arguments of a call; the oldest ones are forgotten."""
+        self._kept[_name(call)] = _KeptCall(arguments, secrets)
         while len(self._kept) > _KEPT:
             del self._kept[next(iter(self._kept))]
 
     def of(self, call: SagaCall) -> JsonObject:
-        """Return the arguments of a call; one that is not kept raises when it is asked for.
+        """Return copies of the arguments of a call; one that is not kept raises when it is read.
 
         Raises:
             JournalError: its row cannot be read.
@@ -52,7 +45,12 @@ class KeptSecrets:
         if not _is_redacted(stored):
             return stored
         kept = self._kept.get(_name(call))
-        return _WithoutSecrets(stored) if kept is None else kept.arguments
+        if kept is not None:
+            return copies_of(kept.arguments)
+        why = "was secret and is not kept"
+        gone = {name: why for name, value in stored.items() if _is_redacted(value)}
+        rest = {name: value for name, value in stored.items() if name not in gone}
+        return PartialArguments(rest, gone) if gone else rest
 
     def secrets_of(self, call: SagaCall) -> Secrets | None:
         """Return a call's secrets, None where they are not kept.
@@ -70,25 +68,6 @@ class KeptSecrets:
         for (of_turn, *_), kept in self._kept.items():
             text = kept.secrets.hide_text(text) if of_turn == turn else text
         return text
-
-
-class _WithoutSecrets(JsonObject):
-    """All arguments except those that the journal does not have."""
-
-    def __init__(self, stored: JsonObject) -> None:
-        self._stored = stored
-
-    def __getitem__(self, name: str) -> object:
-        value = self._stored[name]
-        if _is_redacted(value):
-            raise SecretNotKeptError(f"the argument {name} was secret and is not kept")
-        return value
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._stored)
-
-    def __len__(self) -> int:
-        return len(self._stored)
 
 
 def _name(call: SagaCall) -> tuple[str, str, int]:

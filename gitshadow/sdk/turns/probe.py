@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gitshadow.sdk.turns import evidence, json_values, path_images
+from gitshadow.sdk.turns import drift, evidence, json_values, path_images
 from gitshadow.sdk.turns.call_records import key_of
-from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, Save, ask
+from gitshadow.sdk.turns.commands import Invoke, Procedure, Returned, Save, ask
+from gitshadow.sdk.turns.inverse_binding import InverseParts, bound
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
 from gitshadow.sdk.turns.redaction import NO_SECRETS
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.tool import Tool
-from gitshadow.sdk.turns.values import Inverse, JsonObject, Outcome
+from gitshadow.sdk.turns.values import JsonObject, Outcome
 from gitshadow.store.journal.saga_rows import SagaCall, SagaEntry
 
 
@@ -91,48 +92,23 @@ def happened(
     body: JsonObject,
 ) -> Procedure[SagaCall]:
     """Write down that a call had its effect, and bind its inverse now."""
-    inverse, trouble = yield from _late_inverse(sources, tool, call, found)
-    undo = "none" if inverse is None else "planned"
-    after = replace(call, outcome="success", inverse=inverse, error=trouble, undo=undo)
-    yield Save((after, _note(call, "probed", moment_ns, {**body, "inverse": inverse})))
-    return after
-
-
-def _late_inverse(
-    sources: Sources, tool: Tool, call: SagaCall, found: object
-) -> Procedure[tuple[str | None, str | None]]:
-    """Bind the second half of an inverse once a probe has returned the result."""
-    build = tool.options.get("inverse")
-    if build is None:
-        return None, None
     intent = json_values.intent(call.intent)
-    if intent.get("altered") is not None:
-        return None, f"the inverse was not made: {intent['altered']}"
-    result = found.content if isinstance(found, Outcome) else None
-    args = (sources.given.of(call), intent["capture"], result)
-    secrets = sources.given.secrets_of(call) or NO_SECRETS
-    extras = tool.extras("inverse", key_of(call, "do"))
-    event = yield from ask(Invoke(build, args, extras))
-    if not isinstance(event, Returned) or not isinstance(event.value, Inverse):
-        return None, secrets.hide_text(_why(event) or "no inverse")
-    after_files = tool.options.get("after_files", False)
-    try:
-        text = json_values.inverse_text(
-            event.value,
-            tool.retry,
-            secrets,
-            after_files=after_files,
-            version=sources.registry.version_of(event.value.handler),
-        )
-    except json_values.NotStorableError as error:
-        return None, f"the inverse was not stored: {error}"
-    return text, None
-
-
-def _why(event: object) -> str | None:
-    if not isinstance(event, Raised):
-        return None
-    return json_values.in_words(event.error)
+    altered, trouble = intent.get("altered"), intent.get("trouble")
+    if altered is not None:
+        trouble = f"the inverse was not made: {altered}"
+    parts = InverseParts(
+        sources.given.of(call),
+        intent["capture"],
+        found.content if isinstance(found, Outcome) else None,
+        drift.settled_late(call, tool),
+        sources.given.secrets_of(call) or NO_SECRETS,
+        None if trouble is None else str(trouble),
+    )
+    # Nobody knows when it ended, so its undo window begins with the call.
+    after = yield from bound(call, tool, parts, sources.registry, call.started_ns)
+    body = {**body, "inverse": after.inverse}
+    yield Save((after, _note(call, "probed", moment_ns, body)))
+    return after
 
 
 def _note(call: SagaCall, kind: str, moment_ns: int, body: JsonObject) -> SagaEntry:

@@ -163,6 +163,12 @@ def taken_back(call: SagaCall, *, already: bool = False) -> UndoItem:
     )
 
 
+def found_undone(call: SagaCall) -> UndoItem:
+    """Return the item of a call that an attempt had undone although it failed."""
+    said = "an earlier attempt had undone it: all is as it was before the call"
+    return replace(taken_back(call, already=True), detail=said)
+
+
 def promised(call: SagaCall) -> UndoItem:
     """Return the item of a call that would be undone; outside effects are spelled out."""
     inverse = json_values.stored_inverse(call.inverse or "")

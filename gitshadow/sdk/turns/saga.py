@@ -27,7 +27,7 @@ from gitshadow.sdk.turns.commands import (
     now,
     told,
 )
-from gitshadow.sdk.turns.drift import Drift, VerificationFinding, still_there
+from gitshadow.sdk.turns.drift import Comparison, Drift, VerificationFinding
 from gitshadow.sdk.turns.errors import FinalFailure
 from gitshadow.sdk.turns.evidence import Resolution
 from gitshadow.sdk.turns.external_inverses import Outside, patience_s
@@ -123,10 +123,8 @@ class Unwind:
         for call in self._in_order(late=late):
             item = reversibility.judge(call, scene)
             if item is None:
-                item = reversibility.promised(call)
-                moved = yield from drift.predict(call)
-                if moved is not None and self.request.on_drift is OnDrift.SKIP:
-                    item = reversibility.left(call, Reason.DRIFTED, moved)
+                item = yield from self._compared(call, drift.predict(call))
+                item = item or reversibility.promised(call)
             if item.state is State.NOT_REVERSED:
                 scene.stuck[call.id] = call
             items.append(item)
@@ -187,10 +185,10 @@ class Unwind:
         handler = self._scene.handler(inverse)
         assert handler is not None, "judged before"
         # Drift comes before approval: nobody is asked about an inverse that will be skipped.
-        if self.request.on_drift is OnDrift.SKIP:
-            moved = yield from Drift(self.registry, self.given).look(call)
-            if moved is not None:
-                return call, reversibility.left(call, Reason.DRIFTED, moved)
+        drift = Drift(self.registry, self.given)
+        item = yield from self._compared(call, drift.look(call))
+        if item is not None:
+            return (yield from self._without_inverse(call, item))
         # Functions of the program are trusted; what runs outside needs the policy or a person.
         if handler.foreign:
             no = yield from self.outside.approval(call, inverse)
@@ -212,10 +210,9 @@ class Unwind:
             event, trouble = yield from self._attempt(call, inverse, handler)
             found = None
             if trouble is None:
-                tool = self.registry.find(call.tool)
                 # That a handler returned proves nothing; the tool's own view of the world
                 # decides.
-                found = yield from still_there(tool, call, self.given)
+                found = yield from drift.still_there(call)
                 if found is None:
                     call = yield from self._settle(call, "done", None)
                     return call, reversibility.taken_back(call)
@@ -230,8 +227,33 @@ class Unwind:
             final = _is_final(event, inverse)
             if attempt == inverse.retry.attempts or final or _lied(found, handler):
                 break
+            ours = yield from drift.seen(call)
             yield Pause(inverse.retry.pause_s(attempt))
+            # A person may have repaired by hand what could not be undone.
+            item = yield from self._compared(call, drift.look(call, ours.text))
+            if item is not None:
+                return (yield from self._without_inverse(call, item))
         return call, reversibility.left(call, Reason.FAILED)
+
+    def _compared(
+        self, call: SagaCall, comparison: Procedure[Comparison]
+    ) -> Procedure[UndoItem | None]:
+        """Return the item of a call whose inverse must not run, as the world is; None: it may."""
+        if self.request.on_drift is not OnDrift.SKIP:
+            return None
+        found = yield from comparison
+        if found.undone:
+            return reversibility.found_undone(call)
+        if found.moved is None:
+            return None
+        return reversibility.left(call, Reason.DRIFTED, found.moved)
+
+    def _without_inverse(
+        self, call: SagaCall, item: UndoItem
+    ) -> Procedure[tuple[SagaCall, UndoItem]]:
+        if item.state is not State.NOT_REVERSED:
+            call = yield from self._settle(call, "done", None)
+        return call, item
 
     def _claim(
         self, call: SagaCall, inverse: StoredInverse, handler: Tool

@@ -21,7 +21,7 @@ class Capture(Protocol):
     """Read before a call what its inverse will need."""
 
     def __call__(self, arguments: JsonObject, /) -> object:
-        """Return it: JSON, or an awaitable of it with the async front."""
+        """Return it: JSON, or an awaitable of it with the async front; it is copied at once."""
         ...
 
 
@@ -90,7 +90,8 @@ class ToolOptions(TypedDict):
     `reversibility`: the class; undeclared counts as non-reversible. `capture`: read before the
     call. `inverse`: built after it from arguments, capture and result. `on_capture_failure`:
     `refuse` the call (the default), or `record` it as one without an inverse. `observe`: read
-    before and after the call and again before the undo, to notice that the world has moved on.
+    before and after the call and again before the undo, to notice that the world has moved on; it
+    returns JSON, or sets of it.
     `probe`: asked about a call of which nobody knows whether it happened: True, False or None.
     `describe`: the entry's text. `retry`: how its inverse is tried. `undo_for_s`: how long it can
     be undone. `residue`: what remains after its inverse. `follow_up`: what a person can do if

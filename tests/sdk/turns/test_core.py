@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import permutations
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
@@ -26,7 +27,7 @@ from gitshadow.sdk.turns.host import ContextCache, Host
 from gitshadow.sdk.turns.policy import Policy, Verdict, VerdictKind, strictest
 from gitshadow.sdk.turns.redaction import NO_SECRETS
 from gitshadow.sdk.turns.registry import ToolRegistry
-from gitshadow.sdk.turns.report import UndoKind, UndoReport
+from gitshadow.sdk.turns.report import UndoKind
 from gitshadow.sdk.turns.reversibility import in_undo_order
 from gitshadow.sdk.turns.saga import Unwind, new_op
 from gitshadow.sdk.turns.turn import TurnCore, TurnSettings
@@ -38,6 +39,7 @@ from gitshadow.sdk.turns.values import Inverse, Retry, Reversibility
 from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.undo.report import State
 
+T = TypeVar("T")
 SETTING = TurnSettings(
     store_id="store",
     root=".",
@@ -66,7 +68,7 @@ def answered(command: Command) -> object:
     return None
 
 
-def driven(procedure: Procedure[UndoReport]) -> tuple[UndoReport, list[Command]]:
+def driven(procedure: Procedure[T]) -> tuple[T, list[Command]]:
     """Run a procedure without a journal; return its value and what it asked for."""
     commands: list[Command] = []
     procedure = in_the_open(procedure)
@@ -75,8 +77,8 @@ def driven(procedure: Procedure[UndoReport]) -> tuple[UndoReport, list[Command]]
         try:
             command = procedure.send(event)
         except StopIteration as stop:
-            report: UndoReport = stop.value
-            return report, commands
+            value: T = stop.value
+            return value, commands
         commands.append(command)
         event = answered(command)
 

@@ -8,6 +8,7 @@ from typing import Unpack
 import pytest
 
 from gitshadow.errors import ExitCode, UsageError
+from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.tool import ToolOptions
 from gitshadow.sdk.turns.values import Inverse, Outcome, Retry, Reversibility
@@ -25,6 +26,7 @@ class Till:
         self.made: list[str] = []
         self.refunded: list[str] = []
         self.asked: list[str] = []
+        self.now_ns = 10**18
 
     def charge(self, amount: int, *, idempotency_key: str) -> str:
         if self.charges:
@@ -447,3 +449,90 @@ async def test_a_call_id_that_is_no_text_is_refused(front: Front) -> None:
     async with front.session().turn() as turn:
         with pytest.raises(UsageError, match="would not reach the tool"):
             await settled(turn.inner.call("runtime.phone", call_id=7))  # type: ignore[arg-type]
+
+
+async def settled_late(
+    front: Front, till: Till, **more: Unpack[ToolOptions]
+) -> Session:
+    """Leave a charge that its probe settles when the undo asks; t-1 of the session."""
+    options: ToolOptions = {"probe": till.arrived}
+    till.declare(front, **(options | more))
+    session = front.session(host=Host(clock=lambda: till.now_ns))
+    async with session.turn() as turn:
+        with pytest.raises(TimeoutError):
+            await turn.call("till.charge", "c", amount=5)
+    return session
+
+
+async def test_a_call_that_a_probe_settled_was_not_seen(front: Front) -> None:
+    """Nobody knows what it left, so a person may have written what is there now."""
+    till = Till()
+    session = await settled_late(front, till, observe=lambda a: len(till.made))
+    (item,) = (await session.undo("t-1")).items
+    assert (item.state, item.reason) == ("not_reversed", "drifted")
+    assert item.detail == (
+        "the result of the call could not be observed:"
+        " it was settled by a probe, so what it left was not seen"
+    )
+    (planned,) = (await session.plan("t-1")).items
+    assert (planned.reason, planned.detail) == (item.reason, item.detail)
+    assert till.refunded == []
+    (item,) = (await session.undo("t-1", on_drift="overwrite")).items
+    assert (item.state, till.refunded) == ("compensated", till.made)
+
+
+async def test_a_call_that_a_probe_settled_has_its_undo_window(front: Front) -> None:
+    """From when it started: nobody knows when it ended."""
+    till = Till()
+    session = await settled_late(front, till, undo_for="30d")
+    started_ns = till.now_ns
+    till.now_ns += 1
+    await session.recover()
+    (call,) = session.au.calls("t-1")
+    assert call.expires_ns == started_ns + 30 * 24 * 3600 * 10**9
+    till.now_ns = call.expires_ns + 1
+    assert told(await session.undo("t-1")) == {"c": "expired"}
+    assert till.refunded == []
+
+
+async def test_a_call_that_a_probe_settled_has_its_residue(front: Front) -> None:
+    till = Till()
+    session = await settled_late(front, till, residue="the receipt was printed")
+    (item,) = (await session.undo("t-1")).items
+    assert item.residue == "the receipt was printed"
+
+
+async def test_a_capture_that_failed_makes_no_inverse_after_a_probe(
+    front: Front,
+) -> None:
+    """As for a call whose end was seen: the builder would get nothing."""
+    till = Till()
+
+    def capture(arguments: Mapping[str, object]) -> object:
+        raise OSError("down")
+
+    session = await settled_late(
+        front, till, capture=capture, on_capture_failure="record"
+    )
+    (item,) = (await session.undo("t-1")).items
+    assert (item.reason, item.error) == ("no_inverse", "OSError: down")
+
+
+async def test_a_probe_is_asked_with_what_the_tool_was_given(front: Front) -> None:
+    """The tool changed its arguments before it failed."""
+    asked: list[object] = []
+
+    def probe(arguments: Mapping[str, object]) -> bool:
+        asked.append([arguments["row"], arguments["token"]])
+        return False
+
+    def put(row: list[int], token: list[str]) -> None:
+        row.clear()
+        token.clear()
+        raise TimeoutError
+
+    front.tools.tool("row.put", probe=probe, secrets=("token",))(put)
+    with pytest.raises(TimeoutError):
+        async with front.session().turn() as turn:
+            await turn.call("row.put", row=[1], token=["abcdef"])
+    assert asked == [[[1], ["abcdef"]]]
