@@ -34,7 +34,7 @@ from gitshadow.sdk.turns.commands import (
     in_the_open,
     riding,
 )
-from gitshadow.sdk.turns.driver import AtOnce, Base, pull
+from gitshadow.sdk.turns.driver import AtOnce, Base, ended, pull
 from gitshadow.sdk.turns.journal_store import JournalStore
 from gitshadow.sdk.turns.protocols import Means
 
@@ -195,7 +195,8 @@ async def _invoke(command: Invoke[object]) -> Event:
         async with limit:
             value = await _in_thread(function) if in_thread else function()
             goes_on = False
-            return Returned(await value if inspect.isawaitable(value) else value)
+            value = await value if inspect.isawaitable(value) else value
+            return ended(command, value)
     except asyncio.CancelledError as error:
         if task is None or task.cancelling():
             raise

@@ -20,6 +20,7 @@ from gitshadow.sdk.turns.async_driver import AsyncDriver
 from gitshadow.sdk.turns.base_session import SessionFront, TurnFront, stays_primary
 from gitshadow.sdk.turns.call_records import CallRequest, requested
 from gitshadow.sdk.turns.commands import Procedure
+from gitshadow.sdk.turns.deferred_work import check_has_run, check_turn_function
 from gitshadow.sdk.turns.errors import ValidationFailed
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.report import UndoReport
@@ -216,6 +217,8 @@ class AsyncTurn(TurnFront):
 class AsyncAgentUndo(SessionFront):
     """Work in one session of an agent program; an async context manager that closes it."""
 
+    _awaits = True  # async only
+
     def __init__(self, runtime: SessionRuntime) -> None:
         super().__init__(runtime)
         self._driver = AsyncDriver(runtime)
@@ -277,12 +280,15 @@ class AsyncAgentUndo(SessionFront):
         Raises:
             ValidationFailed: the check failed each time.
             SessionBusy: a turn or an undo of the session is running; nothing was changed.
+            UsageError: the function returned what has not run yet, such as a generator.
             Exception: the function's own exception; the turn was rolled back.
         """
         for left in range(max(retries, 0), -1, -1):
             try:
                 async with self.turn(label, policy=policy, validate=validate) as turn:
-                    return await work(turn)
+                    value = await work(turn)
+                    check_has_run(value)
+                    return value
             except ValidationFailed as error:
                 if not may_retry(error, left):
                     raise
@@ -309,11 +315,17 @@ class AsyncAgentUndo(SessionFront):
         validate: Check | None = None,
         retries: int = 0,
     ) -> object:
-        """Make each run of a coroutine function a turn with its name as label; see `run_turn`."""
+        """Make each run of a coroutine function a turn with its name as label; see `run_turn`.
+
+        Raises:
+            UsageError: the function would do its work outside of the turn, as a generator does.
+        """
 
         def declare(
             function: Callable[..., Awaitable[object]],
         ) -> Callable[..., Awaitable[object]]:
+            check_turn_function(function, awaits=self._awaits)
+
             @wraps(function)
             async def in_turn(*args: object, **kwargs: object) -> object:
                 return await self.run_turn(

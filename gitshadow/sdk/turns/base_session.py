@@ -145,6 +145,9 @@ class Artifacts:
 class SessionFront:
     """Open a session, and read its turns, calls and log."""
 
+    # Whether its functions are awaited.
+    _awaits = False
+
     def __init__(self, runtime: SessionRuntime) -> None:
         self._runtime = runtime
 

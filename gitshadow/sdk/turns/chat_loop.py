@@ -119,7 +119,8 @@ class ChatLoop:
         """Make one request and read its answer; return the calls that the model wants."""
         request = yield from self._request(turn)
         self._said = ""
-        stream = yield from demand(Invoke(self._provider.stream, (request,)))
+        begin = Invoke(self._provider.stream, (request,), streams=True)
+        stream = yield from demand(begin)
         if not isinstance(stream, Iterator | AsyncIterator):
             raise TypeError("the provider's stream is not an iterator")
         wanted: list[ToolCall] = []

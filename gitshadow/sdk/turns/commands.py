@@ -34,7 +34,8 @@ UNTOLD = "files_untold"
 class Invoke(NamedTuple, Generic[R_co]):
     """Run a function of the host; the event is `Returned`, `Raised` or `TimedOut`.
 
-    One that is `blocking` gets a thread of its own where others would wait for it.
+    One that is `blocking` gets a thread of its own where others would wait for it. Only one that
+    `streams` may return a generator: of any other it would mean that nothing has run yet.
     """
 
     function: Callable[..., R_co]
@@ -42,6 +43,7 @@ class Invoke(NamedTuple, Generic[R_co]):
     kwargs: JsonObject = MappingProxyType({})
     timeout_s: float | None = None
     blocking: bool = False
+    streams: bool = False
 
 
 class Returned(NamedTuple, Generic[R_co]):

@@ -7,7 +7,7 @@ inside the procedure, and then by it.
 import inspect
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import copy_context
 from functools import partial
 from typing import TypeAlias
@@ -42,6 +42,7 @@ from gitshadow.sdk.turns.commands import (
     in_the_open,
     riding,
 )
+from gitshadow.sdk.turns.deferred_work import unrun
 from gitshadow.sdk.turns.protocols import Means, SessionStore
 from gitshadow.store.journal.saga_rows import CallName, SagaCall
 
@@ -56,6 +57,9 @@ AtOnce: TypeAlias = (
     | TakeOut
     | Withdraw
 )
+
+
+_STREAMS = (Iterator, AsyncIterator)
 
 
 class Base:
@@ -194,11 +198,23 @@ def called(command: Invoke[object]) -> Event:
         if isinstance(error, Exception) or is_its_own:
             return Raised(error)
         raise
-    if inspect.iscoroutine(value):
-        value.close()
-        name = getattr(command.function, "__qualname__", "a function")
-        return Raised(TypeError(f"{name} is async: use AsyncAgentUndo"))
-    return Returned(value)
+    event = ended(command, value)
+    if isinstance(event, Raised) and inspect.isawaitable(value):
+        return Raised(TypeError(f"{_name(command)} is async: use AsyncAgentUndo"))
+    return event
+
+
+def ended(command: Invoke[object], value: object) -> Returned[object] | Raised:
+    """Return the event of a function that returned; a value that has not run is an error."""
+    kind = unrun(value)
+    if kind is None or (command.streams and isinstance(value, _STREAMS)):
+        return Returned(value)
+    said = f"{_name(command)} returned {kind}, which has not run yet"
+    return Raised(TypeError(said))
+
+
+def _name(command: Invoke[object]) -> str:
+    return getattr(command.function, "__qualname__", "a function")
 
 
 def pull(command: Pull) -> Returned[object] | Raised | StreamEnded:

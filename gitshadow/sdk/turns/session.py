@@ -14,6 +14,7 @@ from gitshadow.sdk.turns import calls, outbox, resolution, rewind
 from gitshadow.sdk.turns.base_session import SessionFront, TurnFront, stays_primary
 from gitshadow.sdk.turns.call_records import CallRequest, requested
 from gitshadow.sdk.turns.commands import Procedure
+from gitshadow.sdk.turns.deferred_work import check_has_run, check_turn_function
 from gitshadow.sdk.turns.driver import Driver
 from gitshadow.sdk.turns.errors import ValidationFailed
 from gitshadow.sdk.turns.policy import Policy
@@ -258,12 +259,15 @@ class AgentUndo(SessionFront):
         Raises:
             ValidationFailed: the check failed each time.
             SessionBusy: a turn or an undo of the session is running; nothing was changed.
+            UsageError: the function returned what has not run yet, such as a generator.
             Exception: the function's own exception; the turn was rolled back.
         """
         for left in range(max(retries, 0), -1, -1):
             try:
                 with self.turn(label, policy=policy, validate=validate) as turn:
-                    return work(turn)
+                    value = work(turn)
+                    check_has_run(value)
+                    return value
             except ValidationFailed as error:
                 if not may_retry(error, left):
                     raise
@@ -288,11 +292,17 @@ class AgentUndo(SessionFront):
         validate: Check | None = None,
         retries: int = 0,
     ) -> object:
-        """Make each run of a function a turn with its name as label; see `run_turn`."""
+        """Make each run of a function a turn with its name as label; see `run_turn`.
+
+        Raises:
+            UsageError: the function would do its work outside of the turn, as a generator does.
+        """
 
         def declare(
             function: Callable[..., object],
         ) -> Callable[..., object]:
+            check_turn_function(function, awaits=self._awaits)
+
             @wraps(function)
             def in_turn(*args: object, **kwargs: object) -> object:
                 return self.run_turn(
