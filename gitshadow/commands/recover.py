@@ -71,7 +71,7 @@ def rewind_command(
         named = queries.session_named(db, session)
 
     async def plan() -> UndoReport:
-        request = rewind_request(effects=effects, scope=scope or None)
+        request = rewind_request({"effects": effects, "scope": scope or None})
         async with toolbox.open(named) as au:
             return await au.drive(au.runtime.undoing.rewind(before, request).plan())
 

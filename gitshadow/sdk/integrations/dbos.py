@@ -44,6 +44,7 @@ from gitshadow.sdk.turns.compensation_engine import (
 )
 from gitshadow.sdk.turns.errors import EngineError, SessionBusy
 from gitshadow.sdk.turns.host import Host
+from gitshadow.sdk.turns.option_checks import one_of
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
@@ -80,6 +81,9 @@ class DbosEngine:
             so they must have the same tools.
         runs: `here`: in threads of this process, which must not use DBOS otherwise. `elsewhere`:
             in another process of this host that runs `serve`; this process is only a client.
+
+    Raises:
+        UsageError: `runs` is neither.
     """
 
     def __init__(
@@ -91,6 +95,7 @@ class DbosEngine:
     ) -> None:
         self._url = url
         self._program = program
+        one_of(*UndoLocation)("runs", runs)
         self.runs = UndoLocation(runs)
         self._benches: dict[str, Bench] = {}
         self._queue = ""

@@ -33,7 +33,7 @@ from gitshadow.sdk.turns.async_session import AsyncAgentUndo, AsyncTurn
 from gitshadow.sdk.turns.declarations import ServerOrigin
 from gitshadow.sdk.turns.errors import RegistrationError
 from gitshadow.sdk.turns.host import Host
-from gitshadow.sdk.turns.mcp_tools import Forward, Offered, offered
+from gitshadow.sdk.turns.mcp_tools import Forward, Offered, as_name, offered
 from gitshadow.sdk.turns.policy import Limits, Policy
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.tool import ToolOptions
@@ -375,7 +375,7 @@ class _Proxy:
         return mcp_link.result(passing.request, told)
 
     async def _called(self, passing: Passing) -> Outcome:
-        name = f"{self._options.server.name}.{passing.tool}"
+        name = as_name(f"{self._options.server.name}.{passing.tool}")
         if self._tools.is_stale(self._link, name):
             await self._tools.learn(self._link, passing.request)
         turn = await self._turns.current(passing.turn)
@@ -452,7 +452,7 @@ class _Listing:
 
     def is_harmless(self, name: str) -> bool:
         """Whether a tool that reports an error certainly did nothing."""
-        tool = self._registry.find(f"{self._options.server.name}.{name}")
+        tool = self._registry.find(as_name(f"{self._options.server.name}.{name}"))
         reads = tool is not None and tool.effective is Reversibility.READ_ONLY
         return reads or self._options.server.does_nothing_on_errors(name)
 
@@ -491,7 +491,7 @@ class _Listing:
 
     def _declare(self, tool: Offered) -> None:
         spec = self._options.server
-        self._registry.remove(f"{spec.name}.{tool.name}")
+        self._registry.remove(as_name(f"{spec.name}.{tool.name}"))
         try:
             self._add(tool, self._said(tool))
         except RegistrationError as error:
@@ -506,4 +506,4 @@ class _Listing:
     def _add(self, tool: Offered, options: ToolOptions) -> None:
         function = Forward(tool.name, self._forward)
         view = self._registry.domain(self._options.server.name)
-        view.add(tool.name, function, **options)
+        view.add(as_name(tool.name), function, **options)

@@ -29,6 +29,7 @@ from gitshadow.sdk.turns.call_records import CallRequest
 from gitshadow.sdk.turns.commands import Returned
 from gitshadow.sdk.turns.errors import ToolFailure
 from gitshadow.sdk.turns.hook_turns import concluded
+from gitshadow.sdk.turns.mcp_tools import as_name
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo, Turn
@@ -402,7 +403,7 @@ def declared(registry: ToolRegistry, name: str) -> Tool:
     for tool in registry:
         if name in (tool.name, plain_name(tool.name)):
             return tool
-    full = name if "." in name else f"tool.{name}"
+    full = as_name(name if "." in name else f"tool.{name}")
     return registry.find(full) or registry.add(full, elsewhere)
 
 

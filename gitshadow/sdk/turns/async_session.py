@@ -8,7 +8,7 @@ Invariant: a method only runs a procedure of the core, so that both fronts do th
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import wraps
 from types import TracebackType
@@ -27,7 +27,10 @@ from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.session_runtime import SessionRuntime
 from gitshadow.sdk.turns.turn_end import Check, Terms, finish, may_retry, validated
 from gitshadow.sdk.turns.undo_request import (
+    RedoOptions,
+    RewindOptions,
     UndoOptions,
+    redo_token,
     request_of,
     rewind_request,
 )
@@ -209,8 +212,9 @@ class AsyncTurn(TurnFront):
 
     async def undo(self, **options: Unpack[UndoOptions]) -> UndoReport:
         """Undo the turn after it has ended; as `AsyncAgentUndo.undo`."""
+        request = request_of(options)
         with self._runtime.locked():
-            whole = self._runtime.undoing.undo(self.id, request_of(options))
+            whole = self._runtime.undoing.undo(self.id, request)
             return await self._driver.shielded(self._runtime.carrying.run(whole))
 
 
@@ -356,55 +360,53 @@ class AsyncAgentUndo(SessionFront):
             The report, per item. A second undo repeats nothing and retries what failed.
 
         Raises:
-            UsageError: there is no such turn.
+            UsageError: there is no such turn or option, or a value is none that its option may
+                have.
             SessionBusy: a turn or an undo of the session is running.
             RefusedError: the token is not valid, or not all can be undone; nothing was done.
         """
+        request = request_of(options)
         with self._runtime.locked():
-            whole = self._runtime.undoing.undo(turn, request_of(options))
+            whole = self._runtime.undoing.undo(turn, request)
             return await self._driver.shielded(self._runtime.carrying.run(whole))
 
-    async def redo(self, op: str, *, token: str | None = None) -> UndoReport:
+    async def redo(self, op: str, **options: Unpack[RedoOptions]) -> UndoReport:
         """Redo: reverse an undo in files, state, artifacts and conversation.
 
         Effects are not repeated; the report names those that were undone.
 
+        Args:
+            op: The id of the undo.
+            options: See `RedoOptions`.
+
         Raises:
-            UsageError: the session has no such undo.
+            UsageError: the session has no such undo, or there is no such option.
             SessionBusy: a turn or an undo of the session is running.
         """
+        token = redo_token(options)
         with self._runtime.locked():
             found = self._runtime.undoing.redo(op, token)
             return await self._driver.shielded(self._runtime.carrying.run(found))
 
-    async def rewind(
-        self,
-        before: str,
-        *,
-        effects: bool = False,
-        scope: Collection[str] | None = None,
-        token: str | None = None,
-    ) -> UndoReport:
+    async def rewind(self, before: str, **options: Unpack[RewindOptions]) -> UndoReport:
         """Restore state and files from before an invocation, and hide all later events.
 
         Nothing is deleted.
 
         Args:
             before: A turn, or the invocation of an earlier rewind, which is then undone.
-            effects: Whether to undo external effects too; otherwise the report names them.
-            scope: Any of `files`, `effects`, `state`, `artifacts`, `events`; all but effects by
-                default.
-            token: The token of a plan: refuse if the plan has changed since.
+            options: See `RewindOptions`.
 
         Raises:
+            UsageError: there is no such option, or its value is none that it may have.
             SessionNotFound: the session has no history.
             InvocationNotFound: it has no such invocation.
             SessionBusy: a turn or an undo of the session is running.
             RefusedError: it was already rewound, and effects are not repeated; or the plan does
                 not match the token.
         """
+        request = rewind_request(options)
         with self._runtime.locked():
-            request = rewind_request(effects=effects, scope=scope, token=token)
             found = self._runtime.undoing.rewind(before, request)
             return await self._driver.shielded(self._runtime.carrying.run(found))
 
@@ -414,8 +416,8 @@ class AsyncAgentUndo(SessionFront):
         Raises:
             NothingToUndo: there is none.
         """
+        request = rewind_request({"effects": effects})
         with self._runtime.locked():
-            request = rewind_request(effects=effects, scope=None)
             last = rewind.last_live(self._runtime.store, self._runtime.session)
             found = self._runtime.undoing.rewind(last, request)
             return await self._driver.shielded(self._runtime.carrying.run(found))

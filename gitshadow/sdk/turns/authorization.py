@@ -14,17 +14,17 @@ from gitshadow.sdk.turns.commands import (
     Question,
     Raised,
     Returned,
-    TimedOut,
     ask,
     demand,
     told,
 )
+from gitshadow.sdk.turns.external_inverses import refusal_in
 from gitshadow.sdk.turns.policy import (
     ConfirmHandler,
     Proposal,
-    Verdict,
     VerdictKind,
     strictest,
+    verdict_of,
 )
 from gitshadow.sdk.turns.turn import TurnCore
 
@@ -38,8 +38,8 @@ def refusal(turn: TurnCore, proposal: Proposal) -> Procedure[str | None]:
     policy = turn.setting.policy
     verdicts = []
     for guard in policy.guards:
-        value = yield from demand(Invoke(guard, (proposal,)))
-        verdicts += [value] if isinstance(value, Verdict) else []
+        verdict = verdict_of((yield from demand(Invoke(guard, (proposal,)))), "a guard")
+        verdicts += [] if verdict is None else [verdict]
     own = policy.verdict_on(proposal.reversibility, proposal.tool)
     verdict = strictest([*verdicts, own])
     if verdict.kind is VerdictKind.DENY:
@@ -54,20 +54,24 @@ def consents(turn: TurnCore, proposal: Proposal) -> Procedure[bool]:
     confirm = turn.setting.policy.confirm
     if confirm is None:
         return False
-    return _is_yes((yield from _asked(turn, proposal, confirm)))
+    return refusal_in((yield from _asked(turn, proposal, confirm))) is None
 
 
 def _confirm(turn: TurnCore, proposal: Proposal) -> Procedure[str | None]:
     """Ask for confirmation; return why the answer is no, or None."""
     confirm = turn.setting.policy.confirm
     if confirm is None:
-        return f"{proposal.question}, but there is no one to ask"
+        said = f"{proposal.question}, but there is no one to ask"
+        tool = turn.setting.registry.find(proposal.tool)
+        asks = turn.setting.policy.non_reversible == "ask"
+        if tool is not None and tool.holds and asks:
+            said += "; holding it needs Policy(non_reversible='allow') or confirm="
+        return said
     event = yield from _asked(turn, proposal, confirm)
     if isinstance(event, Raised):
         raise event.error
-    if isinstance(event, TimedOut):
-        return f"{proposal.question}: no answer after {event.seconds:g} s"
-    return None if _is_yes(event) else f"{proposal.question}: declined"
+    no = refusal_in(event)
+    return None if no is None else f"{proposal.question}: {no}"
 
 
 def _asked(
@@ -82,7 +86,3 @@ def _asked(
         return (yield from ask(Invoke(confirm, (proposal,), timeout_s=timeout_s)))
     finally:
         turn.questions.remove(question)
-
-
-def _is_yes(event: Event) -> bool:
-    return isinstance(event, Returned) and event.value is True

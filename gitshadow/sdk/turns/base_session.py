@@ -10,6 +10,7 @@ from gitshadow.errors import ShadowError, UsageError
 from gitshadow.sdk.turns import resolution, rewind, state_rollback
 from gitshadow.sdk.turns.events import Message, live, messages
 from gitshadow.sdk.turns.host import Host
+from gitshadow.sdk.turns.option_checks import one_of
 from gitshadow.sdk.turns.policy import Policy, Proposal
 from gitshadow.sdk.turns.protocols import SessionStore
 from gitshadow.sdk.turns.registry import ToolRegistry
@@ -173,6 +174,7 @@ class SessionFront:
             host: The program's own implementations.
 
         Raises:
+            UsageError: an argument is of another type.
             UnsupportedError: there is no Git working tree.
             NotInitialisedError: the working tree is not recorded.
             JournalError: the journal cannot be used.
@@ -342,8 +344,7 @@ class SessionFront:
             UsageError: there is no such call, it is already resolved, or the outcome is unknown.
             SessionBusy: a turn or an undo of the session is running.
         """
-        if outcome not in list(State):
-            raise UsageError(f"cannot resolve {call}: {outcome} is not an outcome")
+        one_of(*State)("outcome", outcome)
         resolution.resolve(self._runtime, turn, call, State(outcome), note)
 
     def verify(self) -> int | None:

@@ -54,8 +54,8 @@ def requested(
     ours = [] if call_id is None else ["call_id"]
     ours += ["again"] if again is not False else []
     # Arguments that are given as a mapping cannot clash with our own keywords.
-    own = known.parameters if known is not None and arguments is None else frozenset()
-    clashing = [name for name in ours if name in own]
+    own = known.parameters if known is not None and arguments is None else None
+    clashing = [name for name in ours if name in (own or ())]
     strange = call_id is not None and not isinstance(call_id, str)
     if clashing or strange or not isinstance(again, bool):
         raise UsageError(

@@ -240,10 +240,6 @@ class _Call:
         proposal = Proposal(self.row.id, tool.name, self.arguments, tool.effective)
         reason = yield from refusal(self.turn, proposal)
         if reason is not None:
-            if tool.holds and self.turn.setting.policy.confirm is None:
-                reason += (
-                    "; holding it needs Policy(non_reversible='allow') or confirm="
-                )
             return (yield from self._ended(Outcome.denied(reason)))
         if tool.holds:
             return (yield from self._held(tool))

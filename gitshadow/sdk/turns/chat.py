@@ -8,6 +8,7 @@ from typing import Literal
 from gitshadow.sdk.turns.chat_loop import ChatLoop
 from gitshadow.sdk.turns.events import Message
 from gitshadow.sdk.turns.model_io import ModelProvider
+from gitshadow.sdk.turns.option_checks import one_of
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.session import AgentUndo
 
@@ -47,11 +48,13 @@ class AgentSession(ChatLoop):
             on_error: `rewind` removes a failed turn from the conversation as well.
 
         Raises:
+            UsageError: `on_error` is neither.
             SessionBusy: a turn or an undo of the session is running; nothing was changed.
             TurnCancelled: `cancel` was called.
             LimitExceeded: a limit was reached.
             Exception: the exception of the provider or a tool; the turn was rolled back.
         """
+        one_of("keep", "rewind")("on_error", on_error)
         turn = self._au.turn(text[:_LABEL_CHARS])
         began = False
         try:

@@ -97,17 +97,22 @@ class Outside(NamedTuple):
         )
         timeout_s = self.policy.confirm_timeout_s
         event = yield from ask(Invoke(confirm, (proposal,), timeout_s=timeout_s))
-        if isinstance(event, Returned) and event.value is True:
-            return None
-        return f"it {said}: {_answer(event)}"
+        no = refusal_in(event)
+        return None if no is None else f"it {said}: {no}"
 
     def _is_allowed(self, inverse: StoredInverse) -> bool:
         return self.policy.inverses.covers(inverse.handler, inverse.args)
 
 
-def _answer(event: Returned[object] | Raised | TimedOut) -> str:
+def refusal_in(event: Returned[object] | Raised | TimedOut) -> str | None:
+    """Return why the end of a confirmation handler is a no, or None for a yes: only True is one."""
     if isinstance(event, TimedOut):
         return f"no answer after {event.seconds:g} s"
     if isinstance(event, Raised):
         return f"the question failed: {type(event.error).__name__}"
-    return "declined"
+    if event.value is True:
+        return None
+    if event.value is False or event.value is None:
+        return "declined"
+    kind = type(event.value).__name__
+    return f"declined: confirm must return True or False, not a value of {kind}"

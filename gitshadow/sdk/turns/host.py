@@ -9,8 +9,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from gitshadow.errors import UsageError
 from gitshadow.sdk.turns.bench import EngineProvider
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, ask, now
+from gitshadow.sdk.turns.option_checks import (
+    OptionCheck,
+    check_fields,
+    flag,
+    function,
+    having,
+    instance_of,
+    optional,
+    plain_function,
+    seconds,
+    tuple_of,
+)
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.protocols import (
     Clock,
@@ -37,6 +50,9 @@ class Context:
     source: ContextSource
     ttl_s: float = 0.0
 
+    def __post_init__(self) -> None:
+        check_fields(self, {"source": having("summary"), "ttl_s": seconds})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
@@ -49,7 +65,8 @@ class Host:
         secrets: Where inverses look up what is not stored, by name; the environment by default.
         mcp: Reaches MCP servers, for inverses that are tools of theirs.
         environ: Of which commands get what they need to start, and nothing else.
-        pre_undo: Given the plan before an undo or a rollback; what it raises refuses an undo.
+        pre_undo: Given the plan before an undo or a rollback. An undo is refused if it raises, or
+            returns anything but None or `Verdict.allow()`.
         post_undo: Given the report after one.
         post_rewind: Given the report after a rewind, which names the invocations that it hid.
         telemetry: Gets each call and each attempt to undo one; by default there is none.
@@ -59,6 +76,9 @@ class Host:
         writes_below: Whether all files of a turn are written by this program and processes that it
             starts, not by a container or server: then what others write is not the turn's.
         engine: Runs undos; without one, the caller that asks for them, in its own thread.
+
+    Raises:
+        UsageError: a value is of another type, or lacks the methods that it needs.
     """
 
     undo: UndoTransactionProvider | None = None
@@ -76,6 +96,9 @@ class Host:
     writes_below: bool = False
     engine: EngineProvider | None = None
 
+    def __post_init__(self) -> None:
+        check_fields(self, _HOST)
+
     def secret(self, name: str) -> str:
         """Return a secret.
 
@@ -84,6 +107,32 @@ class Host:
         """
         known = self.environ if self.secrets is None else self.secrets
         return known[name] if isinstance(known, Mapping) else known(name)
+
+
+def _secrets(option: str, value: object) -> None:
+    if not isinstance(value, Mapping) and not callable(value):
+        # The text does not repeat the value, which may be the secret itself.
+        raise UsageError(f"{option} must be a mapping or a function")
+    if not isinstance(value, Mapping):
+        plain_function(option, value)
+
+
+_HOST: Mapping[str, OptionCheck] = {
+    "undo": optional(having("begin_transaction")),
+    "revisions": optional(having("current_revision")),
+    "contexts": tuple_of(lambda one: isinstance(one, Context), "Context"),
+    "secrets": optional(_secrets),
+    "mcp": optional(having("call")),
+    "environ": instance_of(Mapping, "a mapping of variables"),
+    "pre_undo": optional(function),
+    "post_undo": optional(function),
+    "post_rewind": optional(function),
+    "telemetry": optional(having("started")),
+    "clock": plain_function,
+    "files": optional(flag),
+    "writes_below": flag,
+    "engine": optional(having("bind")),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,12 @@ def declared(
     for tool in found:
         options = tool.options(trusted=trusted, origin=origin)
         options |= overrides.get(tool.name, {})
-        yield tool.name, Forward(tool.name, call or _elsewhere), options
+        yield as_name(tool.name), Forward(tool.name, call or _elsewhere), options
+
+
+def as_name(name: str) -> str:
+    """Return the name of a tool of others as one to register, which has no blanks."""
+    return "".join(one if one.isprintable() and one != " " else "_" for one in name)
 
 
 def _elsewhere(name: str, arguments: JsonObject) -> object:

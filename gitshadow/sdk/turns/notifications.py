@@ -20,6 +20,7 @@ from gitshadow.sdk.turns.commands import (
     ask,
 )
 from gitshadow.sdk.turns.host import Host
+from gitshadow.sdk.turns.policy import VerdictKind, verdict_of
 from gitshadow.sdk.turns.report import UndoKind, UndoReport
 from gitshadow.sdk.turns.user_hooks import Commands, HookName, UserHooks
 from gitshadow.store.journal.saga_rows import SagaOp
@@ -91,6 +92,10 @@ class Telling:
         if callback is not None:
             event = yield from ask(Invoke(callback, (report,)))
             notes += _trouble(name, event)
+            if name == "pre_undo" and isinstance(event, Returned):
+                verdict = verdict_of(event.value, name)
+                if verdict is not None and verdict.kind is not VerdictKind.ALLOW:
+                    notes.append(f"{name} refused it: {verdict.text}")
         argv = commands.get(name)
         if argv and self._hooks is not None:
             told = {"name": name, "argv": argv, "report": report.to_json()}

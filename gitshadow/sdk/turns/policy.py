@@ -3,13 +3,27 @@
 One guard that denies is enough, and the first guard that asks decides the question.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from gitshadow.sdk.turns.inverse_kinds import Allowed
+from gitshadow.sdk.turns.option_checks import (
+    OptionCheck,
+    at_least,
+    check_fields,
+    function,
+    functions,
+    instance_of,
+    one_of,
+    optional,
+    seconds,
+    text,
+    unfit,
+)
 from gitshadow.sdk.turns.values import JsonObject, Reversibility
+from gitshadow.words import did_you_mean
 
 _RANKS = tuple(Reversibility)
 
@@ -28,6 +42,9 @@ class Verdict:
 
     kind: VerdictKind
     text: str = ""
+
+    def __post_init__(self) -> None:
+        check_fields(self, _VERDICT)
 
     @classmethod
     def allow(cls) -> "Verdict":
@@ -57,10 +74,13 @@ class Proposal:
 
 
 Guard: TypeAlias = "Callable[[Proposal], Verdict | Awaitable[Verdict | None] | None]"
-"""Judge a call; None is no opinion. It runs before every call, in the order given."""
+"""Judge a call; None is no opinion, and anything but None or a `Verdict` denies the call.
+
+It runs before every call, in the order given.
+"""
 
 ConfirmHandler: TypeAlias = "Callable[[Proposal], bool | Awaitable[bool]]"
-"""Ask somebody; True runs the call."""
+"""Ask somebody; only True runs the call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +88,18 @@ class Limits:
     """Bound one turn; None is no bound. Counters start at zero in every turn.
 
     A rollback waits `rollback_wait_s` seconds for calls that still run.
+
+    Raises:
+        UsageError: a bound is no number, or negative.
     """
 
     tool_calls: int | None = 100
     round_trips: int | None = 50
     seconds: float | None = None
     rollback_wait_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, _LIMITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +119,9 @@ class Policy:
         limits: Bounds of one turn.
         inverses: Which commands, requests and tools of servers an undo may use without a question;
             others are asked of `confirm`, where that is a handler, and declined where not.
+
+    Raises:
+        UsageError: a value is none of those that its option may have.
     """
 
     non_reversible: Literal["ask", "deny", "allow"] = "ask"
@@ -104,6 +133,9 @@ class Policy:
     limits: Limits = field(default_factory=Limits)
     inverses: Allowed = field(default_factory=Allowed)
 
+    def __post_init__(self) -> None:
+        check_fields(self, _POLICY)
+
     def verdict_on(self, reversibility: Reversibility, tool: str) -> Verdict:
         """Return what the policy itself thinks of a tool."""
         # The floor comes first, because it counts whatever else the policy allows.
@@ -113,12 +145,50 @@ class Policy:
             return Verdict.deny(
                 f"{tool} is {word}: tools here must be at least {floor}"
             )
-        if reversibility is not Reversibility.NON_REVERSIBLE:
+        is_undone = reversibility is not Reversibility.NON_REVERSIBLE
+        if is_undone or self.non_reversible == "allow":
             return Verdict.allow()
         said = f"{tool} cannot be undone"
-        if self.non_reversible == "ask":
-            return Verdict.confirm(said)
-        return Verdict.deny(said) if self.non_reversible == "deny" else Verdict.allow()
+        asks = self.non_reversible == "ask"
+        return Verdict.confirm(said) if asks else Verdict.deny(said)
+
+
+def _confirm(option: str, value: object) -> None:
+    if isinstance(value, str) and value != "prompt":
+        near = did_you_mean(value.lower(), ("prompt",))
+        raise unfit(option, "'prompt' or a function", value, hint=near)
+    if value != "prompt":
+        function(option, value)
+
+
+_VERDICT: Mapping[str, OptionCheck] = {
+    "kind": instance_of(VerdictKind, "a VerdictKind"),
+    "text": text,
+}
+_LIMITS: Mapping[str, OptionCheck] = {
+    "tool_calls": optional(at_least(0)),
+    "round_trips": optional(at_least(0)),
+    "seconds": optional(seconds),
+    "rollback_wait_s": seconds,
+}
+_POLICY: Mapping[str, OptionCheck] = {
+    "non_reversible": one_of("ask", "deny", "allow"),
+    "min_reversibility": optional(one_of(*Reversibility)),
+    "duplicates": one_of("refuse", "allow"),
+    "guards": functions,
+    "confirm": optional(_confirm),
+    "confirm_timeout_s": optional(seconds),
+    "limits": instance_of(Limits, "a Limits"),
+    "inverses": instance_of(Allowed, "an Allowed"),
+}
+
+
+def verdict_of(value: object, who: str) -> Verdict | None:
+    """Return what a function of the program thinks; what is no verdict is a no that says so."""
+    if value is None or isinstance(value, Verdict):
+        return value
+    kind = type(value).__name__
+    return Verdict.deny(f"{who} must return a Verdict or None, not a value of {kind}")
 
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:

@@ -5,21 +5,70 @@ Invariant: what is registered is the only truth about a tool; what a model says 
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar, Unpack
 
+from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import mcp_tools
 from gitshadow.sdk.turns.errors import RegistrationError
+from gitshadow.sdk.turns.option_checks import (
+    OptionCheck,
+    check_all,
+    flag,
+    instance_of,
+    names,
+    one_of,
+    seconds,
+    text,
+)
+from gitshadow.sdk.turns.option_checks import function as check_function
 from gitshadow.sdk.turns.tool import Call, Tool, ToolOptions, window_ns
-from gitshadow.sdk.turns.values import Reversibility
+from gitshadow.sdk.turns.values import Retry, Reversibility
 from gitshadow.words import did_you_mean
 
 _F = TypeVar("_F", bound=Callable[..., object])
+
+
+def _class(option: str, value: object) -> None:
+    if not isinstance(value, str) or value not in list(Reversibility):
+        near = did_you_mean(str(value).lower(), list(Reversibility))
+        raise UsageError(
+            f"there is no class {value!r}", hint=near or ", ".join(Reversibility)
+        )
+
+
+def _verify(option: str, value: object) -> None:
+    if not isinstance(value, bool):
+        check_function(option, value)
+
+
+def _window(option: str, value: object) -> None:
+    try:
+        window_ns(str(value))
+    except ValueError as error:
+        raise UsageError(f"{option} is not a length of time", hint="30d") from error
+
+
 _NEEDS_INVERSE = (Reversibility.REVERSIBLE, Reversibility.COMPENSABLE)
-_ALLOWED: Mapping[str, tuple[str, ...]] = {
-    "on_capture_failure": ("refuse", "record"),
-    "errors": ("unknown", "nothing_done"),
+_FLAGS = (
+    *("idempotent", "files_only", "after_files", "allow_duplicates", "pivot", "hold"),
+)
+_OPTIONS: Mapping[str, OptionCheck] = {
+    **dict.fromkeys(_FLAGS, flag),
+    **dict.fromkeys(
+        ("capture", "inverse", "observe", "probe", "describe"), check_function
+    ),
+    **dict.fromkeys(("secrets", "paths", "accepts"), names),
+    **dict.fromkeys(("undo_for_s", "delay_s"), seconds),
+    **dict.fromkeys(("residue", "follow_up", "description", "version"), text),
+    "reversibility": _class,
+    "on_capture_failure": one_of("refuse", "record"),
+    "errors": one_of("unknown", "nothing_done"),
+    "verify": _verify,
+    "retry": instance_of(Retry, "a Retry"),
+    "schema": instance_of(Mapping, "a JSON schema"),
+    "undo_for": _window,
 }
-_NAMES = ("secrets", "paths", "accepts")
 
 
 class ToolRegistry:
@@ -45,8 +94,8 @@ class ToolRegistry:
             options: See `ToolOptions`.
 
         Raises:
-            RegistrationError: no domain, taken, an unknown option, or reversible without an
-                inverse.
+            RegistrationError: no domain, taken, an unknown option or value, a generator function,
+                reversible without an inverse, or `secrets` or `paths` that name no argument.
         """
 
         def declare(function: _F) -> _F:
@@ -63,9 +112,11 @@ class ToolRegistry:
     ) -> Tool:
         """Declare a tool, as `tool` does, where there is no place for a decorator."""
         full = self._qualified(name)
-        _check_options(full, options)
+        with _registering(full):
+            check_function("the function", function)
+            check_all(_OPTIONS, options)
         if "reversibility" in options:
-            options["reversibility"] = _class_of(full, options["reversibility"])
+            options["reversibility"] = Reversibility(options["reversibility"])
         reversibility = options.get("reversibility")
         has_inverse = "inverse" in options or options.get("files_only", False)
         if reversibility in _NEEDS_INVERSE and not has_inverse:
@@ -77,8 +128,10 @@ class ToolRegistry:
             raise RegistrationError(
                 f"cannot register {full}: verify=True without observe"
             )
-        if "undo_for" in options:
-            _check_window(full, options)
+        if "undo_for" in options and "undo_for_s" in options:
+            raise RegistrationError(
+                f"cannot register {full}: undo_for and undo_for_s mean the same"
+            )
         if options.get("hold", False) and options.get("secrets", ()):
             raise RegistrationError(
                 f"cannot register {full}: a held call is stored with its arguments",
@@ -92,6 +145,8 @@ class ToolRegistry:
             options=options,
             keyed=frozenset(_keyed(options)),
         )
+        with _registering(full):
+            _check_arguments(made)
         self._tools[full] = made
         return made
 
@@ -114,20 +169,21 @@ class ToolRegistry:
             accepts: Versions whose inverses it can run as well.
 
         Raises:
-            RegistrationError: no domain, or taken.
+            RegistrationError: no domain, taken, a generator function, or an option of another type.
         """
+        options: ToolOptions = {
+            "idempotent": idempotent,
+            "version": version,
+            "accepts": accepts,
+        }
 
         def declare(function: _F) -> _F:
             full = self._qualified(name)
+            with _registering(full):
+                check_function("the function", function)
+                check_all(_OPTIONS, options)
             self._compensators[full] = Tool(
-                name=full,
-                function=function,
-                takes=_extras(function),
-                options={
-                    "idempotent": idempotent,
-                    "version": version,
-                    "accepts": accepts,
-                },
+                name=full, function=function, takes=_extras(function), options=options
             )
             return function
 
@@ -155,11 +211,14 @@ class ToolRegistry:
             call: Calls a tool of the server; without it only hooks can report the tools.
 
         Returns:
-            What was declared. Names are those of the server, after the domain of this view.
+            What was declared. Names are those of the server, after the domain of this view, with
+            `_` for blanks.
 
         Raises:
+            UsageError: `trusted` is no bool.
             RegistrationError: as `tool`; an override names no listed tool; the result is none.
         """
+        flag("trusted", trusted)
         found = mcp_tools.declared(
             self._domain, listed, trusted=trusted, overrides=overrides or {}, call=call
         )
@@ -191,6 +250,11 @@ class ToolRegistry:
 
     def _qualified(self, name: str) -> str:
         full = f"{self._domain}.{name}" if self._domain else name
+        if full != mcp_tools.as_name(full):
+            raise RegistrationError(
+                f"cannot register {full!r}: a name is a word without blanks",
+                hint="name it domain.name",
+            )
         if "." not in full.strip("."):
             raise RegistrationError(
                 f"cannot register {full}: the name has no domain",
@@ -201,51 +265,33 @@ class ToolRegistry:
         return full
 
 
-def _check_window(name: str, options: ToolOptions) -> None:
+@contextmanager
+def _registering(name: str) -> Iterator[None]:
+    """Raise RegistrationError for a UsageError of the block."""
     try:
-        window_ns(options.get("undo_for", ""))
-    except ValueError as error:
+        yield
+    except UsageError as error:
         raise RegistrationError(
-            f"cannot register {name}: undo_for is not a length of time", hint="30d"
+            f"cannot register {name}: {error}", hint=error.hint
         ) from error
-    if "undo_for_s" in options:
-        raise RegistrationError(
-            f"cannot register {name}: undo_for and undo_for_s mean the same"
-        )
 
 
-def _check_options(name: str, options: ToolOptions) -> None:
-    """Raise RegistrationError for an option that there is not, or whose value means nothing."""
-    known = sorted(ToolOptions.__annotations__)
-    for option in options:
-        if option not in known:
-            raise RegistrationError(
-                f"cannot register {name}: there is no option {option}",
-                hint=did_you_mean(option, known) or ", ".join(known),
-            )
-    for option, value in options.items():
-        allowed = _ALLOWED.get(option)
-        if allowed is not None and value not in allowed:
-            words = " or ".join(allowed)
-            raise RegistrationError(
-                f"cannot register {name}: {option} must be {words}, not {value!r}"
-            )
-        if option in _NAMES and isinstance(value, str):
-            raise RegistrationError(
-                f"cannot register {name}: {option} must be a tuple of names",
-                hint=f"{option}=({value!r},)",
-            )
-
-
-def _class_of(name: str, value: str) -> Reversibility:
-    """Return the class that a value names; a text will do."""
-    try:
-        return Reversibility(value)
-    except ValueError as error:
-        raise RegistrationError(
-            f"cannot register {name}: there is no class {value!r}",
-            hint=", ".join(Reversibility),
-        ) from error
+def _check_arguments(tool: Tool) -> None:
+    """Check that the arguments exist that options name: a wrong name would store a secret."""
+    known = tool.parameters
+    if known is None:
+        return
+    for option, named in (
+        ("secrets", tool.options.get("secrets", ())),
+        ("paths", tool.options.get("paths", ())),
+    ):
+        for name in named:
+            if name not in known:
+                near = did_you_mean(name, known)
+                raise UsageError(
+                    f"{option} names {name}, which is no argument of the function",
+                    hint=near or f"it has {', '.join(sorted(known)) or 'none'}",
+                )
 
 
 def _keyed(options: ToolOptions) -> Iterator[str]:

@@ -6,7 +6,7 @@ is free has lost its process.
 
 import fnmatch
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -29,6 +29,13 @@ from gitshadow.sdk.turns.executor import Carrying
 from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.host import ContextCache, Host
 from gitshadow.sdk.turns.journal_store import JournalStore
+from gitshadow.sdk.turns.option_checks import (
+    OptionCheck,
+    check_fields,
+    instance_of,
+    optional,
+    text,
+)
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.protocols import CompensationEngine, SessionStore
 from gitshadow.sdk.turns.registry import ToolRegistry
@@ -61,6 +68,7 @@ class Opening:
     host: Host = field(default_factory=Host)
 
     def __post_init__(self) -> None:
+        check_fields(self, _OPENING)
         if not self.session.strip():
             raise UsageError(
                 "cannot open a session without a name", hint="pass session='...'"
@@ -76,6 +84,15 @@ class Opening:
             return SessionRuntime.open(path, replace(self, session=session, host=host))
 
         return Bench(path, self.session, opened)
+
+
+_OPENING: Mapping[str, OptionCheck] = {
+    "session": text,
+    "tools": instance_of(ToolRegistry, "a ToolRegistry"),
+    "agent": optional(text),
+    "policy": instance_of(Policy, "a Policy"),
+    "host": instance_of(Host, "a Host"),
+}
 
 
 class SessionRuntime:

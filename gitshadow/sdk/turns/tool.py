@@ -204,14 +204,23 @@ class Tool:
         return self.options.get("errors", "unknown") == "nothing_done"
 
     @property
-    def parameters(self) -> frozenset[str]:
-        """Return the names of the arguments that it is known to have."""
+    def parameters(self) -> frozenset[str] | None:
+        """Return the names of its arguments, or None where it may have any.
+
+        A function that takes any has those of its schema, unless that admits others.
+        """
+        schema = self.options.get("schema", {})
+        properties = schema.get("properties")
+        listed = frozenset(properties if isinstance(properties, Mapping) else ())
         try:
-            names = frozenset(inspect.signature(self.function).parameters)
+            found = inspect.signature(self.function).parameters.values()
         except (TypeError, ValueError):
-            names = frozenset()
-        properties = self.options.get("schema", {}).get("properties")
-        return names | frozenset(properties if isinstance(properties, Mapping) else ())
+            return listed or None
+        takes_any = any(one.kind is one.VAR_KEYWORD for one in found)
+        if takes_any and (not listed or schema.get("additionalProperties")):
+            return None
+        others = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+        return listed | {one.name for one in found if one.kind not in others}
 
     def extras(self, option: str, key: str) -> dict[str, str]:
         """Return what the function of an option gets besides its own arguments."""

@@ -41,6 +41,7 @@ from gitshadow.sdk.turns.undo_operation import UndoPhase, Whole, begun, ended_ph
 from gitshadow.sdk.turns.undo_request import WITHOUT_EFFECTS, UndoRequest
 from gitshadow.sdk.turns.values import EVERYTHING, Reversibility, Scope
 from gitshadow.store.journal.saga_rows import MARKER, SagaCall, SagaOp, SagaTurn
+from gitshadow.words import did_you_mean
 
 _SCOPES = {
     UndoKind.ROLLBACK: EVERYTHING - {Scope.EVENTS},
@@ -89,7 +90,8 @@ class Undoing:
         elif request.only is not None:
             known = {call.id for call in self.calls(target)}
             for name in sorted(request.only - known):
-                raise UsageError(f"cannot find call {name} in {target}")
+                near = did_you_mean(name, known)
+                raise UsageError(f"cannot find call {name} in {target}", hint=near)
         return self.of(op, request.token)
 
     def rewind(self, before: str, request: UndoRequest) -> Whole:
@@ -162,7 +164,7 @@ class Undoing:
     def _row(self, turn: str) -> SagaTurn:
         row = self.store.turn(self._session, turn)
         if row is None:
-            raise UsageError(f"cannot find turn {turn} in session {self._session}")
+            raise _no_turn(self.store, self._session, turn)
         return row
 
     def _unwind(
@@ -439,7 +441,7 @@ def _narrowed(op: SagaOp, store: SessionStore, request: UndoRequest) -> SagaOp:
         if call.id == op.target
     ]
     if not found:
-        raise UsageError(f"cannot find turn {op.target} in session {op.session}")
+        raise _no_turn(store, op.session, op.target)
     if len(found) > 1:
         turns = ", ".join(call.turn for call in found)
         raise UsageError(
@@ -451,6 +453,14 @@ def _narrowed(op: SagaOp, store: SessionStore, request: UndoRequest) -> SagaOp:
     # Later calls may have used the effect, and only a person can know that.
     why = _later(call, store.calls(op.session, call.turn))
     return replace(op, request=undo_request.to_text(meant, turn=call.turn, why=why))
+
+
+def _no_turn(store: SessionStore, session: str, turn: str) -> UsageError:
+    """Return the error for a turn that a session does not have."""
+    known = [one.id for one in store.turns(session)]
+    return UsageError(
+        f"cannot find turn {turn} in session {session}", hint=did_you_mean(turn, known)
+    )
 
 
 def _is_one_call(op: SagaOp) -> bool:

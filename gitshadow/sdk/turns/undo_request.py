@@ -3,13 +3,23 @@
 A continued op does what was asked for at first.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import TypedDict, cast
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import json_values
+from gitshadow.sdk.turns.option_checks import (
+    OptionCheck,
+    check_all,
+    flag,
+    names,
+    one_of,
+    optional,
+    text,
+)
 from gitshadow.sdk.turns.values import EVERYTHING, JsonObject, OnDrift, Scope
+from gitshadow.words import did_you_mean
 
 WITHOUT_EFFECTS = EVERYTHING - {Scope.EFFECTS}
 """What a rewind is about, unless it is asked for more."""
@@ -66,12 +76,32 @@ class UndoOptions(TypedDict, total=False):
     atomic: bool
 
 
+class RewindOptions(TypedDict, total=False):
+    """The arguments of `rewind` besides the invocation; all are optional.
+
+    `effects`: undo external effects too; otherwise the report names them. `scope`: any of `files`,
+    `effects`, `state`, `artifacts`, `events`; all but effects by default. `token`: of a plan:
+    refuse where the plan is another one by now.
+    """
+
+    effects: bool
+    scope: Collection[str] | None
+    token: str | None
+
+
+class RedoOptions(TypedDict, total=False):
+    """The arguments of `redo` besides the undo: the `token` of a plan, as for `UndoOptions`."""
+
+    token: str | None
+
+
 def request_of(options: UndoOptions) -> UndoRequest:
     """Return the value for what was asked.
 
     Raises:
-        UsageError: there is no such scope.
+        UsageError: there is no such option, or its value is none that it may have.
     """
+    _check("undo", options, _UNDO)
     only, scope = options.get("only"), options.get("scope")
     return UndoRequest(
         on_drift=OnDrift(options.get("on_drift", "skip")),
@@ -83,33 +113,74 @@ def request_of(options: UndoOptions) -> UndoRequest:
     )
 
 
-def rewind_request(
-    *, effects: bool, scope: Collection[str] | None, token: str | None = None
-) -> UndoRequest:
+def rewind_request(options: RewindOptions) -> UndoRequest:
     """Return what a rewind is to do: all but effects, unless it is asked for more or for less.
 
     Raises:
-        UsageError: there is no such scope.
+        UsageError: as `request_of`.
     """
+    _check("rewind", options, _REWIND)
+    scope = options.get("scope")
     wanted = WITHOUT_EFFECTS if scope is None else scopes(scope)
-    meant = wanted | {Scope.EFFECTS} if effects else wanted
-    return UndoRequest(scope=meant, token=token)
+    meant = wanted | {Scope.EFFECTS} if options.get("effects", False) else wanted
+    return UndoRequest(scope=meant, token=options.get("token"))
 
 
-def scopes(names: Collection[str]) -> frozenset[Scope]:
+def redo_token(options: RedoOptions) -> str | None:
+    """Return the token of the plan that a redo is to carry out, or None.
+
+    Raises:
+        UsageError: as `request_of`.
+    """
+    _check("redo", options, _TOKEN)
+    return options.get("token")
+
+
+def scopes(wanted: Collection[str]) -> frozenset[Scope]:
     """Return the parts of the world of these names.
 
     Raises:
         UsageError: there is none of that name.
     """
     known = [scope.value for scope in Scope]
-    for name in names:
+    for name in wanted:
         if name not in known:
             raise UsageError(
                 f"cannot undo {name}: there is no such scope",
-                hint=f"use one of {', '.join(known)}",
+                hint=did_you_mean(name, known) or f"use one of {', '.join(known)}",
             )
-    return frozenset(map(Scope, names))
+    return frozenset(map(Scope, wanted))
+
+
+def _check(verb: str, options: object, checks: Mapping[str, OptionCheck]) -> None:
+    """Check the options of a verb: one that is passed over would undo more than was asked for."""
+    given = cast(Mapping[str, object], options)
+    if verb == "undo" and "dry_run" in given:
+        raise UsageError(
+            "cannot undo: there is no option dry_run",
+            hint="use plan(...), which changes nothing",
+        )
+    try:
+        check_all(checks, given)
+    except UsageError as error:
+        raise UsageError(f"cannot {verb}: {error}", hint=error.hint) from error
+
+
+def _scope(option: str, value: object) -> None:
+    names(option, value)
+    scopes(cast(Collection[str], value))
+
+
+_TOKEN = {"token": optional(text)}
+_UNDO = {
+    **_TOKEN,
+    "only": optional(names),
+    "on_drift": one_of(*OnDrift),
+    "scope": optional(_scope),
+    "on_conflict": one_of("skip", "overwrite", "markers"),
+    "atomic": flag,
+}
+_REWIND = {**_TOKEN, "effects": flag, "scope": optional(_scope)}
 
 
 def to_text(request: UndoRequest, **more: object) -> str:

@@ -10,6 +10,18 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from gitshadow.model import JsonValue
+from gitshadow.sdk.turns.option_checks import (
+    at_least,
+    check_fields,
+    flag,
+    instance_of,
+    names,
+    optional,
+    seconds,
+    text,
+    tuple_of,
+    unfit,
+)
 
 Json: TypeAlias = JsonValue
 """What `json.dumps` writes without help."""
@@ -217,6 +229,9 @@ class Inverse:
         depends_on: Ids of calls whose inverses must have succeeded before this one runs.
         critical: Whether the inverses of earlier calls wait for this one to succeed.
         idempotent: Whether doing it twice is the same as once; a handler says that for itself.
+
+    Raises:
+        UsageError: a value is of another type, for example one text as `depends_on`.
     """
 
     handler: str
@@ -225,6 +240,9 @@ class Inverse:
     depends_on: tuple[str, ...] = ()
     critical: bool = False
     idempotent: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self, _INVERSE)
 
     @classmethod
     def tool(cls, handler: str, /, **args: object) -> "Inverse":
@@ -309,6 +327,9 @@ class Retry:
     plain function runs in a thread of its own, because nothing else could stop waiting for it;
     without one it runs in the thread that asks for the undo, and as long as it takes. Commands,
     requests and tools of servers have a minute where no limit is given.
+
+    Raises:
+        UsageError: no attempt, a negative time, a limit of no time, or no exception class.
     """
 
     attempts: int = 3
@@ -317,9 +338,35 @@ class Retry:
     timeout_s: float | None = None
     non_retryable: tuple[type[Exception], ...] = ()
 
+    def __post_init__(self) -> None:
+        check_fields(self, _RETRY)
+        if self.timeout_s == 0:
+            raise unfit("timeout_s", "more than 0 seconds, or None", self.timeout_s)
+
     def pause_s(self, attempt: int) -> float:
         """Return how long to wait after a failed attempt, counted from 1."""
         return float(min(self.backoff_s * 2 ** (attempt - 1), self.max_backoff_s))
+
+
+def _is_error_class(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
+
+
+_INVERSE = {
+    "handler": text,
+    "args": instance_of(Mapping, "a mapping of arguments"),
+    "residue": optional(text),
+    "depends_on": names,
+    "critical": flag,
+    "idempotent": flag,
+}
+_RETRY = {
+    "attempts": at_least(1),
+    "backoff_s": seconds,
+    "max_backoff_s": seconds,
+    "timeout_s": optional(seconds),
+    "non_retryable": tuple_of(_is_error_class, "exception classes"),
+}
 
 
 class Scope(StrEnum):

@@ -72,8 +72,8 @@ class AnyTurn:
     ) -> Outcome:
         return await settled(self.inner.call_through(function, tool, args))
 
-    async def undo(self) -> UndoReport:
-        return await settled(self.inner.undo())
+    async def undo(self, **more: object) -> UndoReport:
+        return await settled(self.inner.undo(**more))  # type: ignore[arg-type]
 
     async def say(
         self, author: str, text: str, kind: str = "note", **data: object
@@ -144,8 +144,8 @@ class Session:
     async def rewind(self, before: str, **more: object) -> UndoReport:
         return await settled(self.au.rewind(before, **more))  # type: ignore[arg-type]
 
-    async def redo(self, op: str) -> UndoReport:
-        return await settled(self.au.redo(op))
+    async def redo(self, op: str, **more: object) -> UndoReport:
+        return await settled(self.au.redo(op, **more))  # type: ignore[arg-type]
 
     async def undo_last(self) -> UndoReport:
         return await settled(self.au.undo_last())
