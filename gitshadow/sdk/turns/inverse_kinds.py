@@ -7,10 +7,12 @@ secrets and never contains one.
 
 import re
 import shlex
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
-from urllib.parse import SplitResult, urlsplit
+from dataclasses import dataclass
+from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
+from gitshadow.sdk.turns.option_checks import check_fields, names, unfit
 from gitshadow.sdk.turns.values import JsonObject
 
 # A registered handler has a domain in its name, so it can have none of these names.
@@ -22,7 +24,10 @@ _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
 _CREDENTIAL = re.compile(r"(?i)auth|token|secret|cookie|key|password")
 _OURS = frozenset({"host", "content-length", "transfer-encoding", "idempotency-key"})
 _UNSEEN = re.compile(r"[\x00-\x20\x7f]")
-_CLIMBS = re.compile(r"(?i)/(\.|%2e){1,2}(/|$)")
+_NO_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+# For some servers, `%u002e` is a dot, and `..;x`, `..?x` and `.. ` are `..`.
+_ODD_ESCAPE = re.compile(r"(?i)%u[0-9a-f]{4}|[\x00-\x1f\x7f\\]")
+_NAME_END = re.compile(r"[;?#\s]")
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -50,18 +55,35 @@ def described(handler: str, args: JsonObject) -> str:
     return f"calls {args['server']}/{args['tool']}"
 
 
-class Allowed(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Allowed:
     """The external inverses that run without a question.
 
     Args:
         commands: First words of command lines: `git tag -d` allows every command that begins so.
         urls: Beginnings of addresses, by whole segments: `https://api.example.com/v1`.
         mcp: Servers, or `server/tool`.
+
+    Raises:
+        UsageError: one text instead of a tuple, no command, no address, or an address that has
+            more than scheme, host, port and path.
     """
 
     commands: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
     mcp: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self, dict.fromkeys(("commands", "urls", "mcp"), names))
+        for entry in self.commands:
+            _check_words(entry)
+        for entry in self.urls:
+            try:
+                _check_url(entry)
+            except ValueError as error:
+                raise unfit("urls", "addresses", entry, hint=str(error)) from error
+            if "?" in entry:
+                raise unfit("urls", "addresses without a query", entry)
 
     def covers(self, handler: str, args: JsonObject) -> bool:
         """Return whether an external inverse is allowed."""
@@ -70,10 +92,17 @@ class Allowed(NamedTuple):
             begins = [shlex.split(entry) for entry in self.commands]
             return any(words and argv[: len(words)] == words for words in begins)
         if handler == HTTP:
-            url = urlsplit(str(args["url"]))
+            try:
+                url = _check_url(str(args["url"]))
+            except ValueError:
+                return False
             return any(_is_below(url, urlsplit(entry)) for entry in self.urls)
-        names = (str(args["server"]), f"{args['server']}/{args['tool']}")
-        return any(name in self.mcp for name in names)
+        # A server whose own name has a slash is never one that an entry means.
+        for entry in self.mcp:
+            server, slash, tool = entry.partition("/")
+            if args["server"] == server and (not slash or args["tool"] == tool):
+                return True
+        return False
 
 
 def _is_below(url: SplitResult, top: SplitResult) -> bool:
@@ -84,7 +113,17 @@ def _is_below(url: SplitResult, top: SplitResult) -> bool:
 
 
 def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:
-    return url.scheme, url.hostname, url.port or _PORTS.get(url.scheme)
+    port = _PORTS.get(url.scheme) if url.port is None else url.port
+    return url.scheme, url.hostname, port
+
+
+def _check_words(entry: str) -> None:
+    try:
+        words = shlex.split(entry)
+    except ValueError as error:
+        raise unfit("commands", "beginnings of command lines", entry) from error
+    if not words:
+        raise unfit("commands", "beginnings of command lines", entry)
 
 
 def _check_command(args: JsonObject) -> None:
@@ -118,7 +157,7 @@ def _check_http(args: JsonObject) -> None:
         raise ValueError("accepted statuses must be numbers")
 
 
-def _check_url(text: str) -> None:
+def _check_url(text: str) -> SplitResult:
     try:
         url = urlsplit(text)
         origin = _origin(url)
@@ -132,9 +171,34 @@ def _check_url(text: str) -> None:
         raise ValueError(
             "an address must not contain spaces, fragments or unescaped letters"
         )
-    # The policy allows beginnings of addresses, and a server may resolve `..` above them.
-    if _CLIMBS.search(url.path):
-        raise ValueError("an address must not contain /../")
+    _check_path(url.path)
+    return url
+
+
+def _check_path(path: str) -> None:
+    """Check that no server can read a path as one that is above its beginning.
+
+    The policy allows beginnings of addresses, and servers decode a path once, twice or not at all
+    before they resolve `..`.
+    """
+    if _NO_ESCAPE.search(path):
+        raise ValueError("an address must not contain a % that is no escape")
+    decoded, before = path, ""
+    while decoded != before and not _ODD_ESCAPE.search(decoded):
+        before = decoded
+        try:
+            decoded = unquote_to_bytes(before).decode()
+        except UnicodeDecodeError as error:
+            raise ValueError("an address must be UTF-8") from error
+        decoded = unicodedata.normalize("NFKC", decoded)
+    if _ODD_ESCAPE.search(decoded) or decoded.count("/") != path.count("/"):
+        raise ValueError(
+            "an address must not contain an escaped /, \\ or control character"
+        )
+    for segment in decoded.split("/"):
+        name = _NAME_END.split(segment.strip(), maxsplit=1)[0]
+        if name and not name.strip("."):
+            raise ValueError("an address must not contain /../")
 
 
 def _check_header(name: object, value: object) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.sdk.turns.host import Host
-from gitshadow.sdk.turns.inverse_kinds import Allowed
+from gitshadow.sdk.turns.inverse_kinds import Allowed, check
 from gitshadow.sdk.turns.policy import Policy, Proposal
 from gitshadow.sdk.turns.report import UndoItem, UndoReport
 from gitshadow.sdk.turns.values import Inverse, Outcome, Retry, Reversibility, Secret
@@ -461,6 +461,84 @@ def test_an_address_is_compared_by_its_parts(url: str) -> None:
     assert not allowed.covers("http", {"url": url})
     assert allowed.covers("http", {"url": "https://X.org:443/v1/a?b"})
     assert allowed.covers("http", {"url": "https://x.org/v1?b"})
+
+
+CLIMBS = [
+    *("/v1/../a", "/v1/..", "/v1/./../a", "/v1/a/../../a", "/v1//../a", "/v1/%2e%2e/a"),
+    *("/v1/%2E./a", "/v1/.%2e/a", "/v1/..%2fa", "/v1/%2e%2e%2fa", "/v1/..%5ca"),
+    *("/v1/..;/a", "/v1/..;x=1/a", "/v1/..%3b/a", "/v1/;/..;/a", "/v1/.;/a"),
+    *("/v1/%252e%252e/a", "/v1/%25252e%25252e/a", "/v1/..%252fa", "/v1/..%255ca"),
+    *("/v1/..%00/a", "/v1/..%20/a", "/v1/%20../a", "/v1/..%3fa", "/v1/..%23a"),
+    *("/v1/%u002e%u002e/a", "/v1/%25u002e%25u002e/a", "/v1/%c0%ae%c0%ae/a"),
+    *("/v1/%ef%bc%8e%ef%bc%8e/a", "/v1/..%ef%bc%8fa", "/v1/%e2%80%a5/a", "/v1/.../a"),
+    *("/v1/%2/a", "/v1/a%2fb", "/v1/a%5cb", "/v1/a%0d%0ab", "/v1/%zz/a"),
+    *("/v1%2f../a", "/v1;/../a", "/v1/..?x", "/v1/a/..;?x"),
+]
+
+
+@pytest.mark.parametrize("path", CLIMBS)
+def test_an_address_that_a_server_may_read_as_another_is_refused(path: str) -> None:
+    """AN-15: no rule allows it, and it is not stored."""
+    url = f"https://x.org{path}"
+    for entry in ("https://x.org/v1", "https://x.org"):
+        assert not Allowed(urls=(entry,)).covers("http", {"url": url})
+    request = {"method": "PUT", "url": url, "headers": {}, "accept": []}
+    with pytest.raises(ValueError, match=r"^an address must "):
+        check("http", request)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("https://u@x.org/v1/a", "https://u:p@x.org/v1/a", "https://x.org@e.org/v1"),
+        *("https://x.org:0/v1/a", "https://x.org:80/v1/a", "https://x.org:x/v1/a"),
+        *("ftp://x.org/v1/a", "//x.org/v1/a", "https:x.org/v1/a", "https:///v1/a"),
+        *("https://x.org./v1/a", "https://%78.org/v1/a", "https://x.org%2ev/v1"),
+        *("https://x.org\\@e.org/v1", "https://e.org/https://x.org/v1"),
+        *("https://x.org/V1/a", "https://x.org/v1x", "https://x.org/%761/a", ""),
+    ],
+)
+def test_an_address_elsewhere_is_not_allowed(url: str) -> None:
+    """AN-15."""
+    assert not Allowed(urls=("https://x.org/v1",)).covers("http", {"url": url})
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "/", "/a", "/a.b/..c", "/a%20b", "/100%25", "/%C3%A9", "/a;b=..", "?../x"],
+)
+def test_an_address_below_is_allowed(path: str) -> None:
+    """AN-15: what is no way up is left alone."""
+    url = f"https://x.org/v1{path}"
+    assert Allowed(urls=("https://x.org/v1",)).covers("http", {"url": url})
+
+
+@pytest.mark.parametrize(
+    ("server", "tool", "allowed"),
+    [
+        *(
+            ("crm", "delete", True),
+            ("crm", "delete2", False),
+            ("crm2", "delete", False),
+        ),
+        *(
+            ("crm/delete", "all", False),
+            ("crm/delete", "", False),
+            ("CRM", "delete", False),
+        ),
+        *(
+            ("all", "any/thing", True),
+            ("all/any", "thing", False),
+            ("", "crm/delete", False),
+        ),
+    ],
+)
+def test_an_entry_names_one_tool_or_all_of_one_server(
+    server: str, tool: str, *, allowed: bool
+) -> None:
+    """AN-15: a server whose name has a slash is not one tool of another."""
+    entries = Allowed(mcp=("crm/delete", "all"))
+    assert entries.covers("mcp", {"server": server, "tool": tool}) is allowed
 
 
 async def test_a_redirect_is_not_followed(front: Front, web: Web) -> None:

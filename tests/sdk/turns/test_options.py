@@ -9,6 +9,7 @@ import pytest
 from gitshadow.errors import RefusedError, UsageError
 from gitshadow.sdk.turns import registry, undo_request
 from gitshadow.sdk.turns.host import Context, Host
+from gitshadow.sdk.turns.inverse_kinds import Allowed
 from gitshadow.sdk.turns.policy import Limits, Policy, Proposal, Verdict, VerdictKind
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.tool import ToolOptions
@@ -79,6 +80,15 @@ def given(
         (given(Host, mcp=print), "the method call", None),
         (given(Host, contexts=(1,)), "a tuple of Context", None),
         (given(Context, "a", object()), "the method summary", None),
+        (given(Allowed, urls="https://x.org"), "a tuple of names", None),
+        (given(Allowed, commands="rm --"), "a tuple of names", "('rm --',)"),
+        (given(Allowed, commands=(" ",)), "beginnings of command lines", None),
+        (given(Allowed, commands=("a 'b",)), "beginnings of command lines", None),
+        (given(Allowed, urls=("x.org/v1",)), "addresses", "start with https"),
+        (given(Allowed, urls=("https://u:p@x.org",)), "addresses", "credentials"),
+        (given(Allowed, urls=("https://x.org?a",)), "without a query", None),
+        (given(Allowed, urls=("https://x.org/v1/..",)), "addresses", "/../"),
+        (given(Allowed, mcp="crm"), "a tuple of names", None),
     ],
 )
 def test_a_value_that_an_option_cannot_have_is_refused(
