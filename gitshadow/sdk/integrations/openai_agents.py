@@ -9,7 +9,7 @@ import copy
 import json
 from collections.abc import Awaitable, Callable
 
-from agents import FunctionTool
+from agents import FunctionTool, ModelBehaviorError
 from agents.tool import (
     function_tool,
     maybe_invoke_function_tool_failure_error_function,
@@ -35,7 +35,8 @@ def undoable(tool: FunctionTool, runs: Runs) -> FunctionTool:
     Its declaration has the same name, or a dot for an underscore (`draft_create` is
     `draft.create`); a tool without one counts as non-reversible. The model gets an exception if
     the tool has a `failure_error_function`, which is the default of `function_tool`; otherwise the
-    exception ends the run, and the turn is rolled back.
+    exception ends the run, and the turn is rolled back. Arguments that do not fit are always for
+    the model.
     """
     raising = copy.copy(tool)
     set_function_tool_failure_error_function(raising, None)
@@ -48,9 +49,9 @@ def undoable(tool: FunctionTool, runs: Runs) -> FunctionTool:
                 text = await maybe_invoke_function_tool_failure_error_function(
                     function_tool=tool, context=context, error=error
                 )
-                if text is None:
+                if text is None and not _is_misfit(error, context.tool_name):
                     raise
-                raise ToolFailure(text) from error
+                raise ToolFailure(text or str(error)) from error
 
         asked = Asked(tool.name, _arguments(said), context.tool_call_id)
         done = await runs.call(asked, execute)
@@ -61,6 +62,15 @@ def undoable(tool: FunctionTool, runs: Runs) -> FunctionTool:
     wrapped = copy.copy(tool)
     wrapped.on_invoke_tool = invoke
     return wrapped
+
+
+def _is_misfit(error: Exception, tool: str) -> bool:
+    """Return whether the framework refused the arguments, so that nothing of the tool ran."""
+    # It has no class of its own for that. An agent in the tool raises the same class, with the
+    # name of another tool, when the tool has begun.
+    said = f"Invalid JSON input for tool {tool}"
+    is_behavior = isinstance(error, ModelBehaviorError)
+    return is_behavior and str(error).partition(":")[0] == said
 
 
 def _tool(declared: Tool) -> FunctionTool:

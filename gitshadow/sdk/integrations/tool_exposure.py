@@ -14,6 +14,8 @@ from typing import TypeAlias, get_type_hints
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns.commands import Returned
+from gitshadow.sdk.turns.deferred_work import unrun
+from gitshadow.sdk.turns.errors import ToolFailure
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import JsonObject
 
@@ -47,10 +49,20 @@ class Cell:
             raise self.error
 
     @contextmanager
-    def noting_errors(self) -> Iterator[None]:
-        """Keep an error of the tool's own function and raise it again."""
+    def noting_errors(
+        self, tool: Tool, args: tuple[object, ...], kwargs: JsonObject
+    ) -> Iterator[None]:
+        """Keep an error of the tool's own function and raise it again.
+
+        Arguments that do not fit are a failure for the model: nothing of the function runs.
+        """
         try:
-            yield
+            _check_fit(tool.name, tool.misfit(kwargs, *args))
+            try:
+                yield
+            except TypeError as error:
+                _check_fit(tool.name, tool.misfit_inside(error, kwargs, *args))
+                raise
         except Exception as error:
             if not isinstance(error, self.passing):
                 self.error = error
@@ -80,7 +92,7 @@ def exposed(tool: Tool) -> Callable[..., Awaitable[object]]:
 
     async def run(*args: object, **kwargs: object) -> object:
         cell = _cell(tool)
-        with cell.noting_errors():
+        with cell.noting_errors(tool, args, kwargs):
             value = tool.function(*args, **kwargs, **cell.extras)
             cell.result = Returned(await value if inspect.isawaitable(value) else value)
         return cell.result.value
@@ -94,17 +106,20 @@ def exposed_sync(tool: Tool) -> Callable[..., object]:
 
     def run(*args: object, **kwargs: object) -> object:
         cell = _cell(tool)
-        with cell.noting_errors():
+        with cell.noting_errors(tool, args, kwargs):
             value = tool.function(*args, **kwargs, **cell.extras)
-            if inspect.iscoroutine(value):
-                # Python warns about a coroutine that was never awaited, unless it is closed.
-                value.close()
+            if unrun(value) is not None and inspect.isawaitable(value):
                 raise TypeError(f"{tool.name} is async: use AsyncAgentUndo")
             cell.result = Returned(value)
         return cell.result.value
 
     _dress(run, tool)
     return run
+
+
+def _check_fit(tool: str, misfit: str | None) -> None:
+    if misfit is not None:
+        raise ToolFailure(f"cannot call {tool}: {misfit}")
 
 
 def _cell(tool: Tool) -> Cell:

@@ -226,9 +226,10 @@ class Tool:
         """Return what the function of an option gets besides its own arguments."""
         return {"idempotency_key": key} if option in self.keyed else {}
 
-    def misfit(self, arguments: JsonObject) -> str | None:
+    def misfit(self, arguments: JsonObject, *places: object) -> str | None:
         """Return why the function cannot be called with these arguments, or None.
 
+        `places` are arguments that a framework passes by their places.
         Only its own signature counts: what a decorator passes on is not known before the call.
         Afterwards `misfit_inside` can say.
         """
@@ -236,9 +237,11 @@ class Tool:
             signature = inspect.signature(self.function, follow_wrapped=False)
         except (TypeError, ValueError):
             return None
-        return self._unbound(signature, arguments)
+        return self._unbound(signature, arguments, places)
 
-    def misfit_inside(self, error: BaseException, arguments: JsonObject) -> str | None:
+    def misfit_inside(
+        self, error: BaseException, arguments: JsonObject, *places: object
+    ) -> str | None:
         """Return why a decorated function could not be called, or None for any other error.
 
         Python names the function whose parameters do not fit, and no frame of it is in the
@@ -254,14 +257,17 @@ class Tool:
         frames = traceback.walk_tb(error.__traceback__)
         if any(frame.f_code is code for frame, _ in frames):
             return None
-        return self._unbound(inspect.signature(inner), arguments)
+        return self._unbound(inspect.signature(inner), arguments, places)
 
     def _unbound(
-        self, signature: inspect.Signature, arguments: JsonObject
+        self,
+        signature: inspect.Signature,
+        arguments: JsonObject,
+        places: tuple[object, ...],
     ) -> str | None:
         ours = dict.fromkeys(self.takes)
         try:
-            signature.bind(**{**arguments, **ours})
+            signature.bind(*places, **{**arguments, **ours})
         except TypeError as error:
             return str(error)
         return None

@@ -4,8 +4,9 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from functools import wraps
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from gitshadow.sdk.turns.errors import SessionBusy, TurnCancelled
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo
-from gitshadow.sdk.turns.values import Inverse, Reversibility
+from gitshadow.sdk.turns.values import Inverse, Json, Reversibility
 from tests.sdk.integrations.frameworks import (
     MODULES,
     ONE_BY_ONE,
@@ -369,3 +370,52 @@ async def test_a_run_outside_a_turn_does_nothing(
 
 def _lane(arguments: Mapping[str, object], captured: object, result: object) -> Inverse:
     return Inverse.tool("lane.back", lane=result)
+
+
+def wraps_loosely(function: Callable[..., object]) -> Callable[..., object]:
+    """Return a decorated function, of which Python knows the parameters but does not check them."""
+
+    @wraps(function)
+    def run(*args: object, **kwargs: object) -> object:
+        return function(*args, **kwargs)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("toy.count", {}),
+        ("toy.count", {"amount": "many"}),
+        ("toy.listed", {}),
+        ("toy.listed", {"amount": 1, "why": "x"}),
+        ("toy.loose", {}),
+        ("toy.loose", {"amount": 1, "why": "x"}),
+    ],
+)
+async def test_arguments_that_do_not_fit_are_for_the_model(
+    run: Through,
+    au: AsyncAgentUndo,
+    tools: ToolRegistry,
+    world: World,
+    tool: str,
+    arguments: dict[str, object],
+) -> None:
+    """OUT-01: nothing runs, the model reads why, and the turn goes on."""
+    counted: list[int] = []
+
+    def count(amount: int) -> None:
+        counted.append(amount)
+
+    listed: dict[str, Json] = {"type": "object", "properties": {"amount": {}}}
+    tools.add("toy.count", count)
+    tools.add("toy.listed", count, schema=listed)
+    tools.add("toy.loose", wraps_loosely(count), schema=listed)
+    runs = Runs(au)
+    async with runs.turn("go"):
+        heard = await run(runs, ((CREATE,), (Step("c2", tool, arguments),)))
+    assert counted == []
+    assert "c2" in heard
+    assert world.state["drafts"] == {"9": "A"}
+    assert au.turns()[0].status == "committed"
+    assert [call.outcome for call in au.calls("t-1")][1:] in ([], ["failed"])

@@ -98,6 +98,28 @@ def test_a_model_reads_what_did_not_work(au: AgentUndo) -> None:
     assert au.turns()[0].status == "committed"
 
 
+@pytest.mark.parametrize("tool", ["toy.checked", "toy.unchecked"])
+@pytest.mark.parametrize("arguments", [{}, {"amount": "many", "why": 1}])
+def test_arguments_that_do_not_fit_are_for_the_model(
+    au: AgentUndo, tools: ToolRegistry, tool: str, arguments: dict[str, object]
+) -> None:
+    """OUT-01: nothing runs, the model reads why, and the turn goes on."""
+    counted: list[int] = []
+
+    def count(amount: int) -> None:
+        counted.append(amount)
+
+    tools.add("toy.checked", count)
+    # LangChain checks no arguments against a schema that is JSON.
+    tools.add("toy.unchecked", count, schema={"type": "object"})
+    runs = SyncRuns(au)
+    with runs.turn("go"):
+        heard = run(runs, ((Step("c1", tool, arguments),),))
+    assert "c1" in heard
+    assert counted == []
+    assert au.turns()[0].status == "committed"
+
+
 def test_a_denied_call_does_not_run(
     place: Path, tools: ToolRegistry, world: World
 ) -> None:

@@ -16,7 +16,7 @@ from tests.sdk.turns.front import FREE
 
 need("openai_agents")
 
-from agents import Agent, RunContextWrapper, function_tool
+from agents import Agent, ModelBehaviorError, RunContextWrapper, function_tool
 
 from gitshadow.sdk.integrations.openai_agents import undo_tools, undoable
 from tests.sdk.integrations.through_openai_agents import model, run_tools
@@ -96,6 +96,39 @@ async def test_an_error_that_ends_the_run_ends_the_turn(au: AsyncAgentUndo) -> N
             await run_tools([undoable(draft_create, runs)], ((CREATE,),))
     assert [call.outcome for call in au.calls("t-1")] == ["raised"]
     assert au.turns()[0].status == "partially_rolled_back"
+
+
+async def test_arguments_that_the_framework_refuses_are_for_the_model(
+    au: AsyncAgentUndo,
+) -> None:
+    """OUT-01: also where any other error of the tool ends the run."""
+
+    @function_tool(failure_error_function=None)
+    def draft_create(title: str) -> int:
+        raise AssertionError("it does not run")
+
+    runs = Runs(au)
+    wrong = Step("c1", "draft_create", {"title": [1]})
+    async with runs.turn("go"):
+        heard = await run_tools([undoable(draft_create, runs)], ((wrong,),))
+    assert heard["c1"].startswith("Invalid JSON input for tool draft_create")
+    assert [call.outcome for call in au.calls("t-1")] == ["failed"]
+
+
+async def test_a_misbehaving_model_inside_a_tool_is_an_error_of_the_tool(
+    au: AsyncAgentUndo,
+) -> None:
+    """OUT-06: the tool had begun, so nobody knows what it did."""
+
+    @function_tool(failure_error_function=None)
+    def draft_create(title: str) -> int:
+        raise ModelBehaviorError("Invalid JSON input for tool inner: no")
+
+    runs = Runs(au)
+    with pytest.raises(ModelBehaviorError):
+        async with runs.turn("go"):
+            await run_tools([undoable(draft_create, runs)], ((CREATE,),))
+    assert [call.outcome for call in au.calls("t-1")] == ["raised"]
 
 
 async def test_a_tool_with_a_schema_of_its_own_shows_that(
