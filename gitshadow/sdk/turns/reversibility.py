@@ -3,7 +3,7 @@
 The first rule that returns an item decides; a call without an item has an inverse to run.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gitshadow.errors import JournalError
@@ -18,6 +18,7 @@ from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import Reversibility
 from gitshadow.store.journal.saga_rows import SagaCall
 from gitshadow.undo.report import Action, Reason, State
+from gitshadow.words import did_you_mean
 
 _HOPELESS: Mapping[str, Reason] = {
     "undeclared": Reason.UNDECLARED,
@@ -307,13 +308,18 @@ def _expired(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
 def _handler_missing(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     inverse = json_values.stored_inverse(call.inverse or "")
     handler = scene.handler(inverse)
+    misfit = None
     if handler is not None and handler.serves(inverse.version):
-        return None
+        misfit = None if handler.foreign else handler.misfit(inverse.args)
+        if misfit is None:
+            return None
     said = f"nothing is registered as {inverse.handler}"
     if inverse_kinds.is_external(inverse.handler):
         said = (
             f"{inverse.args.get('server')} cannot be reached: Host(mcp=...) is missing"
         )
+    elif misfit is not None:
+        said = f"{inverse.handler} does not take the stored arguments: {misfit}"
     elif handler is not None:
         said = (
             f"it was recorded for version {inverse.version or 'none'} of"
@@ -356,6 +362,23 @@ def _holds_up(other: SagaCall, call: SagaCall) -> bool:
     if other.inverse is None or other.ordinal < call.ordinal:
         return False
     return json_values.stored_inverse(other.inverse).critical
+
+
+def unmet(calls: Sequence[SagaCall]) -> Iterator[str]:
+    """Yield in words the dependencies that an undo of these calls cannot honour.
+
+    An id may be that of a call that was never made, so no inverse waits for it.
+    """
+    order = {call.id: number for number, call in enumerate(in_undo_order(calls))}
+    for call in calls:
+        for name in needed(call):
+            said = f"{call.id} depends on {name}, which"
+            if name not in order:
+                near = did_you_mean(name, order)
+                said += " is no call of this undo"
+                yield f"{said}; {near}" if near else said
+            elif order[name] >= order[call.id]:
+                yield f"{said} depends on it in turn: {call.id} does not wait"
 
 
 def needed(call: SagaCall) -> tuple[str, ...]:

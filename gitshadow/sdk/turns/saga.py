@@ -305,7 +305,7 @@ class Unwind:
                 timeout_s=patience_s(inverse, handler),
                 blocking=handler.blocking,
             )
-            event = yield from ask(command)
+            event = _not_called(handler, arguments, (yield from ask(command)))
             trouble = _trouble(event)
             watch.outcome = "done" if trouble is None else "failed"
         if trouble is None:
@@ -361,7 +361,11 @@ class Unwind:
         return json_values.token([self.op.target, self.request.on_drift, rows])
 
     def _notes(self) -> Iterator[str]:
-        """Yield the tools that are declared differently now; the class at the time counts."""
+        """Yield the dependencies that nothing can honour, and the tools declared differently now.
+
+        The class at the time counts.
+        """
+        yield from reversibility.unmet(self.calls)
         for call in reversibility.mutating(self.calls):
             tool = self.registry.find(call.tool)
             declared = tool.reversibility if tool is not None else None
@@ -382,6 +386,14 @@ class Unwind:
             ts_ns=self._scene.now_ns,
             body=json_values.lenient({"op": self.op.id, **body}),
         )
+
+
+def _not_called(handler: Tool, arguments: JsonObject, event: Event) -> Event:
+    """Return the event of an attempt; a decorated handler that was not called did nothing."""
+    if not isinstance(event, Raised):
+        return event
+    misfit = handler.misfit_inside(event.error, arguments)
+    return event if misfit is None else Raised(FinalFailure(misfit))
 
 
 def _trouble(event: Event) -> str | None:

@@ -2,6 +2,8 @@
 
 import os
 import signal
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 
 import pytest
@@ -126,6 +128,40 @@ async def test_an_error_without_words_is_an_error(front: Front) -> None:
         "failed",
         "MuteError",
     )
+
+
+async def test_a_handler_that_does_not_fit_any_more_was_not_called(
+    front: Front,
+) -> None:
+    """It is not in doubt, and the undo works once the handler fits again."""
+    put: list[int] = []
+    front.tools.compensator("toy.put")(lambda price: put.append(price))
+    front.tools.tool(
+        "toy.do",
+        reversibility=Reversibility.REVERSIBLE,
+        inverse=lambda a, c, r: Inverse.tool("toy.put", price=1),
+    )(lambda: None)
+    session = front.session()
+    async with session.turn() as turn:
+        await turn.call("toy.do")
+    for changed in (lambda: None, _loosely(lambda: None)):
+        front.tools.remove("toy.put")
+        front.tools.compensator("toy.put")(changed)
+        (item,) = (await session.undo("t-1")).items
+        assert item.reason in ("handler_missing", "failed")
+        assert "price" in f"{item.detail} {item.error}"
+    front.tools.remove("toy.put")
+    front.tools.compensator("toy.put")(lambda price: put.append(price))
+    assert (await session.undo("t-1")).status == "reversed"
+    assert put == [1]
+
+
+def _loosely(function: Callable[..., object]) -> Callable[..., object]:
+    @wraps(function)
+    def run(*args: object, **kwargs: object) -> object:
+        return function(*args, **kwargs)
+
+    return run
 
 
 def test_a_second_process_keeps_off_a_session_at_work(place: Path) -> None:

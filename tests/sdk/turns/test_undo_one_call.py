@@ -74,6 +74,32 @@ async def test_a_call_waits_for_what_its_inverse_depends_on(front: Front) -> Non
     assert undone == ["on top", "base"]
 
 
+async def test_dependencies_that_nothing_can_honour_are_named(front: Front) -> None:
+    """By the plan and by the report; an id may be of a call that was never made."""
+    front.tools.compensator("toy.undo", idempotent=True)(lambda name: None)
+    front.tools.tool(
+        "toy.do",
+        reversibility=Reversibility.REVERSIBLE,
+        inverse=lambda a, c, r: Inverse(
+            "toy.undo", {"name": a["name"]}, depends_on=tuple(a["needs"])
+        ),
+    )(lambda name, needs: None)
+    session = front.session()
+    async with session.turn() as turn:
+        await turn.call("toy.do", "first", name="a", needs=["frist", "second"])
+        await turn.call("toy.do", "second", name="b", needs=["first"])
+        await turn.call("toy.do", "third", name="c", needs=["third"])
+    plan = await session.plan("t-1")
+    report = await session.undo("t-1", token=plan.token)
+    assert report.status == "reversed"
+    assert report.notes == plan.notes
+    assert report.notes == (
+        "first depends on frist, which is no call of this undo; did you mean first?",
+        "first depends on second, which depends on it in turn: first does not wait",
+        "third depends on third, which depends on it in turn: third does not wait",
+    )
+
+
 async def test_it_can_be_gone_on_with(front: Front, world: World) -> None:
     """AN-29, ENG-06: resuming touches that call alone."""
     session = front.session()
