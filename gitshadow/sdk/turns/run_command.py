@@ -1,7 +1,7 @@
 """Run one command for an undo: no shell, few variables, limited time and output.
 
-When this returns or raises, the command itself has ended. Its background processes may go on only
-if the command ended by itself.
+When this returns or raises, the command itself has ended. After a timeout so has its process group;
+a process that left the group (`setsid`, a daemon) goes on.
 """
 
 import os
@@ -45,7 +45,7 @@ class Command:
         Raises:
             FinalFailure: it could not be started.
             CommandError: it failed; what it did before is unknown.
-            TimeoutError: it took too long and was killed, with what it had started.
+            TimeoutError: it took too long and was killed, with its process group.
         """
         with self._started() as child:
             said = self._watched(child)
@@ -72,7 +72,7 @@ class Command:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     # A process group of its own, so that a timeout also kills what the command
-                    # started.
+                    # started and what stayed in the group.
                     start_new_session=True,
                 )
             except OSError as error:
@@ -155,7 +155,7 @@ def _took(pipe: int, said: bytearray) -> bool:
 
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
-    """Kill a command that is still at work, with all that belongs to it."""
+    """Kill a command that is still at work, with its process group."""
     if child.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
