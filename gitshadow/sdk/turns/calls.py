@@ -60,7 +60,7 @@ from gitshadow.sdk.turns.values import (
     Revision,
     UndoEntry,
 )
-from gitshadow.store.journal.saga_rows import SagaCall, SagaRow
+from gitshadow.store.journal.saga_rows import SagaCall, SagaRow, logged
 
 _NS_PER_S = 1_000_000_000
 
@@ -401,7 +401,8 @@ class _Call:
         ]
         if kind == "held":
             more.append(held_row(self.row))
-        yield from self._write(kind, {"tool": tool.name, "intent": text}, *more)
+        body = {"tool": tool.name, "intent": logged(text)}
+        yield from self._write(kind, body, *more)
 
     def _images(self, files: Mapping[str, str | None]) -> dict[str, str | None]:
         """Return what files were like; of a path with a secret nothing is known later."""
@@ -505,7 +506,7 @@ class _Call:
         )
         body = {
             "outcome": "success",
-            "inverse": self.row.inverse,
+            "inverse": logged(self.row.inverse),
             "key": self.row.key,
         }
         yield from self._write("outcome", body)

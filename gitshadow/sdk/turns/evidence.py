@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gitshadow.errors import JournalError
 from gitshadow.sdk.turns import inverse_kinds, json_values
-from gitshadow.store.journal.saga_rows import SagaCall, SagaLogRow
+from gitshadow.store.journal.saga_rows import SagaCall, SagaLogRow, logged
 from gitshadow.undo.report import State
 
 RESOLVED = "resolved"
@@ -70,7 +70,7 @@ def altered(calls: Iterable[SagaCall], log: Iterable[SagaLogRow]) -> Mapping[str
     for call in calls:
         why = unreadable(call)
         if why is None and call.inverse is not None:
-            is_logged = call.inverse == written.get((call.turn, call.id))
+            is_logged = logged(call.inverse) == written.get((call.turn, call.id))
             why = None if is_logged else UNLOGGED
         if why is not None:
             found[call.id] = why

@@ -16,7 +16,7 @@ from gitshadow.sdk.turns.redaction import NO_SECRETS
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import JsonObject, Outcome
-from gitshadow.store.journal.saga_rows import SagaCall, SagaEntry
+from gitshadow.store.journal.saga_rows import SagaCall, SagaEntry, logged
 
 
 class Sources(NamedTuple):
@@ -106,7 +106,7 @@ def happened(
     )
     # Nobody knows when it ended, so its undo window begins with the call.
     after = yield from bound(call, tool, parts, sources.registry, call.started_ns)
-    body = {**body, "inverse": after.inverse}
+    body = {**body, "inverse": logged(after.inverse)}
     yield Save((after, _note(call, "probed", moment_ns, body)))
     return after
 

@@ -25,6 +25,7 @@ T = TypeVar("T")
 _Convert = Callable[[Any], Any]
 
 _LOOK_S = 0.1
+_LONGEST_WAL_BYTES = 16 << 20
 _IN_MEMORY = ":memory:"
 
 
@@ -80,6 +81,8 @@ class Db:
             # In WAL mode readers never wait for the writer, so prompts and completion are answered
             # while the daemon records.
             db.run("PRAGMA journal_mode = WAL")
+            # Otherwise the log keeps the size of the largest transaction there ever was.
+            db.run(f"PRAGMA journal_size_limit = {_LONGEST_WAL_BYTES}")
             # NORMAL can lose the last transactions in a power cut, but never damages the file, and
             # the refs have what was lost (https://sqlite.org/pragma.html#pragma_synchronous). The
             # intents of agent programs are in no ref, and must be on the disk before a tool runs:

@@ -15,6 +15,7 @@ from gitshadow.model import Oid
 MARKER = "rewind"
 
 _DIGEST_BYTES = 16
+_LONGEST_LOGGED = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +222,16 @@ def digest_of(before: str, seq: int, note: SagaEntry) -> str:
     # Canonical JSON: every process, and an auditor without our code, gets the same bytes and so the
     # same digest.
     text = json.dumps([*parts, note.body], ensure_ascii=True, separators=(",", ":"))
+    return blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def logged(text: str | None) -> str | None:
+    """Return the text of a call's row as the log has it: a long one is its digest there.
+
+    So a large argument is stored once, and the log still proves that the row was not changed.
+    """
+    if text is None or len(text) <= _LONGEST_LOGGED:
+        return text
     return blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
