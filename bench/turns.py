@@ -276,7 +276,7 @@ def _session(
         reversibility=Reversibility.REVERSIBLE,
         inverse=lambda a, c, r: Inverse.tool("step.undo", n=a["n"]),
     )
-    tools.compensator("step.undo", idempotent=True)(
+    tools.handler("step.undo", idempotent=True)(
         _note(undone if undone is not None else made)
     )
     host = Host(engine=engine, files=False)

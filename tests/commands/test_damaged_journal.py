@@ -64,7 +64,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tools.tool("text.note", reversibility=Reversibility.REVERSIBLE, inverse=_inverse)(
         _note
     )
-    tools.compensator("text.forget", idempotent=True)(_note)
+    tools.handler("text.forget", idempotent=True)(_note)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GITSHADOW_DAEMON", "off")
         _run_program(repo, tools)

@@ -238,7 +238,7 @@ def _turn(root: Path) -> Walk:
         drafts[1] = title
         return 1
 
-    @tools.compensator("draft.delete", idempotent=True)
+    @tools.handler("draft.delete", idempotent=True)
     def delete(id: int) -> None:
         del drafts[id]
 

@@ -115,7 +115,7 @@ class Servers:
 
 
 class _Reader:
-    """Read values through one server, for `capture` and `observe`."""
+    """Read values through one server, for `capture` and `fingerprint`."""
 
     def __init__(self, servers: Servers, spec: ServerSpec) -> None:
         self._servers, self._spec = servers, spec

@@ -101,7 +101,7 @@ class Steps:
             ("step.later", self.later),
         ):
             undo = f"{name}.undo"
-            tools.compensator(undo)(handler)
+            tools.handler(undo)(handler)
             tools.tool(
                 name,
                 reversibility=Reversibility.REVERSIBLE,

@@ -66,7 +66,7 @@ def undo_session(
     from gitshadow.sdk.testing.memory_store import MemoryStore
     from gitshadow.sdk.turns.session import AgentUndo
 
-    with AgentUndo.over(
+    with AgentUndo.with_store(
         MemoryStore(),
         session="test",
         tools=undo_tools,
@@ -84,7 +84,7 @@ def async_undo_session(
     from gitshadow.sdk.testing.memory_store import MemoryStore
     from gitshadow.sdk.turns.async_session import AsyncAgentUndo
 
-    opened = AsyncAgentUndo.over(
+    opened = AsyncAgentUndo.with_store(
         MemoryStore(),
         session="test",
         tools=undo_tools,

@@ -251,7 +251,7 @@ def _session(
         await _settled(subject.change())
         return revision
 
-    return AsyncAgentUndo.over(MemoryStore(), session="s", tools=tools, host=host)
+    return AsyncAgentUndo.with_store(MemoryStore(), session="s", tools=tools, host=host)
 
 
 async def _change(turn: AsyncTurn) -> object:

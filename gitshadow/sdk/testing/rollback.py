@@ -71,7 +71,7 @@ class _SingleStep:
         return replace(proof, flaws=(*flaws, *found))
 
     def _broken_before(self, trial: Trial) -> Procedure[list[Flaw]]:
-        """Fail before the tool runs: `capture`, `observe` and `describe` must change nothing."""
+        """Fail before the tool runs: `capture`, `fingerprint`, `describe` must change nothing."""
         when = "failed before it"
         before = yield from self.trials.look()
         if before != (yield from self.trials.look()):
@@ -85,7 +85,7 @@ class _SingleStep:
         after = yield from self.trials.look()
         if after == before:
             return []
-        said = "capture, observe or describe changed the state"
+        said = "capture, fingerprint or describe changed the state"
         return [Flaw(Finding.IMPURE, when, f"{said}: {difference(before, after)}")]
 
     def _broken_after(self, trial: Trial) -> Procedure[tuple[StepProof, list[Flaw]]]:
@@ -172,7 +172,7 @@ class _SingleStep:
         inverse = json_values.stored_inverse(call.inverse or "")
         if is_external(inverse.handler):
             return inverse.idempotent
-        handler = self.trials.tools.handler(inverse.handler)
+        handler = self.trials.tools.find_handler(inverse.handler)
         return handler is not None and handler.repeatable
 
 

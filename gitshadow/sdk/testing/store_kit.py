@@ -251,17 +251,19 @@ class SessionStoreKit(SagaStoreKit, OutboxStoreKit, HistoryStoreKit, BlobStoreKi
         """The store has all data for an undo."""
         drafts: dict[str, str] = {}
         tools = _tools(drafts)
-        first = AgentUndo.over(open_store(), session="s", tools=tools)
+        first = AgentUndo.with_store(open_store(), session="s", tools=tools)
         with first, first.turn("first") as turn:
             turn.call("draft.put", name="a", text="x")
-        with AgentUndo.over(open_store(), session="s", tools=tools) as au:
+        with AgentUndo.with_store(open_store(), session="s", tools=tools) as au:
             assert au.undo("t-1").status == "reversed"
             assert (drafts, au.undo("t-1").already_undone) == ({}, True)
 
     def test_a_failed_turn_gives_everything_back(self, open_store: OpenStore) -> None:
         """It undoes effects, state and artifacts; the conversation stays."""
         drafts: dict[str, str] = {}
-        with AgentUndo.over(open_store(), session="s", tools=_tools(drafts)) as au:
+        with AgentUndo.with_store(
+            open_store(), session="s", tools=_tools(drafts)
+        ) as au:
             try:
                 with au.turn("failing") as turn:
                     turn.say("user", "hello", kind="user")
@@ -276,7 +278,9 @@ class SessionStoreKit(SagaStoreKit, OutboxStoreKit, HistoryStoreKit, BlobStoreKi
 
     def test_a_rewind_goes_back_and_hides(self, open_store: OpenStore) -> None:
         """State and artifacts are restored, and no event is deleted."""
-        with AgentUndo.over(open_store(), session="s", tools=ToolRegistry()) as au:
+        with AgentUndo.with_store(
+            open_store(), session="s", tools=ToolRegistry()
+        ) as au:
             for number in (1, 2):
                 with au.turn(f"turn {number}") as turn:
                     turn.set_state({"k": number})
@@ -312,7 +316,7 @@ def _tools(drafts: dict[str, str]) -> ToolRegistry:
     def put(name: str, text: str) -> None:
         drafts[name] = text
 
-    @tools.compensator("draft.drop", idempotent=True)
+    @tools.handler("draft.drop", idempotent=True)
     def drop(name: str) -> None:
         drafts.pop(name, None)
 

@@ -88,9 +88,9 @@ class Rigged(ToolRegistry):
         is_before = self.failing == "before"
         return replace(found, function=_fail if is_before else _Ran(found.function))
 
-    def handler(self, name: str) -> Tool | None:
+    def find_handler(self, name: str) -> Tool | None:
         """Return the handler of an inverse; it never fails on purpose."""
-        return self._inner.handler(name)
+        return self._inner.find_handler(name)
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._inner)

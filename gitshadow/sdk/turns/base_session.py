@@ -3,6 +3,7 @@
 Invariant: no method here runs user code.
 """
 
+import warnings
 from os import PathLike
 from typing import Self
 
@@ -183,7 +184,7 @@ class SessionFront:
         return cls(SessionRuntime.open(path, opening))
 
     @classmethod
-    def over(
+    def with_store(
         cls,
         store: SessionStore,
         *,
@@ -199,6 +200,28 @@ class SessionFront:
         """
         opening = Opening(session, tools, agent, policy or Policy(), host or Host())
         return cls(SessionRuntime(store, opening))
+
+    @classmethod
+    def over(
+        cls,
+        store: SessionStore,
+        *,
+        session: str,
+        tools: ToolRegistry,
+        agent: str | None = None,
+        policy: Policy | None = None,
+        host: Host | None = None,
+    ) -> Self:
+        """Open a session in a store, under the former name of `with_store`."""
+        warnings.warn("over is called with_store now", DeprecationWarning, stacklevel=2)
+        return cls.with_store(
+            store,
+            session=session,
+            tools=tools,
+            agent=agent,
+            policy=policy,
+            host=host,
+        )
 
     def close(self) -> None:
         """Close the session store; in a process forked from the one that opened it, do nothing.

@@ -14,14 +14,14 @@ from typing import NamedTuple, cast
 
 from gitshadow.sdk.turns import templates
 from gitshadow.sdk.turns.errors import RegistrationError
-from gitshadow.sdk.turns.tool import BuildInverse, Call, Capture, ToolOptions
+from gitshadow.sdk.turns.tool import RENAMED, BuildInverse, Call, Capture, ToolOptions
 from gitshadow.sdk.turns.values import Inverse, JsonObject, Reversibility
 
 _BEFORE = frozenset({"arguments"})
 _AFTER = frozenset(templates.SOURCES)
-_TEXTS = ("residue", "follow_up", "undo_for")
+_TEXTS = ("residue", "follow_up")
 _NAMES = ("secrets", "paths")
-_NUMBERS = ("undo_for_s", "delay_s")
+_NUMBERS = ("delay_s",)
 _FLAGS = (
     *("idempotent", "after_files", "files_only", "verify"),
     *("hold", "pivot", "allow_duplicates"),
@@ -76,7 +76,8 @@ class _Reader:
     def __init__(
         self, name: str, table: JsonObject, origin: ServerOrigin | None
     ) -> None:
-        self._name, self._table, self._origin = name, table, origin
+        self._name, self._origin = name, origin
+        self._table = {RENAMED.get(key, key): value for key, value in table.items()}
 
     def read(self) -> ToolOptions:
         readers: dict[str, Callable[[str], object]] = {
@@ -84,10 +85,11 @@ class _Reader:
             **dict.fromkeys(_NAMES, self._names),
             **dict.fromkeys(_NUMBERS, self._number),
             **dict.fromkeys(_FLAGS, self._flag),
+            "undo_for": self._table.__getitem__,
             "on_capture_failure": self._manner,
             "class": self._class,
             "capture": self._reader,
-            "observe": self._reader,
+            "fingerprint": self._reader,
             "inverse": self._inverse,
         }
         unknown = sorted(self._table.keys() - readers.keys())

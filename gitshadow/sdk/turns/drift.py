@@ -49,10 +49,10 @@ def observed(
     tool: Tool, call: SagaCall, arguments: JsonObject, secrets: Secrets
 ) -> Procedure[Observation]:
     """Return what a tool observes as a text, or why there is none; both without secrets."""
-    observe, text, trouble = tool.options.get("observe"), None, None
+    observe, text, trouble = tool.options.get("fingerprint"), None, None
     if observe is None:
         return NOT_OBSERVED
-    extras = tool.extras("observe", key_of(call, "do"))
+    extras = tool.extras("fingerprint", key_of(call, "do"))
     event = yield from ask(Invoke(observe, (arguments,), extras))
     try:
         if isinstance(event, Returned):
@@ -61,7 +61,7 @@ def observed(
             error = event.error if isinstance(event, Raised) else TimeoutError()
             trouble = json_values.in_words(error)
     except NotStorableError as error:
-        trouble = f"what observe returned is {error}"
+        trouble = f"what fingerprint returned is {error}"
     except Exception as error:  # noqa: BLE001 - it runs code of the host's own classes
         trouble = json_values.in_words(error)
     return Observation(text, trouble and secrets.hide_text(trouble))
@@ -115,8 +115,8 @@ class Drift:
         shown = [one.text or "" for one in _observations(call)]
         if tool is None:
             why = f"{call.tool} is not registered"
-        elif "observe" not in tool.options:
-            why = f"{call.tool} has no observe"
+        elif "fingerprint" not in tool.options:
+            why = f"{call.tool} has no fingerprint"
         elif secrets is None and REDACTED in "".join(shown):
             return Observation(
                 trouble="what it left cannot be compared: it held a secret"
@@ -222,7 +222,7 @@ class Drift:
 def settled_late(call: SagaCall, tool: Tool) -> Observation:
     """Return what is known of the world that a call left which its probe settled."""
     before, _ = _observations(call)
-    is_observed = before != NOT_OBSERVED or "observe" in tool.options
+    is_observed = before != NOT_OBSERVED or "fingerprint" in tool.options
     return Observation(trouble=_UNSEEN) if is_observed else NOT_OBSERVED
 
 

@@ -62,7 +62,7 @@ class Telling:
         """
         commands, notes = yield from self._commands()
         if self._host.pre_undo is not None or commands.get("pre_undo"):
-            # A plan runs `observe` of every tool, so it is made only for a callback or a command.
+            # A plan takes fingerprints, so it is made only for a callback or a command.
             plan = yield from work.plan()
             notes += yield from self._told("pre_undo", plan, commands)
         # A rollback cannot be refused: its turn has failed, and its effects would stay.

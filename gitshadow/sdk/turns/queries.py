@@ -304,7 +304,7 @@ def tool_row(tool: Tool) -> ToolRow:
         name=tool.name,
         class_=tool.reversibility.value if tool.reversibility else "undeclared",
         inverse="inverse" in tool.options,
-        observe="observe" in tool.options,
+        observe="fingerprint" in tool.options,
         repeatable=tool.repeatable,
         undo_for_s=tool.window_s,
     )

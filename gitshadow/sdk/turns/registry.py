@@ -4,9 +4,10 @@ Invariant: what is registered is the only truth about a tool; what a model says 
 """
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar, Unpack
+from typing import TypeVar, Unpack, cast
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import mcp_tools
@@ -22,7 +23,7 @@ from gitshadow.sdk.turns.option_checks import (
     text,
 )
 from gitshadow.sdk.turns.option_checks import function as check_function
-from gitshadow.sdk.turns.tool import Call, Tool, ToolOptions, window_ns
+from gitshadow.sdk.turns.tool import RENAMED, Call, Tool, ToolOptions, window_s
 from gitshadow.sdk.turns.values import Retry, Reversibility
 from gitshadow.words import did_you_mean
 
@@ -43,8 +44,11 @@ def _verify(option: str, value: object) -> None:
 
 
 def _window(option: str, value: object) -> None:
+    if not isinstance(value, str):
+        seconds(option, value)
+        return
     try:
-        window_ns(str(value))
+        window_s(value)
     except ValueError as error:
         raise UsageError(f"{option} is not a length of time", hint="30d") from error
 
@@ -56,10 +60,10 @@ _FLAGS = (
 _OPTIONS: Mapping[str, OptionCheck] = {
     **dict.fromkeys(_FLAGS, flag),
     **dict.fromkeys(
-        ("capture", "inverse", "observe", "probe", "describe"), check_function
+        ("capture", "inverse", "fingerprint", "probe", "describe"), check_function
     ),
     **dict.fromkeys(("secrets", "paths", "accepts"), names),
-    **dict.fromkeys(("undo_for_s", "delay_s"), seconds),
+    "delay_s": seconds,
     **dict.fromkeys(("residue", "follow_up", "description", "version"), text),
     "reversibility": _class,
     "on_capture_failure": one_of("refuse", "record"),
@@ -72,18 +76,18 @@ _OPTIONS: Mapping[str, OptionCheck] = {
 
 
 class ToolRegistry:
-    """The tools and compensators of a program, by name."""
+    """The tools of a program, and the handlers of their inverses, by name."""
 
     def __init__(self, domain: str | None = None) -> None:
         self._domain = domain
         self._tools: dict[str, Tool] = {}
-        self._compensators: dict[str, Tool] = {}
+        self._handlers: dict[str, Tool] = {}
 
     def domain(self, name: str) -> "ToolRegistry":
         """Return a view of the same registry that puts a domain before every name."""
         view = ToolRegistry(name)
         # All views share the names, so that none can be registered twice.
-        view._tools, view._compensators = self._tools, self._compensators
+        view._tools, view._handlers = self._tools, self._handlers
         return view
 
     def tool(self, name: str, **options: Unpack[ToolOptions]) -> Callable[[_F], _F]:
@@ -114,23 +118,21 @@ class ToolRegistry:
         full = self._qualified(name)
         with _registering(full):
             check_function("the function", function)
+            options = _renamed(options)
             check_all(_OPTIONS, options)
+        reversibility: Reversibility | None = None
         if "reversibility" in options:
-            options["reversibility"] = Reversibility(options["reversibility"])
-        reversibility = options.get("reversibility")
+            reversibility = Reversibility(options["reversibility"])
+            options["reversibility"] = reversibility
         has_inverse = "inverse" in options or options.get("files_only", False)
         if reversibility in _NEEDS_INVERSE and not has_inverse:
             raise RegistrationError(
                 f"cannot register {full}: {reversibility} without an inverse",
                 hint="pass inverse= or files_only=True, or declare it non_reversible",
             )
-        if options.get("verify") is True and "observe" not in options:
+        if options.get("verify") is True and "fingerprint" not in options:
             raise RegistrationError(
-                f"cannot register {full}: verify=True without observe"
-            )
-        if "undo_for" in options and "undo_for_s" in options:
-            raise RegistrationError(
-                f"cannot register {full}: undo_for and undo_for_s mean the same"
+                f"cannot register {full}: verify=True without fingerprint"
             )
         if options.get("hold", False) and options.get("secrets", ()):
             raise RegistrationError(
@@ -150,7 +152,7 @@ class ToolRegistry:
         self._tools[full] = made
         return made
 
-    def compensator(
+    def handler(
         self,
         name: str,
         *,
@@ -182,12 +184,26 @@ class ToolRegistry:
             with _registering(full):
                 check_function("the function", function)
                 check_all(_OPTIONS, options)
-            self._compensators[full] = Tool(
+            self._handlers[full] = Tool(
                 name=full, function=function, takes=_extras(function), options=options
             )
             return function
 
         return declare
+
+    def compensator(
+        self,
+        name: str,
+        *,
+        idempotent: bool = False,
+        version: str = "",
+        accepts: tuple[str, ...] = (),
+    ) -> Callable[[_F], _F]:
+        """Declare a handler, under the former name of `handler`."""
+        _warn("compensator", "handler")
+        return self.handler(
+            name, idempotent=idempotent, version=version, accepts=accepts
+        )
 
     def import_mcp(
         self,
@@ -227,25 +243,25 @@ class ToolRegistry:
         ]
 
     def remove(self, name: str) -> None:
-        """Forget a tool or compensator, if there is one of that name."""
+        """Forget a tool or handler, if there is one of that name."""
         self._tools.pop(name, None)
-        self._compensators.pop(name, None)
+        self._handlers.pop(name, None)
 
     def find(self, name: str) -> Tool | None:
         """Return the tool that a model may call by this name, or None."""
         return self._tools.get(name)
 
-    def handler(self, name: str) -> Tool | None:
-        """Return what an inverse may call by this name: a compensator or a tool."""
-        return self._compensators.get(name) or self._tools.get(name)
+    def find_handler(self, name: str) -> Tool | None:
+        """Return what an inverse may call by this name: a handler or a tool."""
+        return self._handlers.get(name) or self._tools.get(name)
 
     def version_of(self, name: str) -> str:
         """Return the version of a handler; none of an unknown one."""
-        found = self.handler(name)
+        found = self.find_handler(name)
         return "" if found is None else found.version
 
     def __iter__(self) -> Iterator[Tool]:
-        """Return the tools by name; compensators are not among them."""
+        """Return the tools by name; handlers are not among them."""
         return iter(self._tools[name] for name in sorted(self._tools))
 
     def _qualified(self, name: str) -> str:
@@ -260,9 +276,26 @@ class ToolRegistry:
                 f"cannot register {full}: the name has no domain",
                 hint=f"name it domain.{full}",
             )
-        if full in self._tools or full in self._compensators:
+        if full in self._tools or full in self._handlers:
             raise RegistrationError(f"cannot register {full}: the name is taken")
         return full
+
+
+def _renamed(options: ToolOptions) -> ToolOptions:
+    """Return options under their present names."""
+    found = cast(dict[str, object], options)
+    for old in found.keys() & RENAMED:
+        new = RENAMED[old]
+        if new in found:
+            raise UsageError(f"{old} and {new} mean the same")
+        _warn(old, new)
+        found = {**found, new: found[old]}
+        del found[old]
+    return cast(ToolOptions, found)
+
+
+def _warn(old: str, new: str) -> None:
+    warnings.warn(f"{old} is called {new} now", DeprecationWarning, stacklevel=4)
 
 
 @contextmanager

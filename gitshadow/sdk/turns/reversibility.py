@@ -58,7 +58,7 @@ class JudgedCalls:
         """Return what an inverse calls."""
         if inverse_kinds.is_external(inverse.handler):
             return self.outside.handler(inverse)
-        return self.registry.handler(inverse.handler)
+        return self.registry.find_handler(inverse.handler)
 
 
 def mutating(calls: Iterable[SagaCall]) -> list[SagaCall]:

@@ -84,49 +84,55 @@ class KeyedVerify(Protocol):
         ...
 
 
+ReversibilityWord: TypeAlias = Literal[
+    "non_reversible", "compensable", "reversible", "read_only"
+]
+"""A `Reversibility` as a text."""
+
+RENAMED: Mapping[str, str] = {"observe": "fingerprint", "undo_for_s": "undo_for"}
+"""Former names of options, which work and warn."""
+
+
 class ToolOptions(TypedDict):
     """The arguments of `tool` besides the name; all are optional.
 
     `reversibility`: the class; undeclared counts as non-reversible. `capture`: read before the
     call. `inverse`: built after it from arguments, capture and result. `on_capture_failure`:
-    `refuse` the call (the default), or `record` it as one without an inverse. `observe`: read
+    `refuse` the call (the default), or `record` it as one without an inverse. `fingerprint`: read
     before and after the call and again before the undo, to notice that the world has moved on; it
-    returns JSON, or sets of it.
-    `probe`: asked about a call of which nobody knows whether it happened: True, False or None.
-    `describe`: the entry's text. `retry`: how its inverse is tried. `undo_for_s`: how long it can
-    be undone. `residue`: what remains after its inverse. `follow_up`: what a person can do if
-    nothing undoes it. `idempotent`: calling it again with the same arguments changes nothing.
-    `secrets`: arguments that are never stored. `paths`: arguments that name every file it writes;
-    without it the time of a write decides whose it is. `files_only`: all that it changes are files
-    of the working tree, which are undone with the turn: it needs no inverse. `after_files`: its
-    inverse runs after the files. `allow_duplicates`: run it again although a rewind hid the same
-    call and it was not undone. `schema`, `description`: for the model. `version`: of the
-    handler.
+    returns JSON, or sets of it. `probe`: asked about a call of which nobody knows whether it
+    happened: True, False or None. `describe`: the entry's text. `retry`: how its inverse is
+    tried. `undo_for`: how long it can be undone, in seconds or as a text (`30d`, `12h`).
+    `residue`: what remains after its inverse. `follow_up`: what a person can do if nothing undoes
+    it. `idempotent`: calling it again with the same arguments changes nothing. `secrets`:
+    arguments that are never stored. `paths`: arguments that name every file it writes; without it
+    the time of a write decides whose it is. `files_only`: all that it changes are files of the
+    working tree, which are undone with the turn: it needs no inverse. `after_files`: its inverse
+    runs after the files. `allow_duplicates`: run it again although a rewind hid the same call and
+    it was not undone. `schema`, `description`: for the model. `version`: of the handler.
 
     `errors`: `nothing_done` where a tool that raises has surely done nothing; by default
     (`unknown`) its `probe` is asked, and without an answer the call is in doubt.
 
-    `capture`, `inverse`, `observe`, `probe` and `verify` get the key that the tool gets where they
-    have a parameter `idempotency_key`.
+    `capture`, `inverse`, `fingerprint`, `probe` and `verify` get the key that the tool gets where
+    they have a parameter `idempotency_key`.
 
-    `undo_for`: `undo_for_s` as a text: `30d`, `12h`, `90s`. `verify`: after an inverse that
-    returned, says from arguments and capture whether the effect is gone; True: `observe` must see
-    what it saw before the call. `accepts`: versions that this handler can stand in for; an
-    inverse that was written down for any other than its own stays. `hold`: it runs when its turn
-    has committed, `delay_s` later. `pivot`: a turn that fails after it does not by itself undo
-    what came before.
+    `verify`: after an inverse that returned, says from arguments and capture whether the effect
+    is gone; True: `fingerprint` must see what it saw before the call. `accepts`: versions that
+    this handler can stand in for; an inverse that was written down for any other than its own
+    stays. `hold`: it runs when its turn has committed, `delay_s` later. `pivot`: a turn that
+    fails after it does not by itself undo what came before.
     """
 
-    reversibility: NotRequired[Reversibility]
+    reversibility: NotRequired[Reversibility | ReversibilityWord]
     capture: NotRequired[Capture | KeyedCapture]
     inverse: NotRequired[BuildInverse | KeyedBuildInverse]
     on_capture_failure: NotRequired[Literal["refuse", "record"]]
-    observe: NotRequired[Capture | KeyedCapture]
+    fingerprint: NotRequired[Capture | KeyedCapture]
     probe: NotRequired[Capture | KeyedCapture]
     describe: NotRequired[Callable[[JsonObject], str]]
     retry: NotRequired[Retry]
-    undo_for_s: NotRequired[float]
-    undo_for: NotRequired[str]
+    undo_for: NotRequired[str | float]
     residue: NotRequired[str]
     follow_up: NotRequired[str]
     idempotent: NotRequired[bool]
@@ -280,18 +286,19 @@ class Tool:
     @property
     def window_s(self) -> float | None:
         """Return how long a call can be undone; None: forever."""
-        if "undo_for" in self.options:
-            return window_ns(self.options["undo_for"]) / _NS_PER_S
-        return self.options.get("undo_for_s")
+        found = self.options.get("undo_for")
+        return None if found is None else window_s(found)
 
 
-def window_ns(text: str) -> int:
-    """Return a length of time, `30d`, in nanoseconds.
+def window_s(window: str | float) -> float:
+    """Return a length of time in seconds; a text is like `30d`.
 
     Raises:
         ValueError: the text is not a length of time.
     """
+    if not isinstance(window, str):
+        return window
     # Most programs have no such option; the settings are loaded for the first that has one.
     from gitshadow.config import duration_ns
 
-    return duration_ns(text)
+    return duration_ns(window) / _NS_PER_S

@@ -37,7 +37,10 @@ trusted = {str(trusted).lower()}
 [servers.toy.tools."crm.update"]
 class = "reversible"
 capture = {{ tool = "crm.get", arguments = {{ id = "$arguments.id", field = "$arguments.field" }} }}
-observe = {{ tool = "crm.get", arguments = {{ id = "$arguments.id", field = "$arguments.field" }} }}
+
+[servers.toy.tools."crm.update".fingerprint]
+tool = "crm.get"
+arguments = {{ id = "$arguments.id", field = "$arguments.field" }}
 
 [servers.toy.tools."crm.update".inverse]
 tool = "crm.restore"

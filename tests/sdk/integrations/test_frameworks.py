@@ -270,7 +270,7 @@ async def test_an_undo_goes_by_the_start_of_calls_that_overlap(
         other_is_done.set()
         return lane
 
-    @tools.compensator("lane.back", idempotent=True)
+    @tools.handler("lane.back", idempotent=True)
     def back(lane: str) -> None:
         undone.append(lane)
 
@@ -310,7 +310,7 @@ async def test_a_call_that_overlaps_a_failure_ends_before_the_rollback(
         failing.set()
         raise BoomError("boom")
 
-    @tools.compensator("lane.back", idempotent=True)
+    @tools.handler("lane.back", idempotent=True)
     def back(lane: str) -> None:
         undone.append(lane)
 

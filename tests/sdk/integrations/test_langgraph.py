@@ -55,9 +55,7 @@ def au(place: Path, drafts: list[str]) -> Iterator[AsyncAgentUndo]:
             "draft.remove", title=result
         ),
     )
-    tools.compensator("draft.remove", idempotent=True)(
-        lambda title: drafts.remove(title)
-    )
+    tools.handler("draft.remove", idempotent=True)(lambda title: drafts.remove(title))
     opened = AsyncAgentUndo.open(str(place), session="s", tools=tools, policy=FREE)
     with closing(opened):
         yield opened

@@ -50,7 +50,7 @@ async def test_a_tool_with_a_context_is_taken_back_by_its_declaration(
 ) -> None:
     """TX-05, INV-05: the framework runs it; the inverse is made from its own result."""
     drafts: list[str] = []
-    tools.compensator("draft.pop", idempotent=True)(lambda at: drafts.pop(at))
+    tools.handler("draft.pop", idempotent=True)(lambda at: drafts.pop(at))
 
     @function_tool
     def draft_create(context: RunContextWrapper[None], title: str) -> int:

@@ -50,7 +50,7 @@ def au(place: Path, drafts: list[str]) -> Iterator[AsyncAgentUndo]:
             "draft.pop", at=result
         ),
     )
-    tools.compensator("draft.pop", idempotent=True)(lambda at: drafts.pop(at))
+    tools.handler("draft.pop", idempotent=True)(lambda at: drafts.pop(at))
     opened = AsyncAgentUndo.open(str(place), session="s", tools=tools, policy=FREE)
     with closing(opened):
         yield opened

@@ -9,7 +9,7 @@ from gitshadow.sdk.turns.session import AgentUndo
 
 
 def opened(store: MemoryStore, session: str = "s") -> AgentUndo:
-    return AgentUndo.over(store, session=session, tools=ToolRegistry())
+    return AgentUndo.with_store(store, session=session, tools=ToolRegistry())
 
 
 def test_two_openings_of_a_session_see_the_same() -> None:
@@ -29,3 +29,11 @@ def test_closing_another_opening_keeps_the_lock() -> None:
             raise AssertionError("the block must not run")
         with opened(store, "other").turn("elsewhere"):
             pass
+
+
+def test_the_former_name_of_with_store_works_and_warns() -> None:
+    with (
+        pytest.warns(DeprecationWarning, match="with_store"),
+        AgentUndo.over(MemoryStore(), session="s", tools=ToolRegistry()) as au,
+    ):
+        assert au.turns() == []

@@ -29,7 +29,7 @@ TOOLS = """
         )
         def put(what):
             stock[what] = 1
-        @tools.compensator("stock.drop", idempotent=True)
+        @tools.handler("stock.drop", idempotent=True)
         def drop(what):
             stock.pop(what, None)
         return tools
@@ -169,7 +169,7 @@ def test_a_rollback_that_is_not_proven_fails_the_test(
 
         def test_lies(undo_tools, proves_rollback):
             undo_tools.remove("stock.drop")
-            undo_tools.compensator("stock.drop")(lambda what: None)
+            undo_tools.handler("stock.drop")(lambda what: None)
             proves_rollback(undo_tools, [("stock.put", {"what": "x"})], lambda: stock)
         """
     )

@@ -78,7 +78,7 @@ def tools_of(
     }
     tools.add("shelf.put", shelf.put, **ToolOptions(**options))  # type: ignore[typeddict-item]
     handler = inverse or shelf.restore
-    tools.compensator("shelf.restore", idempotent=idempotent)(handler)
+    tools.handler("shelf.restore", idempotent=idempotent)(handler)
     return tools
 
 
@@ -237,7 +237,7 @@ def test_an_inverse_that_depends_on_the_order_is_named() -> None:
 
 def test_a_tool_that_notices_drift_does_not_depend_on_the_order() -> None:
     shelf = Shelf()
-    proof = proven(shelf, tools_of(shelf, observe=shelf.prior), "b", "b")
+    proof = proven(shelf, tools_of(shelf, fingerprint=shelf.prior), "b", "b")
     assert proof.findings == [Finding.REVERSED, Finding.REVERSED]
 
 
@@ -362,7 +362,7 @@ def test_arguments_may_come_from_results(tmp_path: Path) -> None:
         capture=lambda a: world.state["drafts"][str(a["id"])],
         inverse=lambda a, c, r: Inverse.tool("draft.retitle", id=a["id"], title=c),
     )
-    @tools.compensator("draft.retitle", idempotent=True)
+    @tools.handler("draft.retitle", idempotent=True)
     def rename(id: object, title: str) -> None:
         state = world.state
         if str(id) in state["drafts"]:

@@ -112,7 +112,7 @@ async def test_an_error_without_words_is_an_error(front: Front) -> None:
     def fails() -> None:
         raise MuteError
 
-    front.tools.compensator("toy.undo", idempotent=True)(fails)
+    front.tools.handler("toy.undo", idempotent=True)(fails)
     front.tools.tool(
         "toy.do",
         reversibility=Reversibility.REVERSIBLE,
@@ -135,7 +135,7 @@ async def test_a_handler_that_does_not_fit_any_more_was_not_called(
 ) -> None:
     """It is not in doubt, and the undo works once the handler fits again."""
     put: list[int] = []
-    front.tools.compensator("toy.put")(lambda price: put.append(price))
+    front.tools.handler("toy.put")(lambda price: put.append(price))
     front.tools.tool(
         "toy.do",
         reversibility=Reversibility.REVERSIBLE,
@@ -146,12 +146,12 @@ async def test_a_handler_that_does_not_fit_any_more_was_not_called(
         await turn.call("toy.do")
     for changed in (lambda: None, _loosely(lambda: None)):
         front.tools.remove("toy.put")
-        front.tools.compensator("toy.put")(changed)
+        front.tools.handler("toy.put")(changed)
         (item,) = (await session.undo("t-1")).items
         assert item.reason in ("handler_missing", "failed")
         assert "price" in f"{item.detail} {item.error}"
     front.tools.remove("toy.put")
-    front.tools.compensator("toy.put")(lambda price: put.append(price))
+    front.tools.handler("toy.put")(lambda price: put.append(price))
     assert (await session.undo("t-1")).status == "reversed"
     assert put == [1]
 

@@ -272,7 +272,7 @@ async def test_cancelling_does_not_stop_a_rollback(async_front: Front) -> None:
         await asyncio.sleep(0)
         done.append(number)
 
-    async_front.tools.compensator("slow.undo", idempotent=True)(undo)
+    async_front.tools.handler("slow.undo", idempotent=True)(undo)
     async_front.tools.tool(
         "slow.do",
         reversibility=Reversibility.REVERSIBLE,
@@ -322,7 +322,7 @@ async def test_overlapping_calls_are_undone_by_their_start(async_front: Front) -
         if name == "b":
             gates["a"].set()
 
-    async_front.tools.compensator("par.undo", idempotent=True)(
+    async_front.tools.handler("par.undo", idempotent=True)(
         lambda name: undone.append(name)
     )
     async_front.tools.tool(

@@ -115,7 +115,7 @@ def unwind(rows: tuple[SagaCall, ...], failing: frozenset[int]) -> Whole:
         if n in failing:
             raise ValueError("no")
 
-    tools.compensator("x.undo", idempotent=True)(undo)
+    tools.handler("x.undo", idempotent=True)(undo)
     op = new_op("s", UndoKind.UNDO, "t-1", 1)
     request = UndoRequest()
     unwound = Unwind(

@@ -39,7 +39,9 @@ async def test_a_tool_that_returns_a_generator_fails(
     assert [call.outcome for call in session.au.calls("t-1")] == ["raised"]
 
 
-@pytest.mark.parametrize("option", ["capture", "observe", "probe", "verify", "inverse"])
+@pytest.mark.parametrize(
+    "option", ["capture", "fingerprint", "probe", "verify", "inverse"]
+)
 async def test_what_an_option_returns_has_to_have_run(
     front: Front, world: World, option: str
 ) -> None:
@@ -47,7 +49,7 @@ async def test_what_an_option_returns_has_to_have_run(
         "reversibility": "reversible",
         "inverse": lambda a, c, r: Inverse.tool("toy.put"),
     }
-    front.tools.compensator("toy.put", idempotent=True)(lambda: None)
+    front.tools.handler("toy.put", idempotent=True)(lambda: None)
     front.tools.add("toy.do", lambda: None, **{**options, option: lambda *a: lazy()})  # type: ignore[arg-type]
     session = front.session()
     async with session.turn() as turn:
@@ -62,11 +64,11 @@ async def test_what_an_option_returns_has_to_have_run(
 
 
 async def test_a_handler_that_returns_a_generator_has_not_run(front: Front) -> None:
-    front.tools.compensator("toy.put", idempotent=True)(lambda: lazy())
+    front.tools.handler("toy.put", idempotent=True)(lambda: lazy())
     front.tools.add(
         "toy.do",
         lambda: None,
-        reversibility="reversible",  # type: ignore[arg-type]
+        reversibility="reversible",
         inverse=lambda a, c, r: Inverse.tool("toy.put"),
         retry=Retry(attempts=1),
     )
@@ -133,7 +135,9 @@ def run_now(function: Callable[..., object]) -> Callable[..., object]:
 
 def quick() -> AgentUndo:
     """Return a session in memory."""
-    return AgentUndo.over(MemoryStore(), session="s", tools=ToolRegistry(), policy=FREE)
+    return AgentUndo.with_store(
+        MemoryStore(), session="s", tools=ToolRegistry(), policy=FREE
+    )
 
 
 @pytest.mark.parametrize(
@@ -182,7 +186,7 @@ def test_a_turn_whose_function_has_not_run_is_rolled_back(
 
 
 async def test_the_async_front_refuses_generators_alone() -> None:
-    au = AsyncAgentUndo.over(
+    au = AsyncAgentUndo.with_store(
         MemoryStore(), session="s", tools=ToolRegistry(), policy=FREE
     )
     async with au:

@@ -41,11 +41,11 @@ class Field:
         return self.value
 
     def declare(self, front: Front, **more: Unpack[ToolOptions]) -> None:
-        front.tools.compensator("field.undo", idempotent=True)(self.put_back)
+        front.tools.handler("field.undo", idempotent=True)(self.put_back)
         options: ToolOptions = {
             "reversibility": Reversibility.REVERSIBLE,
             "inverse": lambda a, c, r: Inverse.tool("field.undo"),
-            "observe": self.observe,
+            "fingerprint": self.observe,
             "retry": Retry(attempts=1, timeout_s=None),
         }
         front.tools.tool("field.put", **(options | more))(self.put)
@@ -150,12 +150,12 @@ class Account:
         self.balance += 1
 
     def declare(self, front: Front) -> None:
-        front.tools.compensator("account.refund", idempotent=True)(self.refund)
+        front.tools.handler("account.refund", idempotent=True)(self.refund)
         front.tools.tool(
             "account.pay",
             reversibility=Reversibility.REVERSIBLE,
             inverse=lambda a, c, r: Inverse.tool("account.refund"),
-            observe=self.observe,
+            fingerprint=self.observe,
             secrets=("token",),
         )(self.pay)
 
@@ -252,7 +252,7 @@ def without_observe(front: Front, field: Field) -> str:
         reversibility=Reversibility.REVERSIBLE,
         inverse=lambda a, c, r: Inverse.tool("field.undo"),
     )
-    return "field.put has no observe"
+    return "field.put has no fingerprint"
 
 
 @pytest.mark.parametrize("change", [renamed, without_observe])
@@ -283,8 +283,8 @@ async def test_what_was_never_observed_is_undone_as_before(front: Front) -> None
 
 
 def without_observe_at_all(front: Front, field: Field) -> None:
-    """Declare the tool without `observe` from the beginning."""
-    front.tools.compensator("field.undo", idempotent=True)(field.put_back)
+    """Declare the tool without `fingerprint` from the beginning."""
+    front.tools.handler("field.undo", idempotent=True)(field.put_back)
     without_observe(front, field)
 
 
@@ -313,7 +313,7 @@ async def test_an_observation_that_is_no_json_has_drifted(
 ) -> None:
     """It would be its type alone, which is the same whatever a person wrote."""
     field = Field()
-    session = await after_a_call(front, field, observe=lambda arguments: value)
+    session = await after_a_call(front, field, fingerprint=lambda arguments: value)
     field.value = "a person's"
     (planned,) = (await session.plan("t-1")).items
     item = await undone(session)
@@ -321,7 +321,7 @@ async def test_an_observation_that_is_no_json_has_drifted(
     assert (item.reason, item.detail) == (
         "drifted",
         "the result of the call could not be observed:"
-        f" what observe returned is not JSON: {words}",
+        f" what fingerprint returned is not JSON: {words}",
     )
     assert field.value == "a person's"
 
@@ -333,7 +333,9 @@ async def test_an_observation_that_runs_into_an_error_has_drifted(front: Front) 
         def __iter__(self) -> Iterator[int]:
             raise OSError("no route")
 
-    session = await after_a_call(front, Field(), observe=lambda arguments: Rows([1]))
+    session = await after_a_call(
+        front, Field(), fingerprint=lambda arguments: Rows([1])
+    )
     item = await undone(session)
     assert item.detail == (
         "the result of the call could not be observed: OSError: no route"
@@ -349,7 +351,7 @@ async def test_a_set_has_no_order(front: Front) -> None:
 
     orders = cycle([["a", "b"], ["b", "a"]])
     session = await after_a_call(
-        front, Field(), observe=lambda arguments: Shuffled(("a", "b"))
+        front, Field(), fingerprint=lambda arguments: Shuffled(("a", "b"))
     )
     assert (await undone(session)).state == "reversed"
 
@@ -466,12 +468,12 @@ async def test_a_plan_tells_two_records_of_one_value_apart(front: Front) -> None
     def put(id: str, value: str) -> None:
         world[id] = value
 
-    front.tools.compensator("row.put", idempotent=True)(put)
+    front.tools.handler("row.put", idempotent=True)(put)
     front.tools.tool(
         "row.set",
         reversibility=Reversibility.REVERSIBLE,
         capture=lambda a: world[str(a["id"])],
-        observe=lambda a: world[str(a["id"])],
+        fingerprint=lambda a: world[str(a["id"])],
         inverse=lambda a, c, r: Inverse.tool("row.put", id=a["id"], value=c),
     )(put)
     session = front.session()

@@ -47,7 +47,7 @@ async def test_a_dependant_goes_first(front: Front) -> None:
             raise OSError("not empty")
         disk.discard(path)
 
-    front.tools.compensator("disk.delete", idempotent=True)(delete)
+    front.tools.handler("disk.delete", idempotent=True)(delete)
     front.tools.tool(
         "disk.make",
         reversibility=Reversibility.REVERSIBLE,
@@ -131,7 +131,7 @@ async def test_an_error_that_no_retry_mends_is_tried_once(front: Front) -> None:
         attempts.append(1)
         raise PermissionError("never")
 
-    front.tools.compensator("toy.undo", idempotent=True)(fails)
+    front.tools.handler("toy.undo", idempotent=True)(fails)
     front.tools.tool(
         "toy.do",
         reversibility=Reversibility.REVERSIBLE,
@@ -159,7 +159,7 @@ async def test_each_handler_keeps_its_own_rule(front: Front, rule: str) -> None:
             raise BoomError("perhaps it worked")
 
     handler = with_key if rule == "key" else without
-    front.tools.compensator("toy.undo", idempotent=rule == "idempotent")(handler)
+    front.tools.handler("toy.undo", idempotent=rule == "idempotent")(handler)
     front.tools.tool(
         "toy.do",
         reversibility=Reversibility.REVERSIBLE,
@@ -223,7 +223,7 @@ async def test_dependants_of_a_failure_are_blocked(front: Front) -> None:
             raise BoomError("stuck")
         undone.append(name)
 
-    front.tools.compensator("toy.undo", idempotent=True)(undo)
+    front.tools.handler("toy.undo", idempotent=True)(undo)
     front.tools.tool(
         "toy.do",
         reversibility=Reversibility.REVERSIBLE,
@@ -258,7 +258,7 @@ async def test_a_critical_failure_blocks_what_came_before(front: Front) -> None:
             raise BoomError("stuck")
         undone.append(name)
 
-    front.tools.compensator("toy.undo", idempotent=True)(undo)
+    front.tools.handler("toy.undo", idempotent=True)(undo)
     front.tools.tool(
         "toy.do",
         reversibility=Reversibility.REVERSIBLE,
@@ -316,7 +316,7 @@ async def test_a_handler_that_is_gone_is_named(front: Front, world: World) -> No
 
 
 @pytest.mark.parametrize(
-    "window", [{"undo_for_s": 60.0}, {"undo_for": "60s"}, {"undo_for": "1m"}]
+    "window", [{"undo_for": 60.0}, {"undo_for": "60s"}, {"undo_for": "1m"}]
 )
 @pytest.mark.parametrize(
     ("later_ns", "state"),
@@ -366,9 +366,7 @@ async def test_calls_out_of_scope_are_left_and_named(
 async def test_a_secret_is_looked_up_when_it_is_needed(front: Front) -> None:
     """AN-15: stored by name, never by value."""
     seen: list[str] = []
-    front.tools.compensator("api.delete", idempotent=True)(
-        lambda token: seen.append(token)
-    )
+    front.tools.handler("api.delete", idempotent=True)(lambda token: seen.append(token))
     front.tools.tool(
         "api.put",
         reversibility=Reversibility.REVERSIBLE,
@@ -433,7 +431,7 @@ async def test_an_inverse_that_hangs_is_cut_off(front: Front) -> None:
         never.wait(30)
 
     handler = hangs if front.name == "async" else blocks
-    front.tools.compensator("toy.undo")(handler)
+    front.tools.handler("toy.undo")(handler)
     front.tools.tool(
         "toy.do",
         reversibility=Reversibility.REVERSIBLE,

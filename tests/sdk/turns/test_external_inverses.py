@@ -328,7 +328,7 @@ async def test_a_request_carries_key_and_token(front: Front, web: Web) -> None:
 async def test_a_token_is_nowhere(front: Front, web: Web) -> None:
     """AN-15: not in the journal, the refs, the report or an error, even when it is said back."""
     web.answers = [(500, {}, f"bad token {_TOKEN}")]
-    front.tools.compensator("toy.say", idempotent=True)(refuse)
+    front.tools.handler("toy.say", idempotent=True)(refuse)
     front.tools.tool(
         "toy.told",
         reversibility=Reversibility.REVERSIBLE,
@@ -701,9 +701,7 @@ async def test_a_rollback_runs_what_is_allowed(front: Front) -> None:
 async def test_what_only_looks_like_a_secret_is_a_value(front: Front) -> None:
     """AN-15: a value that a tool once read cannot name a secret of ours."""
     seen: list[object] = []
-    front.tools.compensator("toy.put", idempotent=True)(
-        lambda value: seen.append(value)
-    )
+    front.tools.handler("toy.put", idempotent=True)(lambda value: seen.append(value))
     planted = {"$secret": "TOKEN"}
     session = await done(
         front,

@@ -24,7 +24,7 @@ def opened(place: Path, host: Host | None = None) -> AgentUndo:
         with world.open("a") as stream:
             stream.write(f"{line}\n")
 
-    tools.compensator("line.undo", idempotent=True)(lambda: write("undone"))
+    tools.handler("line.undo", idempotent=True)(lambda: write("undone"))
     tools.tool(
         "line.do",
         reversibility=Reversibility.REVERSIBLE,

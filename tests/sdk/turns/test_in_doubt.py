@@ -42,7 +42,7 @@ class Till:
         return Outcome.success(idempotency_key) if made else False
 
     def declare(self, front: Front, **more: Unpack[ToolOptions]) -> None:
-        front.tools.compensator("till.refund", idempotent=True)(self.refund)
+        front.tools.handler("till.refund", idempotent=True)(self.refund)
         options: ToolOptions = {
             "reversibility": Reversibility.COMPENSABLE,
             "inverse": lambda a, c, r: Inverse.tool("till.refund", key=r),
@@ -222,12 +222,12 @@ async def test_capture_inverse_observe_and_verify_get_the_key(front: Front) -> N
         seen["verify"] = idempotency_key
         return True
 
-    front.tools.compensator("box.undo", idempotent=True)(lambda: None)
+    front.tools.handler("box.undo", idempotent=True)(lambda: None)
     front.tools.tool(
         "box.put",
         reversibility=Reversibility.REVERSIBLE,
         capture=capture,
-        observe=observe,
+        fingerprint=observe,
         inverse=inverse,
         verify=verify,
         retry=AT_ONCE,
@@ -467,7 +467,7 @@ async def settled_late(
 async def test_a_call_that_a_probe_settled_was_not_seen(front: Front) -> None:
     """Nobody knows what it left, so a person may have written what is there now."""
     till = Till()
-    session = await settled_late(front, till, observe=lambda a: len(till.made))
+    session = await settled_late(front, till, fingerprint=lambda a: len(till.made))
     (item,) = (await session.undo("t-1")).items
     assert (item.state, item.reason) == ("not_reversed", "drifted")
     assert item.detail == (

@@ -33,12 +33,12 @@ def keyed() -> tuple[ToolRegistry, list[tuple[str, str]]]:
     def put(idempotency_key: str) -> None:
         got.append(("do", idempotency_key))
 
-    tools.compensator("box.undo")(undo)
+    tools.handler("box.undo")(undo)
     tools.add(
         "box.put",
         put,
         reversibility=Reversibility.COMPENSABLE,
-        observe=look,
+        fingerprint=look,
         inverse=lambda a, c, r: Inverse("box.undo", {}),
         residue="a line",
         retry=AT_ONCE,

@@ -21,9 +21,7 @@ def texts() -> list[str]:
 @pytest.fixture
 def au(place: Path, texts: list[str]) -> AgentUndo:
     tools = ToolRegistry()
-    tools.compensator("page.put", idempotent=True)(
-        lambda text: texts.append(text)
-    )
+    tools.handler("page.put", idempotent=True)(lambda text: texts.append(text))
     tools.add(
         "page.write",
         lambda text: None,

@@ -131,7 +131,7 @@ def test_the_meta_of_an_untrusted_server_is_not_read() -> None:
         ({"inverse": {"tool": "x", "arguments": {"a": "$env.HOME"}}}, "names \\$env"),
         ({"capture": {"tool": "x", "arguments": {"a": "$result"}}}, "names \\$result"),
         ({"idempotent": "yes"}, "idempotent must be true or false"),
-        ({"undo_for_s": True}, "undo_for_s must be a number"),
+        ({"delay_s": True}, "delay_s must be a number"),
         ({"hold": 1}, "hold must be true or false"),
         ({"paths": [1]}, "paths must be a list of argument names"),
         ({"secrets": "token"}, "secrets must be a list"),
@@ -146,7 +146,7 @@ def test_a_wrong_declaration_is_named(declared: dict[str, object], why: str) -> 
 def test_a_declaration_may_say_all_that_a_program_may_as_data() -> None:
     declared = {
         "class": "reversible",
-        "observe": {"tool": "look"},
+        "fingerprint": {"tool": "look"},
         "verify": True,
         "inverse": {"tool": "del"},
         "undo_for": "30d",

@@ -35,7 +35,7 @@ class Program:
         tools.add("now.send", self.send, hold=True)
         tools.add("late.send", self.send, hold=True, delay_s=5)
         host = Host(clock=lambda: self.now_s * SECOND_NS)
-        return AgentUndo.over(
+        return AgentUndo.with_store(
             self.store, session="s", tools=tools, policy=FREE, host=host
         )
 

@@ -104,7 +104,7 @@ def world_tools(world: set[str], *, coroutines: bool) -> ToolRegistry:
         await asyncio.sleep(0)
         world.add(n)
 
-    tools.compensator("n.give", idempotent=True)(lambda n: world.discard(n))
+    tools.handler("n.give", idempotent=True)(lambda n: world.discard(n))
     tools.tool(
         "n.take",
         reversibility=Reversibility.REVERSIBLE,
@@ -256,7 +256,7 @@ def test_what_is_left_of_a_turn_is_what_was_kept(front: str, root: Block) -> Non
 
         async def run() -> None:
             nonlocal raised
-            async with AsyncAgentUndo.over(
+            async with AsyncAgentUndo.with_store(
                 MemoryStore(), session="s", tools=tools, host=Host(undo=host)
             ) as au:
                 try:
@@ -273,7 +273,7 @@ def test_what_is_left_of_a_turn_is_what_was_kept(front: str, root: Block) -> Non
 
         asyncio.run(run())
         return
-    with AgentUndo.over(
+    with AgentUndo.with_store(
         MemoryStore(), session="s", tools=tools, host=Host(undo=host)
     ) as au:
         try:

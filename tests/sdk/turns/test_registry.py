@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,7 @@ def wrapped(function: Callable[..., object]) -> Callable[..., object]:
         ({"pivot": None}, "pivot must be True or False", None),
         ({"delay_s": -1}, "delay_s must be a number of seconds", None),
         ({"delay_s": True}, "delay_s must be a number of seconds", None),
-        ({"undo_for_s": float("nan")}, "undo_for_s must be a number", None),
+        ({"undo_for": float("nan")}, "undo_for must be a number", None),
         ({"undo_for": "30 moons"}, "undo_for is not a length of time", "30d"),
         ({"inverse": None}, "inverse must be a function", None),
         ({"retry": 3}, "retry must be a Retry", None),
@@ -62,7 +63,11 @@ def wrapped(function: Callable[..., object]) -> Callable[..., object]:
         ({"residue": 5}, "residue must be a text", None),
         ({"verify": "yes"}, "verify must be a function", None),
         ({"accepts": [1]}, "accepts must be a tuple of names", None),
-        ({"observe": generates}, "observe must not be a generator function", "list"),
+        (
+            {"fingerprint": generates},
+            "fingerprint must not be a generator function",
+            "list",
+        ),
         ({"capture": partial(generates)}, "not be a generator function", "list"),
         ({"probe": Object()}, "probe must not be an async generator function", "list"),
         ({"verify": wrapped(generates)}, "verify must not be a generator", "list"),
@@ -127,10 +132,10 @@ def test_a_generator_is_no_tool_and_no_handler(
 ) -> None:
     """A call of one succeeds before anything of it has run."""
     tools = ToolRegistry()
-    for declare in (tools.tool("x.y"), tools.compensator("x.y")):
+    for declare in (tools.tool("x.y"), tools.handler("x.y")):
         with pytest.raises(RegistrationError, match=r"not be an? (async )?generator"):
             declare(function)
-    assert tools.handler("x.y") is None
+    assert tools.find_handler("x.y") is None
 
 
 @pytest.mark.parametrize(
@@ -139,7 +144,7 @@ def test_a_generator_is_no_tool_and_no_handler(
 def test_a_name_with_blanks_is_refused(name: str) -> None:
     """It would be several words in a log and in a trailer."""
     tools = ToolRegistry()
-    for declare in (tools.tool(name), tools.compensator(name)):
+    for declare in (tools.tool(name), tools.handler(name)):
         with pytest.raises(RegistrationError, match="a name is a word without blanks"):
             declare(lambda: None)
 
@@ -149,7 +154,7 @@ def test_a_name_with_blanks_is_refused(name: str) -> None:
 )
 def test_an_option_of_a_compensator_is_checked(options: dict[str, object]) -> None:
     with pytest.raises(RegistrationError, match=f"{next(iter(options))} must be"):
-        ToolRegistry().compensator("x.y", **options)(lambda: None)  # type: ignore[arg-type]
+        ToolRegistry().handler("x.y", **options)(lambda: None)  # type: ignore[arg-type]
 
 
 def test_a_class_may_be_a_text() -> None:
@@ -157,8 +162,27 @@ def test_a_class_may_be_a_text() -> None:
     made = tools.add(
         "crm.set",
         print,
-        reversibility="reversible",  # type: ignore[arg-type]
+        reversibility="reversible",
         inverse=lambda a, c, r: Inverse.tool("crm.unset"),
     )
     assert made.reversibility is Reversibility.REVERSIBLE
     assert made.options["reversibility"] is Reversibility.REVERSIBLE
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [({"observe": len}, "fingerprint"), ({"undo_for_s": 9}, "undo_for")]
+)
+def test_former_options_work_and_warn(old: dict[str, Any], new: str) -> None:
+    tools = ToolRegistry()
+    with pytest.warns(DeprecationWarning, match=f"is called {new} now"):
+        made = tools.add("x.y", lambda: None, **old)
+    assert list(made.options) == [new]
+
+
+def test_the_former_name_of_handler_works_and_warns() -> None:
+    tools = ToolRegistry()
+    with pytest.warns(DeprecationWarning, match="is called handler now"):
+        tools.compensator("x.y", idempotent=True)(print)
+    found = tools.find_handler("x.y")
+    assert found is not None
+    assert found.function is print

@@ -41,7 +41,7 @@ class Seats:
             await self.go.wait()
             self.taken.add(n)
 
-        tools.compensator("seat.give", idempotent=True)(lambda n: self.taken.discard(n))
+        tools.handler("seat.give", idempotent=True)(lambda n: self.taken.discard(n))
         tools.tool(
             "seat.take",
             reversibility=Reversibility.REVERSIBLE,
@@ -192,7 +192,7 @@ def test_a_rollback_waits_for_calls_of_other_threads(place: Path) -> None:
         go.wait(10)
         taken.add(n)
 
-    tools.compensator("seat.give", idempotent=True)(lambda n: taken.discard(n))
+    tools.handler("seat.give", idempotent=True)(lambda n: taken.discard(n))
     tools.tool(
         "seat.take",
         reversibility=Reversibility.REVERSIBLE,

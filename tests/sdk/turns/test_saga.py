@@ -239,7 +239,7 @@ async def test_a_field_written_twice_goes_back_in_steps(
     front: Front, world: World
 ) -> None:
     """INV-08: also where the tool looks for drift."""
-    front.tools = registry(world, observe=True)
+    front.tools = registry(world, fingerprint=True)
     steps = [
         ("crm.update", {"id": 7, "field": "name", "value": value}) for value in "AB"
     ]
@@ -269,7 +269,7 @@ async def test_each_call_keeps_its_own_prior_value(front: Front, world: World) -
 
 async def test_drift_is_left_and_named(front: Front, world: World) -> None:
     """AN-03: Y→A by the agent, →Z by a human: Z stays unless overwriting is asked for."""
-    front.tools = registry(world, observe=True)
+    front.tools = registry(world, fingerprint=True)
     session = front.session(policy=FREE)
     async with session.turn() as turn:
         await turn.call("crm.update", id=7, field="name", value="A")

@@ -179,7 +179,7 @@ class Numbers:
                 await self.gates[n].wait()
             self.there.add(n)
 
-        tools.compensator("n.give", idempotent=True)(lambda n: self.there.discard(n))
+        tools.handler("n.give", idempotent=True)(lambda n: self.there.discard(n))
         tools.tool(
             "n.take",
             reversibility=Reversibility.REVERSIBLE,
@@ -223,7 +223,7 @@ def test_threads_with_their_context_are_branches(place: Path) -> None:
     """AN-30: a thread without a copy of the context is outside of every savepoint."""
     there: set[int] = set()
     tools = ToolRegistry()
-    tools.compensator("n.give", idempotent=True)(lambda n: there.discard(n))
+    tools.handler("n.give", idempotent=True)(lambda n: there.discard(n))
     tools.tool(
         "n.take",
         reversibility=Reversibility.REVERSIBLE,

@@ -88,7 +88,7 @@ def register(front: Front, secret: object) -> None:
         if broken and broken.pop():
             raise RuntimeError(words(secret))
 
-    front.tools.compensator("safe.undo", idempotent=True)(undo)
+    front.tools.handler("safe.undo", idempotent=True)(undo)
     shown = {"values": plain(secret), "text": words(secret), "amount": 98739125}
 
     def add(name: str, function: Callable[..., object], build: BuildInverse) -> None:
@@ -96,14 +96,14 @@ def register(front: Front, secret: object) -> None:
             "secrets": ("secret",),
             "reversibility": Reversibility.REVERSIBLE,
             "capture": lambda a: shown,
-            "observe": lambda a: shown,
+            "fingerprint": lambda a: shown,
             "describe": lambda a: words(secret),
             "probe": lambda a: Outcome.success(plain(secret)),
             "inverse": build,
             "retry": AT_ONCE,
         }
         if name == "safe.blind":
-            options |= {"capture": broken_look, "observe": broken_look}
+            options |= {"capture": broken_look, "fingerprint": broken_look}
         front.tools.add(name, function, **options)
 
     def put(secret: object, other: object = None) -> str:
@@ -202,12 +202,12 @@ async def test_a_number_that_contains_a_secret_is_kept(front: Front) -> None:
     def back(amount: int) -> None:
         put.append(amount)
 
-    front.tools.compensator("bank.back", idempotent=True)(back)
+    front.tools.handler("bank.back", idempotent=True)(back)
     front.tools.tool(
         "bank.pay",
         secrets=("pin",),
         reversibility=Reversibility.REVERSIBLE,
-        observe=lambda a: {"balance": 12345},
+        fingerprint=lambda a: {"balance": 12345},
         inverse=lambda a, c, r: Inverse("bank.back", {"amount": a["amount"]}),
         retry=AT_ONCE,
     )(lambda pin, amount: None)
@@ -222,7 +222,7 @@ async def test_a_number_that_contains_a_secret_is_kept(front: Front) -> None:
 async def test_an_inverse_with_a_short_secret_is_refused(
     front: Front, secret: object
 ) -> None:
-    front.tools.compensator("bank.back")(lambda pin: None)
+    front.tools.handler("bank.back")(lambda pin: None)
     front.tools.tool(
         "bank.pay",
         secrets=("pin",),
@@ -243,7 +243,7 @@ async def test_what_was_captured_with_a_secret_makes_no_late_inverse(
     front: Front,
 ) -> None:
     """The journal has it without the secret, so the inverse would write something else."""
-    front.tools.compensator("safe.undo", idempotent=True)(lambda value: None)
+    front.tools.handler("safe.undo", idempotent=True)(lambda value: None)
 
     def fail(secret: str) -> None:
         raise RuntimeError

@@ -34,7 +34,7 @@ def hanging(
         gate.wait(30)
         done.append("closed")
 
-    front.tools.compensator("door.close", **options)(close)  # type: ignore[arg-type]
+    front.tools.handler("door.close", **options)(close)  # type: ignore[arg-type]
     front.tools.tool(
         "door.open",
         reversibility=Reversibility.REVERSIBLE,
@@ -55,7 +55,7 @@ async def test_an_inverse_runs_in_the_thread_that_asks_for_it(front: Front) -> N
         def free(name: str) -> None:
             connection.execute("DELETE FROM seats WHERE name = ?", (name,))
 
-        front.tools.compensator("seat.free", idempotent=True)(free)
+        front.tools.handler("seat.free", idempotent=True)(free)
         front.tools.tool(
             "seat.book",
             reversibility=Reversibility.REVERSIBLE,
@@ -108,7 +108,7 @@ async def test_a_keyed_inverse_that_hangs_has_failed(
     def close(*, idempotency_key: str) -> None:
         gate.wait(30)
 
-    front.tools.compensator("door.close")(close)
+    front.tools.handler("door.close")(close)
     front.tools.tool(
         "door.open",
         reversibility=Reversibility.REVERSIBLE,
@@ -146,7 +146,7 @@ async def test_an_inverse_that_lets_a_cancellation_through_has_failed(
             raise asyncio.CancelledError
         done.append(name)
 
-    front.tools.compensator("it.undo", idempotent=True)(undo)
+    front.tools.handler("it.undo", idempotent=True)(undo)
     front.tools.tool(
         "it.do",
         reversibility=Reversibility.REVERSIBLE,
@@ -180,7 +180,7 @@ def test_fifty_threads_may_call_one_turn(place: Path) -> None:
     def give(n: int) -> None:
         world.discard(n)
 
-    tools.compensator("n.give", idempotent=True)(give)
+    tools.handler("n.give", idempotent=True)(give)
     tools.tool(
         "n.take",
         reversibility=Reversibility.REVERSIBLE,
@@ -205,7 +205,7 @@ def test_fifty_threads_may_call_one_turn(place: Path) -> None:
 def commits_of_an_undo(place: Path, count: int) -> int:
     """Return how often the journal is committed to undo a turn of so many calls."""
     tools, ran = ToolRegistry(), list[str]()
-    tools.compensator("n.give", idempotent=True)(lambda n: None)
+    tools.handler("n.give", idempotent=True)(lambda n: None)
     tools.tool(
         "n.take",
         reversibility=Reversibility.REVERSIBLE,
@@ -279,7 +279,7 @@ async def test_an_inverse_that_raises_generator_exit_has_failed(
         undo(name)
 
     later = coroutine and front.name == "async"
-    front.tools.compensator("it.undo", idempotent=True)(undo_later if later else undo)
+    front.tools.handler("it.undo", idempotent=True)(undo_later if later else undo)
     front.tools.tool(
         "it.do",
         reversibility=Reversibility.REVERSIBLE,

@@ -99,7 +99,7 @@ async def test_an_inverse_may_wait_for_the_files(recorded: Recorded) -> None:
             after_files=late,
         )
         undo = lambda: seen.append((name, recorded.text("new")))  # noqa: E731
-        tools.compensator(f"{name}.undo", idempotent=True)(undo)
+        tools.handler(f"{name}.undo", idempotent=True)(undo)
 
     declare("early", late=False)
     declare("late", late=True)

@@ -47,9 +47,7 @@ async def test_the_last_call_needs_no_warning(front: Front, world: World) -> Non
 async def test_a_call_waits_for_what_its_inverse_depends_on(front: Front) -> None:
     """AN-29, AN-07: it is not taken back past a dependency; together both are."""
     undone: list[str] = []
-    front.tools.compensator("toy.undo", idempotent=True)(
-        lambda name: undone.append(name)
-    )
+    front.tools.handler("toy.undo", idempotent=True)(lambda name: undone.append(name))
     front.tools.tool(
         "toy.do",
         reversibility=Reversibility.REVERSIBLE,
@@ -76,7 +74,7 @@ async def test_a_call_waits_for_what_its_inverse_depends_on(front: Front) -> Non
 
 async def test_dependencies_that_nothing_can_honour_are_named(front: Front) -> None:
     """By the plan and by the report; an id may be of a call that was never made."""
-    front.tools.compensator("toy.undo", idempotent=True)(lambda name: None)
+    front.tools.handler("toy.undo", idempotent=True)(lambda name: None)
     front.tools.tool(
         "toy.do",
         reversibility=Reversibility.REVERSIBLE,

@@ -93,17 +93,17 @@ class LiveWorld:
     def opened(self) -> AgentUndo:
         """Open the session as another process would."""
         tools = ToolRegistry()
-        tools.compensator("box.put", idempotent=True)(self.put_back)
+        tools.handler("box.put", idempotent=True)(self.put_back)
         options: dict[str, object] = {
             "reversibility": Reversibility.REVERSIBLE,
             "capture": self.look,
-            "observe": self.observe,
+            "fingerprint": self.observe,
             "inverse": lambda a, c, r: Inverse.tool("box.put", key=a["key"], value=c),
             "probe": lambda a: True,
             "retry": Retry(attempts=2, backoff_s=0),
         }
         tools.add(self.name, self.set, **cast(ToolOptions, options))
-        return AgentUndo.over(self.store, session="s", tools=tools, policy=FREE)
+        return AgentUndo.with_store(self.store, session="s", tools=tools, policy=FREE)
 
     def look(self, arguments: Mapping[str, object]) -> object:
         """Return a value itself, not a copy."""

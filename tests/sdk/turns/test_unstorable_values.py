@@ -49,7 +49,7 @@ def keeping(front: Front, value: object) -> list[object]:
     def put_back(value: object) -> None:
         got.append(value)
 
-    front.tools.compensator("box.undo", idempotent=True)(put_back)
+    front.tools.handler("box.undo", idempotent=True)(put_back)
     front.tools.tool(
         "box.put",
         reversibility=Reversibility.REVERSIBLE,
@@ -116,7 +116,7 @@ async def test_an_odd_argument_does_not_end_the_turn(
 async def test_an_odd_value_of_a_tools_option_does_not_end_the_turn(
     front: Front, value: object
 ) -> None:
-    front.tools.compensator("box.undo", idempotent=True)(lambda: None)
+    front.tools.handler("box.undo", idempotent=True)(lambda: None)
     front.tools.tool(
         "box.put",
         reversibility=Reversibility.REVERSIBLE,
@@ -198,7 +198,7 @@ class Full(MemoryStore):
 def test_a_turn_whose_commit_cannot_be_written_is_rolled_back(tmp_path: Path) -> None:
     """It has not committed, so its effects do not stay, and the report says so."""
     world = World.make(tmp_path / "world")
-    au = AgentUndo.over(Full(), session="s", tools=registry(world), policy=FREE)
+    au = AgentUndo.with_store(Full(), session="s", tools=registry(world), policy=FREE)
     with pytest.raises(JournalError) as caught, au.turn("x") as turn:
         turn.call("draft.create", title="x")
     report = caught.value.undo_report  # type: ignore[attr-defined]

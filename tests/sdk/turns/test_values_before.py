@@ -50,7 +50,7 @@ class Shop:
     def declare(
         self, front: Front, work: Callable[..., object], **options: object
     ) -> None:
-        front.tools.compensator("shop.put", idempotent=True)(self.put)
+        front.tools.handler("shop.put", idempotent=True)(self.put)
         known = {"reversibility": Reversibility.REVERSIBLE, "retry": AT_ONCE}
         front.tools.add("shop.do", work, **cast(ToolOptions, {**known, **options}))
 
@@ -120,7 +120,7 @@ async def test_arguments_that_observe_and_describe_change_are_as_they_were(
     shop.declare(
         front,
         lambda rows: None,
-        observe=take,
+        fingerprint=take,
         describe=take,
         inverse=of_argument("rows"),
     )
@@ -176,7 +176,7 @@ async def test_a_secret_that_the_tool_changes_is_as_it_was(front: Front) -> None
     shop.declare(
         front,
         lambda card: card.clear(),
-        observe=observe,
+        fingerprint=observe,
         secrets=("card",),
         inverse=lambda a, c, r: Inverse.tool("shop.put", value=1),
     )

@@ -44,7 +44,7 @@ class Box:
         *,
         repeatable: bool = True,
     ) -> None:
-        front.tools.compensator("box.undo", idempotent=repeatable)(self.put_back)
+        front.tools.handler("box.undo", idempotent=repeatable)(self.put_back)
         known: ToolOptions = {
             "reversibility": Reversibility.REVERSIBLE,
             "inverse": lambda a, c, r: Inverse.tool("box.undo"),
@@ -111,7 +111,7 @@ async def test_a_verify_that_cannot_tell_leaves_a_doubt(front: Front) -> None:
 async def test_what_observes_notices_an_inverse_that_does_nothing(front: Front) -> None:
     """AN-31: without `verify`, where the tool can read the world anyway."""
     box = Box(False, False, False)
-    box.declare(front, {"observe": box.read})
+    box.declare(front, {"fingerprint": box.read})
     _, item = await undone(front)
     assert (item.state, item.reason) == ("not_reversed", "failed")
     assert item.error == 'the inverse returned, but there is still "after"'
@@ -122,9 +122,9 @@ async def test_the_world_must_be_as_before_where_that_is_asked_for(
 ) -> None:
     """AN-31: `verify=True` compares with what was observed before the call."""
     box = Box()
-    box.declare(front, {"observe": box.read, "verify": True})
+    box.declare(front, {"fingerprint": box.read, "verify": True})
     front.tools.remove("box.undo")
-    front.tools.compensator("box.undo", idempotent=True)(lambda: box.put("else"))
+    front.tools.handler("box.undo", idempotent=True)(lambda: box.put("else"))
     _, item = await undone(front)
     assert (item.state, item.reason) == ("not_reversed", "failed")
     assert item.error == 'there was "before", now there is "else"'
@@ -133,14 +133,14 @@ async def test_the_world_must_be_as_before_where_that_is_asked_for(
 async def test_without_verify_nothing_is_read_again(front: Front) -> None:
     """AN-31: `verify=False` takes the inverse's word also from a tool that observes."""
     box = Box(False)
-    box.declare(front, {"observe": box.read, "verify": False})
+    box.declare(front, {"fingerprint": box.read, "verify": False})
     _, item = await undone(front)
     assert (item.state, box.value) == ("reversed", "after")
 
 
 def test_nothing_to_compare_is_a_registration_error() -> None:
     """AN-31."""
-    with pytest.raises(RegistrationError, match="verify=True without observe"):
+    with pytest.raises(RegistrationError, match="verify=True without fingerprint"):
         ToolRegistry().tool("a.b", verify=True)(lambda: None)
 
 
@@ -160,7 +160,7 @@ async def test_an_inverse_is_run_by_its_own_version(
     ran: list[int] = []
 
     def declare(version: str, accepts: tuple[str, ...] = ()) -> None:
-        front.tools.compensator(
+        front.tools.handler(
             "toy.undo", idempotent=True, version=version, accepts=accepts
         )(lambda: ran.append(1))
 
@@ -206,17 +206,17 @@ class Rows:
 async def test_tuples_come_back_from_the_journal_as_tuples(
     front: Front, key: object
 ) -> None:
-    """`observe` and `verify` compare with what they saw: a list would equal no tuple."""
+    """`fingerprint` and `verify` compare with what they saw: a list would equal no tuple."""
     table = Rows()
     table.rows[key] = ("before", (1, 2))
-    front.tools.compensator("row.undo", idempotent=True)(
+    front.tools.handler("row.undo", idempotent=True)(
         lambda: table.put(key, ("before", (1, 2)))
     )
     front.tools.tool(
         "row.put",
         reversibility=Reversibility.REVERSIBLE,
         capture=table.read,
-        observe=table.read,
+        fingerprint=table.read,
         verify=table.is_back,
         inverse=lambda a, c, r: Inverse.tool("row.undo"),
         retry=AT_ONCE,
@@ -232,18 +232,18 @@ async def test_tuples_come_back_from_the_journal_as_tuples(
 async def test_what_the_journal_cannot_keep_is_compared_with_nothing(
     front: Front, key: object
 ) -> None:
-    """`observe` would be asked about another key, and find that nothing had moved."""
+    """`fingerprint` would be asked about another key, and find that nothing had moved."""
     asked: list[object] = []
 
     def read(arguments: Mapping[str, object]) -> object:
         asked.append(arguments["key"])
         return None
 
-    front.tools.compensator("row.undo", idempotent=True)(lambda: None)
+    front.tools.handler("row.undo", idempotent=True)(lambda: None)
     front.tools.tool(
         "row.put",
         reversibility=Reversibility.REVERSIBLE,
-        observe=read,
+        fingerprint=read,
         inverse=lambda a, c, r: Inverse.tool("row.undo"),
         retry=AT_ONCE,
     )(lambda key: None)
@@ -295,14 +295,14 @@ async def test_a_probe_is_not_asked_about_another_call(front: Front) -> None:
 async def test_what_is_no_json_is_never_verified(front: Front, value: object) -> None:
     """The inverse does nothing, and nothing can be compared."""
     box = Box(False, False, False)
-    box.declare(front, {"observe": lambda arguments: value, "verify": True})
+    box.declare(front, {"fingerprint": lambda arguments: value, "verify": True})
     session = front.session()
     async with session.turn() as turn:
         await turn.call("box.put", value="after")
     item = only(await session.undo("t-1", on_drift="overwrite"))
     assert (item.state, item.reason) == ("not_reversed", "failed")
     assert str(item.error).startswith(
-        "could not check whether the inverse worked: what observe returned is not JSON"
+        "could not check whether the inverse worked: what fingerprint returned is not JSON"
     )
 
 
@@ -312,7 +312,7 @@ async def test_a_tool_with_another_name_is_never_verified(
 ) -> None:
     """The check was promised at the call, and nobody can make it."""
     box = Box()
-    box.declare(front, {"observe": box.read, "verify": verify})
+    box.declare(front, {"fingerprint": box.read, "verify": verify})
     session = front.session()
     async with session.turn() as turn:
         await turn.call("box.put", value="after")
@@ -328,13 +328,13 @@ async def test_a_check_that_was_promised_is_made_without_its_option(
     front: Front,
 ) -> None:
     box = Box(False, False, False)
-    box.declare(front, {"observe": box.read, "verify": True})
+    box.declare(front, {"fingerprint": box.read, "verify": True})
     session = front.session()
     async with session.turn() as turn:
         await turn.call("box.put", value="after")
     front.tools.remove("box.put")
     front.tools.remove("box.undo")
-    box.declare(front, {"observe": box.read})
+    box.declare(front, {"fingerprint": box.read})
     item = only(await session.undo("t-1"))
     assert item.error == 'there was "before", now there is "after"'
 
@@ -350,7 +350,7 @@ async def test_what_was_seen_before_is_verified_although_the_result_was_not(
             raise OSError("down")
         return box.value
 
-    box.declare(front, {"observe": read, "verify": True})
+    box.declare(front, {"fingerprint": read, "verify": True})
     session = front.session()
     async with session.turn() as turn:
         await turn.call("box.put", value="after")

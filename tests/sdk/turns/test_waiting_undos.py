@@ -124,7 +124,7 @@ async def test_either_front_runs_its_undos_on_an_engine(
 
 def test_an_engine_without_a_repository_is_refused() -> None:
     with pytest.raises(UsageError, match="without a repository"):
-        AgentUndo.over(
+        AgentUndo.with_store(
             MemoryStore(),
             session="s",
             tools=ToolRegistry(),

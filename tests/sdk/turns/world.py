@@ -238,10 +238,10 @@ class Toys:
         return Outcome.conflict(Conflict("M", 3, 5, "D"))
 
 
-def registry(world: World, *, observe: bool = False) -> ToolRegistry:
-    """Register the tools of the world; `observe` lets `crm.update` notice drift."""
+def registry(world: World, *, fingerprint: bool = False) -> ToolRegistry:
+    """Register the tools of the world; `fingerprint` lets `crm.update` notice drift."""
     tools, toys = ToolRegistry(), Toys(world)
-    for name, (function, options) in _declared(toys, observe).items():
+    for name, (function, options) in _declared(toys, fingerprint).items():
         tools.add(name, _as_asked(function, world.coroutines), **options)
     handlers: dict[str, Callable[..., object]] = {
         "crm.restore": toys.crm_restore,
@@ -250,12 +250,12 @@ def registry(world: World, *, observe: bool = False) -> ToolRegistry:
         "card.refund": toys.card_refund,
     }
     for name, handler in handlers.items():
-        tools.compensator(name)(_as_asked(handler, world.coroutines))
+        tools.handler(name)(_as_asked(handler, world.coroutines))
     return tools
 
 
 def _declared(
-    toys: Toys, observe: bool
+    toys: Toys, fingerprint: bool
 ) -> Mapping[str, tuple[Callable[..., object], ToolOptions]]:
     read_only: ToolOptions = {"reversibility": Reversibility.READ_ONLY}
     crm: ToolOptions = {
@@ -264,8 +264,8 @@ def _declared(
         "inverse": toys.crm_inverse,
         "retry": AT_ONCE,
     }
-    if observe:
-        crm["observe"] = toys.world.crm_get
+    if fingerprint:
+        crm["fingerprint"] = toys.world.crm_get
     draft: ToolOptions = {
         "reversibility": Reversibility.REVERSIBLE,
         "inverse": lambda a, c, r: Inverse.tool("draft.delete", id=_of(r, "id")),
