@@ -51,19 +51,30 @@ class ValidationFailed(TurnError):
 
 
 class LimitExceeded(TurnError):
-    """Report a bound that a turn reached; its effects were rolled back."""
+    """Report a bound that a turn reached; its effects were rolled back.
+
+    `limit` is the field of `Limits`: `tool_calls`, `round_trips` or `seconds`.
+    """
+
+    limit = ""
 
 
 class ToolCallLimitExceeded(LimitExceeded):
     """Report one tool call too many."""
 
+    limit = "tool_calls"
+
 
 class RoundTripLimitExceeded(LimitExceeded):
     """Report one request to the model too many."""
 
+    limit = "round_trips"
+
 
 class TimeLimitExceeded(LimitExceeded):
     """Report a turn that took too long."""
+
+    limit = "seconds"
 
 
 class SessionNotFound(TurnError):

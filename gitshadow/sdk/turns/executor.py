@@ -14,8 +14,8 @@ from gitshadow.sdk.turns.protocols import (
     SessionLock,
 )
 from gitshadow.sdk.turns.report import UndoKind, UndoReport
-from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, advance
-from gitshadow.sdk.turns.turn_undo import Undoing, turn_of
+from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, way
+from gitshadow.sdk.turns.turn_undo import Undoing, is_of_savepoint, turn_of
 from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.store.journal.saga_rows import SagaOp
 
@@ -93,11 +93,11 @@ class Carrying:
             return found
         # The process that ran the turn is gone, so the end of the turn is recorded here.
         turn = self._store.turn(self._setting.session, turn_of(work.op))
-        if turn is not None and turn.status == TurnStatus.ROLLING_BACK:
-            event = TurnEvent.UNWOUND if found.ok else TurnEvent.STUCK
+        event = TurnEvent.UNWOUND if found.ok else TurnEvent.STUCK
+        status = turn and way(TurnStatus(turn.status), event)
+        if turn and status and not is_of_savepoint(work.op):
             moment = yield from now()
-            status = advance(TurnStatus.ROLLING_BACK, event).value
-            yield Save((replace(turn, status=status, ended_ns=moment),))
+            yield Save((replace(turn, status=status.value, ended_ns=moment),))
         return found
 
     def _done(self, work: Whole) -> Procedure[UndoReport]:

@@ -168,6 +168,12 @@ class UndoReport(BaseReport):
         mutating = [item for item in self.items if item.state is not State.NO_EFFECT]
         return bool(mutating) and all(item.already for item in mutating)
 
+    @staticmethod
+    def of(error: BaseException) -> "UndoReport | None":
+        """Return the report of the rollback that an exception caused, None where it has none."""
+        found = getattr(error, "undo_report", None)
+        return found if isinstance(found, UndoReport) else None
+
     @property
     def ok(self) -> bool:
         """Return whether everything that should be undone was undone."""

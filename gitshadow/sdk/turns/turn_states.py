@@ -1,7 +1,7 @@
 """The states of a turn and the ways between them.
 
-Invariant: a turn ends once; nothing leads out of an end but `resume`, which goes on with a
-rollback that did not get through.
+Invariant: a turn ends once; nothing leads out of an end but an undo of all of it, the redo of that,
+and the rest of a rollback.
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,7 @@ class TurnStatus(StrEnum):
     ROLLED_BACK = "rolled_back"
     PARTIALLY_ROLLED_BACK = "partially_rolled_back"
     INTERRUPTED = "interrupted"
+    UNDONE = "undone"
 
 
 class TurnEvent(StrEnum):
@@ -29,7 +30,8 @@ class TurnEvent(StrEnum):
     UNWOUND = "unwound"
     STUCK = "stuck"
     LOST = "lost"
-    RESUME = "resume"
+    UNDO = "undo"
+    REDO = "redo"
 
 
 _WAYS: Mapping[tuple[TurnStatus, TurnEvent], TurnStatus] = {
@@ -38,8 +40,17 @@ _WAYS: Mapping[tuple[TurnStatus, TurnEvent], TurnStatus] = {
     (TurnStatus.OPEN, TurnEvent.LOST): TurnStatus.INTERRUPTED,
     (TurnStatus.ROLLING_BACK, TurnEvent.UNWOUND): TurnStatus.ROLLED_BACK,
     (TurnStatus.ROLLING_BACK, TurnEvent.STUCK): TurnStatus.PARTIALLY_ROLLED_BACK,
-    (TurnStatus.PARTIALLY_ROLLED_BACK, TurnEvent.RESUME): TurnStatus.ROLLING_BACK,
+    (TurnStatus.PARTIALLY_ROLLED_BACK, TurnEvent.UNWOUND): TurnStatus.ROLLED_BACK,
+    (TurnStatus.PARTIALLY_ROLLED_BACK, TurnEvent.UNDO): TurnStatus.ROLLED_BACK,
+    (TurnStatus.COMMITTED, TurnEvent.UNDO): TurnStatus.UNDONE,
+    (TurnStatus.INTERRUPTED, TurnEvent.UNDO): TurnStatus.UNDONE,
+    (TurnStatus.UNDONE, TurnEvent.REDO): TurnStatus.COMMITTED,
 }
+
+
+def way(status: TurnStatus, event: TurnEvent) -> TurnStatus | None:
+    """Return the state after an event, None where the event changes nothing."""
+    return _WAYS.get((status, event))
 
 
 def advance(status: TurnStatus, event: TurnEvent) -> TurnStatus:
@@ -48,7 +59,7 @@ def advance(status: TurnStatus, event: TurnEvent) -> TurnStatus:
     Raises:
         TurnClosed: no way leads on from here.
     """
-    after = _WAYS.get((status, event))
+    after = way(status, event)
     if after is None:
         raise TurnClosed(f"could not {event} a turn that is {status}")
     return after

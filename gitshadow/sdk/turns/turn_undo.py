@@ -7,6 +7,7 @@ wait for the files.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from gitshadow.errors import RefusedError, UsageError
@@ -24,7 +25,7 @@ from gitshadow.sdk.turns import (
 from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.file_undo import FileWork
 from gitshadow.sdk.turns.protocols import SessionStore
-from gitshadow.sdk.turns.report import UndoKind, from_json
+from gitshadow.sdk.turns.report import UndoKind, UndoReport, from_json
 from gitshadow.sdk.turns.rewind import RewindTarget
 from gitshadow.sdk.turns.saga import Unwind, new_op
 from gitshadow.sdk.turns.state_rollback import (
@@ -37,6 +38,7 @@ from gitshadow.sdk.turns.state_rollback import (
     with_missing,
 )
 from gitshadow.sdk.turns.turn import TurnSettings
+from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, way
 from gitshadow.sdk.turns.undo_operation import UndoPhase, Whole, begun, ended_phases
 from gitshadow.sdk.turns.undo_request import WITHOUT_EFFECTS, UndoRequest
 from gitshadow.sdk.turns.values import EVERYTHING, Reversibility, Scope
@@ -47,6 +49,7 @@ _SCOPES = {
     UndoKind.ROLLBACK: EVERYTHING - {Scope.EVENTS},
     UndoKind.REWIND: WITHOUT_EFFECTS,
 }
+_EVENTS = {UndoKind.UNDO: TurnEvent.UNDO, UndoKind.REDO: TurnEvent.REDO}
 _SHOWN = 5
 """How many later calls a warning names."""
 # The file ops of one undo are numbered. Those that redo files begin here, so that they never have
@@ -151,7 +154,26 @@ class Undoing:
             ended=ended_phases(op, log),
             why=None if why is None else str(why),
             not_covered=tuple(self._outstanding(op, request, parts)),
+            closing=partial(self._turn_after, op, request),
         )
+
+    def _turn_after(
+        self, op: SagaOp, request: UndoRequest, report: UndoReport
+    ) -> list[SagaTurn]:
+        """Return the row of the turn all of which was undone, or redone; none otherwise."""
+        kind, of = UndoKind(op.kind), op
+        if kind is UndoKind.REDO:
+            # It never makes effects again, so it is seldom complete.
+            of, counts = self._undone(op.target), True
+        else:
+            is_all = request.only is None and request.scope == EVERYTHING
+            counts = is_all and report.ok
+        event = _EVENTS.get(kind) if counts else None
+        turn = self.store.turn(self._session, turn_of(of))
+        if event is None or turn is None or is_of_savepoint(of):
+            return []
+        status = way(TurnStatus(turn.status), event)
+        return [] if status is None else [replace(turn, status=status.value)]
 
     def calls(self, turn: str) -> list[SagaCall]:
         """Return the calls of a turn in the order in which they started.
@@ -231,7 +253,7 @@ class Undoing:
         row = self._row(turn)
         is_all = request.only is None and not request.declined
         work = self._work(op, request, [turn])
-        if work is not None and is_all and not _is_of_savepoint(op):
+        if work is not None and is_all and not is_of_savepoint(op):
             work = replace(work, turns=file_undo.began([row]))
         elif work is not None:
             work = _of_calls(work, row, calls, request)
@@ -248,7 +270,7 @@ class Undoing:
             return ()
         is_rollback = op.kind == UndoKind.ROLLBACK
         drift, mine = request.on_drift, _savepoints_of(op)
-        if _is_of_savepoint(op):
+        if is_of_savepoint(op):
             undone = self._undone_savepoints(op)
             changes = changes_of_part(store, session, stretch, mine, undone)
         else:
@@ -256,7 +278,7 @@ class Undoing:
         is_live = events.is_live(stretch.first, events.hidden(store.markers(session)))
         hides = stretch if request.covers(Scope.EVENTS) and is_live else None
         seq = store.last_seq(session) + 1
-        what = "Savepoint" if _is_of_savepoint(op) else "Turn"
+        what = "Savepoint" if is_of_savepoint(op) else "Turn"
         wording = Wording(
             text=f"{what} rolled back" if is_rollback else "Turn undone",
             invocation=turn if is_rollback else f"u-{seq}",
@@ -474,7 +496,7 @@ def turn_of(op: SagaOp) -> str:
     return op.target.partition(":")[0] if turn is None else str(turn)
 
 
-def _is_of_savepoint(op: SagaOp) -> bool:
+def is_of_savepoint(op: SagaOp) -> bool:
     """Return whether an op undoes a savepoint."""
     return op.kind == UndoKind.ROLLBACK and ":" in op.target
 

@@ -22,6 +22,7 @@ from gitshadow.store.journal.saga_rows import (
     SagaLogRow,
     SagaOp,
     SagaRow,
+    SagaTurn,
 )
 from gitshadow.undo.report import Action, Reason, State
 
@@ -85,7 +86,7 @@ class Whole:
 
     `ended` are phases that came to an end in an earlier attempt. `why` is what the report is to say
     of the reason, where that is not plain from its target. `left` gives the rows of calls as the
-    undo left them.
+    undo left them, `closing` what changes with its end.
     """
 
     op: SagaOp
@@ -95,6 +96,7 @@ class Whole:
     why: str | None = None
     not_covered: tuple[Uncovered, ...] = ()
     left: Callable[[], Iterable[SagaCall]] = tuple
+    closing: Callable[[UndoReport], Iterable[SagaTurn]] = lambda report: ()
 
     def plan(self) -> Procedure[UndoReport]:
         """Return what a run would do; write nothing and call no inverse."""
@@ -230,7 +232,8 @@ class Whole:
             self.op, status="done", token=report.token, ended_ns=moment, report=text
         )
         body = {"status": report.status.value, "counts": report.counts}
-        yield Save((self.op, self._note("undo_ended", body, moment)))
+        note = self._note("undo_ended", body, moment)
+        yield Save((self.op, note, *self.closing(report)))
 
     def _note(self, kind: str, body: JsonObject, moment_ns: int) -> SagaEntry:
         return SagaEntry(

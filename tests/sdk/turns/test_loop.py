@@ -13,6 +13,7 @@ from gitshadow.sdk.turns.async_chat import AsyncAgentSession
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo
 from gitshadow.sdk.turns.chat import AgentSession
 from gitshadow.sdk.turns.errors import (
+    LimitExceeded,
     RoundTripLimitExceeded,
     SessionBusy,
     TimeLimitExceeded,
@@ -264,8 +265,11 @@ async def test_limits_bound_the_whole_turn(
     host = Host(clock=lambda: time_ns[0])
     chat = Chat(front, DONE, policy=Policy(limits=limits), host=host)
     chat.inner._provider = Endless()
-    with pytest.raises(error):
+    with pytest.raises(error) as found:
         await chat.send("endless")
+    assert isinstance(found.value, LimitExceeded)
+    assert getattr(limits, found.value.limit) in (3, 5)
+    assert UndoReport.of(found.value) is found.value.undo_report is not None
     assert world.state["drafts"] == {}
     assert world.names.count("draft.create") <= 6
     number[0] = 0

@@ -53,6 +53,28 @@ async def test_redo_brings_files_and_state_forward(recorded: Recorded) -> None:
     assert report.kind == "redo"
 
 
+async def test_a_turn_is_undone_once_all_of_it_is(recorded: Recorded) -> None:
+    session = recorded.front.session()
+
+    def status() -> list[str]:
+        return [turn.status for turn in session.au.turns()]
+
+    async with session.turn() as turn:
+        await turn.set_state(k=1)
+        await turn.call("crm.update", "c", id=7, field="name", value="A")
+    async with session.turn() as turn:
+        await turn.call("mail.send", to="ann@example.com")
+    await session.undo("t-1", scope={"state"})
+    assert status() == ["committed", "committed"]
+    undone = await session.undo("t-1")
+    await session.undo("t-2")
+    # A mail is never taken back.
+    assert status() == ["undone", "committed"]
+    assert undone.op_id is not None
+    await session.redo(undone.op_id)
+    assert status() == ["committed", "committed"]
+
+
 async def test_second_redo_says_too_what_it_does_not_make_again(
     recorded: Recorded,
 ) -> None:
