@@ -83,6 +83,7 @@ class Unwind:
     altered: Mapping[str, str] = field(default_factory=dict)
     resolutions: Mapping[str, Resolution] = field(default_factory=dict)
     after: list[SagaCall] = field(default_factory=list)
+    _order: Mapping[bool, Sequence[SagaCall]] = field(init=False)
     _scene: JudgedCalls = field(init=False)
     _planning: JudgedCalls = field(init=False)
 
@@ -90,6 +91,12 @@ class Unwind:
         # A plan marks calls as stuck, too; the run that follows it must judge them again.
         self._scene = self._new_scene()
         self._planning = self._new_scene()
+        found = reversibility.in_undo_order(reversibility.mutating(self.calls))
+        after = reversibility.after_files(found)
+        self._order = {
+            late: [call for call in found if (call.id in after) is late]
+            for late in (False, True)
+        }
 
     def _new_scene(self) -> JudgedCalls:
         return JudgedCalls(
@@ -106,7 +113,7 @@ class Unwind:
     @property
     def has_late(self) -> bool:
         """Return whether some calls are undone after the files."""
-        return bool(self._in_order(late=True))
+        return bool(self._order[True])
 
     def plan(self, *, late: bool = False) -> Procedure[UndoReport]:
         """Return what a run would do; write nothing and call no inverse.
@@ -120,7 +127,7 @@ class Unwind:
             self._planning = self._new_scene()
         scene = self._planning
         items = []
-        for call in self._in_order(late=late):
+        for call in self._order[late]:
             item = reversibility.judge(call, scene)
             if item is None:
                 item = yield from self._compared(call, drift.predict(call))
@@ -133,7 +140,7 @@ class Unwind:
     def run(self, *, late: bool = False) -> Procedure[PhaseResult]:
         """Undo the calls, each in a part of its own."""
         items = []
-        for call in self._in_order(late=late):
+        for call in self._order[late]:
             # One part per call: an engine that records parts does not repeat the finished ones.
             try:
                 row = yield Part(f"take back {call.id}", self._take_back(call))
@@ -145,11 +152,6 @@ class Unwind:
                 self._scene.stuck[call.id] = self._as_left(call)
             items.append(item)
         return PhaseResult(self._report(items, planned=False))
-
-    def _in_order(self, *, late: bool) -> list[SagaCall]:
-        found = reversibility.in_undo_order(reversibility.mutating(self.calls))
-        after = reversibility.after_files(found)
-        return [call for call in found if (call.id in after) is late]
 
     def _as_left(self, call: SagaCall) -> SagaCall:
         """Return a call's row after its part; one that an engine replays was read after it."""
