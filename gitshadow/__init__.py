@@ -65,8 +65,7 @@ _MOVED = {
         "TurnClosed",
     ),
     "gitshadow.sdk.turns.events": ("Message",),
-    "gitshadow.sdk.turns.hook_payloads": ("take_hook",),
-    "gitshadow.sdk.turns.hook_turns": ("HookedTurns",),
+    "gitshadow.sdk.integrations.hooks": ("HookedTurns", "take_hook"),
     "gitshadow.sdk.turns.json_values": ("NotStorableError",),
     "gitshadow.sdk.turns.model_io": (
         "ModelProvider",

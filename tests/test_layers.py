@@ -71,7 +71,7 @@ def test_package_import_loads_nothing_else(package: str) -> None:
 
 def test_sync_programs_load_no_event_loop_and_no_git() -> None:
     """A hook of an agent program starts a process per tool call."""
-    home = "gitshadow.sdk.turns.hook_turns"
+    home = "gitshadow.sdk.integrations.hooks"
     loaded = imported_by(f"import {home}; from gitshadow import AgentUndo")
     assert loaded & {"asyncio", "pygit2", "click", "random"} == set()
 

@@ -26,7 +26,7 @@ from gitshadow.daemon.server import Troubles
 from gitshadow.ipc import hook
 from gitshadow.ipc import spool as spool_files
 from gitshadow.recording.context import RecorderContext
-from gitshadow.sdk.turns.hook_payloads import take_hook
+from gitshadow.sdk.integrations.hooks import take_hook
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.service import hook_intake

@@ -28,7 +28,6 @@ from gitshadow.sdk.turns.async_session import AsyncAgentUndo, AsyncTurn
 from gitshadow.sdk.turns.call_records import CallRequest
 from gitshadow.sdk.turns.commands import Returned
 from gitshadow.sdk.turns.errors import ToolFailure
-from gitshadow.sdk.turns.hook_turns import concluded
 from gitshadow.sdk.turns.mcp_tools import as_name
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.registry import ToolRegistry
@@ -285,7 +284,7 @@ class Runs:
         row = run.turn.core.calls.get(call_id) if run is not None else None
         if run is not None and row is not None and row.outcome is None:
             with run.busy():
-                await self._au.drive(concluded(run.turn.core, call_id, ended))
+                await self._au.drive(calls.conclude(run.turn.core, call_id, ended))
 
     async def note(self, author: str, text: str) -> None:
         """Add a line to the session's history, if a turn is running."""

@@ -129,11 +129,18 @@ def announce(turn: TurnCore, request: CallRequest) -> Procedure[Outcome | None]:
 
 def conclude(
     turn: TurnCore,
-    row: SagaCall,
+    call_id: str,
     ended: Outcome | Exception,
     arguments: JsonObject | None = None,
 ) -> Procedure[None]:
-    """Write down how an announced call ended; `arguments` has the secret ones, if any are."""
+    """Write down how an announced call ended; `arguments` has the secret ones, if any are.
+
+    Raises:
+        UsageError: no such call is running.
+    """
+    row = turn.calls.get(call_id)
+    if row is None or row.outcome is not None:
+        raise UsageError(f"cannot conclude {call_id}: no such call is running")
     tool = turn.setting.registry.find(row.tool)
     if tool is None:
         raise UsageError(f"cannot conclude {row.id}: {row.tool} is not registered")

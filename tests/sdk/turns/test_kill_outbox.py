@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.sdk.turns.hook_turns import HookedTurns
+from gitshadow.sdk.integrations.hooks import HookedTurns
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.registry import ToolRegistry

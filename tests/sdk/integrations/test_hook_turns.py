@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gitshadow.errors import UsageError
+from gitshadow.sdk.integrations.hooks import HookedTurns
 from gitshadow.sdk.turns.errors import SessionBusy
-from gitshadow.sdk.turns.hook_turns import HookedTurns
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.session import AgentUndo

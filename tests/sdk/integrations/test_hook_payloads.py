@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from gitshadow.errors import UsageError
-from gitshadow.sdk.turns.hook_payloads import take_hook
-from gitshadow.sdk.turns.hook_turns import HookedTurns
+from gitshadow.sdk.integrations.hooks import HookedTurns, take_hook
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.session import AgentUndo
-from tests.sdk.turns.test_hook_turns import FREE, opened, plain
+from tests.sdk.integrations.test_hook_turns import FREE, opened, plain
 from tests.sdk.turns.world import Toys, World, registry
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hook_payloads"
