@@ -12,10 +12,11 @@ from enum import StrEnum
 
 
 class SavepointState(StrEnum):
-    """How far a savepoint is: nothing begins in one that is undone."""
+    """How far a savepoint is: nothing begins in one that has failed or is undone."""
 
     OPEN = "open"
     KEPT = "kept"
+    FAILED = "failed"
     UNDONE = "undone"
 
 

@@ -247,11 +247,12 @@ class TurnCore:
         yield from self._give()
 
     def _give(self, *, everything: bool = False) -> Procedure[None]:
-        # A transaction has no way to remove an entry, so what an open savepoint may still undo is
-        # held back.
+        # A transaction has no way to remove an entry, so what a savepoint may still undo is held
+        # back.
+        ended = (SavepointState.KEPT, SavepointState.UNDONE)
         for entry in list(self._ungiven):
             chain = self._chain_of(entry.tool_call_id)
-            is_free = all(one.state is not SavepointState.OPEN for one in chain)
+            is_free = all(one.state in ended for one in chain)
             if entry in self._ungiven and (everything or is_free):
                 self._ungiven.remove(entry)
                 if self._transaction is not None:
@@ -344,7 +345,7 @@ class TurnCore:
         Raises:
             TurnClosed: the turn has ended, so that it decides what is undone.
         """
-        point.state = SavepointState.UNDONE
+        point.state = SavepointState.FAILED
         yield from self._unwound()
         self.check_running()
         self._unwinding = True
@@ -356,6 +357,7 @@ class TurnCore:
         finally:
             self._unwinding = False
         self._take_out(self._calls_of(point), report)
+        point.state = SavepointState.UNDONE
         _attach(report, error)
         yield from self._give()
 
@@ -489,7 +491,7 @@ class TurnCore:
         self.check_running()
         point = savepoints.present_of(self)
         for one in point.chain() if point is not None else ():
-            if one.state is SavepointState.UNDONE:
+            if one.state in (SavepointState.FAILED, SavepointState.UNDONE):
                 raise TurnClosed(
                     f"cannot continue {self.row.id}: savepoint {one.name} was undone"
                 )

@@ -363,6 +363,39 @@ async def test_the_hosts_transaction_never_has_what_was_undone(front: Front) -> 
     assert host.calls == ["c1", "c2", "c4", "c6", "commit"]
 
 
+async def test_the_host_gets_nothing_of_a_branch_that_is_being_undone(
+    place: Path,
+) -> None:
+    """AN-30: a savepoint beside it is kept while its own calls are undone."""
+    host, world = HostUndo(), Numbers()
+    kept = asyncio.Event()
+    tools = world.tools()
+
+    async def give(n: int) -> None:
+        kept.set()
+        await asyncio.sleep(0.1)
+
+    tools.remove("n.give")
+    tools.handler("n.give", idempotent=True)(give)
+    async with AsyncAgentUndo.open(
+        place, session="s", tools=tools, host=Host(undo=host)
+    ) as au:
+
+        async def fails() -> None:
+            async with turn.savepoint("fails"):
+                await turn.call("n.take", {"n": 1}, call_id="c1")
+                raise BoomError("x")
+
+        async def stays() -> None:
+            async with turn.savepoint("stays"):
+                await turn.call("n.take", {"n": 2}, call_id="c2")
+                await kept.wait()
+
+        async with au.turn("go") as turn:
+            await asyncio.gather(fails(), stays(), return_exceptions=True)
+    assert host.calls == ["c2", "commit"]
+
+
 class HostUndo:
     """A host's own undo machinery."""
 
