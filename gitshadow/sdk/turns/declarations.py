@@ -6,7 +6,7 @@
     capture = { tool = "crm.get", arguments = { id = "$arguments.id" } }
     inverse = { tool = "crm.set", arguments = { id = "$arguments.id", name = "$captured.name" } }
 
-Invariant: an unknown key or an unfit value is refused with its name, never passed over.
+Invariant: an unknown key is refused with its name, never passed over.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,17 +15,17 @@ from typing import NamedTuple, cast
 from gitshadow.sdk.turns import templates
 from gitshadow.sdk.turns.errors import RegistrationError
 from gitshadow.sdk.turns.tool import RENAMED, BuildInverse, Call, Capture, ToolOptions
-from gitshadow.sdk.turns.values import Inverse, JsonObject, Reversibility
+from gitshadow.sdk.turns.values import Inverse, JsonObject
+from gitshadow.words import did_you_mean
 
 _BEFORE = frozenset({"arguments"})
 _AFTER = frozenset(templates.SOURCES)
-_TEXTS = ("residue", "follow_up")
-_NAMES = ("secrets", "paths")
-_NUMBERS = ("delay_s",)
-_FLAGS = (
-    *("idempotent", "after_files", "files_only", "verify"),
+_PLAIN = (
+    *("residue", "follow_up", "undo_for", "delay_s", "secrets", "paths"),
+    *("idempotent", "after_files", "files_only", "verify", "on_capture_failure"),
     *("hold", "pivot", "allow_duplicates"),
 )
+"""Options whose values are taken as they are: `ToolRegistry.add` checks them."""
 
 
 class ServerOrigin(NamedTuple):
@@ -59,7 +59,7 @@ class Template(NamedTuple):
 def options_of(
     name: str, table: JsonObject, origin: ServerOrigin | None
 ) -> ToolOptions:
-    """Return what a table declares.
+    """Return what a table declares; whether its values fit, the registry checks.
 
     Args:
         name: Of the tool, for errors.
@@ -67,7 +67,7 @@ def options_of(
         origin: Whose tool it is; None where nobody can be called.
 
     Raises:
-        RegistrationError: it declares what nobody understands, or names nobody to call.
+        RegistrationError: it has an unknown key, a wrong call, or names nobody to call.
     """
     return _Reader(name, table, origin).read()
 
@@ -81,55 +81,24 @@ class _Reader:
 
     def read(self) -> ToolOptions:
         readers: dict[str, Callable[[str], object]] = {
-            **dict.fromkeys(_TEXTS, self._text),
-            **dict.fromkeys(_NAMES, self._names),
-            **dict.fromkeys(_NUMBERS, self._number),
-            **dict.fromkeys(_FLAGS, self._flag),
-            "undo_for": self._table.__getitem__,
-            "on_capture_failure": self._manner,
-            "class": self._class,
+            **dict.fromkeys((*_PLAIN, "class"), self._plain),
             "capture": self._reader,
             "fingerprint": self._reader,
             "inverse": self._inverse,
         }
-        unknown = sorted(self._table.keys() - readers.keys())
-        if unknown:
-            raise self._wrong(f"{unknown[0]} is not a key of a declaration")
-        # A TypedDict cannot be built with computed keys, but each reader returns the type of its
-        # own.
+        for key in self._table.keys() - readers.keys():
+            near = did_you_mean(key, readers)
+            raise self._wrong(f"{key} is not a key of a declaration", hint=near)
+        # A TypedDict cannot be built with computed keys.
         options = {
-            "reversibility" if key == "class" else key: read(key)
-            for key, read in readers.items()
-            if key in self._table
+            "reversibility" if key == "class" else key: readers[key](key)
+            for key in self._table
         }
         return cast(ToolOptions, options)
 
-    def _names(self, key: str) -> tuple[str, ...]:
+    def _plain(self, key: str) -> object:
         found = self._table[key]
-        if not isinstance(found, list) or not all(
-            isinstance(one, str) for one in found
-        ):
-            raise self._wrong(f"{key} must be a list of argument names")
-        return tuple(found)
-
-    def _number(self, key: str) -> float:
-        found = self._table[key]
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            raise self._wrong(f"{key} must be a number")
-        return float(found)
-
-    def _class(self, key: str) -> Reversibility:
-        try:
-            return Reversibility(self._text(key))
-        except ValueError as error:
-            known = ", ".join(Reversibility)
-            raise self._wrong(f"its class must be one of {known}") from error
-
-    def _manner(self, key: str) -> str:
-        found = self._text(key)
-        if found not in ("refuse", "record"):
-            raise self._wrong("on_capture_failure must be refuse or record")
-        return found
+        return tuple(found) if isinstance(found, list) else found
 
     def _reader(self, key: str) -> Capture:
         template, call = self._template(key, _BEFORE), self._someone().call
@@ -170,17 +139,5 @@ class _Reader:
             raise self._wrong("it names calls, but no tool can be called here")
         return self._origin
 
-    def _text(self, key: str) -> str:
-        found = self._table[key]
-        if not isinstance(found, str):
-            raise self._wrong(f"{key} must be a string")
-        return found
-
-    def _flag(self, key: str) -> bool:
-        found = self._table[key]
-        if not isinstance(found, bool):
-            raise self._wrong(f"{key} must be true or false")
-        return found
-
-    def _wrong(self, why: str) -> RegistrationError:
-        return RegistrationError(f"cannot declare {self._name}: {why}")
+    def _wrong(self, why: str, hint: str | None = None) -> RegistrationError:
+        return RegistrationError(f"cannot declare {self._name}: {why}", hint=hint)
