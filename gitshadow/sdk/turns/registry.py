@@ -265,6 +265,8 @@ class ToolRegistry:
         return iter(self._tools[name] for name in sorted(self._tools))
 
     def _qualified(self, name: str) -> str:
+        with _registering(repr(name)):
+            text("the name", name)
         full = f"{self._domain}.{name}" if self._domain else name
         if full != mcp_tools.as_name(full):
             raise RegistrationError(

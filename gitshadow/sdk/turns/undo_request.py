@@ -146,7 +146,7 @@ def scopes(wanted: Collection[str]) -> frozenset[Scope]:
     for name in wanted:
         if name not in known:
             raise UsageError(
-                f"cannot undo {name}: there is no such scope",
+                f"there is no scope {name}",
                 hint=did_you_mean(name, known) or f"use one of {', '.join(known)}",
             )
     return frozenset(map(Scope, wanted))

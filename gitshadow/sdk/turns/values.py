@@ -265,7 +265,14 @@ class Inverse:
             argv: The program (a bare name or an absolute path) and its arguments.
             cwd: Where; the root of the working tree by default.
             secrets: Names that are looked up then and handed over as variables of that name.
+
+        Raises:
+            UsageError: one text instead of several.
         """
+        if isinstance(argv, str):
+            hint = f"{argv.split()!r}: no shell reads it"
+            raise unfit("argv", "a list of words", argv, hint=hint)
+        names("secrets", secrets)
         env = {name: Secret(name) for name in secrets}
         return cls("command", {"argv": list(argv), "cwd": cwd, "env": env})
 

@@ -66,6 +66,8 @@ def given(
         (given(Retry, timeout_s="9"), "timeout_s must be a number", None),
         (given(Retry, non_retryable=OSError), "a tuple of exception", None),
         (given(Inverse, "a.b", depends_on="t-1.2"), "a tuple of names", "('t-1.2',)"),
+        (given(Inverse.command, "rm note"), "argv must be a list", "['rm', 'note']"),
+        (given(Inverse.command, ["rm"], secrets="T"), "a tuple of names", "('T',)"),
         (given(Inverse, "a.b", [1]), "a mapping of arguments", None),
         (given(Inverse, "a.b", critical="no"), "True or False", None),
         (given(Inverse, "a.b", idempotent=1), "True or False", None),
@@ -130,7 +132,7 @@ def test_every_word_of_a_policy_is_accepted() -> None:
         ({"on_drift": "overwite"}, "skip or overwrite", "did you mean overwrite?"),
         ({"on_conflict": "zap"}, "skip, overwrite or markers", None),
         ({"scope": "files"}, "scope must be a tuple of names", "('files',)"),
-        ({"scope": ["file"]}, "no such scope", "did you mean files?"),
+        ({"scope": ["file"]}, "no scope file", "did you mean files?"),
         ({"atomic": "no"}, "atomic must be True or False", None),
     ],
 )

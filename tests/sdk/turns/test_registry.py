@@ -149,6 +149,11 @@ def test_a_name_with_blanks_is_refused(name: str) -> None:
             declare(lambda: None)
 
 
+def test_a_name_that_is_no_text_is_refused() -> None:
+    with pytest.raises(RegistrationError, match="the name must be a text, not 5"):
+        ToolRegistry().add(5, print)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "options", [{"idempotent": "no"}, {"version": 2}, {"accepts": "1"}]
 )

@@ -242,7 +242,7 @@ async def test_an_unknown_scope_is_a_usage_error(recorded: Recorded) -> None:
     """AN-26: with the words there are."""
     session = recorded.front.session()
     await busy_turn(recorded, session)
-    with pytest.raises(UsageError, match="no such scope"):
+    with pytest.raises(UsageError, match="no scope"):
         await session.undo("t-1", scope={"everything"})
 
 
