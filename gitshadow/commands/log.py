@@ -29,7 +29,6 @@ from gitshadow.render.style import View
 from gitshadow.render.text import local_time, log_lines, patch_lines
 from gitshadow.words import did_you_mean
 
-_MORE = 8
 _MOST_ROWS = 200
 _NO_CHANGES = "no matching changes; to list all: git agent-undo log"
 _WITHOUT_DIFF = frozenset({"head", "gap", "coverage"})

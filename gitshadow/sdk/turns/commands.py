@@ -132,7 +132,7 @@ class Now(NamedTuple):
 
 
 class Compose(NamedTuple):
-    """Make an undo of an op, from what is in the store: the event is a `whole.Whole`."""
+    """Make an undo of an op, from what is in the store: the event is a `Whole`."""
 
     op: SagaOp
 

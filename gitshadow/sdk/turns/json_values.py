@@ -466,10 +466,8 @@ def stored_inverse(text: str) -> StoredInverse:
     Raises:
         JournalError: it is none.
     """
-    # Earlier versions wrote neither.
-    row = {"version": "", "idempotent": False, **parse(text)}
     try:
-        return codec.parse(StoredInverse, row)
+        return codec.parse(StoredInverse, parse(text))
     except UsageError as error:
         raise JournalError(f"could not read an inverse: {error}") from error
 

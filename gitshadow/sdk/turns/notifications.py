@@ -7,7 +7,6 @@ a note in the report.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Protocol
 
 from gitshadow.errors import RefusedError
 from gitshadow.sdk.turns import json_values
@@ -22,29 +21,8 @@ from gitshadow.sdk.turns.commands import (
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.policy import VerdictKind, verdict_of
 from gitshadow.sdk.turns.report import UndoKind, UndoReport
+from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.sdk.turns.user_hooks import Commands, HookName, UserHooks
-from gitshadow.store.journal.saga_rows import SagaOp
-
-
-class NotifiedWork(Protocol):
-    """An undo, a rollback or a rewind that is about to be carried out."""
-
-    @property
-    def op(self) -> SagaOp:
-        """Return its row."""
-        ...
-
-    def run(self) -> Procedure[UndoReport]:
-        """Carry it out."""
-        ...
-
-
-class PlannedWork(NotifiedWork, Protocol):
-    """One that can say beforehand what it would do."""
-
-    def plan(self) -> Procedure[UndoReport]:
-        """Return what it would do."""
-        ...
 
 
 class Telling:
@@ -54,7 +32,7 @@ class Telling:
         self._host = host
         self._hooks = hooks
 
-    def undo(self, work: PlannedWork) -> Procedure[UndoReport]:
+    def undo(self, work: Whole) -> Procedure[UndoReport]:
         """Run an undo or a rollback, and report it before and after.
 
         Raises:
@@ -72,7 +50,7 @@ class Telling:
         notes += yield from self._told("post_undo", report, commands)
         return _with_notes(report, notes)
 
-    def rewind(self, work: NotifiedWork) -> Procedure[UndoReport]:
+    def rewind(self, work: Whole) -> Procedure[UndoReport]:
         """Run a rewind, and report it."""
         report = yield from work.run()
         commands, notes = yield from self._commands()

@@ -58,20 +58,17 @@ class Changes:
     @property
     def blobs(self) -> dict[str, Oid | None]:
         """Return what becomes current again, and can."""
-        return {
-            name: version.oid if version else None
-            for name, version in self.artifacts.items()
-            if name not in self.missing
-        }
+        return {name: _oid(version) for name, version in self._there().items()}
 
     @property
     def numbers(self) -> dict[str, int | None]:
         """Return the number of the version that each artifact has again; None for none."""
-        return {
-            name: version.number if version else None
-            for name, version in self.artifacts.items()
-            if name not in self.missing
-        }
+        found = self._there().items()
+        return {name: version.number if version else None for name, version in found}
+
+    def _there(self) -> dict[str, Version | None]:
+        found = self.artifacts.items()
+        return {name: one for name, one in found if name not in self.missing}
 
     def within(self, request: UndoRequest) -> "Changes":
         """Return what of it a request is about."""
@@ -110,7 +107,6 @@ class Wording:
     hides: Stretch | None = None
     hidden: tuple[str, ...] = ()
     body: JsonObject = field(default_factory=dict)
-    always: bool = False
     seq: int
 
 
@@ -137,7 +133,7 @@ class Taking:
     def _says_something(self) -> bool:
         changes, wording = self.changes, self.wording
         hides = wording.hides is not None
-        return bool(wording.always or hides or changes.state or changes.blobs)
+        return bool(hides or changes.state or changes.blobs)
 
     def _part(self) -> UndoReport:
         items = tuple(self.changes.items())

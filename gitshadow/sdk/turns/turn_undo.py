@@ -503,12 +503,8 @@ def is_of_savepoint(op: SagaOp) -> bool:
 
 def _is_meant(op: SagaOp, call: SagaCall) -> bool:
     """Return whether a call of a turn is one that an op is about."""
-    told = json_values.parse(op.request)
-    meant, since = told.get("calls"), told.get("since")
-    if isinstance(meant, list):
-        return call.id in meant
-    # Earlier versions undid what began after a savepoint, and noted how many calls came before it.
-    return not isinstance(since, int) or call.ordinal > since
+    meant = json_values.parse(op.request).get("calls")
+    return not isinstance(meant, list) or call.id in meant
 
 
 def _savepoints_of(op: SagaOp) -> list[int]:
