@@ -189,7 +189,7 @@ def _show(report: "UndoReport", manner: UndoFlags) -> int:
         output.show(report_text(report, screen().view))
         if any(item.reason == "handler_missing" for item in report.items):
             print(
-                "hint: to undo the effects, name the tools: --tools MODULE:NAME",
+                "hint: name tools that have the handlers: --tools MODULE:NAME",
                 file=sys.stderr,
             )
     return int(report.exit_code)

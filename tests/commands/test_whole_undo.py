@@ -96,7 +96,7 @@ def test_oops_without_tools_brings_files_back_and_says_what_stays(
     assert main(["oops", "--yes"]) == 4
     out, err = capsys.readouterr()
     assert "handler missing" in out
-    assert "--tools" in err
+    assert "hint: name tools that have the handlers: --tools MODULE:NAME" in err
     assert not (repo.root / "new").exists()
     assert world.state["drafts"] == {"9": "x"}
 
