@@ -279,7 +279,7 @@ async def test_a_journal_that_fails_does_not_hide_the_cause(front: Front) -> Non
     assert [one.status for one in again.au.turns()] == ["open"]
     report = await again.undo("t-1")
     assert [item.state for item in report.items] == ["reversed"]
-    assert [one.status for one in again.au.turns()] == ["interrupted"]
+    assert [one.status for one in again.au.turns()] == ["undone"]
 
 
 @in_journal
