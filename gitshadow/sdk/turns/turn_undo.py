@@ -173,6 +173,9 @@ class Undoing:
         if event is None or turn is None or is_of_savepoint(of):
             return []
         status = way(TurnStatus(turn.status), event)
+        if status is TurnStatus.COMMITTED and turn.cause is not None:
+            # It never ended by itself.
+            status = TurnStatus.INTERRUPTED
         return [] if status is None else [replace(turn, status=status.value)]
 
     def calls(self, turn: str) -> list[SagaCall]:
