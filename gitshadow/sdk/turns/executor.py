@@ -7,15 +7,14 @@ session has no new turn. Carrying an undo out needs the session's lock; submitti
 from dataclasses import replace
 
 from gitshadow.errors import UsageError
-from gitshadow.sdk.turns.commands import Invoke, Procedure, Save, demand, now
+from gitshadow.sdk.turns.commands import Invoke, Procedure, Save, demand
 from gitshadow.sdk.turns.errors import SessionBusy
 from gitshadow.sdk.turns.protocols import (
     CompensationEngine,
     SessionLock,
 )
 from gitshadow.sdk.turns.report import UndoKind, UndoReport
-from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, way
-from gitshadow.sdk.turns.turn_undo import Undoing, is_of_savepoint, turn_of
+from gitshadow.sdk.turns.turn_undo import Undoing
 from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.store.journal.saga_rows import SagaOp
 
@@ -86,19 +85,8 @@ class Carrying:
         return found
 
     def finish(self, op_id: str) -> Procedure[UndoReport]:
-        """Carry an undo out in place, and end with it the turn that it rolls back."""
-        work = self._work(op_id)
-        found = yield from self._done(work)
-        if work.op.kind != UndoKind.ROLLBACK:
-            return found
-        # The process that ran the turn is gone, so the end of the turn is recorded here.
-        turn = self._store.turn(self._setting.session, turn_of(work.op))
-        event = TurnEvent.UNWOUND if found.ok else TurnEvent.STUCK
-        status = turn and way(TurnStatus(turn.status), event)
-        if turn and status and not is_of_savepoint(work.op):
-            moment = yield from now()
-            yield Save((replace(turn, status=status.value, ended_ns=moment),))
-        return found
+        """Carry an undo out in place, from wherever it stopped."""
+        return (yield from self._done(self._work(op_id)))
 
     def _done(self, work: Whole) -> Procedure[UndoReport]:
         """Run an undo here, and call its observers."""

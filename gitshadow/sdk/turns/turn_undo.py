@@ -49,7 +49,6 @@ _SCOPES = {
     UndoKind.ROLLBACK: EVERYTHING - {Scope.EVENTS},
     UndoKind.REWIND: WITHOUT_EFFECTS,
 }
-_EVENTS = {UndoKind.UNDO: TurnEvent.UNDO, UndoKind.REDO: TurnEvent.REDO}
 _SHOWN = 5
 """How many later calls a warning names."""
 # The file ops of one undo are numbered. Those that redo files begin here, so that they never have
@@ -160,17 +159,17 @@ class Undoing:
     def _turn_after(
         self, op: SagaOp, request: UndoRequest, report: UndoReport
     ) -> list[SagaTurn]:
-        """Return the row of the turn all of which was undone, or redone; none otherwise."""
+        """Return the row of the turn that ends with an undo of all of it, or with the redo."""
         kind, of = UndoKind(op.kind), op
-        if kind is UndoKind.REDO:
+        is_all = request.only is None and request.scope == EVERYTHING
+        event = TurnEvent.UNDO if is_all and report.ok else None
+        if kind is UndoKind.ROLLBACK:
+            event = TurnEvent.UNWOUND if report.ok else TurnEvent.STUCK
+        elif kind is UndoKind.REDO:
             # It never makes effects again, so it is seldom complete.
-            of, counts = self._undone(op.target), True
-        else:
-            is_all = request.only is None and request.scope == EVERYTHING
-            counts = is_all and report.ok
-        event = _EVENTS.get(kind) if counts else None
+            of, event = self._undone(op.target), TurnEvent.REDO
         turn = self.store.turn(self._session, turn_of(of))
-        if event is None or turn is None or is_of_savepoint(of):
+        if kind is UndoKind.REWIND or not event or not turn or is_of_savepoint(of):
             return []
         status = way(TurnStatus(turn.status), event)
         if status is TurnStatus.COMMITTED and turn.cause is not None:

@@ -125,6 +125,8 @@ def test_a_kill_in_a_rollback_is_finished_by_recover(place: Path, world: World) 
             names = len(there.names)
             reports = au.recover()
             assert au.recover() == []
+            # The report of a rollback is written before the end of its turn.
+            assert "rolling_back" not in [turn.status for turn in au.turns()]
             if not reports:
                 continue
             finished += 1
