@@ -243,7 +243,9 @@ class TurnCore:
     def record(self, entry: UndoEntry) -> Procedure[None]:
         """Add an entry; the host's transaction gets it when no savepoint can undo it."""
         self.entries.append(entry)
-        self._ungiven.append(entry)
+        # Its savepoint may have been undone since its outcome was written.
+        if self.calls[entry.tool_call_id].undo != "done":
+            self._ungiven.append(entry)
         yield from self._give()
 
     def _give(self, *, everything: bool = False) -> Procedure[None]:

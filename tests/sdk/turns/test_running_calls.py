@@ -5,18 +5,25 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo, AsyncTurn
+from gitshadow.sdk.turns.commands import Command, Save
+from gitshadow.sdk.turns.driver import Driver
 from gitshadow.sdk.turns.errors import TurnClosed
+from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.policy import Limits, Policy, Proposal
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo, Turn
+from gitshadow.sdk.turns.tool import ToolOptions
 from gitshadow.sdk.turns.values import Inverse, Outcome, Reversibility
 from tests.sdk.turns.front import FREE
+from tests.sdk.turns.test_savepoints import HostUndo
 from tests.sdk.turns.world import BoomError
 
 HURRIED = replace(FREE, limits=Limits(rollback_wait_s=0.05))
@@ -41,12 +48,12 @@ class Seats:
             await self.go.wait()
             self.taken.add(n)
 
+        options: ToolOptions = {
+            "reversibility": Reversibility.REVERSIBLE,
+            "inverse": lambda a, c, r: Inverse.tool("seat.give", n=a["n"]),
+        }
         tools.handler("seat.give", idempotent=True)(lambda n: self.taken.discard(n))
-        tools.tool(
-            "seat.take",
-            reversibility=Reversibility.REVERSIBLE,
-            inverse=lambda a, c, r: Inverse.tool("seat.give", n=a["n"]),
-        )(take)
+        tools.add("seat.take", take, **options)
         tools.tool("seat.look", reversibility=Reversibility.READ_ONLY)(take)
         return AsyncAgentUndo.open(place, session="s", tools=tools, policy=policy)
 
@@ -109,6 +116,44 @@ async def test_a_call_that_ends_too_late_needs_somebody(
         assert au.turns()[0].status == status
         assert (await au.undo("t-1")).status == "reversed"
         assert (seats.taken, au.attention()) == (set(), [])
+
+
+def test_a_call_that_is_undone_before_it_returns_is_not_the_hosts(
+    place: Path,
+) -> None:
+    """M4: its outcome is written, and its entry is not given yet."""
+    saved, go, host = threading.Event(), threading.Event(), HostUndo()
+    tools = ToolRegistry()
+    tools.compensator("seat.give", idempotent=True)(lambda: None)
+    tools.tool(
+        "seat.take",
+        reversibility=Reversibility.REVERSIBLE,
+        inverse=lambda a, c, r: Inverse.tool("seat.give"),
+    )(lambda: None)
+
+    class Slow(Driver):
+        def perform(self, command: Command) -> object:
+            event = super().perform(command)
+            rows = command.rows if isinstance(command, Save) else ()
+            if any(getattr(row, "outcome", None) == "success" for row in rows):
+                saved.set()
+                go.wait(10)
+            return event
+
+    with AgentUndo.open(
+        place, session="s", tools=tools, policy=HURRIED, host=Host(undo=host)
+    ) as au:
+        au._driver = Slow(au.runtime)
+        with au.turn("go") as turn:
+            with suppress(BoomError), turn.savepoint("risky"):
+                work = partial(copy_context().run, turn.call, "seat.take")
+                thread = threading.Thread(target=work)
+                thread.start()
+                saved.wait(10)
+                raise BoomError("x")
+            go.set()
+            thread.join()
+        assert host.calls == ["commit"]
 
 
 async def test_a_late_call_that_reads_needs_nobody(place: Path) -> None:
