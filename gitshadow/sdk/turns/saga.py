@@ -163,7 +163,8 @@ class Unwind:
             call.outcome == "held" and call.undo == "none"
         ):
             call = yield from self._dropped(call)
-        if reversibility.is_doubtful(call) and call.id not in self.altered:
+        is_known = call.id in self.altered or call.id in self.request.running
+        if reversibility.is_doubtful(call) and not is_known:
             moment = yield from now()
             call = yield from settled(
                 call,

@@ -283,11 +283,6 @@ class TurnCore:
             return row
         if row.outcome in (None, "held"):
             raise TurnClosed(f"cannot run {row.tool}: {row.turn} was rolled back")
-        left = self.calls.get(row.id, row)
-        if left.undo == "done":
-            # A probe knew of its effect before it had ended.
-            settled = replace(row, undo=left.undo, inverse=left.inverse, op=left.op)
-            return replace(settled, attempts=left.attempts, outcome=left.outcome)
         is_done = call_outcome.from_row(row) is CallKnowledge.DONE
         if not is_done or row.klass == Reversibility.READ_ONLY:
             return row
@@ -592,6 +587,7 @@ class TurnCore:
             in_doubt = (
                 call_outcome.from_row(call) is CallKnowledge.UNKNOWN
                 and call.undo == "none"
+                and call.id not in self.active
             )
             if not is_pivot or not in_doubt or call.id in self._asked:
                 continue
@@ -616,6 +612,7 @@ class TurnCore:
         told: dict[str, object] = {
             "why": why if pivot is None else kept_up_to(pivot, why),
             "declined": [call.id for call in calls if call.ordinal <= last],
+            "running": self._running_in(point),
         }
         if pivot is not None:
             told["since_ns"] = pivot.started_ns

@@ -38,7 +38,9 @@ class Seats:
     go: asyncio.Event = field(default_factory=asyncio.Event)
     during: Callable[[], Coroutine[object, object, object]] | None = None
 
-    def open(self, place: Path, policy: Policy = FREE) -> AsyncAgentUndo:
+    def open(
+        self, place: Path, policy: Policy = FREE, *, pivot: bool | None = None
+    ) -> AsyncAgentUndo:
         tools = ToolRegistry()
 
         async def take(n: int) -> None:
@@ -52,6 +54,8 @@ class Seats:
             "reversibility": Reversibility.REVERSIBLE,
             "inverse": lambda a, c, r: Inverse.tool("seat.give", n=a["n"]),
         }
+        if pivot is not None:
+            options |= {"probe": lambda a: a["n"] in self.taken, "pivot": pivot}
         tools.handler("seat.give", idempotent=True)(lambda n: self.taken.discard(n))
         tools.add("seat.take", take, **options)
         tools.tool("seat.look", reversibility=Reversibility.READ_ONLY)(take)
@@ -116,6 +120,25 @@ async def test_a_call_that_ends_too_late_needs_somebody(
         assert au.turns()[0].status == status
         assert (await au.undo("t-1")).status == "reversed"
         assert (seats.taken, au.attention()) == (set(), [])
+
+
+@pytest.mark.parametrize("pivot", [True, False])
+async def test_a_probe_is_not_asked_about_a_call_that_runs(
+    place: Path, pivot: bool
+) -> None:
+    """It would say that nothing happened, of what is about to happen."""
+    seats = Seats()
+    async with seats.open(place, HURRIED, pivot=pivot) as au:
+        with pytest.raises(BoomError) as caught:
+            async with au.turn("go") as turn:
+                task = await left_running(turn, seats, part=False)
+                raise BoomError("x")
+        (item,) = caught.value.undo_report.items  # type: ignore[attr-defined]
+        assert (item.state, item.reason) == ("not_reversed", "in_doubt")
+        assert [one.id for one in au.attention()] == ["t-1.1"]
+        seats.go.set()
+        await task
+        assert [one.id for one in au.attention()] == ["t-1.1"]
 
 
 def test_a_call_that_is_undone_before_it_returns_is_not_the_hosts(
