@@ -121,7 +121,7 @@ class Session:
         if isinstance(self.au, AgentUndo):
             return self.au.run_turn(
                 "a turn",
-                lambda turn: _at_once(work(AnyTurn(turn))),
+                lambda turn: at_once(work(AnyTurn(turn))),
                 validate=validate,
                 retries=retries,
             )
@@ -198,7 +198,7 @@ def journal_of(au: AgentUndo | AsyncAgentUndo) -> JournalStore:
     return au.runtime.store
 
 
-def _at_once(work: Awaitable[T]) -> T:
+def at_once(work: Awaitable[T]) -> T:
     """Run a coroutine that waits for nothing, as all do that use the sync front."""
     steps = work.__await__()
     try:

@@ -147,7 +147,7 @@ def test_a_call_that_is_undone_before_it_returns_is_not_the_hosts(
     """M4: its outcome is written, and its entry is not given yet."""
     saved, go, host = threading.Event(), threading.Event(), HostUndo()
     tools = ToolRegistry()
-    tools.compensator("seat.give", idempotent=True)(lambda: None)
+    tools.handler("seat.give", idempotent=True)(lambda: None)
     tools.tool(
         "seat.take",
         reversibility=Reversibility.REVERSIBLE,

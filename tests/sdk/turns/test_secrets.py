@@ -65,17 +65,17 @@ def _named(value: object) -> object:
 def words(value: object) -> str:
     """Return an error's text with a value in all the ways in which programs write one."""
     shown = json.dumps(plain(value))
-    leaves = " ".join(quote(one) for one in _texts(plain(value)))
+    leaves = " ".join(quote(one) for one in texts(plain(value)))
     return f"no {value} {value!r} {shown} {json.dumps(shown)} {shown!r} {leaves}"
 
 
-def _texts(value: object) -> Iterator[str]:
+def texts(value: object) -> Iterator[str]:
     if isinstance(value, Mapping):
         yield from (
-            text for pair in value.items() for one in pair for text in _texts(one)
+            text for pair in value.items() for one in pair for text in texts(one)
         )
     elif isinstance(value, list):
-        yield from (text for one in value for text in _texts(one))
+        yield from (text for one in value for text in texts(one))
     elif value is not None and not isinstance(value, bool):
         yield str(value)
 
@@ -157,7 +157,7 @@ async def test_no_value_of_a_secret_is_anywhere(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    secret, texts = SHAPES[shape]
+    secret, told_texts = SHAPES[shape]
     front = recorded.front
     register(front, secret)
     session = front.session()
@@ -187,7 +187,7 @@ async def test_no_value_of_a_secret_is_anywhere(
         main(line)
     said += [capsys.readouterr().out, everything(Path(recorded.layout.state_dir))]
     said += [page.read_text()] if page.exists() else []
-    assert found(texts, "\n".join(said)) == []
+    assert found(told_texts, "\n".join(said)) == []
     states = {item.tool: item.state for item in again.items}
     assert states["safe.put"] == "reversed"
     assert {states[f"safe.{name}"] for name in ("args", "words", "residue")} == {
@@ -332,6 +332,6 @@ def test_what_is_left_of_a_value_is_json_without_secrets(
     """Law: hiding leaves JSON of the same shape, and none of the secrets as a leaf."""
     secrets = Secrets([secret])
     left = json.dumps(secrets.hide(value))  # type: ignore[arg-type]
-    leaves = [one for one in _texts(json.loads(left)) if REDACTED not in one]
+    leaves = [one for one in texts(json.loads(left)) if REDACTED not in one]
     wanted = {str(one) for one in secret if one != ""}
     assert wanted.isdisjoint(leaves)
