@@ -218,8 +218,8 @@ def recorded(repo: Repo) -> Repo:
     commit = repo.commit("recorded")
     repo.mkdir(".git/agent-undo")
     with closing(sqlite3.connect(repo.state_dir / "journal.db")) as db:
-        for migration in schema.MIGRATIONS:
-            db.executescript(migration)
+        for statement in schema.STATEMENTS:
+            db.execute(statement)
         db.execute("INSERT INTO worktrees (id, path) VALUES ('main', ?)", [repo.path()])
         states = [(p, repo.blob(p)) for p in (b"a", b"c", b"d")]
         db.executemany(

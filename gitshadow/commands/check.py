@@ -165,14 +165,15 @@ def _refuse_other_versions() -> None:
     Raises:
         JournalError: the journal is of another version.
     """
-    # pre-commit runs a copy of this program from an environment of its own. If that one is newer,
-    # it would migrate a journal that an older daemon still writes.
+    # pre-commit runs a copy of this program from an environment of its own, which may be another
+    # version than the daemon.
     layout = find_layout()
     if layout.initialised:
         # This imports sqlite3, which the daemon otherwise spares this process.
-        from gitshadow.store.journal import db_file
+        from gitshadow.store.journal.db_file import version_of
+        from gitshadow.store.journal.schema import VERSION
 
-        if not db_file.is_of_this_version(layout.journal):
+        if version_of(layout.journal) != VERSION:
             raise JournalError("the journal is from another version of gitshadow")
 
 

@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from typing import NamedTuple
 
-from gitshadow.errors import StoreError
+from gitshadow.errors import JournalError, StoreError
 from gitshadow.model import Chain, Oid
 from gitshadow.recording.workspace import make_state_dirs
 from gitshadow.store import refs
 from gitshadow.store.journal import sessions
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.db_file import REINDEX
 from gitshadow.store.layout import Layout, machine_layout, machines
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.machine import name
@@ -41,8 +42,6 @@ def move(layout: Layout, repo: Repo, found: Collection[str]) -> None:
     Raises:
         StoreError, JournalError: it could not be done.
     """
-    if not found:
-        return
     for ref in found:
         tip = repo.ref(ref)
         if tip is not None:
@@ -111,7 +110,9 @@ def _standing(
     standing: dict[str, dict[str, Chain]] = {}
     for machine in machines(layout):
         chains = _chains(machine_layout(layout, machine))
-        if all(_goes_on(repo, chain, found) for chain in chains.values()):
+        if chains is not None and all(
+            _goes_on(repo, chain, found) for chain in chains.values()
+        ):
             standing[machine] = chains
         else:
             shutil.rmtree(os.path.join(layout.fetched_dir, machine))
@@ -134,12 +135,18 @@ def _goes_on(repo: Repo, chain: Chain, found: Mapping[str, Oid]) -> bool:
         return False
 
 
-def _chains(layout: Layout) -> dict[str, Chain]:
-    db = Db.open(layout.journal, create=False)
+def _chains(layout: Layout) -> dict[str, Chain] | None:
+    """Return the chains in a journal, None if it is damaged or of an older version."""
     try:
-        return {chain.ref: chain for chain in sessions.chains(db)}
-    finally:
-        db.close()
+        db = Db.open(layout.journal, create=False)
+        try:
+            return {chain.ref: chain for chain in sessions.chains(db)}
+        finally:
+            db.close()
+    except JournalError as error:
+        if error.hint != REINDEX:
+            raise
+        return None
 
 
 def _read(

@@ -142,19 +142,14 @@ def rows_of(message: ShadowCommit, scene: CommitContext) -> list[CommitEvent]:
         return []
     rows: list[CommitEvent] = []
     who, changed = author_of(message, scene.actor), list(_changes(message, scene))
-    numbered = list(enumerate(changed, first + (message.kind == "head")))
+    listed = changed
     if message.kind == "head":
         files, modes = len(changed), scene.modes.plain if changed else PLAIN_MODES
         where = (first, message.time_ns, message.worktree)
         rows.append(HeadChange(*where, who, scene.commit, message.note, files, modes))
-        # Earlier versions gave a number to each path that Git switched.
-        if message.files is not None:
-            listed = (one for one in changed if _is_listed(one, modes))
-            numbered = list(enumerate(listed, first + 1))
-    _check_numbers(message, scene.commit, len(changed), len(numbered))
-    for seq, one in numbered:
-        if message.kind == "head" and not _is_listed(one, scene.modes.plain):
-            continue
+        listed = [one for one in changed if _is_listed(one, modes)]
+    _check_numbers(message, scene.commit, len(changed), len(rows) + len(listed))
+    for seq, one in enumerate(listed, first + len(rows)):
         change = PathChange(
             seq=seq,
             ts_ns=message.time_ns,
@@ -183,7 +178,6 @@ def _check_numbers(
     """Raise StoreError if a commit reserved other numbers than its changes need."""
     # A tree or a message that was damaged is noticed instead of shifting all later rows.
     first, last = message.seqs or (0, 0)
-    numbered += message.kind == "head"
     if numbered != last - first + 1 or message.files not in (None, changed):
         raise StoreError(
             f"cannot replay commit {commit}: {numbered} rows do not fit {first}-{last}"

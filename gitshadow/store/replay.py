@@ -195,8 +195,7 @@ class Fold:
     ) -> None:
         if not rows:
             return
-        # A commit may have more numbers than rows: see `rows_of`.
-        tail.tip_seq = message.seqs[1] if message.seqs else rows[-1].seq
+        tail.tip_seq = rows[-1].seq
         fresh = events.insert_new(self._db, rows)
         if self._resumed:
             self.done.fresh += fresh

@@ -1,18 +1,10 @@
 """A switch is one row: what it leaves in the journal, and what is asked about it afterwards."""
 
 import os
-import sqlite3
-from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
 
-import pytest
-
-from gitshadow.capture import commit_plan
-from gitshadow.capture.commit_plan import Group
-from gitshadow.capture.drafts import Draft
 from gitshadow.messages.rows import EventRow
-from gitshadow.model import Attribution, EventKind, HeadChange, PathChange, RepoPath
+from gitshadow.model import EventKind, HeadChange, RepoPath
 from gitshadow.query.rows import event_row
 from gitshadow.render.style import View
 from gitshadow.render.text import log_lines
@@ -24,7 +16,7 @@ from gitshadow.store.replay import rebuild
 from tests.support.audit import audit
 from tests.support.journal_dump import dump_all
 from tests.support.repo import Repo
-from tests.support.studio import Studio, layout_of, studio_of
+from tests.support.studio import Studio, studio_of
 
 A, B, MODED = RepoPath(b"a"), RepoPath(b"b"), RepoPath(b"moded")
 
@@ -248,85 +240,3 @@ def test_content_that_only_a_switch_brought_is_purged(repo: Repo) -> None:
         versions = [row.after or row.before for row in changed]
         assert secret not in [one and one.oid for one in versions]
         rebuilt_is_equal(studio)
-
-
-# -- journals of earlier versions ------------------------------------------------------------
-
-
-@pytest.fixture
-def old_form(monkeypatch: pytest.MonkeyPatch) -> Callable[[Studio], None]:
-    """Record as version 14 did, a row for each path; return what makes a journal that old."""
-
-    def group(
-        note: str,
-        who: Attribution,
-        switched: Sequence[Draft],
-        modes: tuple[int, int],
-    ) -> Group:
-        drafts = tuple(sorted(switched, key=lambda draft: draft.path))
-        return Group("head", who, (), drafts, note)
-
-    message_of = commit_plan._message
-    monkeypatch.setattr("gitshadow.capture.recorder.switch_of", group)
-    monkeypatch.setattr(
-        commit_plan,
-        "_message",
-        lambda *args: replace(message_of(*args), files=None),
-    )
-
-    def age(studio: Studio) -> None:
-        path = layout_of(studio.repo).journal
-        with closing(sqlite3.connect(path)) as old:
-            old.execute(
-                "UPDATE events SET switched = 0, before_mode = NULL, after_mode = NULL"
-                " WHERE kind = 'head'"
-            )
-            for trigger in ("turns_numbered", "ops_numbered"):
-                old.execute(f"DROP TRIGGER {trigger}")
-            old.execute("DROP TABLE short_ids")
-            old.execute("ALTER TABLE turns DROP COLUMN prompt_digest")
-            old.execute("PRAGMA user_version = 14")
-            old.commit()
-
-    return age
-
-
-def test_older_journal_is_migrated_to_what_the_refs_say(
-    repo: Repo, old_form: Callable[[Studio], None]
-) -> None:
-    branched(repo)
-    os.chmod(repo.path("moded"), 0o600)
-    with studio_of(repo) as studio:
-        studio.write("S", "a", "main\nagent\n")
-        studio.commit("work")
-        for branch in ("other", "main", "other"):
-            switch(studio, branch)
-        before = story(studio)
-        rows = studio.context.workspace.db.number("SELECT COUNT(*) FROM events")
-    old_form(studio)
-    with studio_of(repo) as studio:
-        db = studio.context.workspace.db
-        assert db.number("SELECT COUNT(*) FROM events") == rows - 3 * 12 + 1
-        assert [row.files for row in head_rows(studio)][-3:] == [12, 12, 12]
-        assert story(studio) == before
-        rebuilt_is_equal(studio)
-        # The next row does not get a number that was in use.
-        newest = db.number(
-            "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next_seq'"
-        )
-        studio.hand("b", "later\n")
-        assert events.last_seq(db) == newest
-    audit(repo)
-
-
-def story(studio: Studio) -> list[tuple[object, ...]]:
-    """Return what is known of each change of a path, whatever numbers it has."""
-    found = events.changes(studio.context.workspace.db, EventFilter())[::-1]
-    return [
-        (row.kind, row.path, row.before, row.after, row.commit, row.switched, row.ts_ns)
-        for row in sorted(found, key=order)
-    ]
-
-
-def order(row: PathChange) -> tuple[int, object, bytes]:
-    return row.ts_ns, row.commit, row.path

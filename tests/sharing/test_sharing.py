@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
@@ -13,7 +15,7 @@ from gitshadow.maintenance.startup_repair import mend
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store import machine
 from gitshadow.store.journal import events, sessions
-from gitshadow.store.layout import machines
+from gitshadow.store.layout import machine_layout, machines
 from tests.support.repo import Repo
 from tests.support.sharing import rows_of, shared
 from tests.support.studio import Studio, layout_of, studio_of
@@ -127,6 +129,19 @@ def test_history_that_was_rewritten_there_is_replaced_here(
     assert [row["path"] for row in written(bob, session)] == ["a"]
 
 
+@pytest.mark.parametrize("damage", ["PRAGMA user_version = 15", "DROP TABLE chains"])
+def test_fetched_journal_that_cannot_be_used_is_made_again(
+    ann: Studio, bob: Studio, damage: str
+) -> None:
+    session = shared(ann, bob)
+    layout = layout_of(bob.repo)
+    (name,) = machines(layout)
+    with closing(sqlite3.connect(machine_layout(layout, name).journal)) as old:
+        old.execute(damage)
+    bob.run("fetch", remote="origin")
+    assert [row["path"] for row in written(bob, session)] == ["a"]
+
+
 def test_two_machines_may_use_the_same_numbers(ann: Studio, bob: Studio) -> None:
     """Both journals count from 1."""
     shared(ann, bob)
@@ -179,7 +194,12 @@ def test_reindex_leaves_fetched_history_apart(
         carl.run("fetch", remote=str(server.root))
         carl.run("flush")
     session = ann.session("S1")
-    reindex(layout_of(other))
+    layout = layout_of(other)
+    (name,) = machines(layout)
+    # As a release leaves it that has another schema: all journals are made again.
+    with closing(sqlite3.connect(machine_layout(layout, name).journal)) as old:
+        old.execute("PRAGMA user_version = 15")
+    reindex(layout)
     with studio_of(other) as again:
         assert sessions.get(again.context.workspace.db, session) is None
         assert [row["session"] for row in owners_of(again, "a")] == [session]

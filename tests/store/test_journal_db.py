@@ -7,13 +7,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from gitshadow.errors import JournalBusyError, JournalError, JournalNewerError
 from gitshadow.store.journal import db_file as module
-from gitshadow.store.journal import meta, schema
+from gitshadow.store.journal import meta
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.db_file import is_damaged
 from gitshadow.store.journal.schema import VERSION
@@ -136,7 +137,7 @@ def test_open_names_the_remedy_where_the_journal_is_damaged(
     ],
     ids=["column", "index", "type", "condition", "trigger"],
 )
-def test_a_schema_that_no_migration_makes_is_damage(
+def test_a_schema_that_is_not_ours_is_damage(
     path: str, made: bytes, now: bytes
 ) -> None:
     """One byte of it: the pages are whole, and SQLite may never stumble over it."""
@@ -171,17 +172,17 @@ def test_what_somebody_added_to_the_schema_is_no_damage(path: str) -> None:
     assert not is_damaged(path)
 
 
-def test_an_older_schema_is_no_damage(path: str) -> None:
-    """It is brought to this version when somebody opens it to write."""
-    Path(path).parent.mkdir()
+def test_an_older_journal_is_refused_and_left_as_it_is(path: str) -> None:
+    Db.open(path, create=True).close()
     with closing(sqlite3.connect(path)) as old:
-        for statement in schema.statements(0, 3):
-            old.execute(statement)
-        old.execute("PRAGMA user_version = 3")
-        old.commit()
-    assert not is_damaged(path)
-    with closing(Db.open(path, create=False)) as db:
-        assert db.damage() is None
+        old.execute(f"PRAGMA user_version = {VERSION - 1}")
+    before = Path(path).read_bytes()
+    for opened in (partial(Db.open, create=True), Db.look, Db.view):
+        with pytest.raises(JournalError, match="is older than") as caught:
+            opened(path)
+        assert caught.value.hint == "git agent-undo reindex"
+    assert Path(path).read_bytes() == before
+    assert is_damaged(path)
 
 
 def test_a_whole_journal_is_not_damaged(path: str, db: Db) -> None:

@@ -19,7 +19,6 @@ from gitshadow.store.journal.saga_rows import (
     SagaEntry,
     SagaTurn,
 )
-from gitshadow.store.journal.schema import MIGRATIONS
 
 NAME = CallName("s", "t-1", "c1")
 CALL = replace(saga_rows.CALL, outcome="success", undo="planned")
@@ -62,16 +61,6 @@ def test_a_second_turn_of_one_number_is_refused(db: Db) -> None:
         saga.save(db, [other, note(1)])
     assert saga.turns(db, "s") == [TURN]
     assert list(saga.log(db)) == []
-
-
-def test_a_journal_of_the_first_version_gets_the_tables(tmp_path: Path) -> None:
-    path = str(tmp_path / "old.db")
-    with closing(sqlite3.connect(path, isolation_level=None)) as raw:
-        raw.executescript(MIGRATIONS[0])
-        raw.execute("PRAGMA user_version = 1")
-    with closing(Db.open(path, create=False)) as db:
-        saga.save(db, [TURN, CALL, note(1)])
-        assert saga.calls(db, "s", "t-1") == [CALL]
 
 
 def test_durable_means_full(db: Db) -> None:

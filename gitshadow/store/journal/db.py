@@ -1,7 +1,7 @@
 """The journal's connection, and its tables as values.
 
-One SQLite file is opened, migrated and locked here. No `sqlite3.Error` leaves this package. A
-journal from a newer version is never written to. SQLite WAL mode, https://sqlite.org/wal.html.
+One SQLite file is opened, created and locked here. No `sqlite3.Error` leaves this package. A
+journal from another version is never written to. SQLite WAL mode, https://sqlite.org/wal.html.
 """
 
 import json
@@ -16,7 +16,6 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 from gitshadow.errors import JournalError
 from gitshadow.model import FileVersion, Oid, RepoPath, micro
 from gitshadow.store.journal import db_file, schema
-from gitshadow.store.journal.schema import VERSION
 from gitshadow.store.trees import Ends, TreeChange
 
 Value = str | bytes | int | None
@@ -58,7 +57,7 @@ class Db:
 
     @classmethod
     def open(cls, path: str, *, create: bool, durable: bool = False) -> "Db":
-        """Open a journal and bring it to this version's schema.
+        """Open a journal; a new file gets its tables.
 
         Args:
             path: The file.
@@ -68,7 +67,7 @@ class Db:
         Raises:
             JournalNewerError: it was written by a newer version; not a byte was changed.
             JournalBusyError: it is locked by another process.
-            JournalError: it is missing or damaged.
+            JournalError: it is missing, damaged or of an older version.
         """
         if create:
             db_file.create(path)
@@ -89,7 +88,7 @@ class Db:
             # they ask for FULL.
             db.run(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             db.run("PRAGMA temp_store = MEMORY")
-            db._migrate()
+            db._create()
         except JournalError as error:
             db.close()
             if db_file.is_on_read_only(path):
@@ -110,7 +109,7 @@ class Db:
             _IN_MEMORY, isolation_level=None, check_same_thread=False
         )
         db = cls(connection, _IN_MEMORY)
-        db._migrate()
+        db._create()
         return db
 
     @classmethod
@@ -124,8 +123,6 @@ class Db:
         db = cls(db_file.connect(path, read_only=True), path)
         try:
             db.be_patient(_LOOK_S)
-            if db.number("PRAGMA user_version") != VERSION:
-                raise JournalError("cannot use the journal: it is from another version")
         except BaseException:
             db.close()
             raise
@@ -136,23 +133,13 @@ class Db:
         """Open a journal for reading, also on a file system where nothing can be written.
 
         Raises:
-            JournalError: as `open`; nothing can be written, and it is from another version.
+            JournalError: as `open`.
         """
         if not db_file.is_on_read_only(path):
             return cls.open(path, create=False)
         db_file.check(path, empty_is_new=False)
-        db = cls(
-            db_file.connect(path, read_only=True, frozen=not db_file.has_log(path)),
-            path,
-        )
-        if db.number("PRAGMA user_version") != VERSION:
-            db.close()
-            raise JournalError(
-                "could not read the journal: it is from an older version and cannot"
-                " be upgraded on a read-only file system",
-                hint="use it on a writable file system",
-            )
-        return db
+        frozen = not db_file.has_log(path)
+        return cls(db_file.connect(path, read_only=True, frozen=frozen), path)
 
     def be_patient(self, seconds: float) -> None:
         """Set how long a transaction waits for another process that writes."""
@@ -271,18 +258,16 @@ class Db:
             # A transaction that cannot be rolled back would keep the write lock. Closing ends it.
             self._connection.close()
 
-    def _migrate(self) -> None:
-        version = self.number("PRAGMA user_version")
-        if version == VERSION:
+    def _create(self) -> None:
+        if self.number("PRAGMA user_version"):
             return
         with self.write():
-            # Another process may have migrated it while we waited for the lock.
-            version = self.number("PRAGMA user_version")
-            if version > VERSION:
-                raise db_file.newer(version)
-            for statement in schema.statements(version):
+            # Another process may have created them while we waited for the lock.
+            if self.number("PRAGMA user_version"):
+                return
+            for statement in schema.STATEMENTS:
                 self.run(statement)
-            self.run(f"PRAGMA user_version = {VERSION}")
+            self.run(f"PRAGMA user_version = {schema.VERSION}")
 
 
 class Computed(NamedTuple):

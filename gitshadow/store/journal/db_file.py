@@ -1,6 +1,6 @@
 """The journal's file: whether SQLite may open it, and what its failures mean.
 
-A newer or damaged file is refused before SQLite can change a byte of it.
+A damaged file, or one of another version, is refused before SQLite can change a byte of it.
 """
 
 import os
@@ -67,23 +67,30 @@ def damage(connection: sqlite3.Connection) -> str | None:
         return None if isinstance(wrap(error), JournalBusyError) else str(error)
 
 
-def is_of_this_version(path: str) -> bool:
-    """Return whether a journal has this version's schema; it is not changed.
+def version_of(path: str) -> int:
+    """Return the version of a journal, as its write-ahead log has it.
 
     Raises:
         JournalError: it cannot be read.
     """
-    return _pending_version(path) == VERSION
+    # A reader never folds the log in.
+    connection = connect(path, read_only=True)
+    try:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+    except sqlite3.Error as error:
+        raise wrap(error) from error
+    finally:
+        connection.close()
 
 
 def refuse_newer(path: str) -> None:
     """Raise JournalNewerError for a journal of a newer version; a damaged one is none."""
     try:
-        version = _pending_version(path)
+        version = version_of(path)
     except JournalError:
         return
     if version > VERSION:
-        raise newer(version)
+        raise _newer(version)
 
 
 def create(path: str) -> None:
@@ -129,7 +136,7 @@ def connect(
 
 
 def check(path: str, *, empty_is_new: bool) -> None:
-    """Refuse a newer or a truncated journal before SQLite can change a byte of it.
+    """Refuse a truncated journal, or another version's, before SQLite can change a byte of it.
 
     One that this process has open was looked at, and is not touched: closing a file, whoever opened
     it, takes the process's locks from it, and then another process takes the write-ahead log away
@@ -154,9 +161,12 @@ def check(path: str, *, empty_is_new: bool) -> None:
         return
     if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
         raise _damaged("it is not a database")
-    version = _pending_version(path) if pending else _number(header, 60)
+    version = version_of(path) if pending else _number(header, 60)
     if version > VERSION:
-        raise newer(version)
+        raise _newer(version)
+    # A file that another process is creating has none yet.
+    if 0 < version < VERSION:
+        raise _damaged(f"its version {version} is older than {VERSION}")
     # The page count is good where both counters agree (SQLite file format, 1.3.7 and 1.3.8).
     page_bytes = int.from_bytes(header[16:18], "big")
     counted = header[24:28] == header[92:96] and not pending
@@ -184,23 +194,11 @@ def file_at(path: str) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _pending_version(path: str) -> int:
-    """Return the version as the write-ahead log has it; a reader never folds the log in."""
-    connection = connect(path, read_only=True)
-    try:
-        return int(connection.execute("PRAGMA user_version").fetchone()[0])
-    except sqlite3.Error as error:
-        raise wrap(error) from error
-    finally:
-        connection.close()
-
-
 def _number(header: bytes, at: int) -> int:
     return int.from_bytes(header[at : at + 4], "big")
 
 
-def newer(version: int) -> JournalNewerError:
-    """Return the error for a journal of a newer version."""
+def _newer(version: int) -> JournalNewerError:
     return JournalNewerError(
         f"cannot use the journal: its version {version} is newer than {VERSION}",
         hint="upgrade gitshadow",

@@ -136,7 +136,7 @@ def salvage(new: Db, old_path: str) -> Salvaged:
 
 
 def _is_younger(old: sqlite3.Connection, table: str) -> bool:
-    """Return whether an earlier version's journal is complete without a table."""
+    """Return whether a journal of an older version is complete without a table."""
     try:
         version = old.execute("PRAGMA user_version").fetchone()[0]
         named = "SELECT 1 FROM sqlite_master WHERE name = ?"

@@ -1,8 +1,8 @@
-"""The tables of the journal, the steps between their versions, and whether a file fits them.
+"""The tables of the journal, and whether a file fits them.
 
 SQLite checks pages, not values. One flipped byte can give another time, a word that its enum does
-not have, or bytes that are not text: `damaged_cell` reads each row once to find them. A migration is
-never edited once released; `PRAGMA user_version` counts them.
+not have, or bytes that are not text: `damaged_cell` reads each row once to find them. A journal
+whose `PRAGMA user_version` is not `VERSION` is not used: `reindex` replaces an older one.
 """
 
 import json
@@ -29,8 +29,14 @@ VERSION = 17
 # that are looked up by a text key are WITHOUT ROWID: the row is in the key's own tree, so a look
 # needs one search instead of two (https://sqlite.org/withoutrowid.html). Partial indexes hold only
 # the rows that a query asks for, so that an ordinary event pays for few of them.
-MIGRATIONS: tuple[str, ...] = (
-    """
+#
+# `blame_states` is derived from events. The triggers drop it in the transaction that changes an
+# event, so no snapshot outlives the rows that it was computed from, whatever deletes them.
+#
+# The triggers of `short_ids` look for the row first: in a trigger, OR IGNORE would be overruled by
+# the OR REPLACE of the statement that fires it (https://sqlite.org/lang_createtrigger.html), and a
+# changed row would get a second number.
+_SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 INSERT INTO meta VALUES ('next_seq', '1');
 CREATE TABLE worktrees (
@@ -50,11 +56,18 @@ CREATE TABLE chains (
 CREATE UNIQUE INDEX chains_session ON chains (session, worktree);
 CREATE TABLE turns (
     session TEXT NOT NULL, id TEXT NOT NULL, ordinal INTEGER NOT NULL,
-    started_ns INTEGER NOT NULL, ended_ns INTEGER, prompt TEXT,
+    started_ns INTEGER NOT NULL, ended_ns INTEGER, prompt TEXT, prompt_digest TEXT,
     PRIMARY KEY (session, id)
 ) WITHOUT ROWID;
 CREATE INDEX turns_id ON turns (id);
 CREATE INDEX turns_ended ON turns (ended_ns);
+CREATE TRIGGER turns_numbered AFTER INSERT ON turns
+    WHEN NOT EXISTS (SELECT 1 FROM short_ids WHERE kind = 't' AND session = NEW.session AND id = NEW.id)
+    BEGIN INSERT INTO short_ids SELECT 't', COALESCE(MAX(number), 0) + 1, NEW.session, NEW.id FROM short_ids WHERE kind = 't'; END;
+CREATE TABLE models (
+    session TEXT NOT NULL, since_ns INTEGER NOT NULL, model TEXT NOT NULL,
+    PRIMARY KEY (session, since_ns)
+) WITHOUT ROWID;
 CREATE TABLE calls (
     session TEXT NOT NULL, id TEXT NOT NULL, turn TEXT, tool TEXT NOT NULL,
     tool_class TEXT NOT NULL, opened_ns INTEGER NOT NULL, closed_ns INTEGER,
@@ -68,6 +81,14 @@ CREATE TABLE call_paths (
     session TEXT NOT NULL, call TEXT NOT NULL, path BLOB NOT NULL,
     PRIMARY KEY (session, call, path)
 ) WITHOUT ROWID;
+CREATE TABLE call_runs (
+    session TEXT NOT NULL, call TEXT NOT NULL, began_ns INTEGER NOT NULL,
+    PRIMARY KEY (session, call)
+) WITHOUT ROWID;
+CREATE TABLE call_changes (
+    session TEXT NOT NULL, call TEXT NOT NULL, path BLOB NOT NULL,
+    PRIMARY KEY (session, call, path)
+) WITHOUT ROWID;
 CREATE TABLE events (
     seq INTEGER PRIMARY KEY, ts_ns INTEGER NOT NULL, worktree TEXT NOT NULL,
     kind TEXT NOT NULL, path BLOB, old_path BLOB,
@@ -76,13 +97,21 @@ CREATE TABLE events (
     confidence TEXT, reason TEXT, candidates TEXT,
     burst TEXT, commit_oid TEXT, op TEXT,
     offline INTEGER NOT NULL DEFAULT 0, switched INTEGER NOT NULL DEFAULT 0, note TEXT
-);
+, moved_in INTEGER NOT NULL DEFAULT 0, inexact INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX events_path ON events (path, seq);
 CREATE INDEX events_old_path ON events (old_path, seq) WHERE old_path IS NOT NULL;
 CREATE INDEX events_session ON events (session, seq);
 CREATE INDEX events_burst ON events (burst) WHERE burst IS NOT NULL;
 CREATE INDEX events_op ON events (op) WHERE op IS NOT NULL;
 CREATE INDEX events_rare ON events (kind, seq) WHERE kind IN ('gap', 'head', 'baseline', 'coverage');
+CREATE TRIGGER events_deleted AFTER DELETE ON events BEGIN DELETE FROM blame_states; END;
+CREATE TRIGGER events_changed AFTER UPDATE ON events BEGIN DELETE FROM blame_states; END;
+CREATE TABLE corrections (seq INTEGER PRIMARY KEY, chain TEXT NOT NULL);
+CREATE INDEX corrections_chain ON corrections (chain);
+CREATE TABLE checkpoints (
+    worktree TEXT NOT NULL, path BLOB NOT NULL, ts_ns INTEGER NOT NULL,
+    PRIMARY KEY (worktree, path, ts_ns)
+) WITHOUT ROWID;
 CREATE TABLE bursts (
     id TEXT PRIMARY KEY, session TEXT NOT NULL, worktree TEXT NOT NULL, turn TEXT,
     ordinal INTEGER NOT NULL, started_ns INTEGER NOT NULL, ended_ns INTEGER NOT NULL,
@@ -96,23 +125,44 @@ CREATE TABLE ops (
     token TEXT NOT NULL, commit_oid TEXT, report TEXT
 ) WITHOUT ROWID;
 CREATE INDEX ops_ts ON ops (ts_ns);
+CREATE TRIGGER ops_numbered AFTER INSERT ON ops
+    WHEN NOT EXISTS (SELECT 1 FROM short_ids WHERE kind = 'u' AND session = '' AND id = NEW.id)
+    BEGIN INSERT INTO short_ids SELECT 'u', COALESCE(MAX(number), 0) + 1, '', NEW.id FROM short_ids WHERE kind = 'u'; END;
 CREATE TABLE op_steps (
     op TEXT NOT NULL, idx INTEGER NOT NULL, path BLOB NOT NULL,
     before_oid TEXT, before_mode INTEGER, after_oid TEXT, after_mode INTEGER,
     temp BLOB, done INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (op, idx)
 ) WITHOUT ROWID;
+CREATE TABLE short_ids (
+    kind TEXT NOT NULL, number INTEGER NOT NULL, session TEXT NOT NULL, id TEXT NOT NULL,
+    PRIMARY KEY (kind, number)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX short_ids_named ON short_ids (kind, session, id);
 CREATE TABLE pins (
     name TEXT PRIMARY KEY, ref TEXT NOT NULL, commit_oid TEXT NOT NULL,
     worktree TEXT NOT NULL, ts_ns INTEGER NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE claims (
+    source TEXT NOT NULL, commit_oid TEXT NOT NULL, path BLOB NOT NULL,
+    first INTEGER NOT NULL, last INTEGER NOT NULL,
+    actor TEXT NOT NULL, agent TEXT, model TEXT, session TEXT,
+    PRIMARY KEY (commit_oid, path, first, source)
+) WITHOUT ROWID;
+CREATE TABLE blame_states (
+    worktree TEXT NOT NULL, path BLOB NOT NULL, seq INTEGER NOT NULL,
+    made_by TEXT NOT NULL, heads TEXT NOT NULL, fed INTEGER NOT NULL, named INTEGER NOT NULL,
+    names BLOB NOT NULL, committed TEXT NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY (worktree, path, seq)
+);
 CREATE TABLE file_state (
     worktree TEXT NOT NULL, path BLOB NOT NULL, oid TEXT NOT NULL, mode INTEGER NOT NULL,
-    digest BLOB NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+    size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
     ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL, seen_ns INTEGER NOT NULL,
-    racy INTEGER NOT NULL DEFAULT 0,
+    racy INTEGER NOT NULL DEFAULT 0, digest BLOB,
     PRIMARY KEY (worktree, path)
 ) WITHOUT ROWID;
+CREATE INDEX file_state_inode ON file_state (inode);
 CREATE TABLE touches (
     worktree TEXT NOT NULL, path BLOB NOT NULL, why TEXT NOT NULL, ts_ns INTEGER NOT NULL,
     session TEXT, turn TEXT, call TEXT
@@ -123,32 +173,6 @@ CREATE TABLE excluded (
     mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL,
     PRIMARY KEY (worktree, path)
 ) WITHOUT ROWID;
-""",
-    """
-CREATE TABLE models (
-    session TEXT NOT NULL, since_ns INTEGER NOT NULL, model TEXT NOT NULL,
-    PRIMARY KEY (session, since_ns)
-) WITHOUT ROWID;
-CREATE TABLE claims (
-    source TEXT NOT NULL, commit_oid TEXT NOT NULL, path BLOB NOT NULL,
-    first INTEGER NOT NULL, last INTEGER NOT NULL,
-    actor TEXT NOT NULL, agent TEXT, model TEXT, session TEXT,
-    PRIMARY KEY (commit_oid, path, first, source)
-) WITHOUT ROWID;
-""",
-    # `blame_states` is derived from events. The triggers drop it in the transaction that changes an
-    # event, so no snapshot outlives the rows that it was computed from, whatever deletes them.
-    """
-CREATE TABLE blame_states (
-    worktree TEXT NOT NULL, path BLOB NOT NULL, seq INTEGER NOT NULL,
-    made_by TEXT NOT NULL, heads TEXT NOT NULL, fed INTEGER NOT NULL, named INTEGER NOT NULL,
-    names BLOB NOT NULL, committed TEXT NOT NULL, data BLOB NOT NULL,
-    PRIMARY KEY (worktree, path, seq)
-);
-CREATE TRIGGER events_deleted AFTER DELETE ON events BEGIN DELETE FROM blame_states; END;
-CREATE TRIGGER events_changed AFTER UPDATE ON events BEGIN DELETE FROM blame_states; END;
-""",
-    """
 CREATE TABLE saga_turns (
     session TEXT NOT NULL, id TEXT NOT NULL, ordinal INTEGER NOT NULL, label TEXT NOT NULL,
     agent TEXT, status TEXT NOT NULL, cause TEXT, started_ns INTEGER NOT NULL, ended_ns INTEGER,
@@ -167,6 +191,18 @@ CREATE TABLE saga_calls (
 ) WITHOUT ROWID;
 CREATE INDEX saga_calls_id ON saga_calls (id);
 CREATE INDEX saga_calls_unsettled ON saga_calls (session) WHERE undo IN ('running', 'failed', 'in_doubt');
+CREATE INDEX saga_calls_closing ON saga_calls (expires_ns) WHERE expires_ns IS NOT NULL AND undo IN ('planned', 'failed');
+CREATE TABLE saga_outbox (
+    session TEXT NOT NULL, turn TEXT NOT NULL, call TEXT NOT NULL, state TEXT NOT NULL,
+    due_ns INTEGER, attempts INTEGER NOT NULL DEFAULT 0, owner TEXT, lease_ns INTEGER, error TEXT,
+    PRIMARY KEY (session, turn, call)
+);
+CREATE INDEX saga_outbox_open ON saga_outbox (session)
+    WHERE state IN ('held', 'due', 'sending', 'failed', 'in_doubt');
+CREATE TABLE saga_effects (
+    session TEXT NOT NULL, digest TEXT NOT NULL, seq INTEGER NOT NULL, turn TEXT NOT NULL,
+    call TEXT NOT NULL, PRIMARY KEY (session, digest, seq, turn, call)
+) WITHOUT ROWID;
 CREATE TABLE saga_ops (
     id TEXT PRIMARY KEY, session TEXT NOT NULL, kind TEXT NOT NULL, target TEXT NOT NULL,
     status TEXT NOT NULL, token TEXT NOT NULL,
@@ -182,8 +218,6 @@ CREATE TRIGGER saga_log_no_update BEFORE UPDATE ON saga_log
     BEGIN SELECT RAISE(ABORT, 'the saga log is append-only'); END;
 CREATE TRIGGER saga_log_no_delete BEFORE DELETE ON saga_log
     BEGIN SELECT RAISE(ABORT, 'the saga log is append-only'); END;
-""",
-    """
 CREATE TABLE saga_events (
     session TEXT NOT NULL, seq INTEGER NOT NULL, invocation TEXT NOT NULL, author TEXT NOT NULL,
     kind TEXT NOT NULL, ts_ns INTEGER NOT NULL, text TEXT NOT NULL, body TEXT NOT NULL,
@@ -191,124 +225,27 @@ CREATE TABLE saga_events (
 ) WITHOUT ROWID;
 CREATE INDEX saga_events_invocation ON saga_events (session, invocation, seq);
 CREATE INDEX saga_events_markers ON saga_events (session, seq) WHERE kind = 'rewind';
+CREATE TRIGGER saga_events_no_update BEFORE UPDATE ON saga_events
+    BEGIN SELECT RAISE(ABORT, 'events are never changed'); END;
+CREATE TRIGGER saga_events_no_delete BEFORE DELETE ON saga_events
+    BEGIN SELECT RAISE(ABORT, 'events are never deleted'); END;
 CREATE TABLE saga_state (
     session TEXT NOT NULL, key TEXT NOT NULL, seq INTEGER NOT NULL, value TEXT,
     PRIMARY KEY (session, key, seq)
 ) WITHOUT ROWID;
 CREATE INDEX saga_state_seq ON saga_state (session, seq);
-CREATE TRIGGER saga_events_no_update BEFORE UPDATE ON saga_events
-    BEGIN SELECT RAISE(ABORT, 'events are never changed'); END;
-CREATE TRIGGER saga_events_no_delete BEFORE DELETE ON saga_events
-    BEGIN SELECT RAISE(ABORT, 'events are never deleted'); END;
-""",
-    """
 CREATE TABLE saga_artifacts (
     session TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL, seq INTEGER NOT NULL,
     oid TEXT, PRIMARY KEY (session, name, version)
 ) WITHOUT ROWID;
 CREATE INDEX saga_artifacts_seq ON saga_artifacts (session, seq);
-""",
-    """
-CREATE TABLE saga_effects (
-    session TEXT NOT NULL, digest TEXT NOT NULL, seq INTEGER NOT NULL, turn TEXT NOT NULL,
-    call TEXT NOT NULL, PRIMARY KEY (session, digest, seq, turn, call)
-) WITHOUT ROWID;
-""",
-    """
-CREATE INDEX saga_calls_closing ON saga_calls (expires_ns) WHERE expires_ns IS NOT NULL AND undo IN ('planned', 'failed');
-""",
-    """
-CREATE TABLE saga_outbox (
-    session TEXT NOT NULL, turn TEXT NOT NULL, call TEXT NOT NULL, state TEXT NOT NULL,
-    due_ns INTEGER, attempts INTEGER NOT NULL DEFAULT 0, owner TEXT, lease_ns INTEGER, error TEXT,
-    PRIMARY KEY (session, turn, call)
-);
-CREATE INDEX saga_outbox_open ON saga_outbox (session)
-    WHERE state IN ('held', 'due', 'sending', 'failed', 'in_doubt');
-""",
-    """
-CREATE TABLE call_runs (
-    session TEXT NOT NULL, call TEXT NOT NULL, began_ns INTEGER NOT NULL,
-    PRIMARY KEY (session, call)
-) WITHOUT ROWID;
-CREATE TABLE corrections (seq INTEGER PRIMARY KEY, chain TEXT NOT NULL);
-CREATE INDEX corrections_chain ON corrections (chain);
-""",
-    """
-ALTER TABLE events ADD COLUMN moved_in INTEGER NOT NULL DEFAULT 0;
-""",
-    """
-ALTER TABLE events ADD COLUMN inexact INTEGER NOT NULL DEFAULT 0;
-CREATE INDEX file_state_inode ON file_state (inode);
-CREATE TABLE checkpoints (
-    worktree TEXT NOT NULL, path BLOB NOT NULL, ts_ns INTEGER NOT NULL,
-    PRIMARY KEY (worktree, path, ts_ns)
-) WITHOUT ROWID;
-""",
-    """
-CREATE TABLE call_changes (
-    session TEXT NOT NULL, call TEXT NOT NULL, path BLOB NOT NULL,
-    PRIMARY KEY (session, call, path)
-) WITHOUT ROWID;
-""",
-    """
-ALTER TABLE file_state DROP COLUMN digest;
-ALTER TABLE file_state ADD COLUMN digest BLOB;
-""",
-    # What Git switched had a row for each path. Now it is read from the trees of the move's commit:
-    # `switched` of a move is the number of paths, `before_mode` and `after_mode` are what 100644 and
-    # 100755 stand for. Rows stay whose exact modes are not in the trees (others than
-    # 33188 = 0100644, 33261 = 0100755 and 40960 = 0120000, or what the worktree has instead).
-    """
-CREATE TEMP TABLE plain AS
-    SELECT substr(key, 7) AS worktree,
-    substr(value, 1, 1) * 512 + substr(value, 2, 1) * 64 + substr(value, 3, 1) * 8
-        + substr(value, 4, 1) AS regular,
-    substr(value, 6, 1) * 512 + substr(value, 7, 1) * 64 + substr(value, 8, 1) * 8
-        + substr(value, 9, 1) AS executable
-    FROM meta WHERE key GLOB 'modes:*';
-INSERT INTO plain SELECT DISTINCT worktree, 420, 493 FROM events
-    WHERE kind IN ('gap', 'head', 'baseline', 'coverage') AND kind = 'head'
-    AND worktree NOT IN (SELECT worktree FROM plain);
-CREATE TEMP TABLE moves AS
-    SELECT commit_oid, worktree, COUNT(*) AS files FROM events
-    WHERE switched = 1 GROUP BY commit_oid, worktree;
-CREATE INDEX temp.moves_commit ON moves (commit_oid);
-UPDATE events SET (switched, before_mode, after_mode) =
-    (SELECT files, regular, executable FROM moves JOIN plain USING (worktree)
-    WHERE moves.commit_oid = events.commit_oid)
-    WHERE kind IN ('gap', 'head', 'baseline', 'coverage') AND kind = 'head'
-    AND commit_oid IN (SELECT commit_oid FROM moves);
-DELETE FROM events WHERE switched = 1 AND kind <> 'head' AND old_path IS NULL
-    AND commit_oid IN (SELECT commit_oid FROM events AS move
-        WHERE kind IN ('gap', 'head', 'baseline', 'coverage') AND kind = 'head')
-    AND NOT EXISTS (SELECT 1 FROM plain WHERE plain.worktree = events.worktree
-        AND (COALESCE(before_mode, 40960) NOT IN (40960, 32768 + regular, 32768 + executable)
-        OR COALESCE(after_mode, 40960) NOT IN (40960, 32768 + regular, 32768 + executable)));
-DROP TABLE moves;
-DROP TABLE plain;
-""",
-    # In a trigger, OR IGNORE would be overruled by the OR REPLACE of the statement that fires it
-    # (https://sqlite.org/lang_createtrigger.html), and a changed row would get a second number.
-    """
-CREATE TABLE short_ids (
-    kind TEXT NOT NULL, number INTEGER NOT NULL, session TEXT NOT NULL, id TEXT NOT NULL,
-    PRIMARY KEY (kind, number)
-) WITHOUT ROWID;
-CREATE UNIQUE INDEX short_ids_named ON short_ids (kind, session, id);
-INSERT INTO short_ids SELECT 't', row_number() OVER (ORDER BY started_ns, ordinal, session, id), session, id FROM turns;
-INSERT INTO short_ids SELECT 'u', row_number() OVER (ORDER BY ts_ns, id), '', id FROM ops;
-CREATE TRIGGER turns_numbered AFTER INSERT ON turns
-    WHEN NOT EXISTS (SELECT 1 FROM short_ids WHERE kind = 't' AND session = NEW.session AND id = NEW.id)
-    BEGIN INSERT INTO short_ids SELECT 't', COALESCE(MAX(number), 0) + 1, NEW.session, NEW.id FROM short_ids WHERE kind = 't'; END;
-CREATE TRIGGER ops_numbered AFTER INSERT ON ops
-    WHEN NOT EXISTS (SELECT 1 FROM short_ids WHERE kind = 'u' AND session = '' AND id = NEW.id)
-    BEGIN INSERT INTO short_ids SELECT 'u', COALESCE(MAX(number), 0) + 1, '', NEW.id FROM short_ids WHERE kind = 'u'; END;
-""",
-    """
-ALTER TABLE turns ADD COLUMN prompt_digest TEXT;
-""",
-)
+"""
+STATEMENTS = tuple(_SCHEMA.split(";\n")[:-1])
+"""What creates a journal, one statement after the other.
+
+SQLite stores the text of each CREATE, and `damaged_part` compares it: another space is another
+schema, and needs another `VERSION`.
+"""
 
 _PARTS = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 _Part = tuple[str, str, str, str | None]
@@ -343,36 +280,27 @@ _WORDS: dict[tuple[str, str], type[StrEnum]] = {
 }
 
 
-def statements(since: int, to: int = VERSION) -> Iterator[str]:
-    """Yield the statements that bring a journal from one version to another."""
-    for migration in MIGRATIONS[since:to]:
-        yield from (one for one in migration.split(";\n") if one.strip())
-
-
 def damaged_part(connection: sqlite3.Connection) -> str | None:
-    """Return the part of the schema that differs from what its version creates, or None.
+    """Return the part of the schema that differs from `STATEMENTS`, or None.
 
     Additional parts are ignored: a user's own index, SQLite's statistics.
 
     Raises:
         sqlite3.Error: the schema could not be read.
     """
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
     there = set(connection.execute(_PARTS))
-    for part in sorted(_made(version), key=str):
+    for part in sorted(_made(), key=str):
         if part not in there:
             return f"{part[0]} {part[1]} was changed"
     return None
 
 
 @cache
-def _made(version: int) -> frozenset[_Part]:
-    """Return the parts of the schema of one version, as SQLite stores them."""
-    # SQLite stores the text of each CREATE as it was typed. Only a database that is made by the
-    # same migrations has the same texts, so one in memory is the reference.
+def _made() -> frozenset[_Part]:
+    """Return the parts of the schema, as SQLite stores them."""
     connection = sqlite3.connect(":memory:")
     try:
-        for statement in statements(0, version):
+        for statement in STATEMENTS:
             connection.execute(statement)
         return frozenset(connection.execute(_PARTS))
     finally:
