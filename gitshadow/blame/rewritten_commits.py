@@ -358,7 +358,7 @@ class RewrittenCommits:
         for one in same:
             if sure or _words(one) == _words(made):
                 for step in (_step_of(one), *self._folded(made, [one])):
-                    found = {**self._aligned(step, patch, paths), **found}
+                    found |= self._aligned(step, patch, paths)
         return found
 
     def _aligned(

@@ -401,6 +401,36 @@ def test_fixup_beside_an_equal_older_line_keeps_its_author(
     assert b.scene.owners("f").startswith("H S1 S2 S2 H H ")
 
 
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_fixup_above_an_equal_line_of_a_commit_between_keeps_its_author(
+    make_repo: Callable[..., Repo], make_shadow: Callable[..., Shadow], is_seen: bool
+) -> None:
+    """The commits up to the one between have the equal line at nearly the same place."""
+    repo = make_repo(files=())
+    rest = [f"line {number}" for number in range(40)]
+    lines = ["first", "second", "write", "after", "last", *rest]
+    repo.write("f", text(*lines))
+    repo.commit("first")
+    shadow = make_shadow(repo, daemon=False)
+    shadow.init()
+    b = Branches(Scene(shadow), is_seen)
+    b.git("switch", "-q", "-c", "side")
+    b.scene.write("S1", "f", "one", *lines)
+    b.git("commit", "-qam", "one")
+    lines[4:4] = ["},", "return x", "pass", ""]
+    b.scene.write("S2", "f", "one", *lines)
+    b.git("commit", "-qam", "two")
+    lines[2] = "return x"
+    b.scene.write("S1", "f", "one", *lines)
+    b.git("commit", "-qa", "--fixup", "HEAD~1")
+    b.git("switch", "-q", "main")
+    b.edit(_40="by hand")
+    b.git("commit", "-qam", "main")
+    b.git("switch", "-q", "side")
+    b.git("rebase", "-q", "-i", "--autosquash", "main", env={SEQUENCE: "true"})
+    assert b.scene.owners("f").startswith("S1 H H S1 H S2 S2 S2 S2 H ")
+
+
 def test_squash_message_of_another_change_hands_on_nothing(branches: Branches) -> None:
     b = branches
     listed = b.git("log", "main..side")
