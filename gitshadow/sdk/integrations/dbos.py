@@ -165,7 +165,8 @@ class DbosEngine:
             raise UsageError(
                 "cannot serve: undos of this engine run in another process"
             )
-        opening = Opening("", tools, None, policy or Policy(), host or Host())
+        # Each undo has a session of its own, which is opened by its name.
+        opening = Opening("worker", tools, None, policy or Policy(), host or Host())
         bench = opening.bench(path)
         self.bind(bench)
         self.workflows()
