@@ -171,11 +171,14 @@ class Turns:
     async def close(self) -> None:
         """End the turn and the session; running calls are in doubt from now on."""
         with anyio.CancelScope(shield=True):
-            try:
-                await self._end()
-            finally:
-                if self._session is not None:
-                    self._session.close()
+            # A turn that ends just now ends before its session is closed.
+            async with self._lock:
+                try:
+                    await self._end()
+                finally:
+                    session, self._session = self._session, None
+                    if session is not None:
+                        session.close()
 
     async def _send_what_is_due(self) -> None:
         """Send held calls whose delay is over; no turn is open."""
@@ -194,7 +197,9 @@ class Turns:
         if turn is None:
             return
         try:
-            await turn.__aexit__(None, None, None)
+            # A connection that closes cancels what watches it, also while that ends a turn.
+            with anyio.CancelScope(shield=True):
+                await turn.__aexit__(None, None, None)
         except ShadowError as error:
             self._options.note(f"could not end {turn.id}: {error}")
 

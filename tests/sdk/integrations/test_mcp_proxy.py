@@ -403,7 +403,7 @@ async def test_a_wrong_declaration_is_noted_and_the_tool_counts_as_undeclared(
     async with through.client() as client:
         await client.call_tool("toy.write", {"path": "/dev/null", "text": ""})
     assert [row.klass for row in through.rows()] == ["undeclared"]
-    assert through.notes[0].startswith("cannot declare toy.write: its class must be")
+    assert "toy.write: there is no class 'undoable'" in through.notes[0]
 
 
 async def test_nothing_runs_while_something_of_the_session_is_taken_back(
