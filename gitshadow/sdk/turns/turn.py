@@ -503,12 +503,13 @@ class TurnCore:
         # The host commits first: its commit may fail, and the journal must not say that a turn
         # was committed which was not. If the journal fails after it, the report says so.
         yield from self._give(everything=True)
-        if self._transaction is not None:
-            event = yield from ask(Invoke(self._transaction.commit))
+        # A call that ends from here on, or is sent later, is no part of the transaction.
+        host, self._transaction = self._transaction, None
+        if host is not None:
+            event = yield from ask(Invoke(host.commit))
             if isinstance(event, Raised):
+                self._transaction = host
                 return event.error
-            # The host's transaction is over; calls that are sent later are no part of it.
-            self._transaction = None
             self._host_committed = True
         try:
             yield from self._enter(TurnEvent.COMMIT)
@@ -551,16 +552,15 @@ class TurnCore:
         self, report: UndoReport, *, is_kept: bool
     ) -> Procedure[UndoReport]:
         """End the host's transaction after a rollback; return the report with what it raised."""
-        host = self._transaction
-        assert host is not None, "asked before"
         if is_kept:
             # After a point of no return, the host's document stays too: it belongs to what is
             # kept.
             self._take_out(self._calls_of(None), report)
             yield from self._give(everything=True)
+        # A call that ends from here on is no part of it.
+        host, self._transaction = self._transaction, None
+        assert host is not None, "asked before"
         event = yield from ask(Invoke(host.commit if is_kept else host.rollback))
-        # The transaction is over: a call that ends later is no part of it.
-        self._transaction = None
         if isinstance(event, Raised):
             said = self._hidden(str(event.error))
             return report.with_trouble("the host's undo", said)

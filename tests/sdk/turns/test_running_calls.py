@@ -179,6 +179,43 @@ def test_a_call_that_is_undone_before_it_returns_is_not_the_hosts(
         assert host.calls == ["commit"]
 
 
+@pytest.mark.parametrize("error", [None, BoomError("x")])
+def test_a_host_that_ends_its_transaction_gets_no_entry(
+    place: Path, error: BoomError | None
+) -> None:
+    begun, go, threads = threading.Event(), threading.Event(), list[threading.Thread]()
+
+    class Slow(HostUndo):
+        def commit(self) -> None:
+            super().commit()
+            self.let_it_end()
+
+        def rollback(self) -> None:
+            super().rollback()
+            self.let_it_end()
+
+        def let_it_end(self) -> None:
+            go.set()
+            threads[0].join()
+
+    def take() -> None:
+        begun.set()
+        go.wait(10)
+
+    tools, host = ToolRegistry(), Slow()
+    tools.add("seat.take", take, reversibility=Reversibility.NON_REVERSIBLE)
+    with AgentUndo.open(
+        place, session="s", tools=tools, policy=HURRIED, host=Host(undo=host)
+    ) as au:
+        with suppress(BoomError), au.turn("go") as turn:
+            threads.append(threading.Thread(target=turn.call, args=("seat.take",)))
+            threads[0].start()
+            begun.wait(10)
+            if error is not None:
+                raise error
+        assert host.calls == ["commit" if error is None else "rollback"]
+
+
 async def test_a_late_call_that_reads_needs_nobody(place: Path) -> None:
     seats = Seats()
     async with seats.open(place, HURRIED) as au:
