@@ -100,9 +100,7 @@ class _Sending:
             return None
         if found is not None:
             moment = yield from now()
-            yield from probe.happened(
-                self._call, setting.sources, tool, found, moment, {}
-            )
+            yield from probe.happened(self._call, setting.sources, found, moment, {})
             return (yield from self._end("sent", None))
         said = "it was being sent, and it is unknown whether it was"
         return (yield from self._end("in_doubt", said))

@@ -18,6 +18,8 @@ from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import JsonObject, Outcome
 from gitshadow.store.journal.saga_rows import SagaCall, SagaEntry, logged
 
+TOO_LATE = "it ended only after it was to be undone"
+
 
 class Sources(NamedTuple):
     """What a program knows of its calls besides their rows; `root` is the working tree."""
@@ -34,6 +36,7 @@ def settled(
     op: str | None = None,
     *,
     before: Sequence[SagaCall] = (),
+    is_late: bool = False,
 ) -> Procedure[SagaCall]:
     """Settle a call whose effect is unknown, log the answer, return the call.
 
@@ -46,6 +49,7 @@ def settled(
         moment_ns: For the log.
         op: The undo that asks.
         before: Calls of the same turn; what their files were before them counts as well.
+        is_late: Whether an undo has ended without knowing; what happened needs another one.
     """
     if evidence.unreadable(call) is not None:
         return call
@@ -60,9 +64,9 @@ def settled(
         after = replace(call, undo="skipped", error=said, op=op)
         yield Save((after, _note(call, "undo_skipped", moment_ns, body)))
         return after
-    if found is None or tool is None:
+    if found is None:
         return call
-    return (yield from happened(call, sources, tool, found, moment_ns, body))
+    return (yield from happened(call, sources, found, moment_ns, body, is_late=is_late))
 
 
 def asked(call: SagaCall, tool: Tool | None, given: KeptSecrets) -> Procedure[object]:
@@ -86,12 +90,15 @@ def asked(call: SagaCall, tool: Tool | None, given: KeptSecrets) -> Procedure[ob
 def happened(
     call: SagaCall,
     sources: Sources,
-    tool: Tool,
     found: object,
     moment_ns: int,
     body: JsonObject,
+    *,
+    is_late: bool = False,
 ) -> Procedure[SagaCall]:
     """Write down that a call had its effect, and bind its inverse now."""
+    tool = sources.registry.find(call.tool)
+    assert tool is not None, "its probe was asked"
     intent = json_values.intent(call.intent)
     altered, trouble = intent.get("altered"), intent.get("trouble")
     if altered is not None:
@@ -106,6 +113,8 @@ def happened(
     )
     # Nobody knows when it ended, so its undo window begins with the call.
     after = yield from bound(call, tool, parts, sources.registry, call.started_ns)
+    if is_late:
+        after = replace(after, undo="failed", error=after.error or TOO_LATE)
     body = {**body, "inverse": logged(after.inverse)}
     yield Save((after, _note(call, "probed", moment_ns, body)))
     return after

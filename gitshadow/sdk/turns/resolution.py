@@ -8,9 +8,11 @@ from dataclasses import replace
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import evidence, json_values, probe, reversibility
 from gitshadow.sdk.turns.commands import Procedure, now
+from gitshadow.sdk.turns.report import from_json
 from gitshadow.sdk.turns.session_runtime import SessionRuntime
+from gitshadow.sdk.turns.turn_undo import turn_of
 from gitshadow.store.journal.saga_rows import SagaEntry
-from gitshadow.undo.report import State
+from gitshadow.undo.report import Reason, State
 
 
 def resolve(
@@ -56,7 +58,15 @@ def resolve(
 def ask_probes(runtime: SessionRuntime) -> Procedure[None]:
     """Ask about every call whose effect is unknown, if its tool can answer."""
     setting = runtime.setting
+    left = {
+        (turn_of(op), item.call_id)
+        for op in runtime.store.ops(runtime.session)
+        if op.report is not None
+        for item in from_json(json_values.parse(op.report)).items
+        if item.reason is Reason.IN_DOUBT
+    }
     for call in runtime.store.unsettled(runtime.session):
         if reversibility.is_doubtful(call):
             moment = yield from now()
-            yield from probe.settled(call, setting.sources, moment)
+            is_late = (call.turn, call.id) in left
+            yield from probe.settled(call, setting.sources, moment, is_late=is_late)

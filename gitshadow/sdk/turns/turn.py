@@ -286,8 +286,7 @@ class TurnCore:
         is_done = call_outcome.from_row(row) is CallKnowledge.DONE
         if not is_done or row.klass == Reversibility.READ_ONLY:
             return row
-        said = "it ended only after it was to be undone"
-        return replace(row, undo="failed", error=row.error or said)
+        return replace(row, undo="failed", error=row.error or probe.TOO_LATE)
 
     def finish(self, error: BaseException | None) -> Procedure[None]:
         """End the turn: commit, or roll back when something was raised.

@@ -141,6 +141,24 @@ async def test_a_probe_is_not_asked_about_a_call_that_runs(
         assert [one.id for one in au.attention()] == ["t-1.1"]
 
 
+async def test_what_a_savepoint_left_in_doubt_stays_in_attention(place: Path) -> None:
+    """The answer of a probe says that the effect is there, not that it may stay."""
+    seats = Seats()
+    async with seats.open(place, HURRIED, pivot=False) as au:
+        async with au.turn("go") as turn:
+            task = await left_running(turn, seats, part=True)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        seats.taken.add(1)
+        assert await au.recover() == []
+        assert [(one.outcome, one.undo) for one in au.attention()] == [
+            ("success", "failed")
+        ]
+        assert (await au.undo("t-1")).status == "reversed"
+        assert (seats.taken, au.attention()) == (set(), [])
+
+
 def test_a_call_that_is_undone_before_it_returns_is_not_the_hosts(
     place: Path,
 ) -> None:
