@@ -249,10 +249,11 @@ class Undoing:
 
     def _turn(self, op: SagaOp, request: UndoRequest) -> _Parts:
         turn = turn_of(op)
-        calls = [one for one in self.calls(turn) if _is_meant(op, one)]
+        row = self._row(turn)
+        known = self.store.calls(self._session, row.id)
+        calls = [one for one in known if _is_meant(op, one)]
         if _is_one_call(op):
             calls = _with_needed(calls, op.target)
-        row = self._row(turn)
         is_all = request.only is None and not request.declined
         work = self._work(op, request, [turn])
         if work is not None and is_all and not is_of_savepoint(op):

@@ -80,8 +80,6 @@ class Db:
             # In WAL mode readers never wait for the writer, so prompts and completion are answered
             # while the daemon records.
             db.run("PRAGMA journal_mode = WAL")
-            # Otherwise the log keeps the size of the largest transaction there ever was.
-            db.run(f"PRAGMA journal_size_limit = {_LONGEST_WAL_BYTES}")
             # NORMAL can lose the last transactions in a power cut, but never damages the file, and
             # the refs have what was lost (https://sqlite.org/pragma.html#pragma_synchronous). The
             # intents of agent programs are in no ref, and must be on the disk before a tool runs:
@@ -194,6 +192,10 @@ class Db:
     def define(self, name: str, function: Callable[[Any], Value]) -> None:
         """Define an SQL function of one value for this connection."""
         self._connection.create_function(name, 1, function, deterministic=True)
+
+    def cut_log(self) -> None:
+        """Let SQLite's log be cut after a large transaction, whose size it would keep."""
+        self.run(f"PRAGMA journal_size_limit = {_LONGEST_WAL_BYTES}")
 
     def run(self, sql: str, values: Sequence[Value] = ()) -> int:
         """Run one statement; return the number of rows it changed."""

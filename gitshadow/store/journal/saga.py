@@ -40,6 +40,7 @@ _OPS = Table("saga_ops", SagaOp, key="id")
 _LOG = Table("saga_log", SagaLogRow)
 _EVENTS = Table("saga_events", SessionEvent)
 _OUTBOX = Table("saga_outbox", Held, key="session, turn, call")
+_LARGE = 1 << 20
 _CLASS = _CALLS.columns.index("class")
 # The newest event's number goes with the digest, so that a search for repeated effects reads only
 # the ranges that rewinds hid, by the key.
@@ -130,6 +131,8 @@ def save(db: Db, rows: Iterable[SagaRow]) -> None:
             elif isinstance(row, SagaTurn):
                 _TURNS.put(db, row)
             elif isinstance(row, SagaCall):
+                if len(row.intent) > _LARGE:
+                    db.cut_log()
                 _CALLS.put(db, row)
             elif isinstance(row, SagaOp):
                 _OPS.put(db, row)

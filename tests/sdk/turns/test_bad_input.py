@@ -196,5 +196,5 @@ def test_a_second_process_keeps_off_a_session_at_work(place: Path) -> None:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         assert au.undo("t-1").status == "reversed"
-        assert [turn.status for turn in au.turns()] == ["interrupted"]
+        assert [turn.status for turn in au.turns()] == ["undone"]
     assert world.state["drafts"] == {}
