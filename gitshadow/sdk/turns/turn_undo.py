@@ -153,29 +153,21 @@ class Undoing:
             ended=ended_phases(op, log),
             why=None if why is None else str(why),
             not_covered=tuple(self._outstanding(op, request, parts)),
-            closing=partial(self._turn_after, op, request),
+            closing=partial(self._turn_after, op),
         )
 
-    def _turn_after(
-        self, op: SagaOp, request: UndoRequest, report: UndoReport
-    ) -> list[SagaTurn]:
+    def _turn_after(self, op: SagaOp, report: UndoReport) -> list[SagaTurn]:
         """Return the row of the turn that ends with an undo of all of it, or with the redo."""
-        kind, of = UndoKind(op.kind), op
-        is_all = request.only is None and request.scope == EVERYTHING
-        event = TurnEvent.UNDO if is_all and report.ok else None
-        if kind is UndoKind.ROLLBACK:
-            event = TurnEvent.UNWOUND if report.ok else TurnEvent.STUCK
-        elif kind is UndoKind.REDO:
-            # It never makes effects again, so it is seldom complete.
-            of, event = self._undone(op.target), TurnEvent.REDO
-        turn = self.store.turn(self._session, turn_of(of))
-        if kind is UndoKind.REWIND or not event or not turn or is_of_savepoint(of):
+        of = self._undone(op.target) if op.kind == UndoKind.REDO else op
+        event = _event_of(op, of, report)
+        turn = event and self.store.turn(self._session, turn_of(of))
+        status = event and turn and way(TurnStatus(turn.status), event)
+        if not turn or not status:
             return []
-        status = way(TurnStatus(turn.status), event)
         if status is TurnStatus.COMMITTED and turn.cause is not None:
             # It never ended by itself.
             status = TurnStatus.INTERRUPTED
-        return [] if status is None else [replace(turn, status=status.value)]
+        return [replace(turn, status=status.value)]
 
     def calls(self, turn: str) -> list[SagaCall]:
         """Return the calls of a turn in the order in which they started.
@@ -250,8 +242,7 @@ class Undoing:
     def _turn(self, op: SagaOp, request: UndoRequest) -> _Parts:
         turn = turn_of(op)
         row = self._row(turn)
-        known = self.store.calls(self._session, row.id)
-        calls = [one for one in known if _is_meant(op, one)]
+        calls = _meant(op, self.store.calls(self._session, row.id))
         if _is_one_call(op):
             calls = _with_needed(calls, op.target)
         is_all = request.only is None and not request.declined
@@ -424,6 +415,23 @@ class Undoing:
         )
 
 
+def _event_of(op: SagaOp, of: SagaOp, report: UndoReport) -> TurnEvent | None:
+    """Return what the end of an op is for its turn; None where it is about a part of it.
+
+    `of` is the undo that a redo is about, else the op itself.
+    """
+    if op.kind == UndoKind.ROLLBACK and not is_of_savepoint(op):
+        return TurnEvent.UNWOUND if report.ok else TurnEvent.STUCK
+    request = undo_request.from_text(of.request)
+    is_all = request.only is None and request.scope == EVERYTHING
+    if of.kind != UndoKind.UNDO or not is_all:
+        return None
+    if op.kind == UndoKind.REDO:
+        # It never makes effects again, so it is seldom complete.
+        return TurnEvent.REDO
+    return TurnEvent.UNDO if report.ok else None
+
+
 def _of_calls(
     work: FileWork, row: SagaTurn, calls: Sequence[SagaCall], request: UndoRequest
 ) -> FileWork:
@@ -504,10 +512,13 @@ def is_of_savepoint(op: SagaOp) -> bool:
     return op.kind == UndoKind.ROLLBACK and ":" in op.target
 
 
-def _is_meant(op: SagaOp, call: SagaCall) -> bool:
-    """Return whether a call of a turn is one that an op is about."""
+def _meant(op: SagaOp, calls: list[SagaCall]) -> list[SagaCall]:
+    """Return those calls of a turn that an op is about."""
     meant = json_values.parse(op.request).get("calls")
-    return not isinstance(meant, list) or call.id in meant
+    if not isinstance(meant, list):
+        return calls
+    names = frozenset(map(str, meant))
+    return [one for one in calls if one.id in names]
 
 
 def _savepoints_of(op: SagaOp) -> list[int]:
