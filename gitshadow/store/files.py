@@ -550,7 +550,7 @@ def _read_at(parent: int, name: bytes, spelling: Spelling) -> Reading | None:
             return Reading(target, LINK_MODE, key, is_racy(key, began_ns))
         if not st.S_ISREG(stat.st_mode):
             return None
-        fd = sqlite_files.kept(stat)
+        fd, reading = sqlite_files.kept(stat), None
         if fd is None:
             fd = os.open(name, _FILE_FLAGS, dir_fd=parent)
         try:
@@ -558,7 +558,7 @@ def _read_at(parent: int, name: bytes, spelling: Spelling) -> Reading | None:
                 return None
             reading, settled = _read_open(fd, began_ns)
         finally:
-            sqlite_files.close(fd, name)
+            sqlite_files.close(fd, name, reading and reading.data)
         if settled:
             break
     return reading

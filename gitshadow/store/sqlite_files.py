@@ -43,9 +43,13 @@ def kept(found: os.stat_result) -> int | None:
     return next(iter(_kept.get((found.st_dev, found.st_ino), ())), None)
 
 
-def close(fd: int, name: bytes) -> None:
-    """Close the descriptor of a file that was read, unless that would unlock a database."""
-    if not name.endswith(BESIDE) and _head(fd) != HEADER:
+def close(fd: int, name: bytes, data: bytes | None = None) -> None:
+    """Close the descriptor of a file, unless that would unlock a database.
+
+    `data` is what was read from its start, if anything was.
+    """
+    head = _head(fd) if data is None else data[: len(HEADER)]
+    if not name.endswith(BESIDE) and head != HEADER:
         os.close(fd)
         return
     found = os.fstat(fd)

@@ -72,10 +72,11 @@ def _image(path: str) -> str | None:
         fd = sqlite_files.kept(found)
         if fd is None:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        data = None
         try:
             data = os.pread(fd, _MOST_BYTES, 0)
         finally:
-            sqlite_files.close(fd, os.fsencode(path))
+            sqlite_files.close(fd, os.fsencode(path), data)
         digest = blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
         return f"{found.st_mode & 0o111:o} {digest}"
     except FileNotFoundError:
