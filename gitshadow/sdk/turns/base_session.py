@@ -3,9 +3,8 @@
 Invariant: no method here runs user code.
 """
 
-import warnings
 from os import PathLike
-from typing import Self
+from typing import Any, Self
 
 from gitshadow.errors import ShadowError, UsageError
 from gitshadow.sdk.turns import resolution, rewind, state_rollback
@@ -14,7 +13,7 @@ from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.option_checks import one_of
 from gitshadow.sdk.turns.policy import Policy, Proposal
 from gitshadow.sdk.turns.protocols import SessionStore
-from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.registry import ToolRegistry, warn_renamed
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.rewind import Difference
 from gitshadow.sdk.turns.session_runtime import (
@@ -202,26 +201,10 @@ class SessionFront:
         return cls(SessionRuntime(store, opening))
 
     @classmethod
-    def over(
-        cls,
-        store: SessionStore,
-        *,
-        session: str,
-        tools: ToolRegistry,
-        agent: str | None = None,
-        policy: Policy | None = None,
-        host: Host | None = None,
-    ) -> Self:
+    def over(cls, store: SessionStore, **options: Any) -> Self:
         """Open a session in a store, under the former name of `with_store`."""
-        warnings.warn("over is called with_store now", DeprecationWarning, stacklevel=2)
-        return cls.with_store(
-            store,
-            session=session,
-            tools=tools,
-            agent=agent,
-            policy=policy,
-            host=host,
-        )
+        warn_renamed("over", "with_store")
+        return cls.with_store(store, **options)
 
     def close(self) -> None:
         """Close the session store; in a process forked from the one that opened it, do nothing.

@@ -41,7 +41,7 @@ from gitshadow.sdk.turns.commands import (
     now,
 )
 from gitshadow.sdk.turns.errors import ToolFailure
-from gitshadow.sdk.turns.inverse_binding import InverseParts, bound
+from gitshadow.sdk.turns.inverse_binding import InverseParts, bound, trouble_in
 from gitshadow.sdk.turns.json_values import (
     NOT_OBSERVED,
     NotStorableError,
@@ -145,9 +145,6 @@ def conclude(
     if tool is None:
         raise UsageError(f"cannot conclude {row.id}: {row.tool} is not registered")
     intent = json_values.intent(row.intent)
-    trouble = intent.get("trouble")
-    if intent.get("altered") is not None:
-        trouble = f"the inverse was not made: {intent['altered']}"
     # What a hook reports now may have been changed by the tool, so only secrets are taken from it.
     known = completed(turn.setting.given.of(row), arguments or {})
     kept, _ = parts_of(known)
@@ -155,7 +152,7 @@ def conclude(
         known,
         tuple(paths_of(kept, tool.options.get("paths", ()))),
         intent.get("capture"),
-        None if trouble is None else str(trouble),
+        trouble_in(intent),
     )
     call = _Call(turn, row, kept, _secrets(tool, kept))
     if isinstance(ended, Exception):

@@ -29,6 +29,14 @@ class InverseParts(NamedTuple):
     trouble: str | None = None
 
 
+def trouble_in(intent: JsonObject) -> str | None:
+    """Return why no inverse can be made from what was written down before a call, or None."""
+    if intent.get("altered") is not None:
+        return f"the inverse was not made: {intent['altered']}"
+    trouble = intent.get("trouble")
+    return None if trouble is None else str(trouble)
+
+
 def bound(
     call: SagaCall,
     tool: Tool,

@@ -432,8 +432,9 @@ def inverse_text(
     try:
         args = {name: _storable(value) for name, value in inverse.args.items()}
     except RecursionError as error:
-        raise NotStorableError("not JSON: it is nested too deeply") from error
-    faithful(args)
+        raise _too_deep() from error
+    # What would come back as another value is refused.
+    _Copying(deepest=None).of(args)
     if inverse_kinds.is_external(inverse.handler):
         try:
             inverse_kinds.check(inverse.handler, args)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gitshadow.sdk.turns import drift, evidence, json_values, path_images
 from gitshadow.sdk.turns.call_records import key_of
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Returned, Save, ask
-from gitshadow.sdk.turns.inverse_binding import InverseParts, bound
+from gitshadow.sdk.turns.inverse_binding import InverseParts, bound, trouble_in
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
 from gitshadow.sdk.turns.redaction import NO_SECRETS
 from gitshadow.sdk.turns.registry import ToolRegistry
@@ -100,16 +100,13 @@ def happened(
     tool = sources.registry.find(call.tool)
     assert tool is not None, "its probe was asked"
     intent = json_values.intent(call.intent)
-    altered, trouble = intent.get("altered"), intent.get("trouble")
-    if altered is not None:
-        trouble = f"the inverse was not made: {altered}"
     parts = InverseParts(
         sources.given.of(call),
         intent["capture"],
         found.content if isinstance(found, Outcome) else None,
         drift.settled_late(call, tool),
         sources.given.secrets_of(call) or NO_SECRETS,
-        None if trouble is None else str(trouble),
+        trouble_in(intent),
     )
     # Nobody knows when it ended, so its undo window begins with the call.
     after = yield from bound(call, tool, parts, sources.registry, call.started_ns)

@@ -7,7 +7,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import mcp_tools
@@ -194,16 +194,11 @@ class ToolRegistry:
     def compensator(
         self,
         name: str,
-        *,
-        idempotent: bool = False,
-        version: str = "",
-        accepts: tuple[str, ...] = (),
+        **options: Any,
     ) -> Callable[[_F], _F]:
         """Declare a handler, under the former name of `handler`."""
-        _warn("compensator", "handler")
-        return self.handler(
-            name, idempotent=idempotent, version=version, accepts=accepts
-        )
+        warn_renamed("compensator", "handler")
+        return self.handler(name, **options)
 
     def import_mcp(
         self,
@@ -290,14 +285,16 @@ def _renamed(options: ToolOptions) -> ToolOptions:
         new = RENAMED[old]
         if new in found:
             raise UsageError(f"{old} and {new} mean the same")
-        _warn(old, new)
+        warn_renamed(old, new, stacklevel=4)
         found = {**found, new: found[old]}
         del found[old]
     return cast(ToolOptions, found)
 
 
-def _warn(old: str, new: str) -> None:
-    warnings.warn(f"{old} is called {new} now", DeprecationWarning, stacklevel=4)
+def warn_renamed(old: str, new: str, *, stacklevel: int = 3) -> None:
+    """Warn the caller of what calls this that a name has a new one."""
+    said = f"{old} is called {new} now"
+    warnings.warn(said, DeprecationWarning, stacklevel=stacklevel)
 
 
 @contextmanager
