@@ -6,7 +6,7 @@ made of.
 """
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -92,20 +92,34 @@ class Branches:
 MARKERS = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
 
 
+REST = [f"line {number}" for number in range(40)]
+
+
 @pytest.fixture(params=["each command is seen", "only the end is seen"])
-def branches(
+def on_side(
     request: pytest.FixtureRequest,
     make_repo: Callable[..., Repo],
     make_shadow: Callable[..., Shadow],
-) -> Branches:
-    repo = make_repo(files=())
-    repo.write("f", text(*BODY))
-    repo.write("k", "k\n")
-    repo.commit("first")
-    shadow = make_shadow(repo, daemon=False)
-    shadow.init()
-    b = Branches(Scene(shadow), request.param.startswith("each"))
-    b.git("switch", "-q", "-c", "side")
+) -> Callable[[Sequence[str]], Branches]:
+    """Return how to begin with a file of given lines, on a new branch `side`."""
+
+    def begun(lines: Sequence[str]) -> Branches:
+        repo = make_repo(files=())
+        repo.write("f", text(*lines))
+        repo.write("k", "k\n")
+        repo.commit("first")
+        shadow = make_shadow(repo, daemon=False)
+        shadow.init()
+        b = Branches(Scene(shadow), request.param.startswith("each"))
+        b.git("switch", "-q", "-c", "side")
+        return b
+
+    return begun
+
+
+@pytest.fixture
+def branches(on_side: Callable[[Sequence[str]], Branches]) -> Branches:
+    b = on_side(BODY)
     lines = [*BODY]
     lines[10], lines[20] = "}", "else:"
     b.scene.write("S1", "f", *lines)
@@ -328,20 +342,21 @@ def test_commit_with_another_change_hands_on_nothing(
     assert b.agents() == []
 
 
-@pytest.mark.parametrize("is_seen", [True, False])
+def autosquash(b: Branches) -> None:
+    """Rebase `side` onto a commit of a person, with its fixups."""
+    b.git("switch", "-q", "main")
+    b.edit(_40="by hand")
+    b.git("commit", "-qam", "main")
+    b.git("switch", "-q", "side")
+    b.git("rebase", "-q", "-i", "--autosquash", "main", env={SEQUENCE: "true"})
+
+
 def test_line_beside_an_equal_older_one_keeps_its_author(
-    make_repo: Callable[..., Repo], make_shadow: Callable[..., Shadow], is_seen: bool
+    on_side: Callable[[Sequence[str]], Branches],
 ) -> None:
     """The diff of a whole branch has the older one for new, those of its commits the other one."""
-    repo = make_repo(files=())
-    rest = [f"line {number}" for number in range(40)]
-    lines = ["first", "second", "", "old", "third", "fourth", "", "x = 1", *rest]
-    repo.write("f", text(*lines))
-    repo.commit("first")
-    shadow = make_shadow(repo, daemon=False)
-    shadow.init()
-    b = Branches(Scene(shadow), is_seen)
-    b.git("switch", "-q", "-c", "side")
+    lines = ["first", "second", "", "old", "third", "fourth", "", "x = 1", *REST]
+    b = on_side(lines)
     lines[2:2] = ["x = 1"]
     b.scene.write("S1", "f", *lines)
     b.git("commit", "-qam", "one")
@@ -373,48 +388,28 @@ def test_line_that_a_person_writes_elsewhere_is_not_the_agents(
     assert b.agents() == []
 
 
-@pytest.mark.parametrize("is_seen", [True, False])
 def test_fixup_beside_an_equal_older_line_keeps_its_author(
-    make_repo: Callable[..., Repo], make_shadow: Callable[..., Shadow], is_seen: bool
+    on_side: Callable[[Sequence[str]], Branches],
 ) -> None:
     """The diff of the write has the older one for new, that of the folded commit the other one."""
-    repo = make_repo(files=())
-    rest = [f"line {number}" for number in range(40)]
-    lines = ["first", "i += 1", "", "def", *rest]
-    repo.write("f", text(*lines))
-    repo.commit("first")
-    shadow = make_shadow(repo, daemon=False)
-    shadow.init()
-    b = Branches(Scene(shadow), is_seen)
-    b.git("switch", "-q", "-c", "side")
+    lines = ["first", "i += 1", "", "def", *REST]
+    b = on_side(lines)
     lines[1:2] = ["one"]
     b.scene.write("S1", "f", *lines)
     b.git("commit", "-qam", "one")
     lines[2:2] = ["", "after"]
     b.scene.write("S2", "f", *lines)
     b.git("commit", "-qa", "--fixup", "HEAD")
-    b.git("switch", "-q", "main")
-    b.edit(_40="by hand")
-    b.git("commit", "-qam", "main")
-    b.git("switch", "-q", "side")
-    b.git("rebase", "-q", "-i", "--autosquash", "main", env={SEQUENCE: "true"})
+    autosquash(b)
     assert b.scene.owners("f").startswith("H S1 S2 S2 H H ")
 
 
-@pytest.mark.parametrize("is_seen", [True, False])
 def test_fixup_above_an_equal_line_of_a_commit_between_keeps_its_author(
-    make_repo: Callable[..., Repo], make_shadow: Callable[..., Shadow], is_seen: bool
+    on_side: Callable[[Sequence[str]], Branches],
 ) -> None:
     """The commits up to the one between have the equal line at nearly the same place."""
-    repo = make_repo(files=())
-    rest = [f"line {number}" for number in range(40)]
-    lines = ["first", "second", "write", "after", "last", *rest]
-    repo.write("f", text(*lines))
-    repo.commit("first")
-    shadow = make_shadow(repo, daemon=False)
-    shadow.init()
-    b = Branches(Scene(shadow), is_seen)
-    b.git("switch", "-q", "-c", "side")
+    lines = ["first", "second", "write", "after", "last", *REST]
+    b = on_side(lines)
     b.scene.write("S1", "f", "one", *lines)
     b.git("commit", "-qam", "one")
     lines[4:4] = ["},", "return x", "pass", ""]
@@ -423,11 +418,7 @@ def test_fixup_above_an_equal_line_of_a_commit_between_keeps_its_author(
     lines[2] = "return x"
     b.scene.write("S1", "f", "one", *lines)
     b.git("commit", "-qa", "--fixup", "HEAD~1")
-    b.git("switch", "-q", "main")
-    b.edit(_40="by hand")
-    b.git("commit", "-qam", "main")
-    b.git("switch", "-q", "side")
-    b.git("rebase", "-q", "-i", "--autosquash", "main", env={SEQUENCE: "true"})
+    autosquash(b)
     assert b.scene.owners("f").startswith("S1 H H S1 H S2 S2 S2 S2 H ")
 
 
