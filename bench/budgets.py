@@ -18,6 +18,7 @@ from bench.history import history
 from bench.measure import Journal, Row, cpu_s, memory_mib, ms, timed, wakeups
 from bench.million import log
 from bench.places import Place, fill, program, repository
+from bench.served import served
 from bench.turns import calls, effects, engines, rewinds
 from bench.undo import undo
 from bench.view import view
@@ -466,6 +467,7 @@ BUDGETS = {
     "init": init,
     "hooks": hooks,
     "status": status,
+    "served": served,
     "evidence": evidence,
     "undo": undo,
     "log": log,

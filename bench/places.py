@@ -159,6 +159,8 @@ def _environment(top: Path) -> dict[str, str]:
     }
     return kept | {
         "HOME": str(top / "home"),
+        # What the server saves is a section of its own.
+        "GITSHADOW_SERVER": "off",
         "GIT_AUTHOR_NAME": "bench",
         "GIT_AUTHOR_EMAIL": "bench@example.invalid",
         "GIT_COMMITTER_NAME": "bench",

@@ -176,6 +176,14 @@ DAEMON = ConfigKey(
     "auto",
     "Start the daemon on demand. If `off`, every hook and command records by itself.",
 )
+SERVER = ConfigKey(
+    "server",
+    lambda text: DaemonMode(text.lower()),
+    "`auto` or `off`",
+    "auto",
+    "Start the command server, which commands start faster with. A running one is used until it "
+    "ends; the variable applies at once.",
+)
 WATCHER = ConfigKey(
     "watcher",
     lambda text: WatchBackend(text.lower()),
@@ -386,6 +394,7 @@ CHECK_GAPS = _level_of("gaps", "warn", "files with gaps in their recording")
 KEYS: tuple[ConfigKey[object], ...] = (
     ENABLED,
     DAEMON,
+    SERVER,
     WATCHER,
     MAX_FILE_SIZE,
     MAX_UNTRACKED,

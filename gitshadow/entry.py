@@ -12,7 +12,6 @@ _GC_THRESHOLD = 100_000
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import NoReturn
 
     from gitshadow.store.layout import Layout
 
@@ -52,12 +51,21 @@ def main() -> int:
         from gitshadow.ipc import githook
 
         return githook.main(sys.argv[2:], git_hook_in_process)
+    from gitshadow.ipc import command_client
+
+    # The orderly end of the interpreter would cost 25 ms.
+    os._exit(command_client.run(sys.argv, _run_here))
+
+
+def _run_here() -> int:
     import gc
 
     gc.set_threshold(_GC_THRESHOLD)
     from gitshadow import cli
 
-    _end(cli.main())
+    code = cli.main()
+    flush_streams()
+    return code
 
 
 def open_standard_streams() -> None:
@@ -73,11 +81,10 @@ def open_standard_streams() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
-def _end(code: int) -> "NoReturn":
-    """End this process at once: taking the interpreter down in order would cost 25 ms."""
+def flush_streams() -> None:
+    """Write what the streams still hold."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (AttributeError, OSError, ValueError):  # closed, or nobody reads it
             continue
-    os._exit(code)

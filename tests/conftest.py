@@ -168,6 +168,8 @@ def sealed(
         "XDG_STATE_HOME": str(home / "state"),
         "XDG_RUNTIME_DIR": str(runtime),
         "GIT_CONFIG_NOSYSTEM": "1",
+        # Executed commands of a test share a server all the same: tests/support/served.py.
+        "GITSHADOW_SERVER": "off",
         "TZ": "UTC",
         "LC_ALL": "C",
         "PATH": os.pathsep.join([*first, os.environ.get("PATH", os.defpath)]),

@@ -11,11 +11,16 @@ PROGRAM = "git agent-undo"
 
 
 class Verb(NamedTuple):
-    """A verb: its module, one line of help, and the name of its command there."""
+    """A verb: its module, one line of help, and the name of its command there.
+
+    A `direct` one never runs in the command server: it needs the session of the terminal, runs
+    programs that may ask on it, or stays.
+    """
 
     module: str
     help: str
     command: str = "command"
+    direct: bool = False
 
 
 # In the order of the help text. It has the short helps itself, so that `-h` imports no verb.
@@ -26,10 +31,14 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "status": Verb(
             "status", "Show whether you are protected right now.", "status_command"
         ),
-        "daemon": Verb("daemon", "Start, stop or watch the daemon.", "daemon_command"),
-        "exec": Verb("exec", "Run a command and record its changes."),
+        "daemon": Verb(
+            "daemon", "Start, stop or watch the daemon.", "daemon_command", direct=True
+        ),
+        "exec": Verb("exec", "Run a command and record its changes.", direct=True),
         "doctor": Verb("doctor", "Diagnose problems and suggest fixes."),
-        "witness": Verb("witness", "Let the kernel report who wrote, as a service."),
+        "witness": Verb(
+            "witness", "Let the kernel report who wrote, as a service.", direct=True
+        ),
         "uninstall": Verb("uninstall", "Remove gitshadow from a repository."),
     },
     "undo": {
@@ -44,17 +53,27 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
     },
     "by turn into Git": {
         "stage": Verb("staging", "Stage what a turn changed.", "stage_command"),
-        "commit": Verb("staging", "Commit what turns changed.", "commit_command"),
+        "commit": Verb(
+            "staging", "Commit what turns changed.", "commit_command", direct=True
+        ),
         "split": Verb(
-            "staging", "Make one commit per turn of a messy tree.", "split_command"
+            "staging",
+            "Make one commit per turn of a messy tree.",
+            "split_command",
+            direct=True,
         ),
         "apply": Verb(
-            "carry", "Apply a turn to a branch or worktree.", "apply_command"
+            "carry",
+            "Apply a turn to a branch or worktree.",
+            "apply_command",
+            direct=True,
         ),
-        "move": Verb("carry", "Move a turn to another worktree.", "move_command"),
+        "move": Verb(
+            "carry", "Move a turn to another worktree.", "move_command", direct=True
+        ),
     },
     "inspect": {
-        "ui": Verb("ui", "Browse and undo in a terminal UI."),
+        "ui": Verb("ui", "Browse and undo in a terminal UI.", direct=True),
         "log": Verb("log", "List turns, your changes and undos.", "log_command"),
         "turns": Verb("lists", "List the turns and their prompts.", "turns_command"),
         "sessions": Verb(
@@ -76,9 +95,12 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
     },
     "agent programs": {
         "program": Verb(
-            "recover", "Inspect and repair programs of the SDK.", "program_command"
+            "recover",
+            "Inspect and repair programs of the SDK.",
+            "program_command",
+            direct=True,
         ),
-        "mcp": Verb("mcp", "Run an MCP server, or record one."),
+        "mcp": Verb("mcp", "Run an MCP server, or record one.", direct=True),
     },
     "maintain": {
         "du": Verb("storage", "Show how much disk the history uses.", "du_command"),
@@ -86,12 +108,20 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "purge": Verb(
             "storage", "Erase content from the recorded history.", "purge_command"
         ),
-        "push": Verb("sharing", "Send sessions to a remote.", "push_command"),
+        "push": Verb(
+            "sharing", "Send sessions to a remote.", "push_command", direct=True
+        ),
         "fetch": Verb(
-            "sharing", "Fetch sessions of others from a remote.", "fetch_command"
+            "sharing",
+            "Fetch sessions of others from a remote.",
+            "fetch_command",
+            direct=True,
         ),
         "mirror": Verb(
-            "sharing", "Update the mirror outside the project.", "mirror_command"
+            "sharing",
+            "Update the mirror outside the project.",
+            "mirror_command",
+            direct=True,
         ),
         "export": Verb(
             "exchange", "Export attribution for other tools.", "export_command"
@@ -118,9 +148,17 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "reindex": Verb(
             "storage", "Rebuild the journal from the refs.", "reindex_command"
         ),
-        "hook": Verb("hook", "(internal) Entry point for agent hooks.", "hook_command"),
+        "hook": Verb(
+            "hook",
+            "(internal) Entry point for agent hooks.",
+            "hook_command",
+            direct=True,
+        ),
         "git-hook": Verb(
-            "hook", "(internal) Entry point for Git hooks.", "git_hook_command"
+            "hook",
+            "(internal) Entry point for Git hooks.",
+            "git_hook_command",
+            direct=True,
         ),
     },
 }

@@ -13,6 +13,7 @@ from gitshadow.commands.options import colour_option, json_option, spelled_paths
 from gitshadow.commands.terminal import print_answer, print_list, screen
 from gitshadow.config import ENV_PREFIX, GIT_PREFIX, KEYS
 from gitshadow.errors import ExitCode, JournalError, ShadowError, UsageError
+from gitshadow.ipc import own_process
 from gitshadow.ipc.handover import FLAG
 from gitshadow.messages.check import (
     CHECK,
@@ -135,8 +136,8 @@ def surroundings() -> CheckRequest:
         if name.startswith(f"{ENV_PREFIX}CHECK")
     }
     return CheckRequest(
-        pid=os.getpid(),
-        parent=os.getppid(),
+        pid=own_process.pid(),
+        parent=own_process.parent(),
         index_=None if index is None else os.path.abspath(index),
         environ=own | dict(given.environ),
     )

@@ -1,7 +1,5 @@
 """oops, undo, redo."""
 
-import os
-
 from gitshadow.commands.client import spelled
 from gitshadow.commands.options import (
     separated,
@@ -19,6 +17,7 @@ from gitshadow.commands.undo_flow import (
     unit_options,
 )
 from gitshadow.errors import UsageError
+from gitshadow.ipc import own_process
 from gitshadow.messages.undo import UndoTarget
 
 
@@ -36,7 +35,7 @@ def oops_command(own: bool, tools: str | None, manner: UndoFlags) -> int:
     if own:
         from gitshadow.attribution.process import ancestors
 
-        above = tuple((one.pid, one.started) for one in ancestors(os.getpid()))
+        above = tuple((one.pid, one.started) for one in ancestors(own_process.pid()))
         manner = manner._replace(request=manner.request._replace(ancestors=above))
     return _newest(tools, manner)
 

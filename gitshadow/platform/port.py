@@ -4,8 +4,8 @@ Each platform is a package whose `__init__` implements `Platform`; its modules i
 ports here. A fact that a platform does not know is None or empty, never a guess.
 """
 
+import _socket
 import signal
-import socket
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import IO, NamedTuple, Protocol
@@ -440,11 +440,11 @@ class Sockets(Protocol):
         """
         ...
 
-    def shares_numbers(self, peer: socket.socket) -> bool:
+    def shares_numbers(self, peer: _socket.socket) -> bool:
         """Return whether the process at the other end means the same processes by pids."""
         ...
 
-    def peer_user(self, peer: socket.socket) -> int | None:
+    def peer_user(self, peer: _socket.socket) -> int | None:
         """Return the user of the process at the other end; None: the system does not say."""
         ...
 

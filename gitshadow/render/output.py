@@ -8,13 +8,35 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
+from typing import Protocol
 
 from gitshadow.messages.codec import Params
 
 # DEL, C1 controls and marks of direction: JSON may leave them raw, but a terminal obeys them. The
 # name of a file must not act on the terminal of who looks at the output.
 _RAW = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+class PagerInput(Protocol):
+    """What a pager reads; to close it waits for the pager's end."""
+
+    def write(self, text: str, /) -> int:
+        """Send it some text."""
+        ...
+
+    def close(self) -> object:
+        """Send no more, and wait."""
+        ...
+
+
+def _started(command: str) -> PagerInput:
+    return os.popen(command, "w")
+
+
+PAGER: ContextVar[Callable[[str], PagerInput]] = ContextVar("pager", default=_started)
+"""Starts a pager; the command server has its clients do it, which are at the terminal."""
 
 
 def show(lines: Iterable[str], *, pager: str | None = None) -> None:
@@ -79,7 +101,7 @@ def _page(lines: Iterable[str], pager: str) -> None:
     """Feed a pager with the variables that Git sets for it (git-config(1), core.pager)."""
     sys.stdout.flush()
     command = f'export LESS="${{LESS-FRX}}" LV="${{LV--c}}"; {pager}'
-    pipe = os.popen(command, "w")
+    pipe = PAGER.get()(command)
     # `os.popen` returns a wrapper that passes attributes on to its text stream. What this terminal
     # cannot show, its pager cannot either.
     reconfigure = getattr(pipe, "reconfigure", None)

@@ -22,6 +22,7 @@ PACKAGES = {
     "systemd-escape": "systemd",
     "bash": "bash",
     "dh_bash-completion": "bash-completion",
+    "less": "less",
     "zsh": "zsh",
     "fish": "fish",
 }

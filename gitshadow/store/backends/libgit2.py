@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 import pygit2
-from pygit2.enums import ObjectType, Option, RepositoryOpenFlag
+from pygit2.enums import ConfigLevel, ObjectType, Option, RepositoryOpenFlag
 
 from gitshadow.errors import StaleTipError, StoreError, UnsupportedError
 from gitshadow.model import Oid
@@ -45,6 +45,13 @@ _LOCKED = ("failed to lock file", os.strerror(errno.EEXIST))
 _REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 _FAILURES = (KeyError, ValueError, pygit2.GitError)
 VERSION = tuple(int(part) for part in pygit2.LIBGIT2_VERSION.split(".")[:2])
+
+
+def read_environment() -> None:
+    """Have libgit2 look again where the environment says that Git's configuration is."""
+    for level in (ConfigLevel.GLOBAL, ConfigLevel.XDG):
+        # None stands for what libgit2 finds itself.
+        pygit2.option(Option.SET_SEARCH_PATH, level, None)
 
 
 class _LooseBackend(pygit2.OdbBackend):

@@ -1,0 +1,94 @@
+"""What the command server saves: whole commands with and without it, beside a bare interpreter."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from bench.measure import Row, ms, timed
+from bench.places import Place, program, repository
+
+_BARE = (sys.executable, "-I", "-S", "-c", "pass")
+_VERBS = (("status",), ("log",), ("blame", "oops.txt"), ("oops", "--dry-run"), ("-h",))
+_OFF, _ON = {"GITSHADOW_SERVER": "off"}, {"GITSHADOW_SERVER": "auto"}
+_WAIT_S = 60.0
+
+
+def served(scale: float) -> Iterator[Row]:
+    """Time whole commands, in turn with each other; the daemon is up."""
+    times = max(5, int(21 * scale))
+    with repository(1_000) as place:
+        place.env["XDG_RUNTIME_DIR"] = str(Path(place.env["HOME"]).parent / "run")
+        place.shadow("daemon", "start")
+        for number in range(2):
+            (place.root / "oops.txt").write_text(f"{number}\n" * 10)
+            made = f"by_agent{number}"
+            place.shadow("exec", "--agent", "helper", "--", "touch", made)
+        yield from _first(place, times)
+        _await_server(place)
+        for words in _VERBS:
+            rows: dict[str, list[float]] = {"bare": [], "direct": [], "served": []}
+            for _ in range(times):
+                rows["bare"].append(timed(partial(_run, _BARE, place, _OFF)))
+                command = (program(), *words)
+                rows["direct"].append(timed(partial(_run, command, place, _OFF)))
+                rows["served"].append(timed(partial(_run, command, place, _ON)))
+            yield from _compared(" ".join(words), rows)
+        _end_server(place)
+
+
+def _compared(name: str, rows: Mapping[str, list[float]]) -> Iterator[Row]:
+    yield Row(f"`{name}`, no server", "–", ms(rows["direct"]), "ms")
+    yield Row(f"`{name}`, server up", "–", ms(rows["served"]), "ms")
+    yield Row("… bare `python3 -I -S`", "yardstick", ms(rows["bare"]), "ms")
+    pairs = zip(rows["served"], rows["bare"], strict=True)
+    yield Row("… server up over bare", "≤ 2.2 ×", [a / b for a, b in pairs], "×")
+
+
+def _first(place: Place, times: int) -> Iterator[Row]:
+    """The first command, which starts the server, over one that does not."""
+    ratios = []
+    command = (program(), "status")
+    for _ in range(times):
+        off = timed(partial(_run, command, place, _OFF))
+        on = timed(partial(_run, command, place, _ON))
+        ratios.append(on / off)
+        _await_server(place)
+        _end_server(place)
+    yield Row("first `status`, which starts the server", "≤ 1.1 ×", ratios, "×")
+
+
+def _run(words: "tuple[str, ...]", place: Place, more: Mapping[str, str]) -> None:
+    environ = {**place.env, **more}
+    done = subprocess.run(
+        words, cwd=place.root, env=environ, stdout=subprocess.PIPE, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{words} ended with {done.returncode}")
+
+
+def _sockets(place: Place) -> list[Path]:
+    return list(Path(place.env["XDG_RUNTIME_DIR"]).glob("gitshadow/*/sock"))
+
+
+def _await_server(place: Place) -> None:
+    """Wait until a server answers and its ready processes are quiet."""
+    end = time.monotonic() + _WAIT_S
+    while not _sockets(place):
+        if time.monotonic() > end:
+            raise RuntimeError("no server was started")
+        time.sleep(0.01)
+    time.sleep(0.5)
+
+
+def _end_server(place: Place) -> None:
+    for socket in _sockets(place):
+        pid = int((socket.parent / "lock").read_text())
+        os.kill(pid, signal.SIGKILL)
+        while Path(f"/proc/{pid}").exists():
+            time.sleep(0.01)
+        socket.unlink()

@@ -1,0 +1,1 @@
+"""A process that has imported every verb and forks for each command."""

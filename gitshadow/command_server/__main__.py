@@ -1,0 +1,217 @@
+"""`python -m gitshadow.command_server`: import everything once, and keep processes ready.
+
+Each ready process takes one command (`worker`) and ends with it; its place is taken at once. The
+server itself reads no repository and runs no command, so nothing in it grows old or stays open.
+Invariant: one server per socket; its end costs nobody but time.
+"""
+
+import contextlib
+import fcntl
+import gc
+import importlib
+import os
+import pkgutil
+import select
+import signal
+import socket
+import sys
+import sysconfig
+import time
+from collections.abc import Mapping
+
+import gitshadow
+from gitshadow.command_server import worker
+from gitshadow.command_server.worker import Standing
+from gitshadow.ipc import command_client
+from gitshadow.platform import current
+
+_READY = 2
+_LOG, _LOCK = "log", "lock"
+_BACKLOG = 512
+_LOG_FLAGS = os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC
+_IDLE_S = 3600.0
+_LOOK_S = 5.0
+# So many in a row that end before they get a command: something is wrong.
+_MOST_FAILURES = 10
+_LEFT_OUT = ("gitshadow.sdk", "gitshadow.ui", "gitshadow.platform")
+
+
+def main() -> int:
+    """Serve until nobody asks any more."""
+    # What the command that started it had open is none of its business.
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    os.chdir("/")
+    place = command_client.directory(os.environ)
+    os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(place, 0o700)
+    log = os.open(os.path.join(place, _LOG), _LOG_FLAGS, 0o600)
+    os.dup2(log, 2)
+    lock = os.open(
+        os.path.join(place, _LOCK), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600
+    )
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return 0
+    os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+    marks = _import_all()
+    gc.collect()
+    gc.freeze()
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(place, command_client.SOCKET_NAME))
+    with _bound(place) as listening:
+        server = _Server(place, listening, Standing(dict(os.environ), marks))
+        try:
+            server.serve()
+        finally:
+            server.leave()
+    # Where it failed, its log stays.
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(place, _LOG))
+        os.unlink(os.path.join(place, _LOCK))
+        os.rmdir(place)
+    return 0
+
+
+def _import_all() -> Mapping[str, int]:
+    """Import what commands and daemons import; return the files and when they changed."""
+    for module in pkgutil.walk_packages(gitshadow.__path__, "gitshadow."):
+        left_out = module.name.startswith(_LEFT_OUT) or module.name.endswith("__main__")
+        if not left_out:
+            importlib.import_module(module.name)
+    importlib.import_module("gitshadow.daemon.__main__")
+    files = [
+        module.__file__
+        for name, module in sys.modules.items()
+        if name.partition(".")[0] == "gitshadow" and module.__file__
+    ]
+    # A directory changes when a package is installed in it.
+    beside = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+    return {path: os.stat(path).st_mtime_ns for path in (*files, *beside)}
+
+
+def _bound(place: str) -> socket.socket:
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    old = os.umask(0o177)
+    try:
+        with (
+            current().socket_access().address(place, command_client.SOCKET_NAME) as path
+        ):
+            listening.bind(path)
+    finally:
+        os.umask(old)
+    listening.listen(_BACKLOG)
+    listening.setblocking(False)
+    return listening
+
+
+class _Server:
+    """Keep processes ready, and tell clients how theirs ended."""
+
+    def __init__(
+        self, place: str, listening: socket.socket, standing: Standing
+    ) -> None:
+        self._path = os.path.join(place, command_client.SOCKET_NAME)
+        self._inode = os.stat(self._path).st_ino
+        self._listening = listening
+        self._standing = standing
+        self._control, self._theirs = socket.socketpair(
+            socket.AF_UNIX, socket.SOCK_SEQPACKET
+        )
+        self._ready: set[int] = set()
+        self._taken: dict[int, socket.socket] = {}
+        self._failures = 0
+
+    def serve(self) -> None:
+        """Serve until the socket or the program is gone, or nobody has asked for an hour.
+
+        Raises:
+            OSError: there can be no more processes.
+        """
+        woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        used = time.monotonic()
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(woken, select.POLLIN)
+        while self._is_wanted(used):
+            self._fill()
+            events = dict(poll.poll(_LOOK_S * 1000))
+            if woken in events:
+                os.read(woken, 4096)
+            if self._control.fileno() in events:
+                self._note()
+            self._reap()
+            if self._taken:
+                used = time.monotonic()
+
+    def leave(self) -> None:
+        """Take the socket away.
+
+        Ready processes see the end of the server and end; the others finish their command.
+        """
+        with contextlib.suppress(OSError):
+            if os.stat(self._path).st_ino == self._inode:
+                os.unlink(self._path)
+
+    def _is_wanted(self, used_s: float) -> bool:
+        if self._failures > _MOST_FAILURES or time.monotonic() - used_s > _IDLE_S:
+            return False
+        try:
+            is_ours = os.stat(self._path).st_ino == self._inode
+        except OSError:
+            return False
+        return is_ours and not self._standing.is_stale()
+
+    def _fill(self) -> None:
+        while len(self._ready) < _READY:
+            pid = os.fork()
+            if pid == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                _close_all_but(self._listening, self._theirs)
+                worker.work(self._listening, self._theirs, self._standing)
+            self._ready.add(pid)
+
+    def _note(self) -> None:
+        """Note that a process has got a command, with the connection to who wants it."""
+        message, ancillary, _, _ = self._control.recvmsg(64, 64)
+        for fd in command_client.received(ancillary):
+            pid = int(message)
+            self._ready.discard(pid)
+            self._taken[pid] = socket.socket(fileno=fd)
+            self._failures = 0
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid in self._ready:
+                self._ready.discard(pid)
+                self._failures += 1
+            client = self._taken.pop(pid, None)
+            if client is None:
+                continue
+            with client, contextlib.suppress(OSError):
+                if os.WIFSIGNALED(status):
+                    client.send(b"signal %d" % os.WTERMSIG(status))
+
+
+def _close_all_but(*kept: socket.socket) -> None:
+    """Close what is the server's: its lock above all, which a daemon would keep for days."""
+    numbers = sorted(one.fileno() for one in kept)
+    low = 3
+    for number in numbers:
+        os.closerange(low, number)
+        low = number + 1
+    os.closerange(low, os.sysconf("SC_OPEN_MAX"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

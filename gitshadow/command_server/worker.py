@@ -1,0 +1,287 @@
+"""One process of the command server: it waits for a command and becomes it.
+
+Invariant: before the client's word nothing is done that another run of the command would repeat.
+"""
+
+import fcntl
+import io
+import os
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple, NoReturn
+
+from gitshadow import cli, commands, entry
+from gitshadow.ipc import command_client, own_process
+from gitshadow.platform.linux import peers
+from gitshadow.render import output
+from gitshadow.render.style import is_plain_locale, named_locale
+from gitshadow.store.backends import libgit2
+
+_TAKE_S = 5.0
+_MAX_REQUEST = 1 << 20
+# What Python, its packages or this one read when they start.
+_READ_AT_START = ("PYTHON", "LD_", "MALLOC_", "COV_", "COVERAGE_", "GITSHADOW_PLATFORM")
+_WITHOUT_EFFECT = frozenset(
+    (
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTHONHASHSEED",
+        "PYTHONPYCACHEPREFIX",
+        "PYTHONSTARTUP",
+    )
+)
+# man(1) needs the terminal's session, the tools of an agent program are code of the user.
+_DIRECT_OPTIONS = frozenset(("--help", "--tools"))
+# Files that the client's shell opened for it.
+_OPENED = ("/dev/fd/", "/proc/self/fd/")
+
+
+class Standing(NamedTuple):
+    """What was at the start of the server: its environment, and its files with their times."""
+
+    environ: Mapping[str, str]
+    marks: Mapping[str, int]
+
+    def is_stale(self) -> bool:
+        """Return whether the program on the disk is another one now."""
+        try:
+            return any(
+                os.stat(path).st_mtime_ns != mark for path, mark in self.marks.items()
+            )
+        except OSError:
+            return True
+
+
+class Request(NamedTuple):
+    """A command: its words, its environment, and the files 0, 1, 2 and the current directory."""
+
+    argv: list[str]
+    environ: dict[bytes, bytes]
+    fds: list[int]
+
+
+def work(
+    listening: socket.socket, control: socket.socket, standing: Standing
+) -> NoReturn:
+    """Wait for one command, run it and end, whatever happens."""
+    try:
+        _work(listening, control, standing)
+    except BaseException:  # noqa: BLE001 - see below
+        # A fault of ours; the code of the server, which this process has too, must not go on here.
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+def _work(listening: socket.socket, control: socket.socket, standing: Standing) -> None:
+    client = _accepted(listening, control)
+    pid = b"%d" % os.getpid()
+    # The server may have ended just now; the command is served all the same.
+    with suppress(OSError):
+        control.sendmsg([pid], [command_client.descriptors(client.fileno())])
+    listening.close()
+    control.close()
+    request = _taken(client, standing)
+    if request is None:
+        return
+    _become(request)
+    client.send(b"ready " + pid)
+    if client.recv(len(command_client.GO)) == command_client.GO:
+        _run(client)
+
+
+def _accepted(listening: socket.socket, control: socket.socket) -> socket.socket:
+    poll = select.poll()
+    poll.register(listening, select.POLLIN)
+    poll.register(control, 0)
+    while True:
+        for fd, _ in poll.poll():
+            if fd == control.fileno():
+                os._exit(0)
+        try:
+            return listening.accept()[0]
+        except BlockingIOError:
+            continue  # another one was faster
+
+
+def _taken(client: socket.socket, standing: Standing) -> Request | None:
+    """Read a command; None where it is not for this server."""
+    client.settimeout(_TAKE_S)
+    body, ancillary, flags, _ = client.recvmsg(_MAX_REQUEST, 64)
+    fds = command_client.received(ancillary)
+    pid = peers.pid_of(client)
+    version, count, *words = body.split(b"\0")
+    if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) or len(fds) != 4:
+        return None
+    if version != command_client.VERSION or standing.is_stale():
+        return None
+    argv = [os.fsdecode(word) for word in words[: int(count)]]
+    pairs = (word.partition(b"=") for word in words[int(count) :])
+    environ = {name: value for name, _, value in pairs}
+    if not (_may_be_served(argv[1:]) and _is_alike(environ, standing.environ)):
+        return None
+    own_process.stand_in_for(pid)
+    return Request(argv, environ, fds) if peers.stand_in(pid) else None
+
+
+def _may_be_served(words: list[str]) -> bool:
+    verb = commands.find(commands.spelled_out(words[:1])[0]) if words else None
+    options = {word.partition("=")[0] for word in words}
+    is_plain = not any(opened in word for word in words for opened in _OPENED)
+    return is_plain and not (_DIRECT_OPTIONS & options or (verb and verb.direct))
+
+
+def _is_alike(environ: Mapping[bytes, bytes], ours: Mapping[str, str]) -> bool:
+    """Return whether Python would start with this environment as it started here."""
+    theirs = {os.fsdecode(name): os.fsdecode(value) for name, value in environ.items()}
+    charset = named_locale(theirs).partition(".")[2]
+    is_utf8 = charset.lower().replace("-", "").partition("@")[0] == "utf8"
+    if "PYTHONIOENCODING" in theirs or not (is_utf8 or is_plain_locale(theirs)):
+        return False
+    return _read_at_start(theirs) == _read_at_start(ours)
+
+
+def _read_at_start(environ: Mapping[str, str]) -> Mapping[str, str]:
+    return {
+        name: value
+        for name, value in environ.items()
+        if name.startswith(_READ_AT_START) and name not in _WITHOUT_EFFECT
+    }
+
+
+def _become(request: Request) -> None:
+    """Be the process that the client would have been."""
+    os.setsid()
+    *streams, here = request.fds
+    for number, fd in enumerate(streams):
+        os.dup2(fd, number)
+    os.fchdir(here)
+    for fd in request.fds:
+        os.close(fd)
+    os.environb.clear()
+    os.environb.update(request.environ)
+    sys.argv = request.argv
+    time.tzset()
+    libgit2.read_environment()
+    with open("/proc/self/comm", "w") as name:
+        name.write(os.path.basename(request.argv[0]))
+
+
+def _run(client: socket.socket) -> None:
+    front = _Client(client)
+    _open_streams(front)
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    output.PAGER.set(lambda command: _Pager(front, command))
+    code = cli.main()
+    entry.flush_streams()
+    client.send(b"exit %d" % code)
+
+
+class _Client:
+    """The process that stands for this one.
+
+    Where it is killed, the kernel ends this process and its children by SIGIO: all that is ever
+    seen of it unasked is its end (fcntl(2), O_ASYNC).
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        connection.settimeout(None)
+        fcntl.fcntl(connection, fcntl.F_SETOWN, -os.getpgrp())
+        self._watch(os.O_ASYNC)
+
+    def ask(self, body: bytes) -> None:
+        """Have something done, and wait until it is."""
+        self.start(body)
+        self.wait()
+
+    def start(self, body: bytes, *fds: int) -> None:
+        """Have something done; `wait` has to follow."""
+        self._watch(0)
+        self._connection.sendmsg([body], [command_client.descriptors(*fds)])
+
+    def wait(self) -> None:
+        """Wait until what was started is done."""
+        if self._connection.recv(len(command_client.GO)) != command_client.GO:
+            os.killpg(0, signal.SIGIO)
+        self._watch(os.O_ASYNC)
+        if select.select([self._connection], [], [], 0)[0]:
+            os.killpg(0, signal.SIGIO)
+
+    def tell(self, body: bytes) -> None:
+        """Say what needs no answer."""
+        self._connection.send(body)
+
+    def _watch(self, flag: int) -> None:
+        fcntl.fcntl(self._connection, fcntl.F_SETFL, flag)
+
+
+def _open_streams(client: _Client) -> None:
+    errors = "surrogateescape" if _is_c(os.environ) else "strict"
+    sys.stdin = _Answers(client, errors)
+    sys.stdout = _stream(1, errors)
+    sys.stderr = _stream(2, "backslashreplace", line_buffering=True)
+
+
+def _is_c(environ: Mapping[str, str]) -> bool:
+    """Return whether Python keeps bytes that are no text; PEP 538 coerces to these locales."""
+    coerced = ("C.UTF-8", "C.utf8", "UTF-8")
+    return is_plain_locale(environ) or named_locale(environ) in coerced
+
+
+def _stream(fd: int, errors: str, *, line_buffering: bool = False) -> io.TextIOWrapper:
+    # As Python opens them itself.
+    unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+    return io.TextIOWrapper(
+        io.BufferedWriter(io.FileIO(fd, "w", closefd=False)),
+        encoding="utf-8",
+        errors=errors,
+        newline="\n",
+        line_buffering=not unbuffered and (line_buffering or os.isatty(fd)),
+        write_through=unbuffered,
+    )
+
+
+class _Answers(io.TextIOWrapper):
+    """Standard input; before a terminal is read, the client comes to its foreground."""
+
+    def __init__(self, client: _Client, errors: str) -> None:
+        raw = io.BufferedReader(io.FileIO(0, closefd=False))
+        super().__init__(raw, encoding="utf-8", errors=errors)
+        self._client = client
+
+    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]
+        """Read one line, as its class does."""
+        if not self.isatty():
+            return super().readline(size)
+        self._client.ask(b"ask")
+        try:
+            return super().readline(size)
+        finally:
+            self._client.tell(b"asked")
+
+
+class _Pager(io.TextIOWrapper):
+    """The input of a pager that the client runs; to close it waits for the pager's end."""
+
+    def __init__(self, client: _Client, command: str) -> None:
+        theirs, ours = os.pipe2(os.O_CLOEXEC)
+        super().__init__(io.BufferedWriter(io.FileIO(ours, "w")), encoding="utf-8")
+        self._client: _Client | None = client
+        client.start(b"pager " + os.fsencode(command), theirs)
+        os.close(theirs)
+
+    def close(self) -> None:
+        """Close it and wait; a second call does nothing."""
+        try:
+            super().close()
+        finally:
+            client, self._client = self._client, None
+            if client is not None:
+                client.wait()

@@ -1,0 +1,308 @@
+"""Have the command server run this program's command, as if it ran here.
+
+One message goes there: this program, its arguments and environment, with the descriptors of the
+standard streams and of the current directory (cmsg(3)). A process that has imported everything
+takes it, says that it is ready, and begins at our word: until then the command can be run here
+instead, and after it never is. Messages back are `exit NUMBER`, `signal NUMBER`, `pager COMMAND`
+with the pipe that the pager reads, and `ask`, before a question on the terminal.
+
+Invariant: only built-in modules are imported, because every command pays for the import.
+"""
+
+import _socket
+import os
+import sys
+
+from gitshadow import __version__, platform
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal  # which would import enum, for 5 ms
+    from collections.abc import Callable, Mapping, Sequence
+else:
+    import _signal
+
+OFF = "GITSHADOW_SERVER"
+SOCKET_NAME = "sock"
+VERSION = f"{__version__}-1".encode()
+GO = b"go"
+FD_BYTES = 4
+MAX_ANSWER = 1 << 16
+_CONNECT_S = 0.05
+_READY_S = 1.0
+_FORWARDED = tuple(
+    getattr(_signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
+)
+_PIPE_EXIT = 128 + 13
+
+
+def directory(environ: "Mapping[str, str]") -> str:
+    """Return the directory of the server's socket, of this user, installation and namespace."""
+    runtime, where = environ.get("XDG_RUNTIME_DIR"), "gitshadow"
+    if not runtime:
+        home = environ.get("HOME", "")
+        runtime = environ.get("XDG_STATE_HOME") or f"{home}/.local/state"
+    found = [os.stat(os.path.dirname(os.path.dirname(__file__))), os.stat(sys.prefix)]
+    if platform.NAME == platform.LINUX:
+        found.append(os.stat("/proc/self/ns/mnt"))
+    marks = "-".join(f"{one.st_dev:x}.{one.st_ino:x}" for one in found)
+    return f"{runtime}/{where}/{marks}-{sys.hexversion:x}"
+
+
+def run(argv: "Sequence[str]", here: "Callable[[], int]") -> int:
+    """Have a command run by the server, or here where there is none or it does not take it.
+
+    Args:
+        argv: The program and its arguments.
+        here: Runs it in this process, to its end.
+
+    Returns:
+        Its exit code. Where a signal ended it, the same one ends this process.
+    """
+    is_off = os.environ.get(OFF, "").lower() == "off"
+    if is_off or platform.NAME != platform.LINUX or sys.gettrace() is not None:
+        return here()
+    place = directory(os.environ)
+    server = _connect(place)
+    if server is None:
+        code = here()
+        if _is_wanted():
+            _start()
+        return code
+    try:
+        worker = _handed_over(server, argv)
+    except TimeoutError:
+        # It hangs. Without its socket it ends as soon as it goes on, and nobody waits for it again.
+        _unlink(f"{place}/{SOCKET_NAME}")
+        worker = None
+    if worker is not None:
+        return _Stand(server, worker).wait()
+    server.close()
+    return here()
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return
+
+
+def _is_wanted() -> bool:
+    """Return whether a server may be started from here: by a user who records something.
+
+    Not in a sandbox or with a lower priority, where it could do nothing for others, nor by sudo(8).
+    """
+    # The command has imported these, unless it printed its help.
+    from gitshadow.config import SERVER, DaemonMode
+    from gitshadow.store.git_settings import read_settings
+    from gitshadow.store.layout import discover
+
+    try:
+        layout = discover(os.getcwd())
+        with open("/proc/self/status", "rb") as stream:
+            is_free = b"\nNoNewPrivs:\t0\n" in stream.read()
+    except OSError:
+        return False
+    is_free &= os.nice(0) <= 0 and "SUDO_UID" not in os.environ
+    if layout is None or not (layout.initialised and is_free):
+        return False
+    name = SERVER.git_name.lower()
+    found = read_settings(layout, os.environ, f"^{name}$").get(name, SERVER.default)
+    try:
+        return SERVER.parse(found) is not DaemonMode.OFF
+    except ValueError:
+        return False
+
+
+def _start() -> None:
+    """Start a server, and do not wait for it; where one starts already, this one ends."""
+    kept = ("HOME", "PATH", "TMPDIR", "LANG", "LC_", "XDG_", "PYTHON", "LD_")
+    environ = {n: v for n, v in os.environ.items() if n.startswith(kept)}
+    program = [sys.executable, "-P", "-m", "gitshadow.command_server"]
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    actions = [(os.POSIX_SPAWN_DUP2, nowhere, number) for number in range(3)]
+    signals = _signal.valid_signals() - {_signal.SIGKILL, _signal.SIGSTOP}
+    os.posix_spawn(
+        program[0],
+        program,
+        environ,
+        file_actions=actions,
+        setsid=True,
+        setsigmask=(),
+        setsigdef=signals,
+    )
+
+
+def _connect(place: str) -> _socket.socket | None:
+    """Connect to a server of our own user."""
+    sockets = platform.current().socket_access()
+    try:
+        with sockets.address(place, SOCKET_NAME) as address:
+            server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+            server.settimeout(_CONNECT_S)
+            server.connect(address)
+    except (OSError, AttributeError):
+        return None
+    if sockets.peer_user(server) == os.geteuid():
+        return server
+    server.close()
+    return None
+
+
+def _handed_over(server: _socket.socket, argv: "Sequence[str]") -> int | None:
+    """Give the command to a process of the server; return its pid, None where it takes none.
+
+    Raises:
+        TimeoutError: nobody answers.
+    """
+    words = [os.fsencode(word) for word in argv]
+    named = [name + b"=" + value for name, value in os.environb.items()]
+    body = b"\0".join((VERSION, b"%d" % len(words), *words, *named))
+    try:
+        here = os.open(".", platform.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        server.settimeout(_READY_S)
+        server.sendmsg([body], [descriptors(0, 1, 2, here)])
+        word, _, pid = server.recv(MAX_ANSWER).partition(b" ")
+        return int(pid) if word == b"ready" else None
+    except TimeoutError:
+        raise
+    except (OSError, ValueError):
+        return None
+    finally:
+        os.close(here)
+
+
+def descriptors(*fds: int) -> tuple[int, int, bytes]:
+    """Return open files as a message of a Unix socket carries them."""
+    packed = b"".join(fd.to_bytes(FD_BYTES, sys.byteorder) for fd in fds)
+    return _socket.SOL_SOCKET, _socket.SCM_RIGHTS, packed
+
+
+def received(
+    ancillary: "Sequence[tuple[int, int, bytes]]",
+) -> list[int]:
+    """Return the open files that came with a message."""
+    packed = b"".join(data for _, kind, data in ancillary if kind == _socket.SCM_RIGHTS)
+    return [
+        int.from_bytes(packed[at : at + FD_BYTES], sys.byteorder)
+        for at in range(0, len(packed) - FD_BYTES + 1, FD_BYTES)
+    ]
+
+
+class _Stand:
+    """Stand for a command that runs elsewhere: towards the shell, the terminal and the kernel.
+
+    The process group of the command is that of its process, so signals that a terminal would
+    send to all of it are passed on to all of it.
+    """
+
+    def __init__(self, server: _socket.socket, worker: int) -> None:
+        self._server = server
+        self._worker = worker
+        self._asks = False
+
+    def wait(self) -> int:
+        """Have it begin, and wait for its end."""
+        for number in _FORWARDED:
+            self._handle(number, self._forward)
+        self._handle(_signal.SIGTSTP, self._stop)
+        self._handle(_signal.SIGCONT, self._go_on)
+        self._server.settimeout(None)
+        try:
+            self._server.send(GO)
+        except OSError:
+            return self._lost()
+        while True:
+            try:
+                answer, ancillary, _, _ = self._server.recvmsg(MAX_ANSWER, 64)
+            except OSError:
+                return self._lost()
+            word, _, rest = answer.partition(b" ")
+            if word == b"exit":
+                return int(rest)
+            if word == b"signal":
+                self._end_by(int(rest))
+            elif word == b"pager":
+                _page(rest, received(ancillary))
+                self._server.send(GO)
+            elif word == b"ask":
+                self._asks = True
+                self._come_forward()
+                self._server.send(GO)
+            elif word == b"asked":
+                self._asks = False
+            else:
+                return self._lost()
+
+    @staticmethod
+    def _handle(number: int, act: "Callable[[int, object], None]") -> None:
+        # What the caller ignores stays ignored, as nohup(1) wants it.
+        if _signal.getsignal(number) != _signal.SIG_IGN:
+            _signal.signal(number, act)
+
+    def _kill(self, number: int) -> None:
+        try:
+            os.killpg(self._worker, number)
+        except OSError:
+            return
+
+    def _forward(self, number: int, _: object) -> None:
+        self._kill(number)
+
+    def _stop(self, number: int, _: object) -> None:
+        # The group over there is an orphaned one, which no stop of a terminal reaches; setpgid(2).
+        self._kill(_signal.SIGSTOP)
+        _signal.signal(number, _signal.SIG_DFL)
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [number])
+        os.kill(os.getpid(), number)
+        _signal.signal(number, self._stop)
+
+    def _go_on(self, *_: object) -> None:
+        self._come_forward()
+        self._kill(_signal.SIGCONT)
+
+    def _come_forward(self) -> None:
+        """Stop, as who reads a terminal in the background, until we are in the foreground."""
+        while self._asks and _in_background():
+            os.kill(os.getpid(), _signal.SIGTTIN)
+
+    def _end_by(self, number: int) -> None:
+        """End as the command did."""
+        if number != _signal.SIGKILL:
+            _signal.signal(number, _signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    def _lost(self) -> int:
+        sys.stderr.write("error: the process that ran this command was killed\n")
+        return 1
+
+
+def _in_background() -> bool:
+    try:
+        return os.tcgetpgrp(0) != os.getpgrp()
+    except OSError:
+        return False
+
+
+def _page(command: bytes, fds: "Sequence[int]") -> None:
+    """Run a pager here, where the terminal's signals reach it."""
+    actions = [(os.POSIX_SPAWN_DUP2, fds[0], 0)]
+    shell = [b"/bin/sh", b"-c", command]
+    try:
+        pager = os.posix_spawn(
+            shell[0],
+            shell,
+            os.environ,
+            file_actions=actions,
+            # Python ignores these itself.
+            setsigdef=(_signal.SIGPIPE, _signal.SIGXFSZ),
+        )
+    finally:
+        for fd in fds:
+            os.close(fd)
+    os.waitpid(pager, 0)

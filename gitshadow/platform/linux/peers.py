@@ -1,0 +1,95 @@
+"""Run on behalf of another process: what the kernel keeps of it beside its files; proc(5).
+
+A process in a sandbox, a container or of other rights must never be stood in for: it would have
+done there what it may not do itself.
+"""
+
+import os
+import resource
+import signal
+import socket
+import sys
+
+_ALIKE = (
+    "Uid",
+    "Gid",
+    "Groups",
+    "CapInh",
+    "CapPrm",
+    "CapEff",
+    "CapBnd",
+    "CapAmb",
+    "NoNewPrivs",
+    "Seccomp",
+)
+_NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts")
+_LIMITS = sorted(
+    {number for name, number in vars(resource).items() if name.startswith("RLIMIT_")}
+)
+# A process that has imported everything is larger than one that has not.
+_OF_SIZE = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_STACK)
+# Python ignores these itself.
+_OF_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+def pid_of(peer: socket.socket) -> int:
+    """Return the pid of the process at the other end; socket(7), SO_PEERCRED."""
+    return int.from_bytes(
+        peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 4), sys.byteorder
+    )
+
+
+def stand_in(pid: int) -> bool:
+    """Take on limits, priority, umask and ignored signals of a process, if it may be stood in for.
+
+    Returns:
+        Whether this process is now as that one is.
+    """
+    try:
+        theirs, own = _status(str(pid)), _status("self")
+        if _confinement(str(pid), theirs) != _confinement("self", own):
+            return False
+        for limit in _LIMITS:
+            found = resource.prlimit(pid, limit)
+            if found == resource.getrlimit(limit):
+                continue
+            if limit in _OF_SIZE:
+                return False
+            resource.setrlimit(limit, found)
+        os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, pid))
+        os.sched_setaffinity(0, os.sched_getaffinity(pid))
+        os.umask(int(theirs["Umask"], 8))
+        ignored = int(theirs["SigIgn"], 16)
+    except (OSError, ValueError, KeyError):
+        return False
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        if ignored >> (number - 1) & 1 and number not in _OF_PYTHON:
+            signal.signal(number, signal.SIG_IGN)
+    return True
+
+
+def _status(process: str) -> dict[str, str]:
+    """Return the fields of /proc/PID/status."""
+    with open(f"/proc/{process}/status", encoding="ascii", errors="replace") as stream:
+        fields = (line.partition(":") for line in stream)
+        return {name: value.strip() for name, _, value in fields}
+
+
+def _confinement(process: str, status: dict[str, str]) -> tuple[object, ...]:
+    """Return what a process may do and what it sees."""
+    root = os.stat(f"/proc/{process}/root")
+    return (
+        *(status[name] for name in _ALIKE),
+        *(os.readlink(f"/proc/{process}/ns/{name}") for name in _NAMESPACES),
+        (root.st_dev, root.st_ino),
+        _label(process),
+    )
+
+
+def _label(process: str) -> bytes | None:
+    """Return the label of a security module, None where there is none."""
+    try:
+        with open(f"/proc/{process}/attr/current", "rb") as stream:
+            return stream.read()
+    except OSError:
+        return None

@@ -1,0 +1,194 @@
+"""Whatever happens to the server, a command is run, and never twice."""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from gitshadow.ipc import command_client
+from tests.conftest import FULL
+from tests.support.probe import Probe, probing
+from tests.support.waiting import HANGS_S, until
+
+_KILLS = 500 if FULL else 40
+
+
+def _appended(probe: Probe, path: Path) -> int:
+    code, _, err = probe.run("append", str(path), served=True)
+    assert (code, err) == (0, b"")
+    return len(path.read_bytes())
+
+
+def test_a_server_that_hangs_is_left_alone(probe: Probe, tmp_path: Path) -> None:
+    until(lambda: len(probe.children()) == 2)
+    pids = [probe.server.pid, *probe.children()]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    assert _appended(probe, tmp_path / "written") == 1
+    assert not (probe.directory / command_client.SOCKET_NAME).exists()
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+    assert probe.server.wait(HANGS_S) == 0
+
+
+def test_one_of_another_version_is_not_used(probe: Probe, tmp_path: Path) -> None:
+    program = tmp_path / "other.py"
+    program.write_text(
+        "import sys\n"
+        f"sys.path.insert(0, {os.path.dirname(probe.words()[1])!r})\n"
+        "from gitshadow.ipc import command_client\n"
+        "command_client.VERSION = b'other'\n"
+        "import probe_program\n"
+        "sys.exit(probe_program.main())\n"
+    )
+    words = [sys.executable, str(program), "sleep"]
+    with subprocess.Popen(
+        words, env=probe.environment(served=True), stdout=subprocess.PIPE
+    ) as started:
+        assert started.stdout is not None
+        assert int(started.stdout.readline()) == started.pid
+        started.kill()
+
+
+def test_a_program_that_changed_is_not_served(probe: Probe, tmp_path: Path) -> None:
+    Path(probe.environ["PROBE_MODULE"]).write_text("changed = True\n")
+    assert _appended(probe, tmp_path / "written") == 1
+    assert probe.server.wait(HANGS_S) == 0
+    assert not probe.directory.exists()
+
+
+def test_it_ends_with_its_socket_and_another_one_is_started(
+    probe: Probe, tmp_path: Path
+) -> None:
+    (probe.directory / command_client.SOCKET_NAME).unlink()
+    probe.server.send_signal(signal.SIGCHLD)
+    assert probe.server.wait(HANGS_S) == 0
+    with probing(probe.directory.parent.parent) as other:
+        assert _appended(other, tmp_path / "written") == 1
+
+
+def test_a_socket_that_nobody_serves_costs_nothing_but_time(
+    probe: Probe, tmp_path: Path
+) -> None:
+    probe.server.kill()
+    probe.server.wait()
+    assert (probe.directory / command_client.SOCKET_NAME).exists()
+    env = probe.environment(served=True)
+    path = tmp_path / "written"
+    code, _, _ = probe.run("append", str(path), served=True, env=env)
+    assert (code, path.read_bytes()) == (0, b"x")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+def test_the_socket_of_another_user_is_not_used(
+    sealed: Path, probe: Probe, tmp_path: Path
+) -> None:
+    probe.server.kill()
+    probe.server.wait()
+    path = probe.directory / command_client.SOCKET_NAME
+    path.unlink()
+    here, theirs = os.pipe()
+    planted = os.fork()
+    if planted == 0:
+        got = 2
+        try:
+            listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            listening.bind(str(path))
+            os.chmod(path, 0o777)
+            os.setuid(12345)
+            listening.listen()
+            os.write(theirs, b".")
+            # What a trusting client would send.
+            got = len(listening.accept()[0].recv(1 << 20))
+        finally:
+            os._exit(got > 0)
+    os.read(here, 1)
+    assert _appended(probe, tmp_path / "written") == 1
+    assert os.waitstatus_to_exitcode(os.waitpid(planted, 0)[1]) == 0
+
+
+def test_two_hundred_at_once(probe: Probe, tmp_path: Path) -> None:
+    path = tmp_path / "written"
+    started = [
+        probe.start("append", str(path), served=True)
+        for _ in range(200 if FULL else 50)
+    ]
+    assert {one.wait(HANGS_S) for one in started} == {0}
+    for one in started:
+        one.communicate()
+    assert len(path.read_bytes()) == len(started)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"\0", b"junk", b"%b\x001000000" % command_client.VERSION, b"x" * 65536],
+)
+def test_no_message_stops_it(probe: Probe, sent: bytes, tmp_path: Path) -> None:
+    for _ in range(5):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+            client.connect(str(probe.directory / command_client.SOCKET_NAME))
+            client.send(sent)
+            assert client.recv(64) == b""
+    assert _appended(probe, tmp_path / "written") == 1
+
+
+def test_too_much_for_one_message_is_run_directly(probe: Probe, tmp_path: Path) -> None:
+    path = tmp_path / "written"
+    many = {f"NAME{n}": "x" * 100_000 for n in range(12)}
+    env = {**probe.environment(served=True), **many}
+    code, _, err = probe.run("append", str(path), served=True, env=env)
+    assert (code, err, path.read_bytes()) == (0, b"", b"x")
+
+
+def test_it_gives_up_where_no_process_can_be_forked(probe: Probe) -> None:
+    probe.server.kill()
+    probe.server.wait()
+    words = probe.words("SERVE", "NO FORK")
+    done = subprocess.run(words, env=probe.environ, check=False)
+    assert done.returncode == 1
+    assert not (probe.directory / command_client.SOCKET_NAME).exists()
+    assert b"BlockingIOError" in (probe.directory / "log").read_bytes()
+
+
+def test_kills_at_random_lose_and_double_nothing(sealed: Path, tmp_path: Path) -> None:
+    rng = random.Random(33)
+    for number in range(_KILLS // 10):
+        runtime = sealed / f"run{number}"
+        runtime.mkdir(mode=0o700)
+        with probing(runtime) as probe:
+            for turn in range(10):
+                _one_kill(probe, rng, tmp_path / f"{number}.{turn}")
+
+
+def _one_kill(probe: Probe, rng: random.Random, path: Path) -> None:
+    with probe.start("append", str(path), served=True) as started:
+        time.sleep(rng.random() * 0.2)
+        whom = rng.choice(("client", "worker", "server", "all"))
+        pids = {
+            "client": [started.pid],
+            "worker": _children(probe),
+            "server": [probe.server.pid],
+            "all": [probe.server.pid, *_children(probe)],
+        }[whom]
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        started.communicate(timeout=HANGS_S)
+    written = len(path.read_bytes()) if path.exists() else 0
+    assert written <= 1, whom
+    if started.returncode == 0:
+        assert written == 1, whom
+
+
+def _children(probe: Probe) -> list[int]:
+    try:
+        return probe.children()
+    except OSError:
+        return []

@@ -1,0 +1,89 @@
+"""The probe program beside a server of its own: `probe("facts", served=True)`."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gitshadow.ipc import command_client
+from tests.support.waiting import HANGS_S, until
+
+PROGRAM = str(Path(__file__).parent / "probe_program.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A command server that runs the probe, and how the program is started with and without it."""
+
+    environ: Mapping[str, str]
+    server: subprocess.Popen[bytes]
+
+    def words(self, *args: str | bytes) -> list[str | bytes]:
+        """Return the command line."""
+        return [sys.executable, PROGRAM, *args]
+
+    def environment(
+        self, *, served: bool, extra: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """Return the environment; it differs in nothing but what switches the server off."""
+        switch = "on" if served else "off"
+        return {**self.environ, command_client.OFF: switch, **(extra or {})}
+
+    def start(
+        self, *args: str | bytes, served: bool, **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start the program with pipes."""
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        env = self.environment(served=served)
+        made: dict[str, Any] = {"env": env, **pipes, **options}
+        return subprocess.Popen(self.words(*args), **made)
+
+    def run(
+        self, *args: str | bytes, served: bool, stdin: bytes = b"", **options: Any
+    ) -> tuple[int, bytes, bytes]:
+        """Run the program to its end; return code, output and messages."""
+        with self.start(*args, served=served, **options) as started:
+            out, err = started.communicate(stdin, timeout=HANGS_S)
+        return started.returncode, out, err
+
+    def both(
+        self, *args: str | bytes, **options: Any
+    ) -> Sequence[tuple[int, bytes, bytes]]:
+        """Run it in its own process, then through the server."""
+        return [self.run(*args, served=one, **options) for one in (False, True)]
+
+    def children(self) -> list[int]:
+        """Return the processes of the server."""
+        pid = self.server.pid
+        return [
+            int(one)
+            for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ]
+
+    @property
+    def directory(self) -> Path:
+        """Return the directory of the socket."""
+        return Path(command_client.directory(self.environ))
+
+
+@contextmanager
+def probing(runtime: Path) -> Iterator[Probe]:
+    """Start a server with its socket below a directory; it is gone after the block."""
+    module = runtime / "module.py"
+    module.touch()
+    environ = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
+    environ["PROBE_MODULE"] = str(module)
+    environ.pop(command_client.OFF, None)
+    server = subprocess.Popen([sys.executable, PROGRAM, "SERVE"], env=environ)
+    made = Probe(environ, server)
+    try:
+        until(lambda: (made.directory / command_client.SOCKET_NAME).exists())
+        yield made
+    finally:
+        server.send_signal(signal.SIGKILL)
+        server.wait()
