@@ -70,23 +70,6 @@ def read_scope(files: WorkFiles, path: RepoPath, *, folds: bool = False) -> Rule
     return parse_rules(reading.data, folds=folds)
 
 
-class OutsideFiles:
-    """Store the rules of the files outside the worktree, the deciding one first."""
-
-    def __init__(self, paths: Sequence[str]) -> None:
-        self._paths = tuple(paths)
-        self.scopes: tuple[Scope, ...] = ()
-
-    def reload(self, *, folds: bool = False) -> None:
-        """Read the files again."""
-        read = (parse_rules(_read(path), folds=folds) for path in self._paths)
-        self.scopes = tuple((0, rules) for rules in read if rules)
-
-    def stamps(self) -> tuple[object, ...]:
-        """Return what changes when a file does."""
-        return tuple(_stamp(path) for path in self._paths)
-
-
 def _stamp(path: str) -> tuple[int, int, int] | None:
     try:
         found = os.stat(path)
@@ -95,33 +78,38 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _read(path: str) -> bytes:
-    """Read a regular file, links followed as Git does here; anything else is empty."""
+def read_outside(path: str, *, folds: bool = False) -> RuleList:
+    """Read a rule file outside the worktree; what is no regular file has no rules.
+
+    Links are followed, as Git does here. `folds` is as for `parse_rules`.
+    """
     try:
         # To open a FIFO or a device could block for ever, or have an effect.
         if not st.S_ISREG(os.stat(path).st_mode):
-            return b""
+            return RuleList(())
         with open(path, "rb") as stream:
-            return stream.read()
+            return parse_rules(stream.read(), folds=folds)
     except OSError as error:
         raise_shortage(error)
-        return b""
+        return RuleList(())
 
 
 class Rules(NamedTuple):
     """Store the settings that coverage depends on; the limits are in bytes.
 
     `folds` is `core.ignoreCase`: rules match letters in any case, as those of Git do.
+    `outside` are the absolute paths of the rule files outside the tree, the deciding one first.
     """
 
     max_file_size: int
     include: tuple[str, ...] = ()
     folds: bool = False
     max_untracked: int = 0
+    outside: tuple[str, ...] = ()
 
 
 class TrackedFiles(Protocol):
-    """Answer what Git tracks and where it has ignore rules."""
+    """Answer what Git tracks."""
 
     def contains(self, path: RepoPath) -> bool:
         """Return whether a path is in the index or in HEAD's tree."""
@@ -141,10 +129,6 @@ class TrackedFiles(Protocol):
 
     def skipped(self) -> set[RepoPath]:
         """Return the paths that a sparse checkout leaves out."""
-        ...
-
-    def rule_files(self) -> Sequence[str]:
-        """Return the absolute paths of rule files outside the tree: of the clone, of the user."""
         ...
 
 
@@ -194,7 +178,6 @@ class Coverage:
         self._rules = rules
         self._instead = instead or {}
         self._include = parse_patterns(rules.include, folds=rules.folds)
-        self._outside = OutsideFiles(tracked.rule_files())
         self.reload()
 
     def verdict(self, path: RepoPath, look: Look) -> Excluded | None:
@@ -370,7 +353,9 @@ class Coverage:
         self._gitlinks: frozenset[RepoPath] | None = None
         self._folders: dict[RepoPath, _Folder] = {}
         self._own = self._read_rules(IGNORE_FILE) or None
-        self._outside.reload(folds=self._rules.folds)
+        folds = self._rules.folds
+        outside = (read_outside(path, folds=folds) for path in self._rules.outside)
+        self._outside: tuple[Scope, ...] = tuple((0, each) for each in outside if each)
 
     def listed(
         self, directory: RepoPath, entries: Mapping[bytes, Look]
@@ -444,7 +429,8 @@ class Coverage:
     def _stat_rules(self) -> tuple[object, ...]:
         # Only the rule files at the top: to stat all nested ones costs as much as a walk.
         inside = self._files.looks(IGNORE_FILE, RepoPath(_GITIGNORE))
-        return (*self._outside.stamps(), *(look and look.stat for look in inside))
+        outside = map(_stamp, self._rules.outside)
+        return (*outside, *(look and look.stat for look in inside))
 
     def _checked(self, directory: RepoPath) -> _Folder:
         """Return a folder whose own and whose ancestors' entries have been looked at."""
@@ -518,7 +504,7 @@ class Coverage:
         if scopes is not None:
             return scopes
         # Nearer files are put in front of it, because the first rule that matches decides.
-        scopes = self._outside.scopes
+        scopes = self._outside
         for each in lineage(directory):
             folder = self._folder(each)
             if folder.scopes is None:

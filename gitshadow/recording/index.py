@@ -85,7 +85,6 @@ class IndexView:
         self._head: tuple[Oid | None, Oid | None] = (None, None)
         self._gitlinks: frozenset[RepoPath] = frozenset()
         self._without_gitlinks: _IndexStat = None
-        self._rule_files = _rule_files(layout, repo)
 
     def ignored(self, path: bytes) -> bool:
         """Return what Git's ignore rules say of exactly this path; a directory's ends in `/`."""
@@ -95,10 +94,6 @@ class IndexView:
             return self._repo.path_is_ignored(path.decode())
         except UnicodeDecodeError:
             return bool(rules_of(self._git, [RepoPath(path)]))
-
-    def rule_files(self) -> Sequence[str]:
-        """Return the exclude files of the clone and of the user, by absolute path."""
-        return self._rule_files
 
     def contains(self, path: RepoPath) -> bool:
         """Return whether a path is in the index or in HEAD's tree."""
@@ -358,16 +353,6 @@ def _raise_unasked(error: StoreError) -> None:
     raise_shortage(error)
     if isinstance(error.__cause__, OSError):
         raise error
-
-
-def _rule_files(layout: Layout, repo: Repo) -> tuple[str, ...]:
-    """Return where gitignore(5) has rules outside the tree."""
-    configured = repo.config_get("core.excludesfile")
-    if configured is None:
-        base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-        configured = os.path.join(base, "git", "ignore")
-    info = os.path.join(layout.common_dir, "info", "exclude")
-    return info, os.path.join(layout.root, os.path.expanduser(configured))
 
 
 class ExcludedIndex:

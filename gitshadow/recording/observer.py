@@ -315,8 +315,7 @@ class Observer:
         began = self._ws.clock.now_ns()
         with self._noticing():
             hints = self._barrier(self._port)
-            doubtful = self._in_doubt or self._ws.coverage.stale()
-            if hints is None or hints.lost or doubtful:
+            if hints is None or hints.lost or self._in_doubt:
                 self._look_anew(hints)
                 return
             waiting = self._hinted(hints) | self._deferred.keys() | self._held
@@ -391,8 +390,6 @@ class Observer:
         if not self._ws.config.enabled:
             return
         self._ws.files.doubt()
-        if self._ws.coverage.stale():
-            self._rewalk()
         wanted = self._ws.spellings.every(paths)
         for path in wanted:
             self._deferred.pop(path, None)
@@ -494,6 +491,10 @@ class Observer:
 
     def _capture(self, paths: Collection[RepoPath], *, patient: bool = False) -> None:
         """Record paths; with `patient`, files in new directories may be finished first."""
+        # Rule files outside the worktree, and settings, change without a hint.
+        if self._ws.coverage.stale():
+            self._rewalk(patient=patient)
+            return
         with self._noticing():
             fresh = self._unfold(paths, patient=patient)
             wanted = set(fresh)

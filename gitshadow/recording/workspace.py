@@ -33,6 +33,7 @@ from gitshadow.store import machine, safe_files
 from gitshadow.store.clock import StampClock
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
+from gitshadow.store.git_settings import own_directory
 from gitshadow.store.journal import meta, sessions, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import WorktreeRow
@@ -189,14 +190,19 @@ def configure(recorder: Recorder, settings: Config) -> None:
     recorder.tells_prompts = settings.prompts is PromptPolicy.COMMIT
 
 
-def rules_of(settings: Config, repo: Repo) -> Rules:
+def rules_of(settings: Config, repo: Repo, layout: Layout) -> Rules:
     """Return what coverage depends on of the settings, Git's own among them."""
-    folds = repo.config_is("core.ignoreCase", unset=False)
+    named = repo.config_get("core.excludesFile")
+    users = f"{own_directory(os.environ)}/ignore" if named is None else named
     return Rules(
         settings.max_file_size_bytes,
         settings.include,
-        folds,
+        repo.config_is("core.ignoreCase", unset=False),
         settings.max_untracked_bytes,
+        (
+            os.path.join(layout.common_dir, "info", "exclude"),
+            os.path.join(layout.root, os.path.expanduser(users)),
+        ),
     )
 
 
@@ -214,7 +220,7 @@ def _open_locked(
     )
     files = WorkFiles(layout.root, repo.format, composes=composes)
     index = IndexView(layout, git, repo)
-    rules = rules_of(settings, repo)
+    rules = rules_of(settings, repo, layout)
     states = StateTable(db, layout.worktree)
     row = _worktree_row(db, layout, files, states)
     recorder = Recorder(repo, files, db, row, states, here)

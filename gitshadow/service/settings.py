@@ -35,7 +35,7 @@ def read_again(context: RecorderContext) -> None:
         return
     ws.config = found
     configure(ws.recorder, found)
-    ws.coverage.use(rules_of(found, ws.repo))
+    ws.coverage.use(rules_of(found, ws.repo, ws.layout))
     follow(context)
 
 

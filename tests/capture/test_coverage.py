@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.capture.coverage import Coverage, Rules
+from gitshadow.capture.coverage import Coverage
 from gitshadow.capture.reconcile import walk
 from gitshadow.model import RepoPath
 from gitshadow.recording.index import IndexView
+from gitshadow.recording.workspace import read_config, rules_of
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
 from gitshadow.store.layout import discover
@@ -48,8 +49,11 @@ def open_place(repo: Repo, *include: str) -> Place:
     layout = discover(str(repo.root))
     assert layout is not None
     files = WorkFiles(layout.root, SHA1)
-    index = IndexView(layout, Git(layout, dict(os.environ)), Store.open(layout))
-    return Place(repo, files, Coverage(files, index, Rules(LIMIT, include)))
+    store = Store.open(layout)
+    index = IndexView(layout, Git(layout, dict(os.environ)), store)
+    rules = rules_of(read_config(store, os.environ), store, layout)
+    rules = rules._replace(max_file_size=LIMIT, include=include)
+    return Place(repo, files, Coverage(files, index, rules))
 
 
 def test_directory_patterns_cover_their_contents(repo: Repo) -> None:

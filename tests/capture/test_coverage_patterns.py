@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitshadow.capture.coverage import Coverage, Rules
+from gitshadow.capture.coverage import Coverage
 from gitshadow.capture.patterns import parse_rules
 from gitshadow.capture.reconcile import walk
 from gitshadow.model import RepoPath
 from gitshadow.recording.index import IndexView
+from gitshadow.recording.workspace import read_config, rules_of
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
 from gitshadow.store.layout import discover
@@ -91,8 +92,10 @@ def _coverage(repo: Repo) -> tuple[WorkFiles, Coverage]:
     layout = discover(str(repo.root))
     assert layout is not None
     files = WorkFiles(layout.root, SHA1)
-    index = IndexView(layout, Git(layout, dict(os.environ)), Store.open(layout))
-    return files, Coverage(files, index, Rules(1 << 20))
+    store = Store.open(layout)
+    index = IndexView(layout, Git(layout, dict(os.environ)), store)
+    rules = rules_of(read_config(store, os.environ), store, layout)
+    return files, Coverage(files, index, rules._replace(max_file_size=1 << 20))
 
 
 def _ignored_by_git(repo: Repo, paths: list[bytes]) -> set[bytes]:

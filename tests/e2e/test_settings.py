@@ -1,5 +1,9 @@
 """Settings that change under a running daemon, and the mark that hooks read instead of them."""
 
+from pathlib import Path
+
+import pytest
+
 from tests.support.claude import Claude
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
@@ -39,6 +43,21 @@ def test_file_limit_is_used_at_the_next_barrier(repo: Repo, shadow: Shadow) -> N
     assert isinstance(excluded, dict)
     reasons = {item["path"]: item["reason"] for item in excluded["excluded"]}
     assert reasons == {"big": "too large", "bigger": "too large"}
+
+
+@pytest.mark.parametrize("scope", ["--local", "--global"])
+def test_excludes_file_is_the_one_that_is_configured_now(
+    repo: Repo, shadow: Shadow, sealed: Path, scope: str
+) -> None:
+    """The file that applies changes with `core.excludesFile`, no rule file does."""
+    (sealed / "mine").write_text("*.mine\n")
+    repo.write("a.mine", "x")
+    assert list(changed(shadow)) == ["a.mine"]
+    repo.git("config", scope, "core.excludesFile", "~/mine")
+    repo.write("b.mine", "x")
+    assert list(changed(shadow)) == ["a.mine"]
+    repo.git("config", scope, "--unset", "core.excludesFile")
+    assert set(changed(shadow)) == {"a.mine", "b.mine"}
 
 
 def test_setting_that_cannot_be_used_changes_nothing(

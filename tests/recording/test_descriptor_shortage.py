@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.attribution.delivery import parse_spool
-from gitshadow.capture.coverage import OutsideFiles, read_scope
+from gitshadow.capture.coverage import read_outside, read_scope
 from gitshadow.errors import is_shortage, shortage_behind
 from gitshadow.model import RepoPath
 from gitshadow.store.backends.ref_files import FileHeadLog
@@ -20,7 +20,7 @@ _OPENERS: dict[str, Callable[[str], object]] = {
     "rules of the worktree": lambda root: read_scope(
         WorkFiles(root, SHA1), RepoPath(b"file")
     ),
-    "rules outside it": lambda root: OutsideFiles([f"{root}/file"]).reload(),
+    "rules outside it": lambda root: read_outside(f"{root}/file"),
     "spooled payload": lambda root: parse_spool(f"{root}/file"),
     "log of HEAD": lambda root: FileHeadLog(root).newest(1),
 }

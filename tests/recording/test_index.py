@@ -264,20 +264,6 @@ def test_ignored_is_no_pathspec_with_magic(
         assert not view.ignored(name + ending), name
 
 
-def test_rule_files_are_those_of_gitignore(repo: Repo, sealed: Path) -> None:
-    view, store = open_view(repo)
-    common = os.path.realpath(repo.common_dir)
-    assert view.rule_files() == (
-        f"{common}/info/exclude",
-        str(sealed / "config" / "git" / "ignore"),
-    )
-    store.close()
-    repo.git("config", "core.excludesFile", "~/mine")
-    view, store = open_view(repo)
-    assert view.rule_files()[1] == str(sealed / "mine")
-    store.close()
-
-
 def test_reading_leaves_the_index_as_it_is(repo: Repo, view: IndexView) -> None:
     os.utime(repo.path("a"), ns=(1, 1))
     before = repo.snapshot()

@@ -102,6 +102,17 @@ def rows(context: RecorderContext) -> list[Event]:
     return list(reversed(list(events.rows(context.workspace.db, EventFilter()))))
 
 
+def test_hint_is_judged_by_the_rules_that_apply_now(
+    repo: Repo, context: RecorderContext, clock: FakeTime
+) -> None:
+    """No watcher hints at a rule file outside the worktree."""
+    repo.write(".git/info/exclude", "*.log\n")
+    repo.write("x.log", "x")
+    hint(context, "x.log")
+    wait_out(context, clock)
+    assert [row for row in rows(context) if isinstance(row, PathChange)] == []
+
+
 def _old_path(row: Event) -> str | None:
     found = row.old_path if isinstance(row, PathChange) else None
     return os.fsdecode(found) if found else None
