@@ -130,6 +130,10 @@ class UnitWindow(NamedTuple):
     end_ns: int | None
     call: str | None = None
 
+    def contains(self, at_ns: int) -> bool:
+        """Return whether the unit was at work at a time, its begin and its end included."""
+        return self.begin_ns <= at_ns and (self.end_ns is None or at_ns <= self.end_ns)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
@@ -441,7 +445,7 @@ class Chooser:
             whose = window.sessions or frozenset()
             for row in events.writes(self.db, wanted) if whose else ():
                 # A turn whose process died ends when that was last seen, maybe before its writes.
-                is_in = end_ns is None or row.ts_ns <= end_ns or may_follow_an_end(row)
+                is_in = window.contains(row.ts_ns) or may_follow_an_end(row)
                 is_whose = not whose.isdisjoint(row.attribution.candidates)
                 if is_in and is_whose and is_undoable(row):
                     found[row.seq] = row

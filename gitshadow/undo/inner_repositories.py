@@ -15,13 +15,11 @@ from gitshadow.messages.undo import Uncovered
 from gitshadow.model import RepoPath
 from gitshadow.store.layout import discover
 from gitshadow.store.refs import display_path
+from gitshadow.undo.choose import UnitWindow
 
 _MOST_ENTRIES = 20_000
 """So many entries of each repository are looked at: about a third of a second."""
 _SHOWN = 3
-
-Span = tuple[int, int | None]
-"""Begin and end in the clock of the file system; None: until now."""
 
 
 class InnerRepository(NamedTuple):
@@ -36,20 +34,18 @@ class InnerRepository(NamedTuple):
         return path == self.path or path.startswith(self.path + b"/")
 
     def changed(
-        self, spans: Sequence[Span], touched: Sequence[RepoPath] = ()
+        self, windows: Sequence[UnitWindow], touched: Sequence[RepoPath] = ()
     ) -> Uncovered | None:
         """Return what was changed in it, and what undoes that; None for nothing.
 
         Args:
-            spans: The times of the unit.
+            windows: When the unit was at work.
             touched: Paths of the worktree in it that were noticed then: a deleted file has no time.
         """
         held = {
             path
             for path, at_ns in islice(self._times(), _MOST_ENTRIES)
-            if any(
-                begin <= at_ns and (end is None or at_ns <= end) for begin, end in spans
-            )
+            if any(one.contains(at_ns) for one in windows)
         }
         inside = (path[len(self.path) + 1 :] for path in touched)
         found = sorted(held.union(RepoPath(path) for path in inside if path))

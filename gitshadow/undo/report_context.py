@@ -32,7 +32,7 @@ from gitshadow.model import (
     Touch,
 )
 from gitshadow.recording.index import IndexView
-from gitshadow.store.files import Look, WorkFiles
+from gitshadow.store.files import WorkFiles
 from gitshadow.store.journal import events, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter, path_changes
@@ -73,11 +73,10 @@ def not_covered(
     noticed late, so it counts from the window's begin on. Writes to `reverted` paths are left out.
     """
     found: dict[tuple[str, str], Uncovered] = {}
-    spans = [(window.begin_ns, window.end_ns) for window in windows]
     touches = [touches_of(db, worktree, window) for window in windows]
     noticed = [touch.path for touched in touches for touch in touched]
-    for one in inner if spans else ():
-        entry = one.changed(spans, [path for path in noticed if one.holds(path)])
+    for one in inner if windows else ():
+        entry = one.changed(windows, [path for path in noticed if one.holds(path)])
         if entry is not None:
             found[entry.what, entry.why] = entry
     for window, touched in zip(windows, touches, strict=True):
@@ -220,7 +219,7 @@ def _is_of(touch: Touch, window: UnitWindow) -> bool:
         return True
     if window.call is not None and touch.call != window.call:
         return False
-    if window.end_ns is not None and touch.ts_ns > window.end_ns:
+    if not window.contains(touch.ts_ns):
         return False
     return window.sessions is None or touch.session in window.sessions
 
@@ -373,21 +372,15 @@ def _change_of(
         look, now = files.look(left.path), version_at(files, left.path)
     except OSError:
         return None
-    if look is not None and (now is None or not _is_within(look, selection.windows)):
+    windows, at_ns = selection.windows, look and look.stat.ctime_ns
+    if at_ns is not None and (
+        now is None or not any(one.contains(at_ns) for one in windows)
+    ):
         return None
     return left._replace(
         kind=EventKind.DELETE if now is None else EventKind.MODIFY,
         after=now,
         attribution=selection.taken[-1].attribution,
-    )
-
-
-def _is_within(look: Look, windows: Sequence[UnitWindow]) -> bool:
-    """Return whether a file was changed last while a unit was at work."""
-    at_ns = look.stat.ctime_ns
-    return any(
-        one.begin_ns <= at_ns and (one.end_ns is None or at_ns <= one.end_ns)
-        for one in windows
     )
 
 

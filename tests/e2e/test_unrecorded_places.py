@@ -111,6 +111,26 @@ def test_file_that_an_earlier_turn_hid_comes_back_with_the_session(
     assert repo.read("old.log") == b"mine\n"
 
 
+def test_file_that_a_turn_between_those_undone_changed_is_left(
+    repo: Repo, shadow: Shadow, agent: Claude
+) -> None:
+    repo.write("old.log", "mine\n")
+    shadow.ok("flush")
+    agent.start()
+    for prompt, command in (
+        ("hide", "echo '*.log' >.gitignore"),
+        ("change", "echo over >old.log"),
+        ("change more", "echo more >>old.log; echo more >>a"),
+    ):
+        agent.prompt(prompt)
+        agent.shell(command)
+        agent.stop()
+    chosen = [str(row["turn"]) for row in shadow.log(".gitignore", "a")]
+    report = shadow("undo", *chosen, "--yes", "--json").json()
+    assert states(report)["old.log"] == ("not_reversed", "excluded")
+    assert repo.read("old.log") == b"over\nmore\n"
+
+
 @pytest.mark.parametrize(
     "hide",
     [
