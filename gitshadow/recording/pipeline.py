@@ -508,9 +508,9 @@ class Pipeline:
         here = self._ws.layout.worktree
         wanted = EventFilter(worktree=here, paths=(path,), limit=1)
         # Nobody wrote what has no row: that Git may have switched it changes no answer here.
-        found = events.own_rows(self._ws.db, wanted) and events.rows(
-            self._ws.db, wanted
-        )
+        found = events.own_rows(self._ws.db, wanted)
+        if found:
+            found = events.with_switches(self._ws.db, wanted, found)
         return next(iter(found), None)
 
     def gap(self, why: str, path: RepoPath | None = None) -> None:

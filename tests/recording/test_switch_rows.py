@@ -16,6 +16,7 @@ from gitshadow.store.replay import rebuild
 from tests.support.audit import audit
 from tests.support.journal_dump import dump_all
 from tests.support.repo import Repo
+from tests.support.sql_work import counted_sql
 from tests.support.studio import Studio, studio_of
 
 A, B, MODED = RepoPath(b"a"), RepoPath(b"b"), RepoPath(b"moded")
@@ -140,6 +141,19 @@ def test_log_of_a_path_lists_the_switches_that_changed_it(repo: Repo) -> None:
             ("delete", "becomes"),
             ("create", "becomes/inner"),
         ]
+
+
+def test_rows_of_a_path_are_asked_for_once_to_find_the_newest(repo: Repo) -> None:
+    branched(repo)
+    with studio_of(repo) as studio:
+        studio.hand("a", "by hand\n")
+        repo.commit("by hand")
+        switch(studio, "other")
+        pipeline, db = studio.context.pipeline, studio.context.workspace.db
+        with counted_sql(db) as work:
+            newest = pipeline._newest_at(A)
+        assert isinstance(newest, HeadChange)
+        assert len([one for one in work.statements if "UNION" in one]) == 1
 
 
 def test_mode_that_no_tree_has_keeps_a_row(repo: Repo) -> None:

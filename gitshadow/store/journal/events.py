@@ -359,7 +359,11 @@ def unfolded(db: Db, found: Iterable[Event]) -> Iterator[Event]:
 
 def rows(db: Db, wanted: EventFilter) -> list[Event]:
     """Return the events that fit, newest first; a switch fits the paths that it changed."""
-    found = own_rows(db, wanted)
+    return with_switches(db, wanted, own_rows(db, wanted))
+
+
+def with_switches(db: Db, wanted: EventFilter, found: list[Event]) -> list[Event]:
+    """Return what `own_rows` found, with the switches that fit."""
     paths = wanted.paths or (RepoPath(b""),)
     if b"" in paths or None is not (wanted.burst or wanted.op or wanted.text):
         return found
