@@ -140,7 +140,8 @@ class FileItem(NamedTuple):
     rename goes from `old_path`, where the file is now, to `path`. `overwrites` marks an item that
     replaces later work because the request says so, `by_timing` one of which only the time says
     that the unit wrote it. `added` and `removed` count lines; they are None for a file without
-    lines. `hunks` are given if the request has `offer`.
+    lines. `erased` counts the files below `path` that are deleted for good, as nobody stored them.
+    `hunks` are given if the request has `offer`.
     """
 
     domain: str
@@ -157,6 +158,7 @@ class FileItem(NamedTuple):
     added: int | None = None
     removed: int | None = None
     hunks: tuple[Hunk, ...] = ()
+    erased: int = 0
 
 
 class Uncovered(NamedTuple):

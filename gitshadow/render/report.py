@@ -181,16 +181,17 @@ def counts(report: FileUndoAnswer) -> Mapping[str, int]:
 
 def _counted(report: FileUndoAnswer) -> Iterator[str]:
     """Yield the counts with their verbs, and a noun with the first."""
-    count = counts(report)
-    parts = _in_part(report)
+    count, erased = counts(report), sum(item.erased for item in report.items)
+    gone = Counter(item.state for item in report.items if item.erased)
+    parts = _in_part(report) - gone["not_reversed"]
     restore = ("restored", "restore")
     if report.kind == "redo":
         restore = ("redid changes to", "redo changes to")
     found = (
-        (count["reversed"], *restore),
+        (count["reversed"] - gone["reversed"], *restore),
         (count["compensated"], "compensated", "compensate"),
         (parts, "partly restored", "partly restore"),
-        (count["not_reversed"] - parts, "skipped", "skip"),
+        (count["not_reversed"] - gone["not_reversed"] - parts, "skipped", "skip"),
     )
     is_done = report.status not in ("planned", "refused")
     noun = "file" if _is_about_files(report) else "item"
@@ -199,6 +200,8 @@ def _counted(report: FileUndoAnswer) -> Iterator[str]:
             things = counted(number_of, noun) if noun else str(number_of)
             yield f"{past if is_done else future} {things}"
             noun = ""
+    if erased:
+        yield f"{'deleted' if is_done else 'delete'} {counted(erased, 'file')} for good"
     if count["no_effect"]:
         yield f"{count['no_effect']} unchanged"
 

@@ -110,12 +110,14 @@ class BaseItem:
 class Item(BaseItem):
     """What an undo does, or did, with one file of the unit.
 
-    `by_timing` marks an item of which only the time says that the unit wrote it. `hunks` are
-    given where a plan is to be chosen from.
+    `by_timing` marks an item of which only the time says that the unit wrote it. `erased` counts
+    the files that are deleted for good, as nobody stored them. `hunks` are given where a plan is to
+    be chosen from.
     """
 
     path: str
     by_timing: bool = False
+    erased: int = 0
     domain: str = "files"
     hunks: tuple[Hunk, ...] = ()
 

@@ -42,10 +42,11 @@ class Unstored(NamedTuple):
         rest = f"; {counted(left, 'file')} could not be deleted" if left else ""
         return Item(
             path=display_path(self.top),
-            action=Action.DELETE,
+            action=Action.DELETE if left < len(self.files) else Action.NONE,
             state=State.NOT_REVERSED if left else State.REVERSED,
             reason=Reason.IO_ERROR if left else None,
             detail=f"{self.in_words()}, not stored: no redo brings them back{rest}",
+            erased=len(self.files) - left,
         )
 
 

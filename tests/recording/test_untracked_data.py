@@ -1,6 +1,7 @@
 """No data set is copied unasked: at `init`, and when a command makes one later."""
 
 import os
+import re
 from collections.abc import Callable
 
 import pytest
@@ -213,8 +214,11 @@ def test_what_was_not_stored_is_deleted_only_if_that_is_asked(
     ]
     assert (item["action"], item["state"]) == ("delete", "reversed")
     assert len(os.listdir(limited.root / "dl")) == 8
-    report = shadow(*wanted, "--yes", "--json").json()
-    assert (report["status"], report["not_covered"]) == ("reversed", [])
+    said = shadow.ok(*wanted, "--dry-run").out
+    assert re.search(r"^will restore \d files?, delete \d files for good$", said, re.M)
+    said = shadow.ok(*wanted, "--yes").out
+    assert re.match(r"restored \d files?, deleted \d files for good\n", said)
+    assert "not recorded" not in said
     assert not limited.exists("dl")
     assert not limited.exists("n")
     noted = [str(row["note"]) for row in shadow.log() if row["kind"] == "gap"]
