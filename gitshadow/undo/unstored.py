@@ -4,12 +4,11 @@ Invariant: a file goes only if it belongs to untracked data that a call of the u
 came to be during such a call, and if it has not changed since.
 """
 
-import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gitshadow.capture.coverage import UNTRACKED_DATA, Coverage
+from gitshadow.capture.coverage import UNTRACKED_DATA, Coverage, lineage
 from gitshadow.model import Call, RepoPath, Touch
 from gitshadow.store.clock import EpochClock
 from gitshadow.store.files import Look, WorkFiles
@@ -27,10 +26,14 @@ from gitshadow.words import byte_size, counted
 
 
 class Unstored(NamedTuple):
-    """Files of one place that is left out, each as it was when it was found."""
+    """Files of one place that is left out, each as it was when it was found.
+
+    `directories` are those above them that came with the units, the lowest first.
+    """
 
     top: RepoPath
     files: Sequence[tuple[RepoPath, Look]]
+    directories: Sequence[RepoPath] = ()
 
     def in_words(self) -> str:
         """Return how much it is: `8 files, 4.0 MiB`."""
@@ -80,8 +83,10 @@ class UnstoredFiles:
                     if self._is_in(makers, look.stat.ctime_ns)
                     and self._is_in(makers, self.files.born_ns(path, look.stat.inode))
                 ]
+                above = {up for path, _ in made for up in lineage(path)[1:-1]}
+                new = [up for up in above if self._is_new(up, windows)]
             if made:
-                found.append(Unstored(top, made))
+                found.append(Unstored(top, made, sorted(new, reverse=True)))
         return found
 
     def delete(self, one: Unstored) -> Item:
@@ -98,15 +103,15 @@ class UnstoredFiles:
                 except (OSError, UnsafePathError):
                     pass
                 left += 1
-            self._drop_empty(one)
+            for directory in one.directories:
+                rmdir_quietly(self.files, directory)
         return one.item(left)
 
-    def _drop_empty(self, one: Unstored) -> None:
-        """Remove the directories that held nothing else, from the bottom up to the top."""
-        below = {RepoPath(os.path.dirname(path)) for path, _ in one.files}
-        while below:
-            gone = {path for path in below if rmdir_quietly(self.files, path)}
-            below = {RepoPath(os.path.dirname(path)) for path in gone - {one.top}}
+    def _is_new(self, directory: RepoPath, windows: Sequence[UnitWindow]) -> bool:
+        """Return whether a directory came to be while the units were at work."""
+        look = self.files.look(directory)
+        born_ns = look and self.files.born_ns(directory, look.stat.inode)
+        return born_ns is not None and any(one.contains(born_ns) for one in windows)
 
     def _top_of(self, path: RepoPath) -> RepoPath:
         """Return the place that is left out by now, where a file of it was the first."""

@@ -253,3 +253,22 @@ def test_a_persons_data_stays_where_a_unit_deletes_its_own(
     assert (item["path"], item["state"]) == ("dl", "reversed")
     assert str(item["detail"]).startswith("1 file, 512.0 KiB, not stored")
     assert sorted(os.listdir(limited.root / "dl")) == sorted([*mine, "later", "since"])
+
+
+@pytest.mark.parametrize("kept", [None, "out/mine"])
+def test_directories_that_a_unit_made_go_with_what_was_not_stored(
+    limited: Repo, make_shadow: Callable[..., Shadow], kept: str | None
+) -> None:
+    """A person's directory stays, also if it is empty afterwards."""
+    shadow = make_shadow(limited)
+    (limited.root / "theirs").mkdir()
+    shadow.init()
+    fill = "for n in 1 2 3 4 5 6 7 8; do head -c {} /dev/urandom >{}/$n; done".format
+    script = f"mkdir -p out/dl; {fill(PART, 'out/dl')}; {fill(PART, 'theirs')}"
+    shadow.ok("exec", "--agent", "helper", "--", "sh", "-c", script)
+    if kept is not None:
+        limited.write(kept, "mine\n")
+    shadow.ok("oops", "--include-unstored", "--yes")
+    assert not limited.exists("out/dl")
+    assert limited.exists("out") == (kept is not None)
+    assert os.listdir(limited.root / "theirs") == []
