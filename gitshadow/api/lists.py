@@ -164,7 +164,7 @@ def _session_rows(context: RecorderContext) -> Iterator[SessionRow]:
     for session in session_journal.all_sessions(db):
         owned: Sequence[Chain | None] = session_journal.chains_of(db, session.id)
         counts = events.counts_of_session(db, session.id)
-        counts["turns"] = len(turn_journal.list_turns(db, session.id))
+        counts["turns"] = turn_journal.count(db, session.id)
         for chain in owned or (None,):
             yield session_row(session, chain, counts, worktree)
 

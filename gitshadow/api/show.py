@@ -204,7 +204,7 @@ def _describe_session(
     db, worktree = context.workspace.db, context.workspace.layout.worktree
     chain = sessions.get_chain(db, session.id, worktree)
     counts = events.counts_of_session(db, session.id)
-    counts["turns"] = len(turns.list_turns(db, session.id))
+    counts["turns"] = turns.count(db, session.id)
     row = session_row(session, chain, counts, worktree)
     return "session", row, EventFilter(sessions=(session.id,))
 

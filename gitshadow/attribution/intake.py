@@ -331,15 +331,14 @@ class _Intake:
             return self._own_turn_id(session)
         above = event.turn_id
         if above is None or not self._is_of_parent(session, above):
-            known = turns.list_turns(self._db, session.id)
-            own = [one for one in known if one.started_ns <= self._at_ns]
+            own = turns.newest(self._db, session.id, self._at_ns)
             # A subagent works for the turn that started it, also in the background after its end.
-            is_at_work = bool(own) and own[-1].ended_ns is None
-            if is_at_work and event.phase is not HookPhase.SUBAGENT_START:
-                return own[-1].id
+            is_at_work = own is not None and own.ended_ns is None
+            if own and is_at_work and event.phase is not HookPhase.SUBAGENT_START:
+                return own.id
             above = self._open_turn_above(session) or event.turn_id
             if above is None:
-                return own[-1].id if own else None
+                return own.id if own else None
         return f"{above}/{event.subagent_id}"
 
     def _is_of_parent(self, session: Session, turn_id: str) -> bool:

@@ -252,8 +252,8 @@ def begin_turn(
     number.
     """
     started_ns = micro(at_ns)
-    all_turns = turns.list_turns(db, session_id)
-    again = _delivered_before(all_turns, wanted, started_ns, asked)
+    known = turns.near(db, session_id, wanted, started_ns)
+    again = _delivered_before(known, wanted, started_ns, asked)
     if again is not None:
         if asked != _NOTHING and not asked.is_of(again):
             again = replace(again, prompt=asked.text, prompt_digest=asked.digest)
@@ -262,9 +262,9 @@ def begin_turn(
     end_turn(db, session_id, at_ns)
     expire_calls(db, session_id, at_ns, ENDED_BY_PROMPT)
     # A late prompt began before turns that are known: its turn ends where the next one began.
-    later = [turn.started_ns for turn in all_turns if turn.started_ns > started_ns]
-    ordinal = 1 + max((turn.ordinal for turn in all_turns), default=0)
-    taken = {turn.id for turn in all_turns}
+    later = [turn.started_ns for turn in known if turn.started_ns > started_ns]
+    ordinal = 1 + max((turn.ordinal for turn in known), default=0)
+    taken = {turn.id for turn in known}
     fresh = Turn(
         id=_free(wanted or _own_turn_id(session_id, ordinal), taken),
         session=session_id,
@@ -335,10 +335,10 @@ def continue_turn(db: Db, session_id: str, at_ns: int) -> str | None:
     Returns:
         None where the session has had no turn.
     """
-    known = turns.list_turns(db, session_id)
-    if known and known[-1].ended_ns is not None:
-        _reopen(db, known[-1], at_ns)
-    return known[-1].id if known else None
+    known = turns.newest(db, session_id)
+    if known is not None:
+        _reopen(db, known, at_ns)
+    return known.id if known is not None else None
 
 
 def _is_own(turn: Turn) -> bool:
@@ -351,9 +351,9 @@ def _is_turn(turn: Turn, wanted: str) -> bool:
 
 
 def _delivered_before(
-    all_turns: list[Turn], wanted: str | None, at_ns: int, asked: Asked
+    known: list[Turn], wanted: str | None, at_ns: int, asked: Asked
 ) -> Turn | None:
-    for turn in reversed(all_turns):
+    for turn in reversed(known):
         same_text = asked.may_be(turn)
         ended = turn.ended_ns is not None and at_ns >= turn.ended_ns
         if wanted is not None and _is_turn(turn, wanted) and same_text and not ended:
@@ -378,12 +378,8 @@ def _own_turn_id(session_id: str, ordinal: int) -> str:
 
 def _reopen(db: Db, turn: Turn, at_ns: int) -> None:
     if turn.ended_ns is not None and at_ns > turn.ended_ns:
-        later = [
-            one
-            for one in turns.list_turns(db, turn.session)
-            if one.started_ns > turn.started_ns
-        ]
-        if not later:
+        last = turns.newest(db, turn.session)
+        if last is None or last.started_ns <= turn.started_ns:
             turns.put_turn(db, replace(turn, ended_ns=None))
 
 

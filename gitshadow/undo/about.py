@@ -19,9 +19,9 @@ _NESTED = 8
 class About(NamedTuple):
     """The work of one agent, or one person, in one turn.
 
-    `ordinal` is the turn's number of `turns` in its session, `prompt` the beginning of its prompt
-    on one line. `kind` is set for a restore, which has no turn. `turn_short` is the turn's short
-    id.
+    `ordinal` is the turn's number in its session, `turns` the highest one there, `prompt` the
+    beginning of its prompt on one line. `kind` is set for a restore, which has no turn.
+    `turn_short` is the turn's short id.
     """
 
     actor: Actor
@@ -85,8 +85,8 @@ def _about(
     rows: Sequence[PathChange],
 ) -> About:
     known = sessions.get(db, session)
-    of_session = turns.list_turns(db, session)
-    of_turn = next((one for one in of_session if one.id == turn), None)
+    near = turns.near(db, session, turn)
+    of_turn = next((one for one in near if one.id == turn), None)
     prompt = (of_turn.prompt or "")[: _PROMPT_CHARS * 2] if of_turn is not None else ""
     paths: set[RepoPath | None] = {row.path for row in rows}
     return About(
@@ -95,7 +95,7 @@ def _about(
         session=session,
         turn=turn,
         ordinal=of_turn.ordinal if of_turn is not None else None,
-        turns=len(of_session),
+        turns=max((one.ordinal for one in near), default=0),
         prompt=" ".join(prompt.split())[:_PROMPT_CHARS],
         newest_ns=max(row.ts_ns for row in rows),
         files=len(paths),

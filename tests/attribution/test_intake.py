@@ -846,9 +846,14 @@ def test_hook_reads_no_whole_row_of_each_call_or_turn_of_a_long_session(
         " VALUES (?, ?, ?, 1, 2)",
         [(session.id, f"turn-{number}", -number) for number in range(many)],
     )
-    for moment_ms, event in ((2, "PreToolUse"), (3, "PostToolUse"), (4, "PostToolUse")):
+    for moment_ms, event, fields in (
+        (2, "PreToolUse", shell),
+        (3, "PostToolUse", shell),
+        (4, "PostToolUse", shell),
+        (5, "UserPromptSubmit", {"prompt": "on"}),
+    ):
         with counted_sql(context.db) as work:
             context.deliver(
-                moment_ms, "kimi", hook_event_name=event, tool_use_id="x", **shell
+                moment_ms, "kimi", hook_event_name=event, tool_use_id="x", **fields
             )
         assert work.steps < 2 * many, event

@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+from gitshadow.store.journal import events
+from gitshadow.store.journal.events import EventFilter
+from gitshadow.undo import about as undo_about
 from tests.support.repo import Repo
 from tests.support.reports import uncovered
+from tests.support.sql_work import counted_sql
 from tests.support.studio import Document, Studio, studio_of
 
 
@@ -36,6 +40,23 @@ def test_plan_says_whose_work_it_is_about(studio: Studio) -> None:
     assert about(plan(studio, "oops")) == [newest]
     whole = about(plan(studio, "undo", studio.session("S1")))
     assert whole == [newest, ("claude-code", "Tidy up and more", 1, 2, 1)]
+
+
+def test_prompt_is_found_without_reading_the_other_turns(studio: Studio) -> None:
+    """LAW-08: `oops`, `stage` and the list of undos ask for it."""
+    two_turns(studio)
+    ws, session, many = studio.context.workspace, studio.session("S1"), 2000
+    ws.db.run_many(
+        "INSERT INTO turns (session, id, ordinal, started_ns, ended_ns)"
+        " VALUES (?, ?, ?, 1, 2)",
+        [(session, f"turn-{number}", number) for number in range(3, many + 3)],
+    )
+    (row, *_) = events.writes(ws.db, EventFilter(sessions=frozenset({session})))
+    with counted_sql(ws.db) as work:
+        (found,) = undo_about.about(ws.db, ws.layout.worktree, [row])
+    newest = ("Clean up: delete the old folder", 2, 2002)
+    assert (found.prompt, found.ordinal, found.turns) == newest
+    assert work.steps < many
 
 
 def test_redo_and_list_of_undos_say_whose_work_was_undone(studio: Studio) -> None:

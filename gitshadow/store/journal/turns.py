@@ -104,6 +104,43 @@ def list_turns(db: Db, session: str | None = None) -> list[Turn]:
     )
 
 
+def near(
+    db: Db, session: str, turn: str | None, moment_ns: int | None = None
+) -> list[Turn]:
+    """Return the turn of an id, those of it with a number (`<id>~2`), and the one numbered last.
+
+    `moment_ns` adds those that had not ended then, with all that began later. The order is that of
+    `list_turns`, which reads ten thousand turns of a long session.
+    """
+    return _TURNS.rows(
+        db,
+        "WHERE session = ?1 AND id IN (SELECT ?2"
+        " UNION SELECT id FROM turns WHERE session = ?1 AND id > ?2 || '~' AND id < ?2 || x'7f'"
+        " UNION SELECT id FROM (SELECT id, MAX(ordinal) FROM turns WHERE session = ?1)"
+        " UNION SELECT id FROM turns WHERE session = ?1 AND ?3 IS NOT NULL"
+        " AND (ended_ns IS NULL OR ended_ns > ?3)) ORDER BY started_ns, ordinal",
+        session,
+        turn,
+        moment_ns,
+    )
+
+
+def newest(db: Db, session: str, until_ns: int | None = None) -> Turn | None:
+    """Return the turn of a session that began last, by a moment (None: at all), or None."""
+    return _TURNS.get(
+        db,
+        "WHERE session = ?1 AND (?2 IS NULL OR started_ns <= ?2)"
+        " ORDER BY started_ns DESC, ordinal DESC LIMIT 1",
+        session,
+        until_ns,
+    )
+
+
+def count(db: Db, session: str) -> int:
+    """Return how many turns a session has."""
+    return db.number("SELECT COUNT(*) FROM turns WHERE session = ?", (session,))
+
+
 def without_changes(db: Db, since_ns: int = 0) -> list[Turn]:
     """Return the turns that began since and changed nothing recorded, oldest first.
 
