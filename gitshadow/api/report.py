@@ -232,7 +232,7 @@ def _not_covered(
 ) -> NotCovered:
     ws = context.workspace
     touched = Counter(
-        (display_path(touch.path), touch.why)
+        (display_path(touch.path) or ".", touch.why)
         for touch in state.touches_between(
             ws.db, story.worktree, lanes.begin_ns, lanes.end_ns
         )

@@ -324,6 +324,7 @@ class Observer:
             self._held.clear()
             self._capture(waiting | self._relist())
             self._pipeline.look_at_uncovered()
+            self._walker.look_at_top()
             if self._ws.coverage.stale():
                 self._look_anew(hints)
                 return

@@ -390,6 +390,13 @@ class Walker:
         )
         return found
 
+    def look_at_top(self) -> None:
+        """Note the mode of the top directory: a watcher hints only at what is in it."""
+        top = RepoPath(b"")
+        look = self._ws.files.glance(top)
+        if look is not None:
+            self._note_modes({top: look.directory_mode}, whole=False)
+
     def _note_modes(self, seen: Mapping[RepoPath, int], *, whole: bool) -> None:
         """Note the modes of directories, before the files in new ones are recorded."""
         former = self.modes.note(seen, whole=whole)
@@ -397,7 +404,7 @@ class Walker:
             (path, f"the mode of a directory is not undone; it was {mode:04o}")
             for path, mode in former.items()
             # One that nothing was recorded in is new, whatever had its name before.
-            if path and self._ws.states.below(path)
+            if self._ws.states.below(path)
         )
 
     def _record(

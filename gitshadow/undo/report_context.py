@@ -210,7 +210,7 @@ def touches_of(db: Db, worktree: str, window: UnitWindow) -> list[Touch]:
 
 
 def _named(touch: Touch) -> Uncovered:
-    shown = display_path(touch.path)
+    shown = display_path(touch.path) or "."
     return Uncovered(shown, touch.why, shown)
 
 

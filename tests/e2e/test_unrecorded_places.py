@@ -230,3 +230,18 @@ def test_changes_in_uncovered_places_are_named_when_they_were_there_before(
         "nested": "another repository",
     }
     assert list(hints(report)) == ["nested"]
+
+
+def test_mode_of_the_top_directory_is_named(
+    repo: Repo, shadow: Shadow, agent: Claude
+) -> None:
+    former = f"{repo.mode('.'):04o}"
+    agent.start()
+    agent.prompt("open all")
+    agent.shell("chmod 711 .; echo more >>a")
+    agent.stop()
+    why = f"the mode of a directory is not undone; it was {former}"
+    assert uncovered(shadow.oops()) == {".": why}
+    told = shadow.ok("report", agent.session, "--json").json()["not_covered"]
+    assert isinstance(told, dict)
+    assert [(row["path"], row["why"]) for row in told["touched"]] == [(".", why)]
