@@ -13,15 +13,18 @@ import secrets
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
+from gitshadow.adapters.base import BadPayload, HookEvent
 from gitshadow.attribution.delivery import parse_spool
 from gitshadow.errors import JournalError, LockedError, RefusedError, StoreError
 from gitshadow.model import Oid, RepoPath
 from gitshadow.recording import ingest
 from gitshadow.recording.context import RecorderContext
-from gitshadow.recording.spool import clear_prompts
+from gitshadow.recording.spool import clear_prompts, discard, rewrite
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import git_index, refs
 from gitshadow.store.git import AS_STORED, OF_THE_USER, Git
@@ -224,16 +227,30 @@ def refuse_unsent(db: Db, forms: Sequence[bytes]) -> None:
 def clear_files(layout: Layout, forms: Sequence[bytes]) -> None:
     """Remove a text from all of our files except the journal.
 
-    Copies of the journal, pages and payloads that wait go as a whole; of others the text alone.
+    Copies of the journal, pages, and payloads that have it outside a prompt go as a whole; of
+    others the text alone.
     """
     for path in _files(layout, forms):
         top = os.path.relpath(path, layout.state_dir).split(os.sep)[0]
-        if top in ("spool", "pages") or top.startswith(_JOURNAL + "."):
+        if top == "spool":
+            rewrite(layout, path, partial(_without_texts, forms))
+            if os.path.isfile(path) and _is_held(path, forms):
+                discard(path)
+        elif top == "pages" or top.startswith(_JOURNAL + "."):
             for side in ("", *_SIDES):
                 with suppress(FileNotFoundError):
                     os.unlink(path + side)
         else:
             _clear_file(path, forms)
+
+
+def _without_texts(
+    forms: Sequence[bytes], event: HookEvent | BadPayload
+) -> HookEvent | BadPayload:
+    if isinstance(event, BadPayload) or event.prompt is None:
+        return event
+    prompt = without(event.prompt.encode("utf-8", "surrogatepass"), forms)
+    return replace(event, prompt=prompt.decode("utf-8", "surrogatepass"))
 
 
 def still_there(layout: Layout, forms: Sequence[bytes]) -> list[str]:

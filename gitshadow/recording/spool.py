@@ -7,9 +7,10 @@ Invariant: a file is deleted only when it was taken, or if no worktree is left t
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 from gitshadow.adapters import event_json, registry
@@ -143,28 +144,40 @@ def forward(layout: Layout, delivery: HookDelivery) -> None:
 
 
 def clear_prompts(layout: Layout) -> None:
-    """Take the prompts out of what waits, or was set aside; files keep their names and times.
-
-    Raises:
-        OSError: a file could not be written.
-        StoreError: the spool is a link.
-    """
+    """Take the prompts out of what waits, or was set aside; raises as `rewrite`."""
     for name in os.listdir(layout.spool_dir):
         path = os.path.join(layout.spool_dir, name)
-        delivery = None if name.endswith(_PART) else parse_spool(path)
-        event = None
-        if delivery is not None:
-            event = registry.parse(delivery.agent, delivery.payload, delivery.env)
-        if delivery is None or event is None:
-            discard(path)
-            continue
-        told = event_json.document(spool.without_prompt(layout, event))
-        with open(path, "rb") as handle:
-            document = json.load(handle)
-        if document["payload"] != told:
-            # The file is a new one, so its ctime says no longer when the payload came.
-            found = {"agent": event_json.NAME, "payload": told, "at_ns": delivery.at_ns}
-            spool.put(layout, document | found, lambda _, name=name: name)  # type: ignore[misc]
+        rewrite(layout, path, partial(spool.without_prompt, layout))
+
+
+def rewrite(
+    layout: Layout,
+    path: str,
+    change: Callable[[HookEvent | BadPayload], HookEvent | BadPayload],
+) -> None:
+    """Change what a payload reports that waits, or was set aside; name and time stay.
+
+    One that cannot be read is deleted.
+
+    Raises:
+        OSError: the file could not be written.
+        StoreError: the spool is a link.
+    """
+    name = os.path.basename(path)
+    delivery = None if name.endswith(_PART) else parse_spool(path)
+    event = None
+    if delivery is not None:
+        event = registry.parse(delivery.agent, delivery.payload, delivery.env)
+    if delivery is None or event is None:
+        discard(path)
+        return
+    told = event_json.document(change(event))
+    with open(path, "rb") as handle:
+        document = json.load(handle)
+    if document["payload"] != told:
+        # The file is a new one, so its ctime says no longer when the payload came.
+        found = {"agent": event_json.NAME, "payload": told, "at_ns": delivery.at_ns}
+        spool.put(layout, document | found, lambda _: name)
 
 
 def _free_name(layout: Layout, at_ns: int) -> str:

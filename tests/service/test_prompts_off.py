@@ -4,6 +4,7 @@ Invariant: raw bytes are searched, below the repository, the home directory and 
 files, so free pages of the journal and its log count; Git's objects are unpacked.
 """
 
+import base64
 import functools
 import itertools
 import json
@@ -34,6 +35,7 @@ from gitshadow.store.journal import events, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.layout import Layout, discover
+from gitshadow.store.purge import MARK
 from tests.support.context import desk_of
 from tests.support.payloads import ENV, Stored, stored
 from tests.support.repo import Repo
@@ -521,6 +523,32 @@ def test_purge_leaves_what_waits_for_another_worktree(
         assert turn.started_ns == (before[0][1] or 0) // 1000 * 1000
         assert (turn.prompt, turn.prompt_digest) == (None, before[0][2].prompt_digest)
         assert turns.get_call(context.workspace.db, turn.session, "t1") is not None
+
+
+def test_purge_of_a_text_leaves_the_rest_of_what_waits(
+    repo: Repo, tmp_path: Path
+) -> None:
+    """One that has it in an id, say, goes as a whole."""
+    with desk_of(repo):
+        pass
+    repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
+    linked, layout = Repo(tmp_path / "linked"), layout_of(repo)
+    call = {"tool_name": "Bash", "tool_use_id": SECRET, "tool_input": {"command": "ls"}}
+    told: list[tuple[str, dict[str, object]]]
+    told = [("UserPromptSubmit", {"prompt": f"use {SECRET}"}), ("PreToolUse", {**call})]
+    for number, (event, fields) in enumerate(told):
+        body, name = body_of(linked, event, **fields), f"{number}-1.json"
+        spool_files.write(layout, body, functools.partial(named, name))
+    at_ns = waiting(repo)[0][1]
+    time.sleep(0.02)
+    with desk_of(repo) as context:
+        run(context, "purge", {"texts": [base64.b64encode(SECRET.encode()).decode()]})
+    assert places_with(repo) == []
+    with desk_of(linked) as context:
+        assert hook_intake.drain_spool(context) == 1
+        (turn,) = turns.list_turns(context.workspace.db)
+        assert turn.prompt == f"use {MARK}"
+        assert turn.started_ns == (at_ns or 0) // 1000 * 1000
 
 
 def test_purge_names_fetched_history_with_prompts_and_drops_it_if_asked(
