@@ -280,6 +280,12 @@ class Coverage:
             return folder.barred
         return folder.ignored
 
+    def ignores(self, path: RepoPath) -> bool:
+        """Return whether Git's rules ignore a file, tracked or not, or a directory above it."""
+        parent = RepoPath(path.rpartition(b"/")[0])
+        is_below = self._checked(parent).ignored is not None
+        return is_below or ignores(self._scopes(parent), path, is_dir=False)
+
     def is_rule_file(self, path: RepoPath) -> bool:
         """Return whether a change of this path can change coverage."""
         return is_rules(path) or path.rpartition(b"/")[2] == _GIT

@@ -195,10 +195,7 @@ class HostEvidence:
             name = path.decode()
         except UnicodeDecodeError:
             return False
-        parts = path.split(b"/")
-        above = (b"/".join(parts[:n]) + b"/" for n in range(1, len(parts)))
-        ignored = self._ws.index.ignored
-        return not _LEFT_OUT.search(name) and not any(map(ignored, (*above, path)))
+        return not _LEFT_OUT.search(name) and not self._ws.coverage.ignores(path)
 
     def _has_new_text(self, row: PathChange) -> bool:
         """Return whether a change is more than one of the mode or of line ends."""

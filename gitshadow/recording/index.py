@@ -21,7 +21,6 @@ from gitshadow.errors import StoreError, raise_shortage
 from gitshadow.model import GITLINK_MODE, Excluded, Oid, RepoPath, StatKey
 from gitshadow.platform import current
 from gitshadow.store import git_index
-from gitshadow.store.backends.ignore_rules import rules_of
 from gitshadow.store.files import Look
 from gitshadow.store.git import Git
 from gitshadow.store.git_index import Staged, parse_staged
@@ -68,7 +67,7 @@ _NONE_CLEAN = CleanFiles({})
 
 
 class IndexView:
-    """Answer what is tracked, ignored and in HEAD, for the coverage classifier."""
+    """Answer what is tracked and in HEAD, for the coverage classifier."""
 
     def __init__(self, layout: Layout, git: Git, repo: Repo) -> None:
         self._path = os.path.join(layout.git_dir, "index")
@@ -85,15 +84,6 @@ class IndexView:
         self._head: tuple[Oid | None, Oid | None] = (None, None)
         self._gitlinks: frozenset[RepoPath] = frozenset()
         self._without_gitlinks: _IndexStat = None
-
-    def ignored(self, path: bytes) -> bool:
-        """Return what Git's ignore rules say of exactly this path; a directory's ends in `/`."""
-        # libgit2 takes UTF-8 only (pygit2 1.21), and a process of Git costs some milliseconds: only
-        # other names pay for it.
-        try:
-            return self._repo.path_is_ignored(path.decode())
-        except UnicodeDecodeError:
-            return bool(rules_of(self._git, [RepoPath(path)]))
 
     def contains(self, path: RepoPath) -> bool:
         """Return whether a path is in the index or in HEAD's tree."""

@@ -399,10 +399,6 @@ class Repo:
         """Return our refs that cannot be read, sorted."""
         return self._backends.current().broken_refs()
 
-    def path_is_ignored(self, path: str) -> bool:
-        """Return whether Git's ignore rules exclude exactly this path."""
-        return self._backend.path_is_ignored(path)
-
     def config_values(self, section: str) -> dict[str, list[str]]:
         """Return the config values of a section, by lower-case key without the section."""
         prefix = section.lower() + "."

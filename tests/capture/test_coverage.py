@@ -130,6 +130,16 @@ def test_tracked_files_are_never_ignored(repo: Repo) -> None:
     }
 
 
+def test_rules_ignore_what_is_tracked_or_below_an_ignored_directory(repo: Repo) -> None:
+    repo.write(".gitignore", "build/\n*.log\n!keep.log\n")
+    for path in ("build/deep/kept", "t.log", "keep.log"):
+        repo.write(path, "x")
+    repo.git("add", "--force", "build/deep/kept", "t.log")
+    asked = (b"build/deep/kept", b"t.log", b"keep.log", b"a")
+    found = [open_place(repo).coverage.ignores(RepoPath(path)) for path in asked]
+    assert found == [True, True, False, False]
+
+
 def test_file_of_head_counts_as_tracked_when_the_index_lost_it(repo: Repo) -> None:
     repo.write("build/kept", "x")
     repo.commit("kept")

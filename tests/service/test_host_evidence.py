@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gitshadow.attribution import intake
 from gitshadow.model import RepoPath, ToolClass
 from gitshadow.recording.context import RecorderContext
+from gitshadow.service import settings as service_settings
 from gitshadow.store.journal import turns
 from tests.service.test_windows import rows, same_from_refs, seen, tell, told
 from tests.support.context import desk_of
@@ -194,6 +195,28 @@ def test_a_file_that_hosts_do_not_compare_stays_the_calls(
         seen(context, repo, "b", "new\n")
         call.end("b")
         assert judged(context, name)[:2] == ("high", "c1")
+
+
+def test_a_file_that_hosts_do_not_compare_any_more_stays_the_calls(
+    repo: Repo, sealed: Path
+) -> None:
+    repo.git("config", "agent-undo.include", "*.env")
+    with desk_of(repo) as context:
+        first = Shell(context, "c1")
+        first.begin()
+        seen(context, repo, "one.env", "new\n")
+        seen(context, repo, "b", "new\n")
+        first.end("b")
+        assert judged(context, "one.env")[:2] != ("high", "c1")
+        (sealed / "mine").write_text("*.env\n")
+        repo.git("config", "core.excludesFile", "~/mine")
+        service_settings.read_again(context)
+        call = Shell(context, "c2")
+        call.begin()
+        seen(context, repo, "two.env", "new\n")
+        seen(context, repo, "b", "newer\n")
+        call.end("b")
+        assert judged(context, "two.env")[:2] == ("high", "c2")
 
 
 def test_line_ends_and_modes_alone_stay_the_calls(

@@ -10,7 +10,6 @@ from gitshadow.store.git import Git
 from gitshadow.store.git_settings import (
     FileStamp,
     config_files,
-    own_directory,
     stamp_of,
 )
 from gitshadow.store.layout import Layout
@@ -27,7 +26,6 @@ class Configuration:
     def __init__(self, layout: Layout, environ: Mapping[str, str], git: Git) -> None:
         self._usual = config_files(layout, environ)
         self._root = layout.root
-        self._default_ignore = f"{own_directory(environ)}/ignore"
         self._home = environ.get("HOME", "")
         self._git = git
         self._entries: list[ConfigEntry] | None = None
@@ -57,21 +55,10 @@ class Configuration:
                 raise
             return self._entries
 
-    def files(self) -> Sequence[str]:
-        """Return the files that were read, and those that there may be; as of `known`."""
-        return list(self._stamps)
-
     def get(self, name: str) -> str | None:
         """Return the last value of a key, None if there is none."""
         found = [entry.value for entry in self.known() if entry.name == name]
         return ("true" if found[-1] is None else found[-1]) if found else None
-
-    def excludes_file(self) -> str:
-        """Return the path of the user's own file of ignore rules."""
-        named = self.get("core.excludesfile")
-        if named is None:
-            return self._default_ignore
-        return self._path(named, self._root)
 
     def _read_all(self) -> tuple[list[ConfigEntry], dict[str, FileStamp]]:
         """Return all entries, and how the files looked before they were read."""

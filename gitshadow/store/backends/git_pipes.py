@@ -43,15 +43,6 @@ class Answers:
             raise EOFError
         return found[:-1]
 
-    def until_nul(self) -> bytes:
-        """Return what comes before the next NUL byte."""
-        found = bytearray()
-        while (byte := self._stream.read(1)) != b"\0":
-            if not byte:
-                raise EOFError
-            found += byte
-        return bytes(found)
-
     def take(self, count: int) -> bytes:
         """Return so many bytes."""
         found = self._stream.read(count)

@@ -393,10 +393,6 @@ class Libgit2Backend:
         except (*_FAILURES, StoreError):
             return {}
 
-    def path_is_ignored(self, path: str) -> bool:
-        """Return whether Git ignores exactly this path; a directory's ends in `/`."""
-        return bool(self._repository.path_is_ignored(path))
-
     def config(self) -> Sequence[ConfigEntry]:
         """Return the configuration in the order in which later entries count."""
         try:

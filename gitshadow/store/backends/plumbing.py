@@ -13,7 +13,6 @@ from gitshadow.errors import StaleTipError, StoreError
 from gitshadow.model import Oid
 from gitshadow.store.backends.git_config import Configuration, format_of_refs
 from gitshadow.store.backends.git_pipes import Answers, DeadError, GitPipe
-from gitshadow.store.backends.ignore_rules import IgnoreRules
 from gitshadow.store.backends.pack_indexes import PackIndexes
 from gitshadow.store.backends.port import (
     FILES,
@@ -97,7 +96,6 @@ class PlumbingBackend:
         if self.ref_format == FILES and self._config.get("core.fsync") is None:
             self._writer = self._pipe(*_UNSYNCED, *_WRITING, *_UPDATE)
         self._updates = 0
-        self._ignore = IgnoreRules(layout, self._pipe, self._rule_files)
 
     def _borrow(self) -> None:
         """Note from which object directories the repository borrows now."""
@@ -127,11 +125,6 @@ class PlumbingBackend:
     def _hookless(self) -> Mapping[str, str]:
         return without_hooks(entry.name for entry in self._config.known())
 
-    def _rule_files(self) -> Iterable[str]:
-        info = os.path.join(self._layout.common_dir, "info", "exclude")
-        excludes = self._config.excludes_file()
-        return *self._config.files(), info, excludes
-
     def close(self) -> None:
         """End all children and close all files."""
         self.let_go()
@@ -140,7 +133,6 @@ class PlumbingBackend:
         """End all children, which keep packs open, and forget packs and tables."""
         for pipe in (self._reader, self._writer, self._remover):
             pipe.close()
-        self._ignore.let_go()
         self._own_packs.let_go()
         self._packs.let_go()
         # If the list cannot be read now, what was borrowed before is.
@@ -356,10 +348,6 @@ class PlumbingBackend:
             return {}
         rows = (row.split() for row in out.decode("ascii").splitlines())
         return {Oid(row[0]): [Oid(one) for one in row[1:]] for row in rows}
-
-    def path_is_ignored(self, path: str) -> bool:
-        """Return whether Git ignores exactly this path; a directory's ends in `/`."""
-        return self._ignore.is_ignored(path)
 
     def config(self) -> Sequence[ConfigEntry]:
         """Return the configuration in the order in which later entries count."""

@@ -2,7 +2,7 @@
 
 Loose objects, packs that are made, trees and commits are `store`'s own business. A backend does
 what depends on the format of a repository: it reads packs, reads and moves refs, and answers what
-only Git's own rules say (revisions, ignored paths, configuration). Invariant: what cannot be read
+only Git's own rules say (revisions, configuration). Invariant: what cannot be read
 is an error here, and never "absent".
 """
 
@@ -233,10 +233,6 @@ class Backend(Protocol):
 
         Of a commit and its ancestors, at most so many; nothing where that cannot be found.
         """
-        ...
-
-    def path_is_ignored(self, path: str) -> bool:
-        """Return whether Git ignores exactly this path; a directory's ends in `/`."""
         ...
 
     def config(self) -> Sequence[ConfigEntry]:

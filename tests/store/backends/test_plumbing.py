@@ -61,19 +61,16 @@ def test_every_child_may_be_killed_at_any_time(repo: Repo) -> None:
     repo.git("gc", "-q")
     tip = Oid(repo.git("rev-parse", "HEAD"))
     other = Oid(repo.git("commit-tree", "HEAD^{tree}", "-m", "x"))
-    repo.write(".gitignore", "*.o\n")
     with opened(repo) as backend:
         backend.create_ref(REF, tip)
         for old, new in ((tip, other), (other, tip), (tip, other)):
             assert backend.read(tip)[0] == "commit"
-            assert backend.path_is_ignored("a.o")
             assert children()
             for pid in children():
                 os.kill(pid, signal.SIGKILL)
             assert backend.read(tip)[0] == "commit"
             backend.move_ref(REF, old, new)
             assert backend.ref(REF) == new
-        assert not backend.path_is_ignored("a.c")
         backend.let_go()
         assert children() == []
         with pytest.raises(StaleTipError):
@@ -200,30 +197,6 @@ def test_lock_of_all_refs_is_an_error_of_its_own(repo: Repo, repo_kind: Kind) ->
         assert lock in str(caught.value.hint)
         repo.delete(f".git/{lock}")
         backend.create_ref(REF, tip)
-
-
-def test_ignore_rules_that_change_are_used_at_once(repo: Repo, sealed: Path) -> None:
-    with opened(repo) as backend:
-        repo.mkdir("d/e")
-        for number in range(20):
-            repo.write("d/.gitignore", f"n{number}\n")
-            assert backend.path_is_ignored(f"d/e/n{number}")
-            assert not backend.path_is_ignored(f"d/e/n{number + 1}")
-        repo.delete("d/.gitignore")
-        assert not backend.path_is_ignored("d/n19")
-        repo.write(".git/info/exclude", "*.log\n!keep.log\nbuild/\n")
-        assert backend.path_is_ignored("d/x.log")
-        assert not backend.path_is_ignored("d/keep.log")
-        assert backend.path_is_ignored("build/")
-        assert backend.path_is_ignored("build/x")
-        assert not backend.path_is_ignored("build")
-        (sealed / "own").write_text("mine\n")
-        assert not backend.path_is_ignored("mine")
-        repo.git("config", "core.excludesFile", "~/own")
-        assert backend.path_is_ignored("mine")
-        repo.symlink("link", "d")
-        assert not backend.path_is_ignored("link/x")
-        assert backend.path_is_ignored("d/x.log")
 
 
 def test_configuration_is_that_of_git_and_new_at_once(repo: Repo, sealed: Path) -> None:
