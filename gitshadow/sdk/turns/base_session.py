@@ -174,12 +174,14 @@ class SessionFront:
             host: The program's own implementations.
 
         Raises:
-            UsageError: an argument is of another type.
+            UsageError: an argument is of another type, or `AgentUndo` is given a tool whose
+                `inverse` is a coroutine function.
             UnsupportedError: there is no Git working tree.
             NotInitialisedError: the working tree is not recorded.
             JournalError: the journal cannot be used.
         """
         opening = Opening(session, tools, agent, policy or Policy(), host or Host())
+        tools.check_front(awaits=cls._awaits)
         return cls(SessionRuntime.open(path, opening))
 
     @classmethod
@@ -198,6 +200,7 @@ class SessionFront:
         Closing the session closes the store.
         """
         opening = Opening(session, tools, agent, policy or Policy(), host or Host())
+        tools.check_front(awaits=cls._awaits)
         return cls(SessionRuntime(store, opening))
 
     @classmethod

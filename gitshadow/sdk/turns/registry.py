@@ -11,6 +11,7 @@ from typing import Any, TypeVar, Unpack, cast
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import mcp_tools
+from gitshadow.sdk.turns.deferred_work import is_async
 from gitshadow.sdk.turns.errors import RegistrationError
 from gitshadow.sdk.turns.option_checks import (
     OptionCheck,
@@ -254,6 +255,19 @@ class ToolRegistry:
         """Return the version of a handler; none of an unknown one."""
         found = self.find_handler(name)
         return "" if found is None else found.version
+
+    def check_front(self, *, awaits: bool) -> None:
+        """Check that a front can build every inverse.
+
+        Raises:
+            UsageError: one would have to be awaited, and the front does not do that.
+        """
+        for one in self._tools.values():
+            if not awaits and is_async(one.options.get("inverse")):
+                raise UsageError(
+                    f"cannot use {one.name} in AgentUndo: its inverse is a coroutine function",
+                    hint="use AsyncAgentUndo",
+                )
 
     def __iter__(self) -> Iterator[Tool]:
         """Return the tools by name; handlers are not among them."""

@@ -238,6 +238,8 @@ class AgentUndo(SessionFront):
             validate: Called when the block ends without an exception: any result but True rolls
                 the turn back and raises `ValidationFailed`.
         """
+        # Programs declare tools after they have opened the session, too.
+        self._runtime.setting.registry.check_front(awaits=self._awaits)
         terms = Terms(policy=policy, validate=validate)
         return Turn(self._runtime, self._driver, label, terms)
 

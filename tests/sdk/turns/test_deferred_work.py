@@ -203,3 +203,40 @@ def test_the_turn_of_a_session_is_still_given_to_its_function() -> None:
     with quick() as au:
         assert Session(au).au is au
         assert au.run_turn("go", work) == "t-1"
+
+
+def with_async_inverse(tools: ToolRegistry) -> ToolRegistry:
+    async def build(arguments: object, captured: object, result: object) -> Inverse:
+        return Inverse.tool("toy.put")
+
+    tools.handler("toy.put", idempotent=True)(lambda: None)
+    tools.add("toy.do", lambda: None, reversibility="reversible", inverse=build)  # type: ignore[arg-type]
+    return tools
+
+
+def test_the_sync_front_refuses_a_tool_whose_inverse_has_to_be_awaited() -> None:
+    """Otherwise its call would run, and nothing could undo it."""
+    said = "cannot use toy.do in AgentUndo: its inverse is a coroutine function"
+    with pytest.raises(UsageError, match=said) as error:
+        AgentUndo.with_store(
+            MemoryStore(), session="s", tools=with_async_inverse(ToolRegistry())
+        )
+    assert error.value.hint == "use AsyncAgentUndo"
+
+
+def test_a_turn_refuses_a_tool_that_was_declared_after_the_session_was_opened() -> None:
+    with quick() as au:
+        with_async_inverse(au.runtime.setting.registry)
+        with pytest.raises(UsageError, match="its inverse is a coroutine function"):
+            au.turn("go")
+        assert au.turns() == []
+
+
+async def test_the_async_front_awaits_an_inverse() -> None:
+    tools = with_async_inverse(ToolRegistry())
+    async with AsyncAgentUndo.with_store(
+        MemoryStore(), session="s", tools=tools, policy=FREE
+    ) as au:
+        async with au.turn("go") as turn:
+            await turn.call("toy.do")
+        assert (await au.undo("t-1")).status == "reversed"
