@@ -37,6 +37,7 @@ from gitshadow.messages.codec import parse
 from gitshadow.messages.programs import Attention, AttentionRow, ClosingWindow
 from gitshadow.messages.undo import FileUndoRequest
 from gitshadow.render.effects import attention_lines
+from gitshadow.render.style import printable
 
 
 @click.command("rewind")
@@ -85,6 +86,13 @@ def rewind_command(
 
 
 _NOTHING = "nothing to recover"
+_SETTLED = {
+    "turn_interrupted": "marked {turn} of {session} as interrupted: its process has ended",
+    "dropped": "dropped {call} {tool}: its turn was interrupted",
+    "undo_skipped": "settled {call} {tool}: it did not happen",
+    "probed": "settled {call} {tool}: it happened",
+}
+"""What is said of a step of the log that belongs to no undo."""
 
 
 @click.command("recover")
@@ -114,6 +122,7 @@ def recover_command(
         unfinished = any(saga.unfinished(db, name) for name in work)
         waiting = dict.fromkeys(one.session for one in saga.held_waiting(db, session))
         sending = [name for name in waiting if saga.held_due(db, name, moment)]
+        logged = len(saga.log(db, session))
     todo = [row for row in found if _is_to_do(row)]
     if dry_run:
         print_rows(todo, attention_lines, as_json=as_json, empty=_NOTHING)
@@ -129,9 +138,15 @@ def recover_command(
     with journal() as db:
         rows = queries.attention_rows(db, session)
         left = [row for row in rows if row.what == "call"]
+        steps = list(queries.log_rows(db, session, None, None))[logged:]
+    settled = [
+        step for step in steps if step.kind in _SETTLED and "op" not in step.body
+    ]
+    for step in settled:
+        click.echo(printable(_SETTLED[step.kind].format_map(step._asdict())), err=True)
     if left:
         print_rows(left, attention_lines, as_json=as_json, empty="")
-    elif not unfinished and not sending:
+    elif not unfinished and not sending and not settled:
         click.echo(_NOTHING, err=True)
     return max(codes, default=0)
 

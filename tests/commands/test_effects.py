@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -509,6 +510,41 @@ def test_nothing_to_recover_is_said(
 ) -> None:
     assert main(["recover"]) == 0
     assert capsys.readouterr().err == "nothing to recover\n"
+
+
+def test_recover_says_that_it_marked_a_turn(
+    au: AgentUndo, place: Path, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if os.fork() == 0:
+        with AgentUndo.open(str(place), session="s", tools=registry(world)).turn("go"):
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.wait()
+    assert main(["recover"]) == 0
+    said = "marked t-1 of s as interrupted: its process has ended\n"
+    assert capsys.readouterr().err == said
+    assert main(["recover"]) == 0
+    assert capsys.readouterr().err == "nothing to recover\n"
+
+
+def test_recover_says_what_a_probe_has_settled(
+    au: AgentUndo,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail() -> None:
+        raise ConnectionError
+
+    answers = [False, None]
+    tools = au.runtime.setting.registry
+    tools.tool("toy.fail", probe=lambda arguments: answers.pop())(fail)
+    with pytest.raises(ConnectionError), au.turn("go") as turn:
+        turn.call("toy.fail")
+    module = ModuleType("probing")
+    monkeypatch.setattr(module, "TOOLS", tools, raising=False)
+    monkeypatch.setitem(sys.modules, "probing", module)
+    assert main(["recover", "--tools", "probing:TOOLS"]) == 0
+    said = "settled t-1.1 toy.fail: it did not happen\n"
+    assert capsys.readouterr() == ("", said)
 
 
 def test_verify_names_a_row_that_was_changed(
