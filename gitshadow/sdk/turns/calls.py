@@ -317,7 +317,15 @@ class _Call:
         """Read what must be known before the call: revision, prior values, the world."""
         revision = yield from self._revision()
         captured, trouble = yield from self._captured(tool)
-        before = yield from drift.observed(tool, self.row, self.arguments, self.secrets)
+        # An error is stored by its type alone: its text may have a secret that only the inverse
+        # names, which is not made yet.
+        before = yield from drift.observed(
+            tool,
+            self.row,
+            self.arguments,
+            self.secrets,
+            lambda error: type(error).__name__,
+        )
         paths = tuple(paths_of(self.arguments, tool.options.get("paths", ())))
         files: Mapping[str, str | None] = {}
         if self._is_files_only(tool):
@@ -502,6 +510,7 @@ class _Call:
             after,
             self.secrets,
             prepared.trouble,
+            self.turn.setting.host.secret,
         )
         moment = yield from now()
         registry = self.turn.setting.registry

@@ -6,6 +6,7 @@ anything, so its return is not enough for an undo. An effect that was not observ
 one whose check fails does not.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -46,9 +47,16 @@ class VerificationFinding(NamedTuple):
 
 
 def observed(
-    tool: Tool, call: SagaCall, arguments: JsonObject, secrets: Secrets
+    tool: Tool,
+    call: SagaCall,
+    arguments: JsonObject,
+    secrets: Secrets,
+    said: Callable[[BaseException], str] = json_values.in_words,
 ) -> Procedure[Observation]:
-    """Return what a tool observes as a text, or why there is none; both without secrets."""
+    """Return what a tool observes as a text, or why there is none; both without secrets.
+
+    `said` returns an error of the tool in words.
+    """
     observe, text, trouble = tool.options.get("fingerprint"), None, None
     if observe is None:
         return NOT_OBSERVED
@@ -59,11 +67,11 @@ def observed(
             text = json_values.observation_text(event.value, secrets)
         else:
             error = event.error if isinstance(event, Raised) else TimeoutError()
-            trouble = json_values.in_words(error)
+            trouble = said(error)
     except NotStorableError as error:
         trouble = f"what fingerprint returned is {error}"
     except Exception as error:  # noqa: BLE001 - it runs code of the host's own classes
-        trouble = json_values.in_words(error)
+        trouble = said(error)
     return Observation(text, trouble and secrets.hide_text(trouble))
 
 
@@ -73,6 +81,7 @@ class Drift:
 
     registry: ToolRegistry
     given: KeptSecrets
+    look_up: Callable[[str], str]
     _undone: list[tuple[str, str, str]] = field(default_factory=list)
 
     def look(
@@ -128,7 +137,7 @@ class Drift:
             found = yield from observed(tool, call, arguments, secrets or NO_SECRETS)
             if found.trouble is None:
                 return found
-            why = found.trouble
+            why = self._hidden(call, found.trouble)
         return Observation(trouble=f"it could not be observed: {why}")
 
     def still_there(self, call: SagaCall) -> Procedure[VerificationFinding | None]:
@@ -215,8 +224,13 @@ class Drift:
             if isinstance(event, Raised)
             else "no yes or no"
         )
-        secrets = self.given.secrets_of(call) or NO_SECRETS
-        return _unread(secrets.hide_text(why))
+        return _unread(self._hidden(call, why))
+
+    def _hidden(self, call: SagaCall, why: str) -> str:
+        """Return an error without the secrets of a call and those that its inverse names."""
+        named = json_values.stored_inverse(call.inverse or "").secrets(self.look_up)
+        own = self.given.secrets_of(call) or NO_SECRETS
+        return own.hide_text(named.hide_text(why))
 
 
 def settled_late(call: SagaCall, tool: Tool) -> Observation:

@@ -1,5 +1,6 @@
 """The inverse of a call that had its effect, built at once or when a probe has settled the call."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from gitshadow.store.journal.saga_rows import SagaCall
 class InverseParts(NamedTuple):
     """What an inverse is made of: values from before the call, its result, what it left.
 
-    `trouble` says why no inverse can be made of them.
+    `trouble` says why no inverse can be made of them. `look_up` returns a secret by name.
     """
 
     arguments: JsonObject
@@ -27,6 +28,7 @@ class InverseParts(NamedTuple):
     after: Observation
     secrets: Secrets
     trouble: str | None = None
+    look_up: Callable[[str], str] | None = None
 
 
 def trouble_in(intent: JsonObject) -> str | None:
@@ -93,4 +95,6 @@ def _built(
         )
     except NotStorableError as error:
         return None, f"the inverse was not stored: {error}"
+    if parts.after.trouble is not None and parts.look_up is not None:
+        text = json_values.without_secrets(text, parts.look_up)
     return text, None

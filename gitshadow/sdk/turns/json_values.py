@@ -6,6 +6,7 @@ What is compared or hashed has exactly one text; what is given back keeps the or
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from copy import deepcopy
 from functools import lru_cache
 from hashlib import blake2b
@@ -411,6 +412,18 @@ class StoredInverse(NamedTuple):
         """
         return {name: _restored(value, look_up) for name, value in self.args.items()}
 
+    def secrets(self, look_up: Callable[[str], str]) -> Secrets:
+        """Return the secrets that the arguments name, as far as there are any."""
+        found: list[str] = []
+
+        def note(name: str) -> str:
+            with suppress(KeyError):
+                found.append(look_up(name))
+            return ""
+
+        self.resolved(note)
+        return Secrets(found)
+
 
 def inverse_text(
     inverse: Inverse,
@@ -457,6 +470,13 @@ def inverse_text(
         non_retryable=tuple(kind.__name__ for kind in retry.non_retryable),
     )
     return _text(codec.encode(stored), sort_keys=False)
+
+
+def without_secrets(text: str, look_up: Callable[[str], str]) -> str:
+    """Return the text of an inverse whose `unseen` has none of the secrets that it names."""
+    stored = stored_inverse(text)
+    hidden = stored.secrets(look_up).hide_text(stored.unseen or "")
+    return _text(codec.encode(stored._replace(unseen=hidden)), sort_keys=False)
 
 
 # Each rule of an undo reads the inverse again, a dozen times per call.

@@ -122,7 +122,7 @@ class Unwind:
             late: Whether it is about the calls that are undone after the files; their plan
                 goes on from that of the others.
         """
-        drift = Drift(self.registry, self.given)
+        drift = Drift(self.registry, self.given, self.outside.host.secret)
         if not late:
             self._planning = self._new_scene()
         scene = self._planning
@@ -188,7 +188,7 @@ class Unwind:
         handler = self._scene.handler(inverse)
         assert handler is not None, "judged before"
         # Drift comes before approval: nobody is asked about an inverse that will be skipped.
-        drift = Drift(self.registry, self.given)
+        drift = Drift(self.registry, self.given, self.outside.host.secret)
         item = yield from self._compared(call, drift.look(call))
         if item is not None:
             return (yield from self._without_inverse(call, item))

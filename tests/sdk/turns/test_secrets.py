@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from gitshadow.cli import main
 from gitshadow.sdk.turns.errors import ToolFailure
+from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.redaction import REDACTED, Secrets
 from gitshadow.sdk.turns.tool import BuildInverse, ToolOptions
-from gitshadow.sdk.turns.values import Inverse, Outcome, Reversibility
+from gitshadow.sdk.turns.values import Inverse, Outcome, Reversibility, Secret
 from tests.sdk.turns.front import Front
 from tests.sdk.turns.recorded import Recorded
 from tests.sdk.turns.test_pivot import told
@@ -335,3 +336,39 @@ def test_what_is_left_of_a_value_is_json_without_secrets(
     leaves = [one for one in texts(json.loads(left)) if REDACTED not in one]
     wanted = {str(one) for one in secret if one != ""}
     assert wanted.isdisjoint(leaves)
+
+
+@pytest.mark.parametrize(
+    ("option", "working"),
+    [("fingerprint", 0), ("fingerprint", 1), ("fingerprint", 2), ("verify", 0)],
+    ids=["before", "after", "undo", "verify"],
+)
+async def test_an_error_of_a_check_has_no_secret_that_the_inverse_names(
+    recorded: Recorded, option: str, working: int
+) -> None:
+    """Such a function uses the token of its service, and errors of requests repeat it."""
+    front, answers = recorded.front, [1] * working
+
+    def check(*args: object) -> object:
+        if option == "fingerprint" and answers:
+            return answers.pop()
+        raise ConnectionError(f"401 for https://x/?token={NUMBER}")
+
+    front.tools.handler("safe.undo", idempotent=True)(lambda token: None)
+    front.tools.tool(
+        "safe.put",
+        reversibility=Reversibility.REVERSIBLE,
+        inverse=lambda a, c, r: Inverse("safe.undo", {"token": Secret("TOKEN")}),
+        retry=AT_ONCE,
+        **{option: check},  # type: ignore[arg-type]
+    )(lambda: None)
+    session = front.session(host=Host(secrets={"TOKEN": NUMBER}))
+    async with session.turn() as turn:
+        assert (await turn.call("safe.put")).ok
+    plan = await session.plan("t-1")
+    report = await session.undo("t-1")
+    said = [json.dumps(one.to_json()) for one in (plan, report)]
+    assert [item.state for item in report.items] == ["not_reversed"]
+    assert "ConnectionError" in said[1]
+    said.append(everything(Path(recorded.layout.state_dir)))
+    assert found((NUMBER,), "\n".join(said)) == []
