@@ -46,6 +46,23 @@ class VerificationFinding(NamedTuple):
     sure: bool
 
 
+class _NotingReads(dict[str, object]):
+    """Arguments that note which of them are read by name: they say which thing is observed."""
+
+    def __init__(self, arguments: JsonObject) -> None:
+        super().__init__(arguments)
+        self.read: dict[str, object] = {}
+
+    def __getitem__(self, name: str) -> object:
+        self.read[name] = super().__getitem__(name)
+        return self.read[name]
+
+    def get(self, name: str, default: object = None) -> object:
+        """Return an argument, and note it."""
+        self.read[name] = super().get(name, default)
+        return self.read[name]
+
+
 def observed(
     tool: Tool,
     call: SagaCall,
@@ -82,6 +99,7 @@ class Drift:
     registry: ToolRegistry
     given: KeptSecrets
     look_up: Callable[[str], str]
+    _thing: str = ""
     _undone: list[tuple[str, str, str]] = field(default_factory=list)
 
     def look(
@@ -106,15 +124,15 @@ class Drift:
         # A plan runs nothing, so an older call would see the work of newer ones as drift. What
         # those left is read as what they had found, unless it is another thing of the same value.
         shown = [seen.text]
-        for tool, left, found in self._undone:
-            if tool == call.tool and left == shown[-1]:
+        for thing, left, found in self._undone:
+            if thing == self._thing and left == shown[-1]:
                 shown.append(found)
         possible = [_compared(call, text) for text in reversed(shown)]
         fitting = (one for one in possible if one.moved is None)
         comparison = yield from self._checked(call, next(fitting, possible[0]))
         before, after = _observations(call)
         if comparison == Comparison() and before.text and after.text:
-            self._undone.append((call.tool, after.text, before.text))
+            self._undone.append((self._thing, after.text, before.text))
         return comparison
 
     def seen(self, call: SagaCall) -> Procedure[Observation]:
@@ -134,7 +152,11 @@ class Drift:
             why = "its arguments are not JSON"
         else:
             arguments = self.given.of(call)
+            if isinstance(arguments, dict):
+                arguments = _NotingReads(arguments)
             found = yield from observed(tool, call, arguments, secrets or NO_SECRETS)
+            read = getattr(arguments, "read", {})
+            self._thing = json_values.lenient([call.tool, read])
             if found.trouble is None:
                 return found
             why = self._hidden(call, found.trouble)

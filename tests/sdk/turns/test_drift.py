@@ -485,3 +485,37 @@ async def test_a_plan_tells_two_records_of_one_value_apart(front: Front) -> None
     assert planned == ["reversed"] * 3
     assert (await session.undo("t-1")).status == "reversed"
     assert world == {"1": "a", "2": "c"}
+
+
+@pytest.mark.parametrize("by", [lambda a: a["id"], lambda a: a.get("id")])
+async def test_a_plan_says_what_the_run_does_where_two_calls_left_one_value(
+    front: Front, by: Callable[[Mapping[str, str]], str]
+) -> None:
+    """A person wrote into one record what a call had left in another."""
+    world = {"1": "a", "2": "b"}
+
+    def put(id: str, value: str) -> None:
+        world[id] = value
+
+    front.tools.handler("row.put", idempotent=True)(put)
+    front.tools.tool(
+        "row.set",
+        reversibility=Reversibility.REVERSIBLE,
+        capture=lambda a: world[by(a)],
+        fingerprint=lambda a: world[by(a)],
+        inverse=lambda a, c, r: Inverse.tool("row.put", id=a["id"], value=c),
+    )(put)
+    session = front.session()
+    async with session.turn() as turn:
+        await turn.call("row.set", id="1", value="b")
+        await turn.call("row.set", id="2", value="c")
+    world["1"] = "c"
+    planned = (await session.plan("t-1")).items
+    report = await session.undo("t-1")
+    states = [(item.call_id, item.state, item.reason) for item in report.items]
+    assert states == [
+        ("t-1.2", "reversed", None),
+        ("t-1.1", "not_reversed", "drifted"),
+    ]
+    assert [(one.call_id, one.state, one.reason) for one in planned] == states
+    assert world == {"1": "c", "2": "b"}
