@@ -58,7 +58,7 @@ class ChatLoop:
     @property
     def active_tool_calls(self) -> list[str]:
         """Return the ids of the running calls."""
-        return list(self._turn.active) if self._turn is not None else []
+        return self._turn.active if self._turn is not None else []
 
     @property
     def pending_confirmation(self) -> Proposal | None:

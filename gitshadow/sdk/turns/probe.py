@@ -3,7 +3,7 @@
 Nothing is guessed: without an answer the call stays in doubt, and no inverse runs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,11 +22,15 @@ TOO_LATE = "it ended only after it was to be undone"
 
 
 class Sources(NamedTuple):
-    """What a program knows of its calls besides their rows; `root` is the working tree."""
+    """What a program knows of its calls besides their rows; `root` is the working tree.
+
+    `active` are the calls that it still runs, by turn and id: no probe knows what they will do.
+    """
 
     registry: ToolRegistry
     root: str
     given: KeptSecrets
+    active: Collection[tuple[str, str]]
 
 
 def settled(
@@ -41,7 +45,7 @@ def settled(
     """Settle a call whose effect is unknown, log the answer, return the call.
 
     Its tool's probe is asked; of a call that changes nothing but files, the files are compared.
-    Without an answer the call stays as it is.
+    Without an answer the call stays as it is, and so does one that still runs.
 
     Args:
         call: What is in doubt.
@@ -51,7 +55,7 @@ def settled(
         before: Calls of the same turn; what their files were before them counts as well.
         is_late: Whether an undo has ended without knowing; what happened needs another one.
     """
-    if evidence.unreadable(call) is not None:
+    if evidence.unreadable(call) is not None or (call.turn, call.id) in sources.active:
         return call
     tool = sources.registry.find(call.tool)
     found = yield from asked(call, tool, sources.given)

@@ -5,7 +5,7 @@ never past a dependency. Inverses come from the log only, and only a call whose 
 end counts as undone.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import urandom
 
@@ -80,6 +80,7 @@ class Unwind:
     request: UndoRequest
     owner: str
     given: KeptSecrets = field(default_factory=KeptSecrets)
+    active: Collection[tuple[str, str]] = ()
     altered: Mapping[str, str] = field(default_factory=dict)
     resolutions: Mapping[str, Resolution] = field(default_factory=dict)
     after: list[SagaCall] = field(default_factory=list)
@@ -163,12 +164,11 @@ class Unwind:
             call.outcome == "held" and call.undo == "none"
         ):
             call = yield from self._dropped(call)
-        is_known = call.id in self.altered or call.id in self.request.running
-        if reversibility.is_doubtful(call) and not is_known:
+        if reversibility.is_doubtful(call) and call.id not in self.altered:
             moment = yield from now()
             call = yield from settled(
                 call,
-                Sources(self.registry, self.outside.root, self.given),
+                Sources(self.registry, self.outside.root, self.given, self.active),
                 moment,
                 self.op.id,
                 before=self.calls,

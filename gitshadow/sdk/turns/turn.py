@@ -69,7 +69,10 @@ _LONGEST_PAUSE_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnSettings:
-    """What all turns of a session share; `root` is where their files are."""
+    """What all turns of a session share; `root` is where their files are.
+
+    `active` are the calls that this process runs, by turn and id; some outlive their turn.
+    """
 
     store_id: str
     session: str
@@ -83,6 +86,7 @@ class TurnSettings:
     records_files: bool = False
     hooks: UserHooks | None = None
     given: KeptSecrets = field(default_factory=KeptSecrets)
+    active: dict[tuple[str, str], None] = field(default_factory=dict)
 
     @property
     def telling(self) -> Telling:
@@ -92,7 +96,7 @@ class TurnSettings:
     @property
     def sources(self) -> probe.Sources:
         """Return what is known of calls besides their rows."""
-        return probe.Sources(self.registry, self.root, self.given)
+        return probe.Sources(self.registry, self.root, self.given, self.active)
 
     @property
     def outside(self) -> Outside:
@@ -108,7 +112,6 @@ class TurnCore:
     row: SagaTurn
     calls: dict[str, SagaCall] = field(default_factory=dict)
     entries: list[UndoEntry] = field(default_factory=list)
-    active: dict[str, None] = field(default_factory=dict)
     questions: list[Question] = field(default_factory=list)
     cancelled: bool = False
     started: int = 0
@@ -128,6 +131,12 @@ class TurnCore:
     _ungiven: list[UndoEntry] = field(default_factory=list)
     _unwinding: bool = False
     _writing: int = 0
+
+    @property
+    def active(self) -> list[str]:
+        """Return the ids of its calls that run."""
+        found = list(self.setting.active)
+        return [call for turn, call in found if turn == self.row.id]
 
     @property
     def status(self) -> TurnStatus:
@@ -232,13 +241,13 @@ class TurnCore:
     @contextmanager
     def running(self, call: str) -> Iterator[None]:
         """Count a call as running; it belongs to the savepoint in whose context it begins."""
-        self.active[call] = None
+        self.setting.active[self.row.id, call] = None
         self._owners[call] = savepoints.present_of(self)
         try:
             with savepoints.inside_call(self, call):
                 yield
         finally:
-            self.active.pop(call, None)
+            self.setting.active.pop((self.row.id, call), None)
 
     def record(self, entry: UndoEntry) -> Procedure[None]:
         """Add an entry; the host's transaction gets it when no savepoint can undo it."""
@@ -611,7 +620,6 @@ class TurnCore:
         told: dict[str, object] = {
             "why": why if pivot is None else kept_up_to(pivot, why),
             "declined": [call.id for call in calls if call.ordinal <= last],
-            "running": self._running_in(point),
         }
         if pivot is not None:
             told["since_ns"] = pivot.started_ns

@@ -206,6 +206,7 @@ class Undoing:
             request=request,
             owner=self.setting.owner,
             given=self.setting.given,
+            active=self.setting.active,
             altered=altered,
             resolutions=evidence.resolutions(log),
         )

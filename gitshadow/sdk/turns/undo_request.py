@@ -37,7 +37,6 @@ class UndoRequest:
         on_conflict: What to do where later lines are in the way in a file.
         atomic: Refuse unless all of it can be undone, and stop if a part fails.
         declined: Ids of calls that are left because they came before a point of no return.
-        running: Ids of calls that had not ended, so that no probe knows what they will do.
     """
 
     on_drift: OnDrift = OnDrift.SKIP
@@ -47,7 +46,6 @@ class UndoRequest:
     on_conflict: str = "skip"
     atomic: bool = False
     declined: frozenset[str] = frozenset()
-    running: frozenset[str] = frozenset()
 
     def covers(self, *scopes: Scope) -> bool:
         """Return whether any of these parts of the world is meant.
@@ -202,9 +200,7 @@ def from_text(text: str, default: frozenset[Scope] = EVERYTHING) -> UndoRequest:
     """Return the request that `to_text` wrote; `default` is the scope of one that names none."""
     told: JsonObject = json_values.parse(text)
     only, on_drift = told.get("only"), told.get("on_drift")
-    scope, declined, running = (
-        told.get(name) for name in ("scope", "declined", "running")
-    )
+    scope, declined = told.get("scope"), told.get("declined")
     return UndoRequest(
         only=frozenset(map(str, only)) if isinstance(only, list) else None,
         on_drift=OnDrift(str(on_drift)) if on_drift else OnDrift.SKIP,
@@ -212,5 +208,4 @@ def from_text(text: str, default: frozenset[Scope] = EVERYTHING) -> UndoRequest:
         on_conflict=str(told.get("on_conflict", "skip")),
         atomic=told.get("atomic") is True,
         declined=frozenset(map(str, declined if isinstance(declined, list) else ())),
-        running=frozenset(map(str, running if isinstance(running, list) else ())),
     )

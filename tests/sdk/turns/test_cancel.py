@@ -47,7 +47,7 @@ async def test_the_call_at_work_finishes_and_no_other_starts(
                 await turn.call("draft.create", title=title)
     world.before_call = lambda name: None
     assert world.names == ["draft.create", "undo:draft"]
-    assert turn.inner.core.active == {}
+    assert turn.inner.core.active == []
     assert turn.inner.pending_confirmation is None
     async with session.turn() as turn:
         await turn.call("draft.create", title="d")

@@ -136,6 +136,9 @@ async def test_a_probe_is_not_asked_about_a_call_that_runs(
         (item,) = caught.value.undo_report.items  # type: ignore[attr-defined]
         assert (item.state, item.reason) == ("not_reversed", "in_doubt")
         assert [one.id for one in au.attention()] == ["t-1.1"]
+        assert await au.recover() == []
+        assert (await au.undo("t-1")).items[0].reason == "in_doubt"
+        assert [one.outcome for one in au.attention()] == [None]
         seats.go.set()
         await task
         assert [one.id for one in au.attention()] == ["t-1.1"]
