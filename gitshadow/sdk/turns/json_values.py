@@ -147,7 +147,7 @@ class _Copying(NamedTuple):
     def _of(self, value: object, place: tuple[object, ...]) -> object:
         kind = type(value)
         if isinstance(value, int) and value.bit_length() >= _MOST_BITS:
-            return _refused(value, place)
+            raise NotStorableError(f"not JSON: a number that is too long{_at(place)}")
         if value is None or kind is bool or kind is int:
             return value
         if kind is str and not _TWO_HALVES.search(str(value)):

@@ -298,6 +298,7 @@ def test_an_observation_has_one_text(value: object, text: str) -> None:
         ({(1, 2): 3}, "not JSON: a key of type tuple"),
         ({1: 2, "1": 3}, "not JSON: a key of type str"),
         (Outcome.success(1), "not JSON: Outcome"),
+        ({"n": [10**5000]}, "not JSON: a number that is too long at n[0]"),
     ],
 )
 def test_an_observation_that_is_no_json_is_named(value: object, words: str) -> None:
