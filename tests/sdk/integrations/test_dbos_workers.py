@@ -1,16 +1,19 @@
 """DBOS beside the suite: workers of their own, workflows that went astray, what is stored."""
 
+import io
+import json
 import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer, WorkflowStatus
 
+from gitshadow.cli import main
 from gitshadow.errors import UsageError
 from gitshadow.sdk.integrations import dbos
 from gitshadow.sdk.integrations.dbos import DbosEngine
@@ -27,10 +30,15 @@ from gitshadow.sdk.turns.commands import Command
 from gitshadow.sdk.turns.compensation_engine import WorkerDriver
 from gitshadow.sdk.turns.driver import Driver
 from gitshadow.sdk.turns.errors import EngineError, UndoPending
+from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.report import UndoKind
 from gitshadow.sdk.turns.saga import new_op
+from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.store.journal.saga_rows import SagaOp
 from gitshadow.store.journal.schema import VERSION
+from tests.sdk.turns.front import Front
+from tests.sdk.turns.test_secrets import NUMBER, VERBS, everything, found, register
+from tests.support import places
 from tests.support.postgres import cluster
 from tests.support.waiting import HANGS_S, until
 
@@ -112,6 +120,40 @@ def test_a_worker_carries_out_what_another_process_submitted(
     assert report.status == "reversed"
     assert steps.undone == [3, 2, 1]
     assert f"-{pid}-" in (found.executor_id or "")
+
+
+def test_no_value_of_a_secret_argument_is_anywhere(
+    sqlite: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the database of DBOS holds is no more than what the journal holds."""
+    front = Front.make("sync", places.recorded(tmp_path / "place"))
+    register(front, NUMBER)
+    front.tools.remove("safe.undo")
+    front.tools.handler("safe.undo", idempotent=True)(lambda **args: None)
+    with DbosEngine(sqlite) as engine:
+        au = front.session(host=Host(engine=engine)).au
+        assert isinstance(au, AgentUndo)
+        with au.turn("go") as turn:
+            for name in ("put", "args", "residue", "refuse", "blind"):
+                turn.call(f"safe.{name}", secret=NUMBER)
+        report = au.undo("t-1", on_drift="overwrite")
+    monkeypatch.chdir(front.root)
+    # DBOS keeps the standard error of its first use, so no fixture may replace and close it.
+    shown = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with redirect_stdout(shown):
+        for line in VERBS:
+            main(line)
+    shown.seek(0)
+    said = [json.dumps(report.to_json()), caplog.text, shown.read()]
+    assert "safe.put" in said[-1]
+    said.append(everything(tmp_path))
+    front.close()
+    states = {item.tool: item.state for item in report.items}
+    assert (states["safe.put"], states["safe.args"]) == ("reversed", "not_reversed")
+    assert found((NUMBER,), "\n".join(said)) == []
 
 
 def test_an_undo_is_one_workflow_with_one_step_per_inverse(

@@ -15,6 +15,7 @@ from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo
 from tests.sdk.integrations.mcp_toy import config
 from tests.sdk.integrations.toy import SCRIPT
+from tests.sdk.turns.test_secrets import VERBS, everything, found
 from tests.sdk.turns.world import World
 from tests.support.claude import Claude
 from tests.support.shadow import COMMAND, Shadow
@@ -102,6 +103,37 @@ async def test_a_file_that_a_tool_writes_is_its_calls_and_comes_back_with_it(
     done = shadow_n("undo", "t-1", "--tools", str(servers), "--yes", "--json")
     assert (done.code, done.json()["status"]) == (0, "reversed")
     assert not shadow_n.repo.exists("new")
+
+
+async def test_no_value_of_a_secret_argument_is_anywhere(
+    shadow_n: Shadow, servers: Path
+) -> None:
+    """The result, the fingerprint and an error repeat it."""
+    declared = servers.read_text().replace(
+        '"crm.update"]\n', '"crm.update"]\nsecrets = ["value"]\n'
+    )
+    servers.write_text(
+        f"""{declared}
+[servers.toy.tools."toy.write"]
+secrets = ["path"]
+"""
+    )
+    value, path = "alpha-secret-4711", "beta-secret-4711"
+    with AgentUndo.open(shadow_n.repo.root, session="m-1", tools=ToolRegistry()) as au:
+        async with proxied(shadow_n, "--tools", servers, "--session", "m-1") as client:
+            given = {"id": 7, "field": "name", "value": value}
+            assert not (await client.call_tool("crm.update", given)).is_error
+            # A path that is no text: the server refuses it and repeats it.
+            wrong = {"path": [path], "text": "x"}
+            assert path in str(await client.call_tool("toy.write", wrong))
+        outcomes = [call.outcome for call in au.calls("t-1")]
+        assert outcomes == ["success", "raised"]
+        args = ("--session", "m-1", "--tools", str(servers), "--yes")
+        said = [shadow_n("undo", "t-1", *args, "--on-drift", "overwrite")]
+        said += [shadow_n(*line) for line in VERBS]
+        texts = [f"{one.out}{one.err}" for one in said]
+        texts += [everything(Path(shadow_n.repo.root, ".git", "agent-undo"))]
+    assert found((value, path), "\n".join(texts)) == []
 
 
 async def test_where_an_agents_hooks_speak_the_file_is_that_agents(

@@ -52,6 +52,17 @@ SHAPES: Mapping[str, tuple[object, tuple[str, ...]]] = {
 }
 
 
+# All that shows calls of a program.
+VERBS = (
+    ["saga", "log", "--json"],
+    ["saga", "turns", "t-1", "--json"],
+    ["attention", "--json"],
+    ["events", "--json"],
+    ["export"],
+    ["report", "--json"],
+)
+
+
 def plain(value: object) -> object:
     """Return a value as JSON, as a service would show it."""
     return json.loads(json.dumps(value, default=_named))
@@ -176,15 +187,7 @@ async def test_no_value_of_a_secret_is_anywhere(
     said = [json.dumps(one.to_json()) for one in (plan, report, again)]
     monkeypatch.chdir(front.root)
     page = tmp_path / "page.html"
-    for line in (
-        ["saga", "log", "--json"],
-        ["saga", "turns", "t-1", "--json"],
-        ["attention", "--json"],
-        ["events", "--json"],
-        ["export"],
-        ["report", "--json"],
-        ["report", "-o", str(page)],
-    ):
+    for line in (*VERBS, ["report", "-o", str(page)]):
         main(line)
     said += [capsys.readouterr().out, everything(Path(recorded.layout.state_dir))]
     said += [page.read_text()] if page.exists() else []
