@@ -145,8 +145,9 @@ def conclude(
     if tool is None:
         raise UsageError(f"cannot conclude {row.id}: {row.tool} is not registered")
     intent = json_values.intent(row.intent)
+    given = turn.setting.given.of(row, intent)
     # What a hook reports now may have been changed by the tool, so only secrets are taken from it.
-    known = completed(turn.setting.given.of(row), arguments or {})
+    known = completed(given.arguments, arguments or {})
     kept, _ = parts_of(known)
     prepared = _Prepared(
         known,

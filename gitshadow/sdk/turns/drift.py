@@ -18,7 +18,7 @@ from gitshadow.sdk.turns.json_values import (
     NotStorableError,
     Observation,
 )
-from gitshadow.sdk.turns.kept_secrets import KeptSecrets
+from gitshadow.sdk.turns.kept_secrets import KeptSecrets, KnownArguments
 from gitshadow.sdk.turns.redaction import NO_SECRETS, REDACTED, Secrets
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.tool import Tool
@@ -92,6 +92,27 @@ def observed(
     return Observation(text, trouble and secrets.hide_text(trouble))
 
 
+class _Recorded(NamedTuple):
+    """One call as the journal has it, read once; `before` and `after` are what was observed."""
+
+    call: SagaCall
+    tool: Tool | None
+    intent: JsonObject
+    given: KnownArguments
+    before: Observation
+    after: Observation
+
+    def compared(self, seen: str) -> Comparison:
+        """Return how what is seen compares with what the call found and left."""
+        if seen == self.after.text:
+            return Comparison()
+        attempts = self.call.attempts
+        if seen == self.before.text:
+            return Comparison(undone=attempts > 0)
+        tried = " and an undo of it failed" if attempts else ""
+        return Comparison(f"it left {self.after.text}{tried}, but now there is {seen}")
+
+
 @dataclass(slots=True)
 class Drift:
     """Compare the world with what one call left or, for a plan, several calls, newest first."""
@@ -99,8 +120,8 @@ class Drift:
     registry: ToolRegistry
     given: KeptSecrets
     look_up: Callable[[str], str]
-    _thing: str = ""
-    _undone: list[tuple[str, str, str]] = field(default_factory=list)
+    _thing: object = None
+    _undone: list[tuple[object, str, str]] = field(default_factory=list)
 
     def look(
         self, call: SagaCall, attempted: str | None = None
@@ -109,16 +130,18 @@ class Drift:
 
         `attempted` is what a failed attempt at its inverse in this very undo left.
         """
-        seen = yield from self._left(call)
+        one = self._recorded(call)
+        seen = yield from self._left(one)
         if seen.text is None:
             return Comparison(seen.trouble)
-        found = yield from self._checked(call, _compared(call, seen.text))
+        found = yield from self._checked(call, one.compared(seen.text))
         is_ours = found.moved is not None and seen.text == attempted
         return Comparison() if is_ours else found
 
     def predict(self, call: SagaCall) -> Procedure[Comparison]:
         """As `look`, as if the earlier calls had been undone already."""
-        seen = yield from self._left(call)
+        one = self._recorded(call)
+        seen = yield from self._left(one)
         if seen.text is None:
             return Comparison(seen.trouble)
         # A plan runs nothing, so an older call would see the work of newer ones as drift. What
@@ -127,112 +150,124 @@ class Drift:
         for thing, left, found in self._undone:
             if thing == self._thing and left == shown[-1]:
                 shown.append(found)
-        possible = [_compared(call, text) for text in reversed(shown)]
-        fitting = (one for one in possible if one.moved is None)
+        possible = [one.compared(text) for text in reversed(shown)]
+        fitting = (each for each in possible if each.moved is None)
         comparison = yield from self._checked(call, next(fitting, possible[0]))
-        before, after = _observations(call)
-        if comparison == Comparison() and before.text and after.text:
-            self._undone.append((self._thing, after.text, before.text))
+        if comparison == Comparison() and one.before.text and one.after.text:
+            self._undone.append((self._thing, one.after.text, one.before.text))
         return comparison
 
     def seen(self, call: SagaCall) -> Procedure[Observation]:
         """Return what the call's tool observes now, or why that cannot be compared."""
-        tool = self.registry.find(call.tool)
-        secrets = self.given.secrets_of(call)
-        shown = [one.text or "" for one in _observations(call)]
-        if tool is None:
-            why = f"{call.tool} is not registered"
-        elif "fingerprint" not in tool.options:
-            why = f"{call.tool} has no fingerprint"
-        elif secrets is None and REDACTED in "".join(shown):
-            return Observation(
-                trouble="what it left cannot be compared: it held a secret"
-            )
-        elif json_values.parse(call.intent).get("altered_arguments"):
-            why = "its arguments are not JSON"
-        else:
-            arguments = self.given.of(call)
-            if isinstance(arguments, dict):
-                arguments = _NotingReads(arguments)
-            found = yield from observed(tool, call, arguments, secrets or NO_SECRETS)
-            read = getattr(arguments, "read", {})
-            self._thing = json_values.lenient([call.tool, read])
-            if found.trouble is None:
-                return found
-            why = self._hidden(call, found.trouble)
-        return Observation(trouble=f"it could not be observed: {why}")
+        return (yield from self._seen(self._recorded(call)))
 
     def still_there(self, call: SagaCall) -> Procedure[VerificationFinding | None]:
         """Return why the effect of a call may still exist after its inverse; None: it is gone."""
-        tool = self.registry.find(call.tool)
-        was_asked_for = json_values.parse(call.intent).get("verify") is True
+        one = self._recorded(call)
+        tool, before, after = one.tool, one.before, one.after
+        was_asked_for = one.intent.get("verify") is True
         if tool is None:
             said = f"{call.tool} is not registered"
             return _unread(said) if was_asked_for else None
-        before, after = _observations(call)
         is_asked_for = was_asked_for and before != NOT_OBSERVED
         verify = tool.options.get("verify", is_asked_for)
         if callable(verify):
-            return (yield from self._verified(call, tool))
+            return (yield from self._verified(one, tool))
         if verify is True:
-            return (yield from self._is_as_before(call))
+            return (yield from self._is_as_before(one))
         # Without `verify` only the clear case counts: the world is exactly as the call left it. A
         # compensation may leave what is observed as it is.
         erases = call.klass == Reversibility.REVERSIBLE
         changes = None not in (before.text, after.text) and before.text != after.text
         if not (erases and changes) or tool.options.get("verify") is False:
             return None
-        seen = yield from self.seen(call)
+        seen = yield from self._seen(one)
         if seen.text != after.text:
             return None
         said = f"the inverse returned, but there is still {seen.text}"
         return VerificationFinding(said, sure=True)
 
-    def _left(self, call: SagaCall) -> Procedure[Observation]:
+    def _recorded(self, call: SagaCall) -> _Recorded:
+        intent = json_values.intent(call.intent)
+        inverse = json_values.stored_inverse(call.inverse or "")
+        return _Recorded(
+            call,
+            self.registry.find(call.tool),
+            intent,
+            self.given.of(call, intent),
+            _before(intent),
+            Observation(inverse.after, inverse.unseen),
+        )
+
+    def _seen(self, one: _Recorded) -> Procedure[Observation]:
+        call, tool, secrets = one.call, one.tool, one.given.secrets
+        shown = f"{one.before.text}{one.after.text}"
+        if tool is None:
+            why = f"{call.tool} is not registered"
+        elif "fingerprint" not in tool.options:
+            why = f"{call.tool} has no fingerprint"
+        elif secrets is None and REDACTED in shown:
+            return Observation(
+                trouble="what it left cannot be compared: it held a secret"
+            )
+        elif one.intent.get("altered_arguments"):
+            why = "its arguments are not JSON"
+        else:
+            arguments = one.given.arguments
+            if isinstance(arguments, dict):
+                arguments = _NotingReads(arguments)
+            found = yield from observed(tool, call, arguments, secrets or NO_SECRETS)
+            self._thing = call.tool, getattr(arguments, "read", {})
+            if found.trouble is None:
+                return found
+            why = self._hidden(one, found.trouble)
+        return Observation(trouble=f"it could not be observed: {why}")
+
+    def _left(self, one: _Recorded) -> Procedure[Observation]:
         """Return what is to be compared with what a call left; neither: it was not observed."""
-        before, after = _observations(call)
-        if before == after == NOT_OBSERVED:
+        if one.before == one.after == NOT_OBSERVED:
             return NOT_OBSERVED
-        if after.text is None:
-            why = after.trouble or _UNSEEN
+        if one.after.text is None:
+            why = one.after.trouble or _UNSEEN
             return Observation(
                 trouble=f"the result of the call could not be observed: {why}"
             )
-        return (yield from self.seen(call))
+        return (yield from self._seen(one))
 
     def _checked(self, call: SagaCall, found: Comparison) -> Procedure[Comparison]:
         """Return a comparison; where `verify` still sees an effect, the inverse runs again."""
         tool = self.registry.find(call.tool)
         if found.undone and tool is not None and callable(tool.options.get("verify")):
-            effect = yield from self._verified(call, tool)
+            # Recorded again, because `fingerprint` may have changed its arguments.
+            effect = yield from self._verified(self._recorded(call), tool)
             return found if effect is None else Comparison()
         return found
 
-    def _is_as_before(self, call: SagaCall) -> Procedure[VerificationFinding | None]:
-        before, after = _observations(call)
-        if before.text is None:
-            return _unread(before.trouble or "nothing was observed before the call")
-        seen = yield from self.seen(call)
+    def _is_as_before(self, one: _Recorded) -> Procedure[VerificationFinding | None]:
+        if one.before.text is None:
+            why = one.before.trouble or "nothing was observed before the call"
+            return _unread(why)
+        seen = yield from self._seen(one)
         if seen.text is None:
             return _unread(seen.trouble or "")
-        if seen.text == before.text:
+        if seen.text == one.before.text:
             return None
-        said = f"there was {before.text}, now there is {seen.text}"
-        return VerificationFinding(said, sure=seen.text == after.text)
+        said = f"there was {one.before.text}, now there is {seen.text}"
+        return VerificationFinding(said, sure=seen.text == one.after.text)
 
     def _verified(
-        self, call: SagaCall, tool: Tool
+        self, one: _Recorded, tool: Tool
     ) -> Procedure[VerificationFinding | None]:
         """Ask the function `verify` of a tool."""
-        verify, intent = tool.options.get("verify"), json_values.intent(call.intent)
+        verify = tool.options.get("verify")
         assert callable(verify)
-        if intent.get("altered") is not None:
-            return _unread(str(intent["altered"]))
+        if one.intent.get("altered") is not None:
+            return _unread(str(one.intent["altered"]))
         event = yield from ask(
             Invoke(
                 verify,
-                (self.given.of(call), intent.get("capture")),
-                tool.extras("verify", key_of(call, "do")),
+                (one.given.arguments, one.intent.get("capture")),
+                tool.extras("verify", key_of(one.call, "do")),
             )
         )
         if isinstance(event, Returned) and event.value is True:
@@ -246,41 +281,25 @@ class Drift:
             if isinstance(event, Raised)
             else "no yes or no"
         )
-        return _unread(self._hidden(call, why))
+        return _unread(self._hidden(one, why))
 
-    def _hidden(self, call: SagaCall, why: str) -> str:
+    def _hidden(self, one: _Recorded, why: str) -> str:
         """Return an error without the secrets of a call and those that its inverse names."""
-        named = json_values.stored_inverse(call.inverse or "").secrets(self.look_up)
-        own = self.given.secrets_of(call) or NO_SECRETS
+        inverse = json_values.stored_inverse(one.call.inverse or "")
+        named, own = inverse.secrets(self.look_up), one.given.secrets or NO_SECRETS
         return own.hide_text(named.hide_text(why))
 
 
-def settled_late(call: SagaCall, tool: Tool) -> Observation:
+def settled_late(intent: JsonObject, tool: Tool) -> Observation:
     """Return what is known of the world that a call left which its probe settled."""
-    before, _ = _observations(call)
-    is_observed = before != NOT_OBSERVED or "fingerprint" in tool.options
+    is_observed = _before(intent) != NOT_OBSERVED or "fingerprint" in tool.options
     return Observation(trouble=_UNSEEN) if is_observed else NOT_OBSERVED
 
 
-def _observations(call: SagaCall) -> tuple[Observation, Observation]:
-    """Return what the tool observed before and after a call."""
-    intent = json_values.parse(call.intent)
-    before = [intent.get(name) for name in ("before", "unseen")]
-    inverse = json_values.stored_inverse(call.inverse) if call.inverse else None
-    return (
-        Observation(*(one if isinstance(one, str) else None for one in before)),
-        NOT_OBSERVED if inverse is None else Observation(inverse.after, inverse.unseen),
-    )
-
-
-def _compared(call: SagaCall, seen: str) -> Comparison:
-    before, after = _observations(call)
-    if seen == after.text:
-        return Comparison()
-    if seen == before.text:
-        return Comparison(undone=call.attempts > 0)
-    tried = " and an undo of it failed" if call.attempts else ""
-    return Comparison(f"it left {after.text}{tried}, but now there is {seen}")
+def _before(intent: JsonObject) -> Observation:
+    """Return what the tool observed before a call."""
+    found = [intent.get(name) for name in ("before", "unseen")]
+    return Observation(*(one if isinstance(one, str) else None for one in found))
 
 
 def _unread(why: str) -> VerificationFinding:

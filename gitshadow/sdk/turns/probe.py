@@ -82,12 +82,13 @@ def asked(call: SagaCall, tool: Tool | None, given: KeptSecrets) -> Procedure[ob
     probe = tool.options.get("probe") if tool is not None else None
     if tool is None or probe is None:
         return None
-    if json_values.parse(call.intent).get("altered_arguments"):
+    intent = json_values.intent(call.intent)
+    if intent.get("altered_arguments"):
         # The journal's arguments differ from the call's, so the probe would be asked about
         # another call.
         return None
     extras = tool.extras("probe", key_of(call, "do"))
-    event = yield from ask(Invoke(probe, (given.of(call),), extras))
+    event = yield from ask(Invoke(probe, (given.of(call, intent).arguments,), extras))
     return event.value if isinstance(event, Returned) else None
 
 
@@ -104,12 +105,13 @@ def happened(
     tool = sources.registry.find(call.tool)
     assert tool is not None, "its probe was asked"
     intent = json_values.intent(call.intent)
+    given = sources.given.of(call, intent)
     parts = InverseParts(
-        sources.given.of(call),
+        given.arguments,
         intent["capture"],
         found.content if isinstance(found, Outcome) else None,
-        drift.settled_late(call, tool),
-        sources.given.secrets_of(call) or NO_SECRETS,
+        drift.settled_late(intent, tool),
+        given.secrets or NO_SECRETS,
         trouble_in(intent),
     )
     # Nobody knows when it ended, so its undo window begins with the call.

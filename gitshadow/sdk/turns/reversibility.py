@@ -117,7 +117,7 @@ def after_files(calls: Sequence[SagaCall]) -> frozenset[str]:
     for call in calls:
         inverse = json_values.stored_inverse(call.inverse) if call.inverse else None
         late = inverse is not None and inverse.after_files
-        late = late or (is_files_only(call) and is_doubtful(call))
+        late = late or (is_doubtful(call) and is_files_only(call))
         if late or not found.isdisjoint(needed(call)):
             found.add(call.id)
     return frozenset(found)
@@ -197,7 +197,7 @@ def is_files_only(call: SagaCall) -> bool:
 
 def _files_cut_short(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     """Nobody recorded the end of a call that died, so what it wrote may be in no item."""
-    if not (is_files_only(call) and is_doubtful(call)) or not _is_meant(call, scene):
+    if not (is_doubtful(call) and is_files_only(call)) or not _is_meant(call, scene):
         return None
     files = path_images.named(call)
     said = f"it may have changed {files}" if files else "it may have changed files"
@@ -369,9 +369,11 @@ def unmet(calls: Sequence[SagaCall]) -> Iterator[str]:
 
     An id may be that of a call that was never made, so no inverse waits for it.
     """
-    order = {call.id: number for number, call in enumerate(in_undo_order(calls))}
+    needs = {call.id: names for call in calls if (names := needed(call))}
+    ordered = in_undo_order(calls) if needs else ()
+    order = {call.id: number for number, call in enumerate(ordered)}
     for call in calls:
-        for name in needed(call):
+        for name in needs.get(call.id, ()):
             said = f"{call.id} depends on {name}, which"
             if name not in order:
                 near = did_you_mean(name, order)

@@ -313,8 +313,9 @@ class Unwind:
             watch.outcome = "done" if trouble is None else "failed"
         if trouble is None:
             return event, None
-        own = self.given.secrets_of(call) or NO_SECRETS
-        return event, own.hide_text(Secrets(looked_up).hide_text(trouble))
+        own = self.given.of(call, json_values.intent(call.intent)).secrets
+        trouble = Secrets(looked_up).hide_text(trouble)
+        return event, (own or NO_SECRETS).hide_text(trouble)
 
     def _settle(
         self, call: SagaCall, undo: str, error: str | None
