@@ -92,7 +92,7 @@ def observed(
     return Observation(text, trouble and secrets.hide_text(trouble))
 
 
-class _Recorded(NamedTuple):
+class Recorded(NamedTuple):
     """One call as the journal has it, read once; `before` and `after` are what was observed."""
 
     call: SagaCall
@@ -121,7 +121,8 @@ class Drift:
     given: KeptSecrets
     look_up: Callable[[str], str]
     _thing: object = None
-    _undone: list[tuple[object, str, str]] = field(default_factory=list)
+    _looked: tuple[object, str, str] | None = None
+    _expected: list[tuple[object, str, str]] = field(default_factory=list)
 
     def look(
         self, call: SagaCall, attempted: str | None = None
@@ -130,76 +131,31 @@ class Drift:
 
         `attempted` is what a failed attempt at its inverse in this very undo left.
         """
-        one = self._recorded(call)
-        seen = yield from self._left(one)
-        if seen.text is None:
-            return Comparison(seen.trouble)
-        found = yield from self._checked(call, one.compared(seen.text))
-        is_ours = found.moved is not None and seen.text == attempted
-        return Comparison() if is_ours else found
-
-    def predict(self, call: SagaCall) -> Procedure[Comparison]:
-        """As `look`, as if the earlier calls had been undone already."""
-        one = self._recorded(call)
+        one, self._looked = self.recorded(call), None
         seen = yield from self._left(one)
         if seen.text is None:
             return Comparison(seen.trouble)
         # A plan runs nothing, so an older call would see the work of newer ones as drift. What
         # those left is read as what they had found, unless it is another thing of the same value.
         shown = [seen.text]
-        for thing, left, found in self._undone:
+        for thing, left, before in self._expected:
             if thing == self._thing and left == shown[-1]:
-                shown.append(found)
+                shown.append(before)
         possible = [one.compared(text) for text in reversed(shown)]
         fitting = (each for each in possible if each.moved is None)
-        comparison = yield from self._checked(call, next(fitting, possible[0]))
-        if comparison == Comparison() and one.before.text and one.after.text:
-            self._undone.append((self._thing, one.after.text, one.before.text))
-        return comparison
+        found = yield from self._checked(one, next(fitting, possible[0]))
+        if one.before.text and one.after.text:
+            self._looked = self._thing, one.after.text, one.before.text
+        is_ours = found.moved is not None and seen.text == attempted
+        return Comparison() if is_ours else found
 
-    def seen(self, call: SagaCall) -> Procedure[Observation]:
+    def expect(self) -> None:
+        """Look at older calls as if the one that was looked at last had been undone."""
+        if self._looked is not None:
+            self._expected.append(self._looked)
+
+    def seen(self, one: Recorded) -> Procedure[Observation]:
         """Return what the call's tool observes now, or why that cannot be compared."""
-        return (yield from self._seen(self._recorded(call)))
-
-    def still_there(self, call: SagaCall) -> Procedure[VerificationFinding | None]:
-        """Return why the effect of a call may still exist after its inverse; None: it is gone."""
-        one = self._recorded(call)
-        tool, before, after = one.tool, one.before, one.after
-        was_asked_for = one.intent.get("verify") is True
-        if tool is None:
-            said = f"{call.tool} is not registered"
-            return _unread(said) if was_asked_for else None
-        is_asked_for = was_asked_for and before != NOT_OBSERVED
-        verify = tool.options.get("verify", is_asked_for)
-        if callable(verify):
-            return (yield from self._verified(one, tool))
-        if verify is True:
-            return (yield from self._is_as_before(one))
-        # Without `verify` only the clear case counts: the world is exactly as the call left it. A
-        # compensation may leave what is observed as it is.
-        erases = call.klass == Reversibility.REVERSIBLE
-        changes = None not in (before.text, after.text) and before.text != after.text
-        if not (erases and changes) or tool.options.get("verify") is False:
-            return None
-        seen = yield from self._seen(one)
-        if seen.text != after.text:
-            return None
-        said = f"the inverse returned, but there is still {seen.text}"
-        return VerificationFinding(said, sure=True)
-
-    def _recorded(self, call: SagaCall) -> _Recorded:
-        intent = json_values.intent(call.intent)
-        inverse = json_values.stored_inverse(call.inverse or "")
-        return _Recorded(
-            call,
-            self.registry.find(call.tool),
-            intent,
-            self.given.of(call, intent),
-            _before(intent),
-            Observation(inverse.after, inverse.unseen),
-        )
-
-    def _seen(self, one: _Recorded) -> Procedure[Observation]:
         call, tool, secrets = one.call, one.tool, one.given.secrets
         shown = f"{one.before.text}{one.after.text}"
         if tool is None:
@@ -223,7 +179,46 @@ class Drift:
             why = self._hidden(one, found.trouble)
         return Observation(trouble=f"it could not be observed: {why}")
 
-    def _left(self, one: _Recorded) -> Procedure[Observation]:
+    def still_there(self, call: SagaCall) -> Procedure[VerificationFinding | None]:
+        """Return why the effect of a call may still exist after its inverse; None: it is gone."""
+        one = self.recorded(call)
+        tool, before, after = one.tool, one.before, one.after
+        was_asked_for = one.intent.get("verify") is True
+        if tool is None:
+            said = f"{call.tool} is not registered"
+            return _unread(said) if was_asked_for else None
+        is_asked_for = was_asked_for and before != NOT_OBSERVED
+        verify = tool.options.get("verify", is_asked_for)
+        if callable(verify):
+            return (yield from self._verified(one, tool))
+        if verify is True:
+            return (yield from self._is_as_before(one))
+        # Without `verify` only the clear case counts: the world is exactly as the call left it. A
+        # compensation may leave what is observed as it is.
+        erases = call.klass == Reversibility.REVERSIBLE
+        changes = None not in (before.text, after.text) and before.text != after.text
+        if not (erases and changes) or tool.options.get("verify") is False:
+            return None
+        seen = yield from self.seen(one)
+        if seen.text != after.text:
+            return None
+        said = f"the inverse returned, but there is still {seen.text}"
+        return VerificationFinding(said, sure=True)
+
+    def recorded(self, call: SagaCall) -> Recorded:
+        """Read the row of a call."""
+        intent = json_values.intent(call.intent)
+        inverse = json_values.stored_inverse(call.inverse or "")
+        return Recorded(
+            call,
+            self.registry.find(call.tool),
+            intent,
+            self.given.of(call, intent),
+            _before(intent),
+            Observation(inverse.after, inverse.unseen),
+        )
+
+    def _left(self, one: Recorded) -> Procedure[Observation]:
         """Return what is to be compared with what a call left; neither: it was not observed."""
         if one.before == one.after == NOT_OBSERVED:
             return NOT_OBSERVED
@@ -232,22 +227,22 @@ class Drift:
             return Observation(
                 trouble=f"the result of the call could not be observed: {why}"
             )
-        return (yield from self._seen(one))
+        return (yield from self.seen(one))
 
-    def _checked(self, call: SagaCall, found: Comparison) -> Procedure[Comparison]:
+    def _checked(self, one: Recorded, found: Comparison) -> Procedure[Comparison]:
         """Return a comparison; where `verify` still sees an effect, the inverse runs again."""
-        tool = self.registry.find(call.tool)
+        tool = one.tool
         if found.undone and tool is not None and callable(tool.options.get("verify")):
             # Recorded again, because `fingerprint` may have changed its arguments.
-            effect = yield from self._verified(self._recorded(call), tool)
+            effect = yield from self._verified(self.recorded(one.call), tool)
             return found if effect is None else Comparison()
         return found
 
-    def _is_as_before(self, one: _Recorded) -> Procedure[VerificationFinding | None]:
+    def _is_as_before(self, one: Recorded) -> Procedure[VerificationFinding | None]:
         if one.before.text is None:
             why = one.before.trouble or "nothing was observed before the call"
             return _unread(why)
-        seen = yield from self._seen(one)
+        seen = yield from self.seen(one)
         if seen.text is None:
             return _unread(seen.trouble or "")
         if seen.text == one.before.text:
@@ -256,7 +251,7 @@ class Drift:
         return VerificationFinding(said, sure=seen.text == one.after.text)
 
     def _verified(
-        self, one: _Recorded, tool: Tool
+        self, one: Recorded, tool: Tool
     ) -> Procedure[VerificationFinding | None]:
         """Ask the function `verify` of a tool."""
         verify = tool.options.get("verify")
@@ -283,7 +278,7 @@ class Drift:
         )
         return _unread(self._hidden(one, why))
 
-    def _hidden(self, one: _Recorded, why: str) -> str:
+    def _hidden(self, one: Recorded, why: str) -> str:
         """Return an error without the secrets of a call and those that its inverse names."""
         inverse = json_values.stored_inverse(one.call.inverse or "")
         named, own = inverse.secrets(self.look_up), one.given.secrets or NO_SECRETS

@@ -131,8 +131,10 @@ class Unwind:
         for call in self._order[late]:
             item = reversibility.judge(call, scene)
             if item is None:
-                item = yield from self._compared(call, drift.predict(call))
-                item = item or reversibility.promised(call)
+                item = yield from self._compared(call, drift.look(call))
+                if item is None:
+                    drift.expect()
+                    item = reversibility.promised(call)
             if item.state is State.NOT_REVERSED:
                 scene.stuck[call.id] = call
             items.append(item)
@@ -230,7 +232,7 @@ class Unwind:
             final = _is_final(event, inverse)
             if attempt == inverse.retry.attempts or final or _lied(found, handler):
                 break
-            ours = yield from drift.seen(call)
+            ours = yield from drift.seen(drift.recorded(call))
             yield Pause(inverse.retry.pause_s(attempt))
             # A person may have repaired by hand what could not be undone.
             item = yield from self._compared(call, drift.look(call, ours.text))

@@ -53,9 +53,7 @@ def of_call(telemetry: Telemetry | None, call: SagaCall) -> WorkSpan:
 
 def of_undo(telemetry: Telemetry | None, call: SagaCall, handler: str) -> WorkSpan:
     """Return the span of one attempt to undo a call; it names the span of the call."""
-    if telemetry is None:
-        return WorkSpan(None)
-    trace = json_values.parse(call.intent).get("trace")
+    trace = json_values.parse(call.intent).get("trace") if telemetry else None
     link = None if trace is None else str(trace)
     return _started(telemetry, call, Work("undo", *_names(call), handler, link))
 
