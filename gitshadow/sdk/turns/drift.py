@@ -281,8 +281,8 @@ class Drift:
     def _hidden(self, one: Recorded, why: str) -> str:
         """Return an error without the secrets of a call and those that its inverse names."""
         inverse = json_values.stored_inverse(one.call.inverse or "")
-        named, own = inverse.secrets(self.look_up), one.given.secrets or NO_SECRETS
-        return own.hide_text(named.hide_text(why))
+        own = one.given.secrets or NO_SECRETS
+        return own.hide_text(inverse.hide_text(why, self.look_up))
 
 
 def settled_late(intent: JsonObject, tool: Tool) -> Observation:

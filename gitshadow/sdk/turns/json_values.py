@@ -412,8 +412,8 @@ class StoredInverse(NamedTuple):
         """
         return {name: _restored(value, look_up) for name, value in self.args.items()}
 
-    def secrets(self, look_up: Callable[[str], str]) -> Secrets:
-        """Return the secrets that the arguments name, as far as there are any."""
+    def hide_text(self, text: str, look_up: Callable[[str], str]) -> str:
+        """Return a text without the secrets that the arguments name, as far as there are any."""
         found: list[str] = []
 
         def note(name: str) -> str:
@@ -421,8 +421,11 @@ class StoredInverse(NamedTuple):
                 found.append(look_up(name))
             return ""
 
-        self.resolved(note)
-        return Secrets(found)
+        try:
+            self.resolved(note)
+        except Exception:  # noqa: BLE001 - the host's own code looks secrets up
+            return REDACTED
+        return Secrets(found).hide_text(text)
 
 
 def inverse_text(
@@ -475,7 +478,7 @@ def inverse_text(
 def without_secrets(text: str, look_up: Callable[[str], str]) -> str:
     """Return the text of an inverse whose `unseen` has none of the secrets that it names."""
     stored = stored_inverse(text)
-    hidden = stored.secrets(look_up).hide_text(stored.unseen or "")
+    hidden = stored.hide_text(stored.unseen or "", look_up)
     return _text(codec.encode(stored._replace(unseen=hidden)), sort_keys=False)
 
 

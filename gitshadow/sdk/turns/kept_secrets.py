@@ -29,13 +29,11 @@ class KnownArguments(NamedTuple):
 class KeptSecrets:
     """Keep the arguments of the calls of one session that had secrets."""
 
-    _kept: dict[tuple[str, str, int], tuple[JsonObject, Secrets]] = field(
-        default_factory=dict
-    )
+    _kept: dict[tuple[str, str, int], KnownArguments] = field(default_factory=dict)
 
     def keep(self, call: SagaCall, arguments: JsonObject, secrets: Secrets) -> None:
         """Keep copies of the arguments of a call; the oldest ones are forgotten."""
-        self._kept[_name(call)] = arguments, secrets
+        self._kept[_name(call)] = KnownArguments(arguments, secrets)
         while len(self._kept) > _KEPT:
             del self._kept[next(iter(self._kept))]
 
@@ -48,8 +46,9 @@ class KeptSecrets:
         stored = found if isinstance(found, Mapping) else {}
         if REDACTED not in call.intent or not _is_redacted(stored):
             return KnownArguments(stored, NO_SECRETS)
-        if (kept := self._kept.get(_name(call))) is not None:
-            return KnownArguments(copies_of(kept[0]), kept[1])
+        kept = self._kept.get(_name(call))
+        if kept is not None:
+            return KnownArguments(copies_of(kept.arguments), kept.secrets)
         why = "was secret and is not kept"
         gone = {name: why for name, value in stored.items() if _is_redacted(value)}
         rest = {name: value for name, value in stored.items() if name not in gone}
@@ -57,8 +56,9 @@ class KeptSecrets:
 
     def hide_text(self, turn: str, text: str) -> str:
         """Return a text without the secrets of a turn's calls that are kept."""
-        for (of_turn, *_), (_, secrets) in self._kept.items():
-            text = secrets.hide_text(text) if of_turn == turn else text
+        for (of_turn, *_), kept in self._kept.items():
+            if of_turn == turn and kept.secrets is not None:
+                text = kept.secrets.hide_text(text)
         return text
 
 

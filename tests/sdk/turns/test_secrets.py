@@ -199,6 +199,35 @@ async def test_no_value_of_a_secret_is_anywhere(
     }
 
 
+async def test_an_error_is_not_stored_if_the_secrets_cannot_be_looked_up(
+    front: Front,
+) -> None:
+    """The call has happened, so its inverse must be stored all the same."""
+    answers = [1]
+
+    def check(arguments: object) -> object:
+        if answers:
+            return answers.pop()
+        raise ConnectionError(NUMBER)
+
+    def locked(name: str) -> str:
+        raise OSError("locked")
+
+    front.tools.handler("safe.undo", idempotent=True)(lambda token: None)
+    front.tools.tool(
+        "safe.put",
+        reversibility=Reversibility.REVERSIBLE,
+        fingerprint=check,
+        inverse=lambda a, c, r: Inverse("safe.undo", {"token": Secret("TOKEN")}),
+    )(lambda: None)
+    session = front.session(host=Host(secrets=locked))
+    async with session.turn() as turn:
+        assert (await turn.call("safe.put")).ok
+    (item,) = (await session.plan("t-1")).items
+    assert item.reason == "drifted"
+    assert str(item.detail).endswith(f"could not be observed: {REDACTED}")
+
+
 async def test_a_number_that_contains_a_secret_is_kept(front: Front) -> None:
     """A row is JSON whatever a secret looks like."""
     put: list[object] = []
