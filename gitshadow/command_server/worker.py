@@ -86,6 +86,9 @@ def _work(listening: socket.socket, control: socket.socket, standing: Standing) 
         control.sendmsg([pid], [command_client.descriptors(client.fileno())])
     listening.close()
     control.close()
+    if standing.is_stale():
+        return
+    client.send(command_client.VERSION)
     request = _taken(client, standing)
     if request is None:
         return
@@ -115,10 +118,8 @@ def _taken(client: socket.socket, standing: Standing) -> Request | None:
     body, ancillary, flags, _ = client.recvmsg(_MAX_REQUEST, 64)
     fds = command_client.received(ancillary)
     pid = peers.pid_of(client)
-    version, count, *words = body.split(b"\0")
+    count, *words = body.split(b"\0")
     if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) or len(fds) != 4:
-        return None
-    if version != command_client.VERSION or standing.is_stale():
         return None
     argv = [os.fsdecode(word) for word in words[: int(count)]]
     pairs = (word.partition(b"=") for word in words[int(count) :])

@@ -1,9 +1,9 @@
 """Have the command server run this program's command, as if it ran here.
 
-One message goes there: this program, its arguments and environment, with the descriptors of the
-standard streams and of the current directory (cmsg(3)). A process that has imported everything
-takes it, says that it is ready, and begins at our word: until then the command can be run here
-instead, and after it never is. Messages back are `exit NUMBER`, `signal NUMBER`, `pager COMMAND`
+A process that has imported everything greets us with its version and is sent one message: this
+program, its arguments and environment, with the descriptors of the standard streams and of the
+current directory (cmsg(3)). It says that it is ready, and begins at our word: until then the command
+can be run here instead, and after it never is. Messages back are `exit NUMBER`, `signal NUMBER`, `pager COMMAND`
 with the pipe that the pager reads, and `ask`, before a question on the terminal.
 
 Invariant: only built-in modules are imported, because every command pays for the import.
@@ -159,13 +159,16 @@ def _handed_over(server: _socket.socket, argv: "Sequence[str]") -> int | None:
     """
     words = [os.fsencode(word) for word in argv]
     named = [name + b"=" + value for name, value in os.environb.items()]
-    body = b"\0".join((VERSION, b"%d" % len(words), *words, *named))
+    body = b"\0".join((b"%d" % len(words), *words, *named))
     try:
         here = os.open(".", platform.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
         server.settimeout(_READY_S)
+        # A message that nobody takes would keep our streams open for as long as it lies there.
+        if server.recv(MAX_ANSWER) != VERSION:
+            return None
         server.sendmsg([body], [descriptors(0, 1, 2, here)])
         word, _, pid = server.recv(MAX_ANSWER).partition(b" ")
         return int(pid) if word == b"ready" else None

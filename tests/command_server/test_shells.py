@@ -9,18 +9,22 @@ import pytest
 from tests.support.panes import Terminal, terminal
 from tests.support.probe import PROGRAM, Probe
 from tests.support.tools import need
+from tests.support.waiting import until
 
+_PROMPT = "READY>"
+_FISH = f"function fish_prompt; echo '{_PROMPT} '; end"
+# Their options, what their last exit code is, and what they say of a stopped job.
 _SHELLS = {
-    "bash": ["--norc", "--noprofile"],
-    "zsh": ["-f"],
-    "fish": ["--no-config", "--features", "no-query-term"],
+    "bash": (["--norc", "--noprofile"], "$?", "Stopped"),
+    "zsh": (["-f"], "$?", "suspended"),
+    "fish": (["--no-config", "-C", _FISH], "$status", "has stopped"),
 }
 
 
 @pytest.mark.parametrize("name", _SHELLS)
 def test_screens_are_the_same(probe: Probe, name: str, tmp_path: Path) -> None:
     need("less")
-    command = [need(name), *_SHELLS[name]]
+    options, code, stopped = _SHELLS[name]
     program = tmp_path / "probe"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} {PROGRAM} "$@"\n')
     program.chmod(0o755)
@@ -31,14 +35,16 @@ def test_screens_are_the_same(probe: Probe, name: str, tmp_path: Path) -> None:
         env = {
             **probe.environment(served=served),
             "PATH": f"{tmp_path}:{probe.environ['PATH']}",
-            "PS1": "$ ",
+            "PS1": f"{_PROMPT} ",
         }
-        with terminal(scratch, command, tmp_path, env=env, lines=40) as shown:
-            seen.append(_evening(shown, "$status" if name == "fish" else "$?"))
+        with terminal(
+            scratch, [need(name), *options], tmp_path, env=env, lines=40
+        ) as shown:
+            seen.append(_evening(shown, code, stopped))
     assert seen[0] == seen[1]
 
 
-def _evening(shown: Terminal, code: str) -> list[str]:
+def _evening(shown: Terminal, code: str, stopped: str) -> list[str]:
     """Type what a person types; return the screens in between."""
     screens = []
 
@@ -47,34 +53,44 @@ def _evening(shown: Terminal, code: str) -> list[str]:
         shown.press("Enter")
         shown.sees(*sees, without=without)
 
+    def back(*sees: str) -> None:
+        """Wait for the shell; what is typed while it is busy would be shown elsewhere."""
+        shown.sees(*sees)
+        until(lambda: shown.shown().rstrip().endswith(f"\n{_PROMPT}"))
+
     def seen() -> None:
         # fish shows pids.
-        screens.append(
-            re.sub(r"^1 +\d+ ", "1 PID ", shown.shown().rstrip(), flags=re.M)
-        )
+        screens.append(re.sub(r"^1 +\d+ ", "1 PID ", shown.shown(), flags=re.M))
 
+    until(lambda: shown.shown().strip() == _PROMPT)
     typed("clear; probe ask", "[y/N]")
     shown.press("C-c")
-    shown.sees("interrupted")
+    back("interrupted")
     typed(f"echo code {code}", "code 130")
+    back()
     seen()
     typed("clear; probe ask", "[y/N]", without="code")
     shown.press("C-z")
-    typed("echo back at the shell; jobs", "back at the shell\n")
+    back(stopped)
+    typed("echo at the shell; jobs", "at the shell\n")
+    back()
     seen()
     typed("clear; fg", "probe ask", without="jobs")
     typed("y", "answer: True")
+    back()
     seen()
     typed("clear; probe page 500 'less -X'", "line 0", ":", without="answer")
     shown.press("G")
     shown.sees("line 499", "(END)")
     shown.press("C-z")
-    typed("echo stopped the pager", "stopped the pager\n")
-    typed("fg", "(END)", without="stopped")
+    # less may clear the line of the prompt after the shell has written it.
+    shown.sees(stopped)
+    typed("fg", "(END)", without=stopped)
     shown.resize(100, 20)
     shown.sees("line 479", ":", without="(END)")
     shown.press("q")
-    shown.sees("after the pager")
+    back("after the pager")
     typed("clear; probe page 9000 cat | head -n 2; echo done", "line 1\n", "done\n")
+    back()
     seen()
     return screens

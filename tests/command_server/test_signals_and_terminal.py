@@ -106,6 +106,7 @@ def _typed(
 ) -> str:
     bash.shown = ""
     bash.press(f"{line}\n", until=asked)
+    # A signal between Python's last look at signals and its read(2) waits for the next key.
     time.sleep(0.5)
     bash.press(keys, until=until_shown)
     shown = bash.press("", until="READY> ")
