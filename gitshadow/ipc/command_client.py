@@ -2,9 +2,10 @@
 
 A process that has imported everything greets us with its version and is sent one message: this
 program, its arguments and environment, with the descriptors of the standard streams and of the
-current directory (cmsg(3)). It says that it is ready, and begins at our word: until then the command
-can be run here instead, and after it never is. Messages back are `exit NUMBER`, `signal NUMBER`, `pager COMMAND`
-with the pipe that the pager reads, and `ask`, before a question on the terminal.
+current directory (cmsg(3)). It says that it is ready, and begins at our word: until then the
+command can be run here instead, and after it never is. Messages back are `exit NUMBER`, `signal
+NUMBER`, `pager COMMAND` with the pipe that the pager reads, and `ask`, before a question on the
+terminal.
 
 Invariant: only built-in modules are imported, because every command pays for the import.
 """
