@@ -44,6 +44,7 @@ class UntrackedData:
         self._key = data_key(worktree)
         self.limit = limit
         self._former: dict[RepoPath, LeftOut] = {}
+        self._late: dict[RepoPath, int] = {}
         self.tops: Mapping[RepoPath, LeftOut] = self._read(text)
 
     def top_of(self, path: RepoPath) -> RepoPath | None:
@@ -81,10 +82,19 @@ class UntrackedData:
         held = {top: one.size for top, one in self.tops.items()}
         more = choose(new, max(self.limit - recorded, 0), held)
         # Where the limit is reached, a new source file is recorded all the same.
-        single = {top: one for top, one in more.items() if one.size < SMALL_BYTES}
-        excess = sum(one.size for one in single.values()) + recorded - self.limit
-        if excess <= self.limit // _HEADROOM:
-            more = {top: one for top, one in more.items() if top not in single}
+        small = {top: one.size for top, one in more.items() if one.size < SMALL_BYTES}
+        headroom = self.limit // _HEADROOM
+        fits = sum(small.values()) + recorded - self.limit <= headroom
+        if not fits:
+            # Others have grown since they were recorded, as an empty file may that is new.
+            small = {
+                path: size for path, size in new.items() if path in small and size > 1
+            }
+            late = {**self._late, **small}
+            fits = sum(late.values()) <= headroom
+            self._late = late if fits else self._late
+        if fits:
+            more = {top: one for top, one in more.items() if top not in small}
         more = {
             top: one
             for top, one in more.items()
@@ -95,6 +105,10 @@ class UntrackedData:
             self.tops = {**{top: self.tops[top] for top in rest}, **more}
             self._store()
         return sorted(more)
+
+    def is_now(self, sizes: Mapping[RepoPath, int]) -> None:
+        """Note the sizes of recorded files: small ones that came late have a limit."""
+        self._late |= {path: sizes[path] for path in self._late.keys() & sizes.keys()}
 
     def keep(self, tops: Collection[RepoPath]) -> None:
         """Forget what a walk did not find left out any more: it is gone, tracked or opted in."""

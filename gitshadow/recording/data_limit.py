@@ -5,7 +5,7 @@ it leaves less room for others.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 
 from gitshadow.capture.coverage import UNTRACKED_DATA
 from gitshadow.capture.reconcile import Change
@@ -66,14 +66,16 @@ class DataLimit:
             )
         return self._untracked
 
-    def add_up(self, changes: Iterable[Change]) -> None:
+    def add_up(self, changes: Collection[Change]) -> None:
         """Keep up how many bytes of untracked files are recorded: many grow after a first look."""
+        sizes = {path: one.stat.size if one else 0 for path, _, one, _, _ in changes}
         more = {
-            path: (after.stat.size if after else 0)
-            - (before.stat.size if before else 0)
-            for path, before, after, _, _ in changes
+            path: sizes[path] - (before.stat.size if before else 0)
+            for path, before, _, _, _ in changes
         }
         self._new_bytes += sum(size for size in more.values() if size > 0)
+        if self._ws.coverage.data is not None:
+            self._ws.coverage.data.is_now(sizes)
         if self._untracked is not None:
             self._untracked += sum(
                 more[path] for path in self._ws.index.untracked(more)

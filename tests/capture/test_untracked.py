@@ -104,6 +104,20 @@ def test_small_file_is_recorded_where_the_limit_is_reached(tmp_path: Path) -> No
     db.close()
 
 
+def test_small_file_is_recorded_where_others_have_grown_beyond_the_limit(
+    tmp_path: Path,
+) -> None:
+    """Files are looked at when they are made; how much a program writes then is not known."""
+    db = Db.open(str(tmp_path / "journal.db"), create=True)
+    data = UntrackedData(db, "main", MIB, None)
+    assert data.admit(sizes(new=10_000), 2 * MIB) == []
+    assert data.admit(sizes(empty=1), 2 * MIB) == [b"empty"]
+    assert data.admit(sizes(more=10_000), 2 * MIB) == []
+    data.is_now(sizes(new=MIB))
+    assert data.admit(sizes(last=10_000), 3 * MIB) == [b"last"]
+    db.close()
+
+
 def test_files_that_come_one_by_one_are_left_out_as_their_directory(
     tmp_path: Path,
 ) -> None:
