@@ -29,12 +29,14 @@ test: venv
 
 # Every test in each mode and through the installed command, the routes of a release (sdist, pipx,
 # uv, the site, demo, benchmarks, Git's own programs), and long property and scale runs: storms,
-# kills and histories whole with both watchers. Then the tests of the daemon again on the portable
-# platform, which is what other systems have: its watcher, and of processes what psutil knows. Then
-# the end-to-end tests on each other kind of repository that a git here makes: SHA-256 with any,
-# reftables after `make newer-git`.
+# kills and histories whole with both watchers. Then the end-to-end tests without the command
+# server. Then the tests of the daemon again on the portable platform, which is what other systems
+# have: its watcher, and of processes what psutil knows. Then the end-to-end tests on each other
+# kind of repository that a git here makes: SHA-256 with any, reftables after `make newer-git`.
 test-full: lint
 	GITSHADOW_TEST_FULL=1 $(BIN)/python -m pytest -n $(JOBS) --timeout 900 $(PYTEST_ARGS)
+	GITSHADOW_TEST_FULL=1 GITSHADOW_TEST_SERVER=off \
+		$(BIN)/python -m pytest -n $(JOBS) --timeout 900 tests/e2e $(PYTEST_ARGS)
 	GITSHADOW_TEST_PLATFORM=portable $(BIN)/python -m pytest -n $(JOBS) --timeout 900 \
 		-m "not both_watchers and not linux" $(DAEMONS) $(PYTEST_ARGS)
 	kinds=$$($(BIN)/python -m tests.support.kinds) && for kind in $$kinds; do \
