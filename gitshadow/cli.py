@@ -6,8 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextvars import copy_context
 
-from gitshadow.commands import error_handler, find, load, spelled_out
-from gitshadow.commands.parameters import DeclaredVerb
+from gitshadow.commands import error_handler, group, spelled_out
 from gitshadow.errors import ExitCode, ShadowError
 from gitshadow.render.style import PLAIN, is_plain_locale, plainly
 
@@ -26,7 +25,7 @@ def main(args: Sequence[str] | None = None) -> int:
     words = spelled_out(list(sys.argv[1:] if args is None else args))
     _never_fail_on_encoding()
     try:
-        code = error_handler.contain(lambda: copy_context().run(_run, words))
+        code = error_handler.contain(lambda: copy_context().run(group.run, words))
         sys.stdout.flush()
     except BrokenPipeError:
         _silence_stdout()
@@ -37,20 +36,6 @@ def main(args: Sequence[str] | None = None) -> int:
     except ShadowError as error:
         return _fail(error, words)
     return code
-
-
-def _run(words: list[str]) -> int:
-    """Run the verb: what it declares is read here, all else is read by click."""
-    found = find(words[0]) if words else None
-    verb = None if found is None else load(found)
-    if isinstance(verb, DeclaredVerb):
-        values = verb.read(words[1:])
-        if values is not None:
-            code = verb.function(**values)
-            return code if isinstance(code, int) else int(ExitCode.DONE)
-    from gitshadow.commands import group
-
-    return group.run(words)
 
 
 def _fail(error: ShadowError, words: list[str]) -> int:

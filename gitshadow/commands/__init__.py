@@ -222,7 +222,7 @@ def find(name: str) -> Verb | None:
 
 
 def load(verb: Verb) -> object:
-    """Import a verb; return its command, a `DeclaredVerb` or one of click's."""
+    """Import a verb; return its command."""
     return getattr(import_module(f"gitshadow.commands.{verb.module}"), verb.command)
 
 

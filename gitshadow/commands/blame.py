@@ -2,6 +2,8 @@
 
 import time
 
+from click import argument, option
+
 from gitshadow.commands.client import Reply, send
 from gitshadow.commands.options import (
     colour_option,
@@ -9,7 +11,7 @@ from gitshadow.commands.options import (
     separated,
     spelled_paths,
 )
-from gitshadow.commands.parameters import argument, option, verb
+from gitshadow.commands.parameters import verb
 from gitshadow.commands.terminal import print_answer, screen
 from gitshadow.commands.times import state_named
 from gitshadow.errors import UsageError
@@ -42,7 +44,7 @@ from gitshadow.render.blame import stats_lines
 )
 @colour_option
 @json_option
-@argument("words", many=True, metavar="FILE")
+@argument("words", nargs=-1, metavar="FILE")
 def blame_command(
     at: str | None,
     words: tuple[str, ...],
@@ -86,7 +88,7 @@ def _show(reply: Reply[BlameAnswer], options: Params) -> None:
 @option("--commit", metavar="REV", help="All lines in a commit.")
 @colour_option
 @json_option
-@argument("words", many=True, metavar="[REV|A..B] [PATH]...")
+@argument("words", nargs=-1, metavar="[REV|A..B] [PATH]...")
 def stats_command(
     commit: str | None,
     as_json: bool,

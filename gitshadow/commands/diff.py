@@ -4,6 +4,8 @@ import base64
 import binascii
 import os
 
+from click import argument, option
+
 from gitshadow.commands.client import send, spelled
 from gitshadow.commands.options import (
     colour_option,
@@ -11,7 +13,7 @@ from gitshadow.commands.options import (
     separated,
     spelled_paths,
 )
-from gitshadow.commands.parameters import argument, option, verb
+from gitshadow.commands.parameters import verb
 from gitshadow.commands.terminal import screen
 from gitshadow.commands.times import state_named
 from gitshadow.errors import StoreError
@@ -32,7 +34,7 @@ from gitshadow.render.text import patch_lines
 @option("--stat", is_flag=True, help="Count lines instead of showing them.")
 @colour_option
 @json_option
-@argument("words", many=True, metavar="[A [B]] [-- PATHS...]")
+@argument("words", nargs=-1, metavar="[A [B]] [-- PATHS...]")
 def diff_command(
     session: str | None,
     stat: bool,

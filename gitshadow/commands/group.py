@@ -19,7 +19,6 @@ from gitshadow.commands import (
     load,
     names,
 )
-from gitshadow.commands.parameters import DeclaredVerb
 from gitshadow.commands.usage_errors import in_our_words, unknown_verb
 from gitshadow.errors import ExitCode
 
@@ -37,8 +36,6 @@ class LazyGroup(click.Group):
         if verb is None:
             return None
         command = load(verb)
-        if isinstance(command, DeclaredVerb):
-            return command.for_click
         if not isinstance(command, click.Command):
             raise TypeError(f"{verb.module}.{verb.command} is not a command")
         return command

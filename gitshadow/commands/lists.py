@@ -1,8 +1,10 @@
 """sessions, turns, ops, show, pin: what was recorded, and its named states."""
 
+from click import IntRange, argument, option
+
 from gitshadow.commands.client import Reply, send
 from gitshadow.commands.options import colour_option, json_option, spelled_paths
-from gitshadow.commands.parameters import argument, option, verb
+from gitshadow.commands.parameters import verb
 from gitshadow.commands.terminal import print_answer, print_list
 from gitshadow.errors import UnsupportedError, UsageError
 from gitshadow.messages.codec import encode
@@ -72,7 +74,7 @@ _NO_OPS = "nothing has been undone here yet"
 
 
 @verb("ops")
-@option("-n", "limit", least=0, help="Show at most this many.")
+@option("-n", "limit", type=IntRange(min=0), help="Show at most this many.")
 @json_option
 def ops_command(limit: int | None, as_json: bool) -> None:
     """List undos, redos and restores, newest first."""
@@ -97,7 +99,7 @@ def ops_command(limit: int | None, as_json: bool) -> None:
 @colour_option
 @json_option
 @argument("id", required=False)
-@argument("paths", many=True)
+@argument("paths", nargs=-1)
 def show_command(
     id: str | None,
     paths: tuple[str, ...],

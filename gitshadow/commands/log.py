@@ -5,6 +5,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from click import Choice, IntRange, argument, option
+
 from gitshadow.commands.client import send
 from gitshadow.commands.options import (
     colour_option,
@@ -12,7 +14,7 @@ from gitshadow.commands.options import (
     json_option,
     spelled_paths,
 )
-from gitshadow.commands.parameters import argument, option, verb
+from gitshadow.commands.parameters import verb
 from gitshadow.commands.terminal import print_list, screen
 from gitshadow.commands.times import parse_moment
 from gitshadow.messages.codec import parse
@@ -23,6 +25,7 @@ from gitshadow.messages.history import (
     HistoryRow,
 )
 from gitshadow.messages.lists import LOG, LogRequest
+from gitshadow.model import EventKind
 from gitshadow.render import output
 from gitshadow.render.history import age_of, columns_of, history_line, oneline_of
 from gitshadow.render.style import View
@@ -36,15 +39,8 @@ _WITHOUT_DIFF = frozenset({"head", "gap", "coverage"})
 _OF_EVENTS = ("events", "turn", "kinds", "below", "above", "all", "prompts")
 
 
-def _kinds() -> list[str]:
-    """Return the kinds of events; to import them takes 10 ms."""
-    from gitshadow.model import EventKind
-
-    return [kind.value for kind in EventKind]
-
-
 @verb("log")
-@option("-n", "limit", least=0, help="Show at most this many.")
+@option("-n", "limit", type=IntRange(min=0), help="Show at most this many.")
 @option("--session", help="Only this session (an id or a unique prefix).")
 @option("--agent", help="Only this agent.")
 @option("--since", metavar="WHEN", help="Since this time: 5m, '2 days ago', RFC 3339.")
@@ -53,14 +49,14 @@ def _kinds() -> list[str]:
     "--kind",
     "kinds",
     multiple=True,
-    choices=_kinds,
+    type=Choice([kind.value for kind in EventKind]),
     help="Only this kind; may be repeated.",
 )
 @option("--grep", "text", metavar="TEXT", help="Path or prompt contains TEXT.")
-@option("--below", number=True, metavar="SEQ", help="Before event SEQ.")
+@option("--below", type=int, metavar="SEQ", help="Before event SEQ.")
 @option(
     "--above",
-    number=True,
+    type=int,
     metavar="SEQ",
     help="After event SEQ; with -n the next ones.",
 )
@@ -74,7 +70,7 @@ def _kinds() -> list[str]:
 @date_option
 @colour_option
 @json_option
-@argument("paths", many=True)
+@argument("paths", nargs=-1)
 def log_command(
     since: str | None,
     until: str | None,

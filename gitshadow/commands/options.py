@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TypeVar
 
+from click import Choice, option
+
 from gitshadow.commands.client import spelled
-from gitshadow.commands.parameters import SEPARATED, option
+from gitshadow.commands.parameters import SEPARATED
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -31,8 +33,9 @@ def date_option(function: _F) -> _F:
     """Add `--date`."""
     return option(
         "--date",
-        choices=("relative", "iso"),
+        type=Choice(("relative", "iso")),
         default="relative",
+        show_default=True,
         help="Show ages, or dates and times.",
     )(function)
 
@@ -41,8 +44,9 @@ def colour_option(function: _F) -> _F:
     """Add `--color`, as Git spells it; `terminal.screen` asks `chosen_colour` for it."""
     return option(
         "--color",
-        choices=("auto", "always", "never"),
-        kept_in=_COLOUR,
+        type=Choice(("auto", "always", "never")),
+        expose_value=False,
+        callback=lambda _context, _option, value: _COLOUR.set(value),
         help="When to use colour; color.ui by default.",
     )(function)
 

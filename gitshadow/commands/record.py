@@ -68,7 +68,7 @@ def flush_command(as_json: bool) -> None:
 def session_command(ctx: click.Context, as_json: bool) -> None:
     """Open or close a session by hand; alone it lists them, as `sessions` does."""
     if ctx.invoked_subcommand is None:
-        sessions_command.function(everything=False, as_json=as_json)
+        ctx.invoke(sessions_command, everything=False, as_json=as_json)
 
 
 @session_command.command("start")

@@ -3,10 +3,12 @@
 import os
 from collections.abc import Sequence
 
+from click import argument, option
+
 from gitshadow.commands.client import send
 from gitshadow.commands.daemon import standstill
 from gitshadow.commands.options import separated, spelled_paths
-from gitshadow.commands.parameters import argument, option, verb
+from gitshadow.commands.parameters import verb
 from gitshadow.commands.terminal import screen
 from gitshadow.commands.times import state_named
 from gitshadow.commands.undo_flow import (
@@ -32,12 +34,13 @@ from gitshadow.render.sharing import returned_lines
 @option(
     "--from-mirror",
     "mirror",
+    is_flag=False,
     flag_value="",
     metavar="[PATH]",
     help="The newest state in the mirror; restores the history first.",
 )
 @manner_options
-@argument("paths", many=True)
+@argument("paths", nargs=-1)
 def command(
     at: str | None,
     pin: str | None,

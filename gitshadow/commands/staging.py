@@ -12,7 +12,7 @@ import click
 
 from gitshadow.commands.client import find_layout, send, spelled
 from gitshadow.commands.options import separated, spelled_paths
-from gitshadow.commands.parameters import separating_command
+from gitshadow.commands.parameters import SeparatingCommand
 from gitshadow.commands.staging_flow import (
     CommitFlags,
     PlanFlags,
@@ -48,7 +48,7 @@ from gitshadow.store.user_git import UserGit
 _OID_DIGITS = 12
 
 
-@click.command("stage", cls=separating_command())
+@click.command("stage", cls=SeparatingCommand)
 @click.option(
     "--undo", is_flag=True, help="Restore the index from before the last one."
 )

@@ -1,12 +1,14 @@
 """oops, undo, redo."""
 
+from click import argument, option
+
 from gitshadow.commands.client import spelled
 from gitshadow.commands.options import (
     separated,
     spelled_paths,
     tools_option,
 )
-from gitshadow.commands.parameters import argument, option, verb
+from gitshadow.commands.parameters import verb
 from gitshadow.commands.undo_flow import (
     HandOverError,
     ProgramOptions,
@@ -59,7 +61,7 @@ def _newest(tools: str | None, manner: UndoFlags) -> int:
 @program_options
 @manner_options
 @unit_options
-@argument("targets", many=True, metavar="[TARGET...]")
+@argument("targets", nargs=-1, metavar="[TARGET...]")
 def undo_command(
     only: tuple[str, ...],
     leave: tuple[str, ...],

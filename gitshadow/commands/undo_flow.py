@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
+from click import Choice, option
+
 from gitshadow.commands.client import find_layout, send
 from gitshadow.commands.options import (
     ask_yes,
@@ -20,7 +22,6 @@ from gitshadow.commands.options import (
     tools_option,
     yes_option,
 )
-from gitshadow.commands.parameters import option
 from gitshadow.commands.terminal import Screen, screen
 from gitshadow.commands.user_hooks import told
 from gitshadow.errors import ExitCode, UsageError
@@ -121,8 +122,9 @@ def manner_options(function: Callable[..., int]) -> Callable[..., int]:
     for added in (
         option(
             "--on-conflict",
-            choices=("skip", "overwrite", "markers"),
+            type=Choice(("skip", "overwrite", "markers")),
             default="skip",
+            show_default=True,
             help="What to do if later edits conflict.",
         ),
         option("--token", help="Apply exactly the plan with this token, or nothing."),
@@ -191,8 +193,9 @@ def program_options(function: Callable[..., int]) -> Callable[..., int]:
 
     on_drift = option(
         "--on-drift",
-        choices=("skip", "overwrite"),
+        type=Choice(("skip", "overwrite")),
         default="skip",
+        show_default=True,
         help="For a program's turn: what to do if things have changed since.",
     )
     resume = option(
@@ -207,7 +210,7 @@ def scope_option(function: Callable[..., int]) -> Callable[..., int]:
     """Add `--scope`."""
     return option(
         "--scope",
-        choices=("files", "effects", "state", "artifacts", "events"),
+        type=Choice(("files", "effects", "state", "artifacts", "events")),
         multiple=True,
         help="For a program's turn: only this part of it; may be repeated.",
     )(function)

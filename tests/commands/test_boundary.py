@@ -20,6 +20,10 @@ from gitshadow.commands import (
 )
 from gitshadow.commands.client import raise_if_error
 from gitshadow.errors import RefusedError, ShadowError, UsageError
+from gitshadow.ipc import client
+from tests.support.counting import CountingEngine, initialised, serving
+from tests.support.repo import Repo
+from tests.support.waiting import until
 
 START = "import sys; from gitshadow.cli import main; sys.exit(main(sys.argv[1:]))"
 
@@ -69,9 +73,31 @@ def test_help_imports_no_verb() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    own = ("error_handler", "group", "parameters", "usage_errors")
+    own = ("error_handler", "group", "usage_errors")
     expected = [f"gitshadow.commands.{name}" for name in own]
     assert done.stdout.splitlines()[-1] == repr(expected)
+
+
+@pytest.mark.parametrize("words", ["log -n 5", "status", "oops", "blame a", "show x"])
+def test_verb_that_the_daemon_answers_opens_no_repository(
+    repo: Repo, words: str
+) -> None:
+    code = (
+        "import sys; from gitshadow import cli; cli.main(sys.argv[1:])\n"
+        "print(sorted({'pygit2', 'sqlite3'} & sys.modules.keys()))"
+    )
+    layout = initialised(repo)
+    with serving(layout, CountingEngine()):
+        until(lambda: client.ready(layout) is not None)
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words.split()],
+            cwd=repo.root,
+            env={k: v for k, v in os.environ.items() if not k.startswith("COV")},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_no_words_print_the_help_and_are_a_usage_error(
