@@ -434,6 +434,7 @@ class Config:
 
     enabled: bool
     daemon: DaemonMode
+    server: DaemonMode
     watcher: WatchBackend
     max_file_size_bytes: int
     max_untracked_bytes: int
@@ -491,6 +492,7 @@ def load(
     return Config(
         enabled=sources.value(ENABLED),
         daemon=sources.value(DAEMON),
+        server=sources.value(SERVER),
         watcher=sources.value(WATCHER),
         max_file_size_bytes=sources.value(MAX_FILE_SIZE),
         max_untracked_bytes=sources.value(MAX_UNTRACKED),

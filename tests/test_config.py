@@ -27,6 +27,7 @@ def test_load_gives_the_defaults_when_nothing_is_set() -> None:
     assert load({}, {}) == Config(
         enabled=True,
         daemon=DaemonMode.AUTO,
+        server=DaemonMode.AUTO,
         watcher=WatchBackend.AUTO,
         max_file_size_bytes=20 * 1024 * 1024,
         max_untracked_bytes=200 * 1024 * 1024,
@@ -94,6 +95,7 @@ def test_load_takes_every_key_from_git_config() -> None:
     assert load(values, {}) == Config(
         enabled=False,
         daemon=DaemonMode.OFF,
+        server=DaemonMode.AUTO,
         watcher=WatchBackend.WATCHFILES,
         max_file_size_bytes=3072,
         max_untracked_bytes=5 * 1024 * 1024,

@@ -29,7 +29,11 @@ FIXTURES = Path(__file__).parent / "fixtures" / "hook_payloads"
 
 def test_environment_has_no_git_or_own_variables() -> None:
     left = {name for name in os.environ if name.startswith(("GIT_", "GITSHADOW_"))}
-    assert left == {"GIT_CONFIG_NOSYSTEM", *kinds.environment(kinds.KIND)}
+    assert left == {
+        "GIT_CONFIG_NOSYSTEM",
+        "GITSHADOW_SERVER",
+        *kinds.environment(kinds.KIND),
+    }
 
 
 @pytest.mark.kinds

@@ -71,6 +71,7 @@ def main() -> int:
         os.unlink(os.path.join(place, _LOG))
         os.unlink(os.path.join(place, _LOCK))
         os.rmdir(place)
+        os.rmdir(os.path.dirname(place))
     return 0
 
 

@@ -3,7 +3,6 @@
 Invariant: before the client's word nothing is done that another run of the command would repeat.
 """
 
-import fcntl
 import io
 import os
 import select
@@ -18,7 +17,8 @@ from typing import NamedTuple, NoReturn
 
 from gitshadow import cli, commands, entry
 from gitshadow.ipc import command_client, own_process
-from gitshadow.platform.linux import peers
+from gitshadow.platform import current
+from gitshadow.platform.port import CommandPeers
 from gitshadow.render import output
 from gitshadow.render.style import is_plain_locale, named_locale
 from gitshadow.store.backends import libgit2
@@ -37,8 +37,8 @@ _WITHOUT_EFFECT = frozenset(
 )
 # man(1) needs the terminal's session, the tools of an agent program are code of the user.
 _DIRECT_OPTIONS = frozenset(("--help", "--tools"))
-# Files that the client's shell opened for it.
-_OPENED = ("/dev/fd/", "/proc/self/fd/")
+# In the names of files that the client's shell opened for it.
+_OPENED = "/fd/"
 
 
 class Standing(NamedTuple):
@@ -63,6 +63,7 @@ class Request(NamedTuple):
     argv: list[str]
     environ: dict[bytes, bytes]
     fds: list[int]
+    peers: CommandPeers
 
 
 def work(
@@ -95,7 +96,7 @@ def _work(listening: socket.socket, control: socket.socket, standing: Standing) 
     _become(request)
     client.send(b"ready " + pid)
     if client.recv(len(command_client.GO)) == command_client.GO:
-        _run(client)
+        _run(client, request.peers)
 
 
 def _accepted(listening: socket.socket, control: socket.socket) -> socket.socket:
@@ -117,7 +118,6 @@ def _taken(client: socket.socket, standing: Standing) -> Request | None:
     client.settimeout(_TAKE_S)
     body, ancillary, flags, _ = client.recvmsg(_MAX_REQUEST, 64)
     fds = command_client.received(ancillary)
-    pid = peers.pid_of(client)
     count, *words = body.split(b"\0")
     if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) or len(fds) != 4:
         return None
@@ -126,14 +126,18 @@ def _taken(client: socket.socket, standing: Standing) -> Request | None:
     environ = {name: value for name, _, value in pairs}
     if not (_may_be_served(argv[1:]) and _is_alike(environ, standing.environ)):
         return None
+    peers = current().command_peers()
+    if peers is None or not peers.stand_in(pid := peers.pid_of(client)):
+        return None
     own_process.stand_in_for(pid)
-    return Request(argv, environ, fds) if peers.stand_in(pid) else None
+    peers.rename(os.path.basename(argv[0]))
+    return Request(argv, environ, fds, peers)
 
 
 def _may_be_served(words: list[str]) -> bool:
     verb = commands.find(commands.spelled_out(words[:1])[0]) if words else None
     options = {word.partition("=")[0] for word in words}
-    is_plain = not any(opened in word for word in words for opened in _OPENED)
+    is_plain = not any(_OPENED in word for word in words)
     return is_plain and not (_DIRECT_OPTIONS & options or (verb and verb.direct))
 
 
@@ -169,12 +173,10 @@ def _become(request: Request) -> None:
     sys.argv = request.argv
     time.tzset()
     libgit2.read_environment()
-    with open("/proc/self/comm", "w") as name:
-        name.write(os.path.basename(request.argv[0]))
 
 
-def _run(client: socket.socket) -> None:
-    front = _Client(client)
+def _run(client: socket.socket, peers: CommandPeers) -> None:
+    front = _Client(client, peers)
     _open_streams(front)
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -188,14 +190,14 @@ class _Client:
     """The process that stands for this one.
 
     Where it is killed, the kernel ends this process and its children by SIGIO: all that is ever
-    seen of it unasked is its end (fcntl(2), O_ASYNC).
+    seen of it unasked is its end.
     """
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, peers: CommandPeers) -> None:
         self._connection = connection
+        self._peers = peers
         connection.settimeout(None)
-        fcntl.fcntl(connection, fcntl.F_SETOWN, -os.getpgrp())
-        self._watch(os.O_ASYNC)
+        self._watch(watched=True)
 
     def ask(self, body: bytes) -> None:
         """Have something done, and wait until it is."""
@@ -204,14 +206,14 @@ class _Client:
 
     def start(self, body: bytes, *fds: int) -> None:
         """Have something done; `wait` has to follow."""
-        self._watch(0)
+        self._watch(watched=False)
         self._connection.sendmsg([body], [command_client.descriptors(*fds)])
 
     def wait(self) -> None:
         """Wait until what was started is done."""
         if self._connection.recv(len(command_client.GO)) != command_client.GO:
             os.killpg(0, signal.SIGIO)
-        self._watch(os.O_ASYNC)
+        self._watch(watched=True)
         if select.select([self._connection], [], [], 0)[0]:
             os.killpg(0, signal.SIGIO)
 
@@ -219,8 +221,8 @@ class _Client:
         """Say what needs no answer."""
         self._connection.send(body)
 
-    def _watch(self, flag: int) -> None:
-        fcntl.fcntl(self._connection, fcntl.F_SETFL, flag)
+    def _watch(self, *, watched: bool) -> None:
+        self._peers.end_with(self._connection, watched=watched)
 
 
 def _open_streams(client: _Client) -> None:

@@ -45,10 +45,9 @@ def directory(environ: "Mapping[str, str]") -> str:
         home = environ.get("HOME", "")
         runtime = environ.get("XDG_STATE_HOME") or f"{home}/.local/state"
     found = [os.stat(os.path.dirname(os.path.dirname(__file__))), os.stat(sys.prefix)]
-    if platform.NAME == platform.LINUX:
-        found.append(os.stat("/proc/self/ns/mnt"))
-    marks = "-".join(f"{one.st_dev:x}.{one.st_ino:x}" for one in found)
-    return f"{runtime}/{where}/{marks}-{sys.hexversion:x}"
+    marks = [f"{one.st_dev:x}.{one.st_ino:x}" for one in found]
+    marks += [platform.current().world() or "", f"{sys.hexversion:x}"]
+    return f"{runtime}/{where}/{'-'.join(marks)}"
 
 
 def run(argv: "Sequence[str]", here: "Callable[[], int]") -> int:
@@ -62,7 +61,7 @@ def run(argv: "Sequence[str]", here: "Callable[[], int]") -> int:
         Its exit code. Where a signal ended it, the same one ends this process.
     """
     is_off = os.environ.get(OFF, "").lower() == "off"
-    if is_off or platform.NAME != platform.LINUX or sys.gettrace() is not None:
+    if is_off or platform.current().world() is None or sys.gettrace() is not None:
         return here()
     place = directory(os.environ)
     server = _connect(place)
@@ -100,14 +99,15 @@ def _is_wanted() -> bool:
     from gitshadow.store.git_settings import read_settings
     from gitshadow.store.layout import discover
 
+    peers = platform.current().command_peers()
     try:
         layout = discover(os.getcwd())
-        with open("/proc/self/status", "rb") as stream:
-            is_free = b"\nNoNewPrivs:\t0\n" in stream.read()
+        is_other = "SUDO_UID" in os.environ or os.nice(0) > 0
+        if peers is None or peers.is_confined() or is_other:
+            return False
     except OSError:
         return False
-    is_free &= os.nice(0) <= 0 and "SUDO_UID" not in os.environ
-    if layout is None or not (layout.initialised and is_free):
+    if layout is None or not layout.initialised:
         return False
     name = SERVER.git_name.lower()
     found = read_settings(layout, os.environ, f"^{name}$").get(name, SERVER.default)

@@ -6,6 +6,7 @@ ports here. A fact that a platform does not know is None or empty, never a guess
 
 import _socket
 import signal
+import socket
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import IO, NamedTuple, Protocol
@@ -449,6 +450,34 @@ class Sockets(Protocol):
         ...
 
 
+class CommandPeers(Protocol):
+    """Run a command on behalf of another process of our user."""
+
+    def pid_of(self, peer: socket.socket) -> int:
+        """Return the pid of the process at the other end."""
+        ...
+
+    def is_confined(self) -> bool:
+        """Return whether this process may do less than others of its user."""
+        ...
+
+    def stand_in(self, pid: int) -> bool:
+        """Take on limits, priority, umask and ignored signals of a process, if that is allowed.
+
+        Returns:
+            Whether this process is now as that one is.
+        """
+        ...
+
+    def end_with(self, connection: socket.socket, *, watched: bool) -> None:
+        """Have the kernel end our process group when a connection ends, or no more."""
+        ...
+
+    def rename(self, name: str) -> None:
+        """Show this process under the name of another program."""
+        ...
+
+
 class LoginEntry(NamedTuple):
     """What starts the daemon of one worktree at login: a link or a file in the service's directory.
 
@@ -569,6 +598,14 @@ class Platform(Protocol):
 
     def socket_access(self) -> Sockets:
         """Return how sockets are reached."""
+        ...
+
+    def world(self) -> str | None:
+        """Return a name for what this process sees of files; None: it cannot be stood in for."""
+        ...
+
+    def command_peers(self) -> CommandPeers | None:
+        """Return how a process stands in for another one; None: none can."""
         ...
 
     def lineage(self, pid: int) -> list[str]:

@@ -100,16 +100,21 @@ def test_the_socket_of_another_user_is_not_used(
         got = 2
         try:
             listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            listening.bind(str(path))
+            with probe.socket() as reachable:
+                listening.bind(reachable)
             os.chmod(path, 0o777)
             os.setuid(12345)
             listening.listen()
             os.write(theirs, b".")
-            # What a trusting client would send.
-            got = len(listening.accept()[0].recv(1 << 20))
+            taken, got = listening.accept()[0], 0
+            with suppress(OSError):
+                taken.send(command_client.VERSION)
+                # What a trusting client would send.
+                got = len(taken.recv(1 << 20))
         finally:
             os._exit(got > 0)
-    os.read(here, 1)
+    os.close(theirs)
+    assert os.read(here, 1) == b"."
     assert _appended(probe, tmp_path / "written") == 1
     assert os.waitstatus_to_exitcode(os.waitpid(planted, 0)[1]) == 0
 
@@ -133,7 +138,8 @@ def test_two_hundred_at_once(probe: Probe, tmp_path: Path) -> None:
 def test_no_message_stops_it(probe: Probe, sent: bytes, tmp_path: Path) -> None:
     for _ in range(5):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
-            client.connect(str(probe.directory / command_client.SOCKET_NAME))
+            with probe.socket() as path:
+                client.connect(path)
             assert client.recv(64) == command_client.VERSION
             client.send(sent)
             assert client.recv(64) == b""

@@ -5,12 +5,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gitshadow.ipc import command_client
+from gitshadow.platform import current
 from tests.support.waiting import HANGS_S, until
 
 PROGRAM = str(Path(__file__).parent / "probe_program.py")
@@ -64,6 +65,11 @@ class Probe:
             int(one)
             for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         ]
+
+    def socket(self) -> AbstractContextManager[str]:
+        """Return a path to bind or connect to, however long that of the socket is."""
+        access = current().socket_access()
+        return access.address(str(self.directory), command_client.SOCKET_NAME)
 
     @property
     def directory(self) -> Path:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -19,10 +20,11 @@ _USED = NAME == LINUX and os.environ.get("GITSHADOW_TEST_SERVER") != "off"
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:
     """Return an environment in which a command finds the server, unless a test has its own."""
-    if not _USED or env.get(command_client.OFF) != "off":
+    own = env.get(command_client.OFF) != "off" or "GITSHADOW_PLATFORM" in env
+    if not _USED or own:
         return dict(env)
     here = Path(env["XDG_RUNTIME_DIR"]) / "gitshadow"
-    if not here.is_symlink():
+    with suppress(FileExistsError):
         here.symlink_to(Path(_runtime()) / "gitshadow")
     return {**env, command_client.OFF: "auto"}
 

@@ -6,6 +6,7 @@ if TYPE_CHECKING:  # `typing` alone would cost every hook 5 ms
 
     from gitshadow.config import WatchBackend
     from gitshadow.platform.port import (
+        CommandPeers,
         Files,
         LoginService,
         Machine,
@@ -46,6 +47,21 @@ def machine_facts() -> "Machine":
 def socket_access() -> "Sockets":
     """Return how sockets are reached through /proc/self/fd."""
     from gitshadow.platform.linux import sockets as found
+
+    return found
+
+
+def world() -> str | None:
+    """Return a name for what this process sees of files: that of its mount namespace."""
+    import os
+
+    found = os.stat("/proc/self/ns/mnt")
+    return f"{found.st_dev:x}.{found.st_ino:x}"
+
+
+def command_peers() -> "CommandPeers | None":
+    """Return how a process stands in for another one."""
+    from gitshadow.platform.linux import peers as found
 
     return found
 

@@ -4,6 +4,7 @@ A process in a sandbox, a container or of other rights must never be stood in fo
 done there what it may not do itself.
 """
 
+import fcntl
 import os
 import resource
 import signal
@@ -66,6 +67,26 @@ def stand_in(pid: int) -> bool:
         if ignored >> (number - 1) & 1 and number not in _OF_PYTHON:
             signal.signal(number, signal.SIG_IGN)
     return True
+
+
+def is_confined() -> bool:
+    """Return whether a sandbox may have taken rights from this process."""
+    return _status("self").get("NoNewPrivs") != "0"
+
+
+def end_with(connection: socket.socket, *, watched: bool) -> None:
+    """Have the kernel end our process group by SIGIO when a connection ends, or no more.
+
+    Any other message would end it, too (fcntl(2), O_ASYNC).
+    """
+    fcntl.fcntl(connection, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(connection, fcntl.F_SETFL, os.O_ASYNC if watched else 0)
+
+
+def rename(name: str) -> None:
+    """Show this process under the name of another program."""
+    with open("/proc/self/comm", "w") as stream:
+        stream.write(name)
 
 
 def _status(process: str) -> dict[str, str]:

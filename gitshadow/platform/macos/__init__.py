@@ -1,9 +1,11 @@
 """macOS: what all POSIX systems have, and what only this one does. Not yet run on a real one."""
 
 from gitshadow.platform.portable import WATCHERS as WATCHERS
+from gitshadow.platform.portable import command_peers as command_peers
 from gitshadow.platform.portable import lineage as lineage
 from gitshadow.platform.portable import open_witness as open_witness
 from gitshadow.platform.portable import witness_service as witness_service
+from gitshadow.platform.portable import world as world
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` alone would cost every hook 5 ms

@@ -9,6 +9,7 @@ if TYPE_CHECKING:  # `typing` alone would cost every hook 5 ms
 
     from gitshadow.config import WatchBackend
     from gitshadow.platform.port import (
+        CommandPeers,
         Files,
         LoginService,
         Machine,
@@ -60,6 +61,16 @@ def socket_access() -> "Sockets":
     from gitshadow.platform.portable import sockets as found
 
     return found
+
+
+def world() -> str | None:
+    """Return None: no system but Linux says all that another process is."""
+    return None
+
+
+def command_peers() -> "CommandPeers | None":
+    """Return None: no system but Linux says all that another process is."""
+    return None
 
 
 def lineage(pid: int) -> list[str]:
