@@ -111,8 +111,10 @@ def pytest_configure() -> None:
         raise pytest.UsageError(trouble)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # nohup(1)
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    # So does nohup(1) with SIGHUP.
+    for number in (signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
