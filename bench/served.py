@@ -23,7 +23,7 @@ def served(scale: float) -> Iterator[Row]:
     times = max(5, int(21 * scale))
     with repository(1_000) as place:
         place.env["XDG_RUNTIME_DIR"] = str(Path(place.env["HOME"]).parent / "run")
-        place.shadow("daemon", "start")
+        place.shadow("init")
         for number in range(2):
             (place.root / "oops.txt").write_text(f"{number}\n" * 10)
             made = f"by_agent{number}"
