@@ -29,6 +29,7 @@ def served(scale: float) -> Iterator[Row]:
             made = f"by_agent{number}"
             place.shadow("exec", "--agent", "helper", "--", "touch", made)
         yield from _first(place, times)
+        _run((program(), "status"), place, _ON)
         _await_server(place)
         for words in _VERBS:
             rows: dict[str, list[float]] = {"bare": [], "direct": [], "served": []}
