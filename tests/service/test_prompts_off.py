@@ -498,19 +498,29 @@ def test_purge_erases_prompts_that_are_there(repo: Repo, policy: str) -> None:
     repo.fsck()
 
 
-def test_purge_leaves_what_waits_for_another_worktree(
-    repo: Repo, tmp_path: Path
-) -> None:
+def _waiting_in_linked(repo: Repo, path: Path, prompt: str, call_id: str) -> Repo:
+    """Make a linked worktree for which a prompt and a call wait; nothing records it yet."""
     with desk_of(repo):
         pass
-    repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
-    linked, layout = Repo(tmp_path / "linked"), layout_of(repo)
-    call = {"tool_name": "Bash", "tool_use_id": "t1", "tool_input": {"command": "ls"}}
+    repo.git("worktree", "add", "-q", str(path))
+    linked, layout = Repo(path), layout_of(repo)
+    call = {
+        "tool_name": "Bash",
+        "tool_use_id": call_id,
+        "tool_input": {"command": "ls"},
+    }
     told: list[tuple[str, dict[str, object]]]
-    told = [("UserPromptSubmit", {"prompt": SECRET}), ("PreToolUse", {**call})]
+    told = [("UserPromptSubmit", {"prompt": prompt}), ("PreToolUse", {**call})]
     for number, (event, fields) in enumerate(told):
         body, name = body_of(linked, event, **fields), f"{number}-1.json"
         spool_files.write(layout, body, functools.partial(named, name))
+    return linked
+
+
+def test_purge_leaves_what_waits_for_another_worktree(
+    repo: Repo, tmp_path: Path
+) -> None:
+    linked = _waiting_in_linked(repo, tmp_path / "linked", SECRET, "t1")
     before = waiting(repo)
     repo.git("config", "agent-undo.prompts", "off")
     time.sleep(0.02)
@@ -529,16 +539,7 @@ def test_purge_of_a_text_leaves_the_rest_of_what_waits(
     repo: Repo, tmp_path: Path
 ) -> None:
     """One that has it in an id, say, goes as a whole."""
-    with desk_of(repo):
-        pass
-    repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
-    linked, layout = Repo(tmp_path / "linked"), layout_of(repo)
-    call = {"tool_name": "Bash", "tool_use_id": SECRET, "tool_input": {"command": "ls"}}
-    told: list[tuple[str, dict[str, object]]]
-    told = [("UserPromptSubmit", {"prompt": f"use {SECRET}"}), ("PreToolUse", {**call})]
-    for number, (event, fields) in enumerate(told):
-        body, name = body_of(linked, event, **fields), f"{number}-1.json"
-        spool_files.write(layout, body, functools.partial(named, name))
+    linked = _waiting_in_linked(repo, tmp_path / "linked", f"use {SECRET}", SECRET)
     at_ns = waiting(repo)[0][1]
     time.sleep(0.02)
     with desk_of(repo) as context:

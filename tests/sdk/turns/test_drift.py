@@ -461,9 +461,10 @@ async def test_between_two_attempts_only_their_own_work_is_overwritten(
     assert (item.state, field.value) == expected
 
 
-async def test_a_plan_tells_two_records_of_one_value_apart(front: Front) -> None:
-    """What a newer call left is no word about another record."""
-    world = {"1": "a", "2": "c"}
+def _set_rows(
+    front: Front, world: dict[str, str], by: Callable[[Mapping[str, str]], str]
+) -> None:
+    """Register a tool that sets one record; its fingerprint finds it by its id."""
 
     def put(id: str, value: str) -> None:
         world[id] = value
@@ -472,10 +473,16 @@ async def test_a_plan_tells_two_records_of_one_value_apart(front: Front) -> None
     front.tools.tool(
         "row.set",
         reversibility=Reversibility.REVERSIBLE,
-        capture=lambda a: world[str(a["id"])],
-        fingerprint=lambda a: world[str(a["id"])],
+        capture=lambda a: world[by(a)],
+        fingerprint=lambda a: world[by(a)],
         inverse=lambda a, c, r: Inverse.tool("row.put", id=a["id"], value=c),
     )(put)
+
+
+async def test_a_plan_tells_two_records_of_one_value_apart(front: Front) -> None:
+    """What a newer call left is no word about another record."""
+    world = {"1": "a", "2": "c"}
+    _set_rows(front, world, lambda a: a["id"])
     session = front.session()
     async with session.turn() as turn:
         await turn.call("row.set", id="2", value="b")
@@ -493,18 +500,7 @@ async def test_a_plan_says_what_the_run_does_where_two_calls_left_one_value(
 ) -> None:
     """A person wrote into one record what a call had left in another."""
     world = {"1": "a", "2": "b"}
-
-    def put(id: str, value: str) -> None:
-        world[id] = value
-
-    front.tools.handler("row.put", idempotent=True)(put)
-    front.tools.tool(
-        "row.set",
-        reversibility=Reversibility.REVERSIBLE,
-        capture=lambda a: world[by(a)],
-        fingerprint=lambda a: world[by(a)],
-        inverse=lambda a, c, r: Inverse.tool("row.put", id=a["id"], value=c),
-    )(put)
+    _set_rows(front, world, by)
     session = front.session()
     async with session.turn() as turn:
         await turn.call("row.set", id="1", value="b")
