@@ -21,9 +21,9 @@ from collections.abc import Mapping
 
 import gitshadow
 from gitshadow.command_server import worker
-from gitshadow.command_server.worker import Standing
-from gitshadow.ipc import command_client
-from gitshadow.platform import current
+from gitshadow.command_server.worker import Beginning
+from gitshadow.daemon.listener import bind
+from gitshadow.ipc import command_client, wire
 
 _READY = 2
 _LOG, _LOCK = "log", "lock"
@@ -45,8 +45,6 @@ def main() -> int:
     os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         os.mkdir(place, 0o700)
-    log = os.open(os.path.join(place, _LOG), _LOG_FLAGS, 0o600)
-    os.dup2(log, 2)
     lock = os.open(
         os.path.join(place, _LOCK), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600
     )
@@ -55,13 +53,13 @@ def main() -> int:
     except BlockingIOError:
         return 0
     os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+    os.dup2(os.open(os.path.join(place, _LOG), _LOG_FLAGS, 0o600), 2)
     marks = _import_all()
     gc.collect()
     gc.freeze()
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(os.path.join(place, command_client.SOCKET_NAME))
-    with _bound(place) as listening:
-        server = _Server(place, listening, Standing(dict(os.environ), marks))
+    with bind(place, _BACKLOG, socket.SOCK_SEQPACKET) as listening:
+        listening.setblocking(False)
+        server = _Server(place, listening, Beginning(dict(os.environ), marks))
         try:
             server.serve()
         finally:
@@ -92,37 +90,23 @@ def _import_all() -> Mapping[str, int]:
     return {path: os.stat(path).st_mtime_ns for path in (*files, *beside)}
 
 
-def _bound(place: str) -> socket.socket:
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    old = os.umask(0o177)
-    try:
-        with (
-            current().socket_access().address(place, command_client.SOCKET_NAME) as path
-        ):
-            listening.bind(path)
-    finally:
-        os.umask(old)
-    listening.listen(_BACKLOG)
-    listening.setblocking(False)
-    return listening
-
-
 class _Server:
     """Keep processes ready, and tell clients how theirs ended."""
 
     def __init__(
-        self, place: str, listening: socket.socket, standing: Standing
+        self, place: str, listening: socket.socket, beginning: Beginning
     ) -> None:
-        self._path = os.path.join(place, command_client.SOCKET_NAME)
+        self._path = os.path.join(place, wire.SOCKET_NAME)
         self._inode = os.stat(self._path).st_ino
         self._listening = listening
-        self._standing = standing
+        self._beginning = beginning
         self._control, self._theirs = socket.socketpair(
             socket.AF_UNIX, socket.SOCK_SEQPACKET
         )
         self._ready: set[int] = set()
         self._taken: dict[int, socket.socket] = {}
         self._failures = 0
+        self._looked_s = time.monotonic()
 
     def serve(self) -> None:
         """Serve until the socket or the program is gone, or nobody has asked for an hour.
@@ -164,7 +148,11 @@ class _Server:
             is_ours = os.stat(self._path).st_ino == self._inode
         except OSError:
             return False
-        return is_ours and not self._standing.is_stale()
+        # All files of the program are looked at. Each of its processes does that, too.
+        if not is_ours or time.monotonic() - self._looked_s < _LOOK_S:
+            return is_ours
+        self._looked_s = time.monotonic()
+        return not self._beginning.is_stale()
 
     def _fill(self) -> None:
         while len(self._ready) < _READY:
@@ -173,7 +161,7 @@ class _Server:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 _close_all_but(self._listening, self._theirs)
-                worker.work(self._listening, self._theirs, self._standing)
+                worker.work(self._listening, self._theirs, self._beginning)
             self._ready.add(pid)
 
     def _note(self) -> None:

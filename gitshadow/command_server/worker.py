@@ -41,8 +41,8 @@ _DIRECT_OPTIONS = frozenset(("--help", "--tools"))
 _OPENED = "/fd/"
 
 
-class Standing(NamedTuple):
-    """What was at the start of the server: its environment, and its files with their times."""
+class Beginning(NamedTuple):
+    """How the server began: its environment, and the files of the program with their times."""
 
     environ: Mapping[str, str]
     marks: Mapping[str, int]
@@ -67,11 +67,11 @@ class Request(NamedTuple):
 
 
 def work(
-    listening: socket.socket, control: socket.socket, standing: Standing
+    listening: socket.socket, control: socket.socket, beginning: Beginning
 ) -> NoReturn:
     """Wait for one command, run it and end, whatever happens."""
     try:
-        _work(listening, control, standing)
+        _work(listening, control, beginning)
     except BaseException:  # noqa: BLE001 - see below
         # A fault of ours; the code of the server, which this process has too, must not go on here.
         traceback.print_exc()
@@ -79,7 +79,9 @@ def work(
         os._exit(1)
 
 
-def _work(listening: socket.socket, control: socket.socket, standing: Standing) -> None:
+def _work(
+    listening: socket.socket, control: socket.socket, beginning: Beginning
+) -> None:
     client = _accepted(listening, control)
     pid = b"%d" % os.getpid()
     # The server may have ended just now; the command is served all the same.
@@ -87,10 +89,10 @@ def _work(listening: socket.socket, control: socket.socket, standing: Standing) 
         control.sendmsg([pid], [command_client.descriptors(client.fileno())])
     listening.close()
     control.close()
-    if standing.is_stale():
+    if beginning.is_stale():
         return
     client.send(command_client.VERSION)
-    request = _taken(client, standing)
+    request = _taken(client, beginning)
     if request is None:
         return
     _become(request)
@@ -113,7 +115,7 @@ def _accepted(listening: socket.socket, control: socket.socket) -> socket.socket
             continue  # another one was faster
 
 
-def _taken(client: socket.socket, standing: Standing) -> Request | None:
+def _taken(client: socket.socket, beginning: Beginning) -> Request | None:
     """Read a command; None where it is not for this server."""
     client.settimeout(_TAKE_S)
     body, ancillary, flags, _ = client.recvmsg(_MAX_REQUEST, 64)
@@ -124,7 +126,7 @@ def _taken(client: socket.socket, standing: Standing) -> Request | None:
     argv = [os.fsdecode(word) for word in words[: int(count)]]
     pairs = (word.partition(b"=") for word in words[int(count) :])
     environ = {name: value for name, _, value in pairs}
-    if not (_may_be_served(argv[1:]) and _is_alike(environ, standing.environ)):
+    if not (_may_be_served(argv[1:]) and _is_alike(environ, beginning.environ)):
         return None
     peers = current().command_peers()
     if peers is None or not peers.stand_in(pid := peers.pid_of(client)):
@@ -183,14 +185,14 @@ def _run(client: socket.socket, peers: CommandPeers) -> None:
     output.PAGER.set(lambda command: _Pager(front, command))
     code = cli.main()
     entry.flush_streams()
-    client.send(b"exit %d" % code)
+    front.end(b"exit %d" % code)
 
 
 class _Client:
-    """The process that stands for this one.
+    """The client, which has the terminal and the shell.
 
-    Where it is killed, the kernel ends this process and its children by SIGIO: all that is ever
-    seen of it unasked is its end.
+    Where it is killed, the kernel ends this process and its children by SIGIO: nothing ever comes
+    from it unasked but its end.
     """
 
     def __init__(self, connection: socket.socket, peers: CommandPeers) -> None:
@@ -219,6 +221,11 @@ class _Client:
 
     def tell(self, body: bytes) -> None:
         """Say what needs no answer."""
+        self._connection.send(body)
+
+    def end(self, body: bytes) -> None:
+        """Say that the command has ended; its children may go on."""
+        self._watch(watched=False)
         self._connection.send(body)
 
     def _watch(self, *, watched: bool) -> None:

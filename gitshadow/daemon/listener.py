@@ -71,7 +71,7 @@ class SocketListener:
         self._threads: set[threading.Thread] = set()
         self._reading: dict[socket.socket, float] = {}
         self._closed = threading.Event()
-        self._socket = _bind(layout)
+        self._socket = bind(layout.wt_dir, _BACKLOG)
         self._spare: int | None = os.dup(self._socket.fileno())
         self._inode = _inode(layout.socket)
         threading.Thread(target=self._accept, daemon=True).start()
@@ -206,18 +206,18 @@ class SocketListener:
         return json.dumps({"pid": os.getpid(), "ready": self.ready}).encode()
 
 
-def _bind(layout: Layout) -> socket.socket:
-    """Bind the socket of a worktree, for our user only."""
+def bind(directory: str, backlog: int, kind: int = socket.SOCK_STREAM) -> socket.socket:
+    """Listen on a new socket in a directory, for our user only; `kind` as for socket(2)."""
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(layout.socket)
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    with current().socket_access().address(layout.wt_dir, wire.SOCKET_NAME) as address:
+        os.unlink(f"{directory}/{wire.SOCKET_NAME}")
+    listening = socket.socket(socket.AF_UNIX, kind)
+    with current().socket_access().address(directory, wire.SOCKET_NAME) as address:
         old = os.umask(0o177)
         try:
             listening.bind(address)
         finally:
             os.umask(old)
-    listening.listen(_BACKLOG)
+    listening.listen(backlog)
     return listening
 
 

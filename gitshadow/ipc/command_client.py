@@ -15,6 +15,7 @@ import os
 import sys
 
 from gitshadow import __version__, platform
+from gitshadow.ipc import wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ else:
     import _signal
 
 OFF = "GITSHADOW_SERVER"
-SOCKET_NAME = "sock"
 VERSION = f"{__version__}-1".encode()
 GO = b"go"
 FD_BYTES = 4
@@ -35,19 +35,18 @@ _FORWARDED = tuple(
     getattr(_signal, name)
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 )
-_PIPE_EXIT = 128 + 13
 
 
 def directory(environ: "Mapping[str, str]") -> str:
     """Return the directory of the server's socket, of this user, installation and namespace."""
-    runtime, where = environ.get("XDG_RUNTIME_DIR"), "gitshadow"
+    runtime = environ.get("XDG_RUNTIME_DIR")
     if not runtime:
         home = environ.get("HOME", "")
         runtime = environ.get("XDG_STATE_HOME") or f"{home}/.local/state"
     found = [os.stat(os.path.dirname(os.path.dirname(__file__))), os.stat(sys.prefix)]
     marks = [f"{one.st_dev:x}.{one.st_ino:x}" for one in found]
     marks += [platform.current().world() or "", f"{sys.hexversion:x}"]
-    return f"{runtime}/{where}/{'-'.join(marks)}"
+    return f"{runtime}/gitshadow/{'-'.join(marks)}"
 
 
 def run(argv: "Sequence[str]", here: "Callable[[], int]") -> int:
@@ -74,10 +73,12 @@ def run(argv: "Sequence[str]", here: "Callable[[], int]") -> int:
         worker = _handed_over(server, argv)
     except TimeoutError:
         # It hangs. Without its socket it ends as soon as it goes on, and nobody waits for it again.
-        _unlink(f"{place}/{SOCKET_NAME}")
+        _unlink(f"{place}/{wire.SOCKET_NAME}")
+        worker = None
+    except (OSError, ValueError):
         worker = None
     if worker is not None:
-        return _Stand(server, worker).wait()
+        return _ServedCommand(server, worker).wait()
     server.close()
     return here()
 
@@ -138,15 +139,11 @@ def _start() -> None:
 
 def _connect(place: str) -> _socket.socket | None:
     """Connect to a server of our own user."""
-    sockets = platform.current().socket_access()
     try:
-        with sockets.address(place, SOCKET_NAME) as address:
-            server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-            server.settimeout(_CONNECT_S)
-            server.connect(address)
-    except (OSError, AttributeError):
+        server = wire.connect(place, _CONNECT_S, _socket.SOCK_SEQPACKET)
+    except OSError:
         return None
-    if sockets.peer_user(server) == os.geteuid():
+    if platform.current().socket_access().peer_user(server) == os.geteuid():
         return server
     server.close()
     return None
@@ -157,14 +154,12 @@ def _handed_over(server: _socket.socket, argv: "Sequence[str]") -> int | None:
 
     Raises:
         TimeoutError: nobody answers.
+        OSError, ValueError: the server ended, or what it says makes no sense.
     """
     words = [os.fsencode(word) for word in argv]
     named = [name + b"=" + value for name, value in os.environb.items()]
     body = b"\0".join((b"%d" % len(words), *words, *named))
-    try:
-        here = os.open(".", platform.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return None
+    here = os.open(".", platform.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         server.settimeout(_READY_S)
         # A message that nobody takes would keep our streams open for as long as it lies there.
@@ -173,10 +168,6 @@ def _handed_over(server: _socket.socket, argv: "Sequence[str]") -> int | None:
         server.sendmsg([body], [descriptors(0, 1, 2, here)])
         word, _, pid = server.recv(MAX_ANSWER).partition(b" ")
         return int(pid) if word == b"ready" else None
-    except TimeoutError:
-        raise
-    except (OSError, ValueError):
-        return None
     finally:
         os.close(here)
 
@@ -187,9 +178,7 @@ def descriptors(*fds: int) -> tuple[int, int, bytes]:
     return _socket.SOL_SOCKET, _socket.SCM_RIGHTS, packed
 
 
-def received(
-    ancillary: "Sequence[tuple[int, int, bytes]]",
-) -> list[int]:
+def received(ancillary: "Sequence[tuple[int, int, bytes]]") -> list[int]:
     """Return the open files that came with a message."""
     packed = b"".join(data for _, kind, data in ancillary if kind == _socket.SCM_RIGHTS)
     return [
@@ -198,11 +187,11 @@ def received(
     ]
 
 
-class _Stand:
-    """Stand for a command that runs elsewhere: towards the shell, the terminal and the kernel.
+class _ServedCommand:
+    """A command that another process runs, as the shell and the terminal see it: this process.
 
-    The process group of the command is that of its process, so signals that a terminal would
-    send to all of it are passed on to all of it.
+    It runs in a process group of its own. What the terminal sends to our group is passed on to
+    that one.
     """
 
     def __init__(self, server: _socket.socket, worker: int) -> None:
@@ -220,12 +209,12 @@ class _Stand:
         try:
             self._server.send(GO)
         except OSError:
-            return self._lost()
+            return _lost()
         while True:
             try:
                 answer, ancillary, _, _ = self._server.recvmsg(MAX_ANSWER, 64)
             except OSError:
-                return self._lost()
+                return _lost()
             word, _, rest = answer.partition(b" ")
             if word == b"exit":
                 return int(rest)
@@ -241,7 +230,7 @@ class _Stand:
             elif word == b"asked":
                 self._asks = False
             else:
-                return self._lost()
+                return _lost()
 
     @staticmethod
     def _handle(number: int, act: "Callable[[int, object], None]") -> None:
@@ -281,9 +270,10 @@ class _Stand:
             _signal.signal(number, _signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
-    def _lost(self) -> int:
-        sys.stderr.write("error: the process that ran this command was killed\n")
-        return 1
+
+def _lost() -> int:
+    sys.stderr.write("error: the process that ran this command was killed\n")
+    return 1
 
 
 def _in_background() -> bool:

@@ -35,14 +35,16 @@ class TooLargeError(WireError):
     """A body that is larger than the limit."""
 
 
-def connect(directory: str, timeout_s: float) -> _socket.socket:
-    """Connect to the socket in a directory.
+def connect(
+    directory: str, timeout_s: float, kind: int = _socket.SOCK_STREAM
+) -> _socket.socket:
+    """Connect to the socket in a directory; `kind` as for socket(2).
 
     Raises:
         OSError: no process listens there.
     """
     with platform.current().socket_access().address(directory, SOCKET_NAME) as address:
-        sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        sock = _socket.socket(_socket.AF_UNIX, kind)
         # Without a limit of time, connect(2) blocks on a full backlog; with one it fails at once.
         try:
             sock.settimeout(timeout_s)

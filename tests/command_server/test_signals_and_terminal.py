@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,16 @@ def test_a_signal_to_its_group_ends_it(
 
 
 @pytest.mark.parametrize("served", [False, True])
+def test_what_it_leaves_running_goes_on(probe: Probe, served: bool) -> None:
+    until(lambda: len(probe.children()) == 2)
+    # It also has the connection, and is to come to its end last.
+    os.kill(probe.server.pid, signal.SIGSTOP)
+    code, out, _ = probe.run("leave", served=served)
+    assert (code, _lives(int(out))) == (0, True)
+    os.kill(int(out), signal.SIGTERM)
+
+
+@pytest.mark.parametrize("served", [False, True])
 def test_a_pipe_whose_reader_is_gone_ends_it(probe: Probe, served: bool) -> None:
     script = '"$@" | head -n 1; echo "${PIPESTATUS[0]}"'
     words = ["bash", "-c", script, "bash", *probe.words("page", "100000", "")]
@@ -63,10 +74,9 @@ def test_a_pipe_whose_reader_is_gone_ends_it(probe: Probe, served: bool) -> None
     assert done.stdout == b"line 0\n141\n"
 
 
-def _bash(probe: Probe, cwd: Path, served: bool) -> "tuple[list[str], dict[str, str]]":
-    return [need("bash"), "--norc", "--noprofile", "-i"], probe.environment(
-        served=served
-    )
+def _bash(probe: Probe, cwd: Path, *, served: bool) -> AbstractContextManager[Shell]:
+    words = [need("bash"), "--norc", "--noprofile", "-i"]
+    return shell(words, "", cwd, probe.environment(served=served))
 
 
 def _line(probe: Probe, *args: str) -> str:
@@ -77,8 +87,7 @@ def _line(probe: Probe, *args: str) -> str:
 def test_a_question_is_answered_stopped_and_continued(
     probe: Probe, tmp_path: Path, served: bool
 ) -> None:
-    words, env = _bash(probe, tmp_path, served)
-    with shell(words, "", tmp_path, env) as bash:
+    with _bash(probe, tmp_path, served=served) as bash:
         assert "answer: True" in _typed(bash, _line(probe, "ask"), "y\n", "answer: ")
         stopped = _typed(bash, _line(probe, "ask"), "\x1a", "Stopped")
         assert "answer" not in stopped
@@ -91,8 +100,7 @@ def test_a_question_is_answered_stopped_and_continued(
 def test_a_question_in_the_background_waits_for_the_foreground(
     probe: Probe, tmp_path: Path, served: bool
 ) -> None:
-    words, env = _bash(probe, tmp_path, served)
-    with shell(words, "", tmp_path, env) as bash:
+    with _bash(probe, tmp_path, served=served) as bash:
         _typed(bash, _line(probe, "ask"), "\x1a", "Stopped")
         bash.run("bg")
         until(lambda: "Stopped" in bash.run("jobs"))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.ipc import command_client
+from gitshadow.ipc import command_client, wire
 from tests.conftest import FULL
 from tests.support.probe import Probe, probing
 from tests.support.waiting import HANGS_S, until
@@ -32,7 +32,7 @@ def test_a_server_that_hangs_is_left_alone(probe: Probe, tmp_path: Path) -> None
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     assert _appended(probe, tmp_path / "written") == 1
-    assert not (probe.directory / command_client.SOCKET_NAME).exists()
+    assert not (probe.directory / wire.SOCKET_NAME).exists()
     for pid in pids:
         os.kill(pid, signal.SIGCONT)
     assert probe.server.wait(HANGS_S) == 0
@@ -67,7 +67,7 @@ def test_a_program_that_changed_is_not_served(probe: Probe, tmp_path: Path) -> N
 def test_it_ends_with_its_socket_and_another_one_is_started(
     probe: Probe, tmp_path: Path
 ) -> None:
-    (probe.directory / command_client.SOCKET_NAME).unlink()
+    (probe.directory / wire.SOCKET_NAME).unlink()
     probe.server.send_signal(signal.SIGCHLD)
     assert probe.server.wait(HANGS_S) == 0
     with probing(probe.directory.parent.parent) as other:
@@ -79,7 +79,7 @@ def test_a_socket_that_nobody_serves_costs_nothing_but_time(
 ) -> None:
     probe.server.kill()
     probe.server.wait()
-    assert (probe.directory / command_client.SOCKET_NAME).exists()
+    assert (probe.directory / wire.SOCKET_NAME).exists()
     env = probe.environment(served=True)
     path = tmp_path / "written"
     code, _, _ = probe.run("append", str(path), served=True, env=env)
@@ -92,7 +92,7 @@ def test_the_socket_of_another_user_is_not_used(
 ) -> None:
     probe.server.kill()
     probe.server.wait()
-    path = probe.directory / command_client.SOCKET_NAME
+    path = probe.directory / wire.SOCKET_NAME
     path.unlink()
     here, theirs = os.pipe()
     planted = os.fork()
@@ -160,7 +160,7 @@ def test_it_gives_up_where_no_process_can_be_forked(probe: Probe) -> None:
     words = probe.words("SERVE", "NO FORK")
     done = subprocess.run(words, env=probe.environ, check=False)
     assert done.returncode == 1
-    assert not (probe.directory / command_client.SOCKET_NAME).exists()
+    assert not (probe.directory / wire.SOCKET_NAME).exists()
     assert b"BlockingIOError" in (probe.directory / "log").read_bytes()
 
 

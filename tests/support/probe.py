@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gitshadow.ipc import command_client
+from gitshadow.ipc import command_client, wire
 from gitshadow.platform import current
 from tests.support.waiting import HANGS_S, until
 
@@ -69,7 +69,7 @@ class Probe:
     def socket(self) -> AbstractContextManager[str]:
         """Return a path to bind or connect to, however long that of the socket is."""
         access = current().socket_access()
-        return access.address(str(self.directory), command_client.SOCKET_NAME)
+        return access.address(str(self.directory), wire.SOCKET_NAME)
 
     @property
     def directory(self) -> Path:
@@ -88,7 +88,7 @@ def probing(runtime: Path) -> Iterator[Probe]:
     server = subprocess.Popen([sys.executable, PROGRAM, "SERVE"], env=environ)
     made = Probe(environ, server)
     try:
-        until(lambda: (made.directory / command_client.SOCKET_NAME).exists())
+        until(lambda: (made.directory / wire.SOCKET_NAME).exists())
         yield made
     finally:
         server.send_signal(signal.SIGKILL)

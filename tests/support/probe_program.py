@@ -83,6 +83,10 @@ def probe() -> int:
     elif verb == "child":
         print(os.getpid(), flush=True)
         subprocess.run(["sleep", "1000"], check=False)
+    elif verb == "leave":
+        nowhere = subprocess.DEVNULL
+        left = subprocess.Popen(["sleep", "1000"], stdout=nowhere, stderr=nowhere)
+        print(left.pid)
     elif verb == "ask":
         answer = ask_yes("Really?", default=False)
         print("answer:", answer)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from gitshadow.ipc import command_client
+from gitshadow.ipc import command_client, wire
 from gitshadow.platform import LINUX, NAME
 from tests.support.waiting import until
 
@@ -42,7 +42,7 @@ def _runtime() -> str:
     words = [sys.executable, "-P", "-m", "gitshadow.command_server"]
     server = subprocess.Popen(words, env=environ, cwd="/")
     place = Path(command_client.directory(environ))
-    until((place / command_client.SOCKET_NAME).exists)
+    until((place / wire.SOCKET_NAME).exists)
 
     def end() -> None:
         server.kill()

@@ -9,7 +9,8 @@ import os
 import resource
 import signal
 import socket
-import sys
+
+from gitshadow.platform.linux.sockets import credentials
 
 _ALIKE = (
     "Uid",
@@ -34,10 +35,8 @@ _OF_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def pid_of(peer: socket.socket) -> int:
-    """Return the pid of the process at the other end; socket(7), SO_PEERCRED."""
-    return int.from_bytes(
-        peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 4), sys.byteorder
-    )
+    """Return the pid of the process at the other end."""
+    return credentials(peer)[0]
 
 
 def stand_in(pid: int) -> bool:

@@ -27,13 +27,13 @@ class address:  # noqa: N801 - a function that returns a context
 
 def peer_user(peer: _socket.socket) -> int | None:
     """Return the user of the process at the other end."""
-    return _credentials(peer)[1]
+    return credentials(peer)[1]
 
 
 def shares_numbers(peer: _socket.socket) -> bool:
     """Return whether the process at the other end is in our PID namespace."""
     # A process of a namespace that is not below ours has the number 0 here.
-    pid, own = _credentials(peer)[0], _namespace("self")
+    pid, own = credentials(peer)[0], _namespace("self")
     return own is None or (pid > 0 and _namespace(str(pid)) == own)
 
 
@@ -44,7 +44,7 @@ def _namespace(process: str) -> int | None:
         return None
 
 
-def _credentials(peer: _socket.socket) -> tuple[int, int, int]:
+def credentials(peer: _socket.socket) -> tuple[int, int, int]:
     """Return pid, user and group of a peer as we see them; socket(7), SO_PEERCRED."""
     import struct
 
