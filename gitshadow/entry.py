@@ -8,10 +8,12 @@ import sys
 
 # Starting up creates thousands of objects that all stay. To search them for garbage takes 10 ms.
 _GC_THRESHOLD = 100_000
+_QUICK = frozenset({"hook", "prompt", "git-hook"})
+"""What is as quick in Python alone."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gitshadow.store.layout import Layout
 
@@ -31,33 +33,52 @@ def git_hook_in_process(layout: "Layout", params: "Mapping[str, object]") -> Non
 
 
 def main() -> int:
-    """Run the command line; return the exit code."""
+    """Have the command server run the command line, or run it here."""
     open_standard_streams()
-    if len(sys.argv) > 2 and sys.argv[1] == "hook" and not sys.argv[2].startswith("-"):
-        from gitshadow.ipc import hook
-
-        # The orderly end of the interpreter would cost every hook 2 ms.
-        os._exit(hook.main(sys.argv[2:], in_process))
-    if sys.argv[1:2] == ["prompt"]:
-        from gitshadow.ipc import prompt
-
-        if prompt.OPTIONS.issuperset(sys.argv[2:]):
-            os._exit(prompt.main(sys.argv[2:]))
-    if sys.argv[1:2] in (["git-hook"], ["check"]):
-        from gitshadow.ipc import handover
-
-        handover.hand_over(sys.argv[1:])
-    if sys.argv[1:2] == ["git-hook"] and not {"-h", "--help"} & set(sys.argv[2:]):
-        from gitshadow.ipc import githook
-
-        return githook.main(sys.argv[2:], git_hook_in_process)
+    words = sys.argv[1:]
+    # The orderly end of the interpreter would cost 2 ms, and 25 ms where much was imported.
+    if words and words[0] in _QUICK:
+        os._exit(run(words))
     from gitshadow.ipc import command_client
 
-    # The orderly end of the interpreter would cost 25 ms.
-    os._exit(command_client.run(sys.argv, _run_here))
+    os._exit(command_client.run(sys.argv, lambda: run(words)))
 
 
-def _run_here() -> int:
+def direct() -> int:
+    """Run what the native client does not have the server run: `NAME up|none PROGRAM WORD…`."""
+    server = sys.argv[1]
+    del sys.argv[:2]
+    open_standard_streams()
+    words = sys.argv[1:]
+    code = run(words)
+    if server == "none":
+        from gitshadow.ipc import command_client
+
+        is_hook = words[:1] == ["hook"]
+        command_client.start_if_wanted(sys.argv[0], behind=is_hook)
+    os._exit(code)
+
+
+def run(words: "Sequence[str]") -> int:
+    """Run a command line in this process; return its exit code."""
+    verb, rest = (words[0], list(words[1:])) if words else ("", [])
+    if verb == "hook" and rest and not rest[0].startswith("-"):
+        from gitshadow.ipc import hook
+
+        return hook.main(rest, in_process)
+    if verb == "prompt":
+        from gitshadow.ipc import prompt
+
+        if prompt.OPTIONS.issuperset(rest):
+            return prompt.main(rest)
+    if verb in ("git-hook", "check"):
+        from gitshadow.ipc import handover
+
+        handover.hand_over(words)
+    if verb == "git-hook" and not {"-h", "--help"} & set(rest):
+        from gitshadow.ipc import githook
+
+        return githook.main(rest, git_hook_in_process)
     import gc
 
     gc.set_threshold(_GC_THRESHOLD)

@@ -29,7 +29,7 @@ from gitshadow.platform.port import ProcessStat
 from gitshadow.store.backends import git_pipes
 
 PROGRAM = "git-agent-undo"
-"""What the kernel calls a process that runs our command."""
+"""How the name begins that the kernel has for a process that runs our command."""
 
 # A scan reads hundreds of files, and a burst of writes asks for each one.
 SCAN_INTERVAL_S = 1.0
@@ -172,7 +172,7 @@ def tools_of(agent: ProcessId) -> tuple[ProcessId, ...]:
         for one in _others()
         if one.parent == agent.pid
         and not one.dead
-        and one.name != PROGRAM
+        and not one.name.startswith(PROGRAM)
         and not _is_wrapper(one.id, None)
     )
 
@@ -224,7 +224,7 @@ class ProcessScan:
         # A hook that has just closed a window must not count as a process that outlived it.
         found = {os.getpid()}
         for stat in self._stats.values():
-            if stat.name == PROGRAM:
+            if stat.name.startswith(PROGRAM):
                 found.update(one.id.pid for one in self._chain(stat))
         return found
 

@@ -1,4 +1,4 @@
-"""`python -m gitshadow.command_server`: import everything once, and keep processes ready.
+"""`python -m gitshadow.command_server PROGRAM`: import everything once, and keep processes ready.
 
 Each ready process takes one command (`worker`) and ends with it; its place is taken at once. The
 server itself reads no repository and runs no command, so nothing in it grows old or stays open.
@@ -33,15 +33,24 @@ _IDLE_S = 3600.0
 _LOOK_S = 5.0
 # So many in a row that end before they get a command: something is wrong.
 _MOST_FAILURES = 10
-_LEFT_OUT = ("gitshadow.sdk", "gitshadow.ui", "gitshadow.platform")
+_LEFT_OUT = (
+    "gitshadow.native",
+    "gitshadow.platform",
+    "gitshadow.sdk",
+    "gitshadow.ui",
+)
 
 
-def main() -> int:
-    """Serve until nobody asks any more."""
+def main(program: str) -> int:
+    """Serve until nobody asks any more.
+
+    Args:
+        program: The path of `git-agent-undo`; its directory names the socket.
+    """
     # What the command that started it had open is none of its business.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     os.chdir("/")
-    place = command_client.directory(os.environ)
+    place = command_client.directory(os.environ, program)
     os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         os.mkdir(place, 0o700)
@@ -54,7 +63,7 @@ def main() -> int:
         return 0
     os.pwrite(lock, b"%d\n" % os.getpid(), 0)
     os.dup2(os.open(os.path.join(place, _LOG), _LOG_FLAGS, 0o600), 2)
-    marks = _import_all()
+    marks = _import_all(program)
     gc.collect()
     gc.freeze()
     with bind(place, _BACKLOG, socket.SOCK_SEQPACKET) as listening:
@@ -73,7 +82,7 @@ def main() -> int:
     return 0
 
 
-def _import_all() -> Mapping[str, int]:
+def _import_all(program: str) -> Mapping[str, int]:
     """Import what commands and daemons import; return the files and when they changed."""
     for module in pkgutil.walk_packages(gitshadow.__path__, "gitshadow."):
         left_out = module.name.startswith(_LEFT_OUT) or module.name.endswith("__main__")
@@ -87,7 +96,7 @@ def _import_all() -> Mapping[str, int]:
     ]
     # A directory changes when a package is installed in it.
     beside = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
-    return {path: os.stat(path).st_mtime_ns for path in (*files, *beside)}
+    return {path: os.stat(path).st_mtime_ns for path in (*files, *beside, program)}
 
 
 class _Server:
@@ -190,6 +199,8 @@ class _Server:
             with client, contextlib.suppress(OSError):
                 if os.WIFSIGNALED(status):
                     client.send(b"signal %d" % os.WTERMSIG(status))
+                else:  # which it has said itself, unless it ended at once
+                    client.send(b"exit %d" % os.WEXITSTATUS(status))
 
 
 def _close_all_but(*kept: socket.socket) -> None:
@@ -203,4 +214,4 @@ def _close_all_but(*kept: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1]))

@@ -12,16 +12,19 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
-from contextlib import suppress
-from typing import NamedTuple, NoReturn
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from gitshadow import cli, commands, entry
-from gitshadow.ipc import command_client, own_process
+from gitshadow.ipc import command_client, handover, own_process
 from gitshadow.platform import current
 from gitshadow.platform.port import CommandPeers
 from gitshadow.render import output
 from gitshadow.render.style import is_plain_locale, named_locale
 from gitshadow.store.backends import libgit2
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 _TAKE_S = 5.0
 _MAX_REQUEST = 1 << 20
@@ -35,8 +38,9 @@ _WITHOUT_EFFECT = frozenset(
         "PYTHONSTARTUP",
     )
 )
-# man(1) needs the terminal's session, the tools of an agent program are code of the user.
-_DIRECT_OPTIONS = frozenset(("--help", "--tools"))
+# man(1) needs the terminal's session, the tools of an agent program are code of the user, and from
+# pre-commit's environment another program is executed.
+_DIRECT_OPTIONS = frozenset(("--help", "--tools", handover.FLAG))
 # In the names of files that the client's shell opened for it.
 _OPENED = "/fd/"
 
@@ -82,6 +86,7 @@ def work(
 def _work(
     listening: socket.socket, control: socket.socket, beginning: Beginning
 ) -> None:
+    _rehearse(beginning)
     client = _accepted(listening, control)
     pid = b"%d" % os.getpid()
     # The server may have ended just now; the command is served all the same.
@@ -91,7 +96,7 @@ def _work(
     control.close()
     if beginning.is_stale():
         return
-    client.send(command_client.VERSION)
+    client.send(command_client.greeting())
     request = _taken(client, beginning)
     if request is None:
         return
@@ -99,6 +104,23 @@ def _work(
     client.send(b"ready " + pid)
     if client.recv(len(command_client.GO)) == command_client.GO:
         _run(client, request.peers)
+
+
+def _rehearse(beginning: Beginning) -> None:
+    """Do what every command does, for nobody.
+
+    Memory is shared with the server until it is written to; each page is copied then. A command
+    would spend half of its time on that.
+    """
+    ours = {os.fsencode(name): os.fsencode(value) for name, value in os.environ.items()}
+    peers = current().command_peers()
+    if beginning.is_stale() or peers is None or not peers.stand_in(os.getpid()):
+        return
+    _is_alike(ours, beginning.environ)
+    _may_be_served(["status"])
+    _take_environment(ours)
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        cli.main(["-h"])
 
 
 def _accepted(listening: socket.socket, control: socket.socket) -> socket.socket:
@@ -170,9 +192,13 @@ def _become(request: Request) -> None:
     os.fchdir(here)
     for fd in request.fds:
         os.close(fd)
-    os.environb.clear()
-    os.environb.update(request.environ)
     sys.argv = request.argv
+    _take_environment(request.environ)
+
+
+def _take_environment(environ: Mapping[bytes, bytes]) -> None:
+    os.environb.clear()
+    os.environb.update(environ)
     time.tzset()
     libgit2.read_environment()
 
@@ -183,9 +209,7 @@ def _run(client: socket.socket, peers: CommandPeers) -> None:
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     output.PAGER.set(lambda command: _Pager(front, command))
-    code = cli.main()
-    entry.flush_streams()
-    front.end(b"exit %d" % code)
+    front.end(b"exit %d" % entry.run(sys.argv[1:]))
 
 
 class _Client:
@@ -201,27 +225,26 @@ class _Client:
         connection.settimeout(None)
         self._watch(watched=True)
 
-    def ask(self, body: bytes) -> None:
-        """Have something done, and wait until it is."""
+    def ask(self, body: bytes) -> bytes:
+        """Have something done, and wait until it is; return what came of it."""
         self.start(body)
-        self.wait()
+        return self.wait()
 
     def start(self, body: bytes, *fds: int) -> None:
         """Have something done; `wait` has to follow."""
         self._watch(watched=False)
         self._connection.sendmsg([body], [command_client.descriptors(*fds)])
 
-    def wait(self) -> None:
-        """Wait until what was started is done."""
-        if self._connection.recv(len(command_client.GO)) != command_client.GO:
+    def wait(self) -> bytes:
+        """Wait until what was started is done; return what came of it."""
+        word = command_client.GO
+        answer = self._connection.recv(len(word) + command_client.MAX_LINE)
+        if not answer.startswith(word):
             os.killpg(0, signal.SIGIO)
         self._watch(watched=True)
         if select.select([self._connection], [], [], 0)[0]:
             os.killpg(0, signal.SIGIO)
-
-    def tell(self, body: bytes) -> None:
-        """Say what needs no answer."""
-        self._connection.send(body)
+        return answer.removeprefix(word)
 
     def end(self, body: bytes) -> None:
         """Say that the command has ended; its children may go on."""
@@ -234,7 +257,10 @@ class _Client:
 
 def _open_streams(client: _Client) -> None:
     errors = "surrogateescape" if _is_c(os.environ) else "strict"
-    sys.stdin = _Answers(client, errors)
+    typed = _Terminal(client) if os.isatty(0) else io.FileIO(0, closefd=False)
+    sys.stdin = io.TextIOWrapper(
+        io.BufferedReader(typed), encoding="utf-8", errors=errors
+    )
     sys.stdout = _stream(1, errors)
     sys.stderr = _stream(2, "backslashreplace", line_buffering=True)
 
@@ -258,23 +284,30 @@ def _stream(fd: int, errors: str, *, line_buffering: bool = False) -> io.TextIOW
     )
 
 
-class _Answers(io.TextIOWrapper):
-    """Standard input; before a terminal is read, the client comes to its foreground."""
+class _Terminal(io.RawIOBase):
+    """Standard input where it is a terminal, which the client reads."""
 
-    def __init__(self, client: _Client, errors: str) -> None:
-        raw = io.BufferedReader(io.FileIO(0, closefd=False))
-        super().__init__(raw, encoding="utf-8", errors=errors)
+    def __init__(self, client: _Client) -> None:
         self._client = client
 
-    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]
-        """Read one line, as its class does."""
-        if not self.isatty():
-            return super().readline(size)
-        self._client.ask(b"ask")
-        try:
-            return super().readline(size)
-        finally:
-            self._client.tell(b"asked")
+    def readable(self) -> bool:
+        """Return true."""
+        return True
+
+    def isatty(self) -> bool:
+        """Return true."""
+        return True
+
+    def fileno(self) -> int:
+        """Return the number of standard input."""
+        return 0
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        """Read what is typed, up to the end of a line; return the number of bytes."""
+        place = memoryview(buffer)
+        typed = self._client.ask(b"read")[: len(place)]
+        place[: len(typed)] = typed
+        return len(typed)
 
 
 class _Pager(io.TextIOWrapper):

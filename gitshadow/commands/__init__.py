@@ -152,13 +152,11 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
             "hook",
             "(internal) Entry point for agent hooks.",
             "hook_command",
-            direct=True,
         ),
         "git-hook": Verb(
             "hook",
             "(internal) Entry point for Git hooks.",
             "git_hook_command",
-            direct=True,
         ),
     },
 }

@@ -4,8 +4,7 @@ A process that has imported everything greets us with its version and is sent on
 program, its arguments and environment, with the descriptors of the standard streams and of the
 current directory (cmsg(3)). It says that it is ready, and begins at our word: until then the
 command can be run here instead, and after it never is. Messages back are `exit NUMBER`, `signal
-NUMBER`, `pager COMMAND` with the pipe that the pager reads, and `ask`, before a question on the
-terminal.
+NUMBER`, `pager COMMAND` with the pipe that the pager reads, and `read`, for a line of the terminal.
 
 Invariant: only built-in modules are imported, because every command pays for the import.
 """
@@ -25,28 +24,41 @@ else:
     import _signal
 
 OFF = "GITSHADOW_SERVER"
-VERSION = f"{__version__}-1".encode()
+VERSION = f"{__version__}-2".encode()
+"""What a server says first; native/client.c has the same number."""
 GO = b"go"
 FD_BYTES = 4
 MAX_ANSWER = 1 << 16
+MAX_LINE = 1 << 12
 _CONNECT_S = 0.05
 _READY_S = 1.0
+_LOOK_MS = 200
 _FORWARDED = tuple(
     getattr(_signal, name)
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 )
 
 
-def directory(environ: "Mapping[str, str]") -> str:
-    """Return the directory of the server's socket, of this user, installation and namespace."""
+def directory(environ: "Mapping[str, str]", program: str) -> str:
+    """Return the directory of the server's socket, of this user, installation and namespace.
+
+    Args:
+        environ: The environment.
+        program: The path of the program; its directory is that of the installation.
+    """
     runtime = environ.get("XDG_RUNTIME_DIR")
     if not runtime:
         home = environ.get("HOME", "")
         runtime = environ.get("XDG_STATE_HOME") or f"{home}/.local/state"
-    found = [os.stat(os.path.dirname(os.path.dirname(__file__))), os.stat(sys.prefix)]
-    marks = [f"{one.st_dev:x}.{one.st_ino:x}" for one in found]
-    marks += [platform.current().world() or "", f"{sys.hexversion:x}"]
-    return f"{runtime}/gitshadow/{'-'.join(marks)}"
+    found = os.stat(os.path.dirname(os.path.realpath(program)))
+    mark = f"{found.st_dev:x}.{found.st_ino:x}"
+    return f"{runtime}/gitshadow/{mark}-{platform.current().world()}"
+
+
+def greeting() -> bytes:
+    """Return what a server says first: its version, and which Python runs it."""
+    prefix = os.stat(sys.prefix)
+    return b"%b %x.%x.%x" % (VERSION, sys.hexversion, prefix.st_dev, prefix.st_ino)
 
 
 def run(argv: "Sequence[str]", here: "Callable[[], int]") -> int:
@@ -59,15 +71,13 @@ def run(argv: "Sequence[str]", here: "Callable[[], int]") -> int:
     Returns:
         Its exit code. Where a signal ended it, the same one ends this process.
     """
-    is_off = os.environ.get(OFF, "").lower() == "off"
-    if is_off or platform.current().world() is None or sys.gettrace() is not None:
+    if _is_off() or sys.gettrace() is not None:
         return here()
-    place = directory(os.environ)
+    place = directory(os.environ, argv[0])
     server = _connect(place)
     if server is None:
         code = here()
-        if _is_wanted():
-            _start()
+        start_if_wanted(argv[0])
         return code
     try:
         worker = _handed_over(server, argv)
@@ -83,11 +93,35 @@ def run(argv: "Sequence[str]", here: "Callable[[], int]") -> int:
     return here()
 
 
+def _is_off() -> bool:
+    is_off = os.environ.get(OFF, "").lower() == "off"
+    return is_off or platform.current().world() is None
+
+
 def _unlink(path: str) -> None:
     try:
         os.unlink(path)
     except OSError:
         return
+
+
+def start_if_wanted(program: str, *, behind: bool = False) -> None:
+    """Start a server for the commands to come, if there may be one.
+
+    Args:
+        program: The path of the program.
+        behind: Whether another process is to find that out, because nobody must wait for it.
+    """
+    if _is_off() or (behind and os.fork()):
+        return
+    if behind:
+        # An agent waits for the end of our streams, too.
+        os.setsid()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(nowhere, number)
+    if _is_wanted():
+        _start(program)
 
 
 def _is_wanted() -> bool:
@@ -118,11 +152,12 @@ def _is_wanted() -> bool:
         return False
 
 
-def _start() -> None:
+def _start(path: str) -> None:
     """Start a server, and do not wait for it; where one starts already, this one ends."""
     kept = ("HOME", "PATH", "TMPDIR", "LANG", "LC_", "XDG_", "PYTHON", "LD_")
     environ = {n: v for n, v in os.environ.items() if n.startswith(kept)}
     program = [sys.executable, "-P", "-m", "gitshadow.command_server"]
+    program.append(os.path.realpath(path))
     nowhere = os.open(os.devnull, os.O_RDWR)
     actions = [(os.POSIX_SPAWN_DUP2, nowhere, number) for number in range(3)]
     signals = _signal.valid_signals() - {_signal.SIGKILL, _signal.SIGSTOP}
@@ -163,7 +198,7 @@ def _handed_over(server: _socket.socket, argv: "Sequence[str]") -> int | None:
     try:
         server.settimeout(_READY_S)
         # A message that nobody takes would keep our streams open for as long as it lies there.
-        if server.recv(MAX_ANSWER) != VERSION:
+        if server.recv(MAX_ANSWER) != greeting():
             return None
         server.sendmsg([body], [descriptors(0, 1, 2, here)])
         word, _, pid = server.recv(MAX_ANSWER).partition(b" ")
@@ -191,13 +226,14 @@ class _ServedCommand:
     """A command that another process runs, as the shell and the terminal see it: this process.
 
     It runs in a process group of its own. What the terminal sends to our group is passed on to
-    that one.
+    that one, and only this process reads the terminal: a reader that is to be stopped would take
+    what is typed for the shell, if it comes to its end late.
     """
 
     def __init__(self, server: _socket.socket, worker: int) -> None:
         self._server = server
         self._worker = worker
-        self._asks = False
+        self._continued = 0
 
     def wait(self) -> int:
         """Have it begin, and wait for its end."""
@@ -223,12 +259,8 @@ class _ServedCommand:
             elif word == b"pager":
                 _page(rest, received(ancillary))
                 self._server.send(GO)
-            elif word == b"ask":
-                self._asks = True
-                self._come_forward()
-                self._server.send(GO)
-            elif word == b"asked":
-                self._asks = False
+            elif word == b"read":
+                self._read_terminal()
             else:
                 return _lost()
 
@@ -253,16 +285,41 @@ class _ServedCommand:
         _signal.signal(number, _signal.SIG_DFL)
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [number])
         os.kill(os.getpid(), number)
+        # Ours may be an orphaned one, too, which nobody has to continue.
+        self._kill(_signal.SIGCONT)
         _signal.signal(number, self._stop)
 
     def _go_on(self, *_: object) -> None:
-        self._come_forward()
+        self._continued += 1
         self._kill(_signal.SIGCONT)
+
+    def _read_terminal(self) -> None:
+        """Read the terminal for the command, unless that has more to say."""
+        import select
+
+        waiting = select.poll()
+        waiting.register(self._server, select.POLLIN)
+        waiting.register(0, select.POLLIN)
+        server = self._server.fileno()
+        ready: dict[int, int] = {}
+        while not ready:
+            self._come_forward()
+            ready = dict(waiting.poll(_LOOK_MS))
+        if server in ready:
+            return
+        try:
+            line = os.read(0, MAX_LINE)
+        except OSError:
+            line = b""
+        self._server.send(GO + line)
 
     def _come_forward(self) -> None:
         """Stop, as who reads a terminal in the background, until we are in the foreground."""
-        while self._asks and _in_background():
+        while _in_background():
+            before = self._continued
             os.kill(os.getpid(), _signal.SIGTTIN)
+            if self._continued == before:
+                return  # the kernel does not stop an orphaned group
 
     def _end_by(self, number: int) -> None:
         """End as the command did."""

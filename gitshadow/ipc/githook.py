@@ -8,6 +8,7 @@ fail because of us. Only a push of shadow refs is refused, with a message.
 import os
 import sys
 
+from gitshadow.ipc import own_process
 from gitshadow.store.layout import Layout, discover
 
 TYPE_CHECKING = False
@@ -111,7 +112,7 @@ def _tell(params: "Params", in_process: "Tell") -> None:
     if params["event"] == _MESSAGES[1] and not os.path.exists(layout.trailers):
         # Trailers are off, or there are none: a commit pays for this check only.
         return
-    full = {**params, "pid": os.getppid()}
+    full = {**params, "pid": own_process.parent()}
     from gitshadow.errors import LockedError, ShadowError, UnreachableError
     from gitshadow.ipc import client
 

@@ -7,7 +7,7 @@ Invariant: it exits 0 after any error and prints only what the daemon answered. 
 import os
 import time
 
-from gitshadow.ipc import wire
+from gitshadow.ipc import own_process, wire
 from gitshadow.platform import current
 from gitshadow.store.layout import Layout, discover
 
@@ -89,7 +89,7 @@ def main(arguments: list[str], in_process: "Capture") -> int:
         payload, whole = _read_all()
         layout = _find(payload)
         if layout is not None:
-            own, *above = current().lineage(os.getpid()) or [""]
+            own, *above = current().lineage(own_process.pid()) or [""]
             sent = payload if whole else _TOO_LARGE
             body = make_body(agent, sent, above, own, layout)
             said = deliver(layout, body, in_process)
@@ -284,7 +284,7 @@ def make_body(
         own: `pid/start` of the hook program, which the host started when the event happened.
         layout: The worktree as it is found here: the daemon may have it at another place.
     """
-    fields = [("agent", agent), ("cwd", _here()), ("pid", str(os.getpid()))]
+    fields = [("agent", agent), ("cwd", _here()), ("pid", str(own_process.pid()))]
     fields += [("ppids", " ".join(pids)), ("own", own)]
     if layout is not None:
         fields += [("root", layout.root), ("worktree", layout.worktree)]

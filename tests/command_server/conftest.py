@@ -1,15 +1,21 @@
-"""One server of the probe for each test."""
+"""One server of the probe for each test, which is run with both clients."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.support.probe import Probe, probing
+from tests.support.probe import IN_PYTHON, Probe, natively, probing
+
+
+@pytest.fixture(params=["python", "native"])
+def client(request: pytest.FixtureRequest) -> Sequence[str]:
+    """Return how the probe is started."""
+    return IN_PYTHON if request.param == "python" else natively()
 
 
 @pytest.fixture
-def probe(sealed: Path) -> Iterator[Probe]:
+def probe(sealed: Path, client: Sequence[str]) -> Iterator[Probe]:
     """Return the probe with its server."""
-    with probing(sealed / "run") as made:
+    with probing(sealed / "run", client) as made:
         yield made

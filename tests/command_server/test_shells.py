@@ -1,13 +1,13 @@
 """A person's evening at a shell, twice: the screens are the same with and without the server."""
 
 import re
-import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.support.panes import Terminal, terminal
-from tests.support.probe import PROGRAM, Probe
+from tests.support.probe import Probe
 from tests.support.tools import need
 from tests.support.waiting import until
 
@@ -26,7 +26,7 @@ def test_screens_are_the_same(probe: Probe, name: str, tmp_path: Path) -> None:
     need("less")
     options, code, stopped = _SHELLS[name]
     program = tmp_path / "probe"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} {PROGRAM} "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {" ".join(probe.client)} "$@"\n')
     program.chmod(0o755)
     seen = []
     for served in (False, True):
@@ -40,11 +40,22 @@ def test_screens_are_the_same(probe: Probe, name: str, tmp_path: Path) -> None:
         with terminal(
             scratch, [need(name), *options], tmp_path, env=env, lines=40
         ) as shown:
-            seen.append(_evening(shown, code, stopped))
+            seen.append(_evening(shown, tmp_path, code, stopped))
     assert seen[0] == seen[1]
 
 
-def _evening(shown: Terminal, code: str, stopped: str) -> list[str]:
+def _states(program: str, cwd: Path) -> list[str]:
+    """Return the states of all processes of a program in a directory; proc(5)."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if process.joinpath("cwd").readlink() == cwd:
+                name, _, fields = process.joinpath("stat").read_text().rpartition(")")
+                found += [fields.split()[0]] * name.endswith(f"({program}")
+    return found
+
+
+def _evening(shown: Terminal, cwd: Path, code: str, stopped: str) -> list[str]:
     """Type what a person types; return the screens in between."""
     screens = []
 
@@ -83,8 +94,10 @@ def _evening(shown: Terminal, code: str, stopped: str) -> list[str]:
     shown.press("G")
     shown.sees("line 499", "(END)")
     shown.press("C-z")
-    # less may clear the line of the prompt after the shell has written it.
+    # The shell says so as soon as our process is stopped; less is its child and reads on until it
+    # is stopped, too. It may clear the line of the prompt after the shell has written it.
     shown.sees(stopped)
+    until(lambda: _states("less", cwd) == ["T"])
     typed("fg", "(END)", without=stopped)
     shown.resize(100, 20)
     shown.sees("line 479", ":", without="(END)")

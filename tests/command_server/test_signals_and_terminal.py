@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -80,7 +79,7 @@ def _bash(probe: Probe, cwd: Path, *, served: bool) -> AbstractContextManager[Sh
 
 
 def _line(probe: Probe, *args: str) -> str:
-    return " ".join([sys.executable, probe.words()[1], *args])  # type: ignore[list-item]
+    return " ".join([*probe.client, *args])
 
 
 @pytest.mark.parametrize("served", [False, True])

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 
 from gitshadow.ipc import command_client, wire
 from tests.conftest import FULL
-from tests.support.probe import Probe, probing
+from tests.support.probe import IN_PYTHON, Probe, probing, serving
 from tests.support.waiting import HANGS_S, until
 
 _KILLS = 500 if FULL else 40
@@ -38,23 +39,21 @@ def test_a_server_that_hangs_is_left_alone(probe: Probe, tmp_path: Path) -> None
     assert probe.server.wait(HANGS_S) == 0
 
 
-def test_one_of_another_version_is_not_used(probe: Probe, tmp_path: Path) -> None:
+def test_one_of_another_version_is_not_used(
+    sealed: Path, client: Sequence[str], tmp_path: Path
+) -> None:
     program = tmp_path / "other.py"
     program.write_text(
         "import sys\n"
-        f"sys.path.insert(0, {os.path.dirname(probe.words()[1])!r})\n"
+        f"sys.path.insert(0, {os.path.dirname(IN_PYTHON[-1])!r})\n"
         "from gitshadow.ipc import command_client\n"
         "command_client.VERSION = b'other'\n"
         "import probe_program\n"
         "sys.exit(probe_program.main())\n"
     )
-    words = [sys.executable, str(program), "sleep"]
-    with subprocess.Popen(
-        words, env=probe.environment(served=True), stdout=subprocess.PIPE
-    ) as started:
-        assert started.stdout is not None
-        assert int(started.stdout.readline()) == started.pid
-        started.kill()
+    other = (sys.executable, str(program))
+    with probing(sealed / "run", client, by=other) as probe:
+        assert probe.run("served", served=True) == (0, b"0\n", b"")
 
 
 def test_a_program_that_changed_is_not_served(probe: Probe, tmp_path: Path) -> None:
@@ -70,7 +69,7 @@ def test_it_ends_with_its_socket_and_another_one_is_started(
     (probe.directory / wire.SOCKET_NAME).unlink()
     probe.server.send_signal(signal.SIGCHLD)
     assert probe.server.wait(HANGS_S) == 0
-    with probing(probe.directory.parent.parent) as other:
+    with probing(probe.directory.parent.parent, probe.client) as other:
         assert _appended(other, tmp_path / "written") == 1
 
 
@@ -108,7 +107,7 @@ def test_the_socket_of_another_user_is_not_used(
             os.write(theirs, b".")
             taken, got = listening.accept()[0], 0
             with suppress(OSError):
-                taken.send(command_client.VERSION)
+                taken.send(command_client.greeting())
                 # What a trusting client would send.
                 got = len(taken.recv(1 << 20))
         finally:
@@ -140,9 +139,9 @@ def test_no_message_stops_it(probe: Probe, sent: bytes, tmp_path: Path) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
             with probe.socket() as path:
                 client.connect(path)
-            assert client.recv(64) == command_client.VERSION
+            assert client.recv(64) == command_client.greeting()
             client.send(sent)
-            assert client.recv(64) == b""
+            assert client.recv(64) == b"exit 1"
     assert _appended(probe, tmp_path / "written") == 1
 
 
@@ -157,19 +156,21 @@ def test_too_much_for_one_message_is_run_directly(probe: Probe, tmp_path: Path) 
 def test_it_gives_up_where_no_process_can_be_forked(probe: Probe) -> None:
     probe.server.kill()
     probe.server.wait()
-    words = probe.words("SERVE", "NO FORK")
+    words = serving(probe.client, "NO FORK")
     done = subprocess.run(words, env=probe.environ, check=False)
     assert done.returncode == 1
     assert not (probe.directory / wire.SOCKET_NAME).exists()
     assert b"BlockingIOError" in (probe.directory / "log").read_bytes()
 
 
-def test_kills_at_random_lose_and_double_nothing(sealed: Path, tmp_path: Path) -> None:
+def test_kills_at_random_lose_and_double_nothing(
+    sealed: Path, client: Sequence[str], tmp_path: Path
+) -> None:
     rng = random.Random(33)
     for number in range(_KILLS // 10):
         runtime = sealed / f"run{number}"
         runtime.mkdir(mode=0o700)
-        with probing(runtime) as probe:
+        with probing(runtime, client) as probe:
             for turn in range(10):
                 _one_kill(probe, rng, tmp_path / f"{number}.{turn}")
 

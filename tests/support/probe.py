@@ -7,26 +7,39 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from gitshadow.ipc import command_client, wire
 from gitshadow.platform import current
+from tests.support import native
 from tests.support.waiting import HANGS_S, until
 
-PROGRAM = str(Path(__file__).parent / "probe_program.py")
+_PROGRAM = str(Path(__file__).parent / "probe_program.py")
+IN_PYTHON = (sys.executable, _PROGRAM)
+"""The command line of the program with the client that is written in Python."""
+
+
+@cache
+def natively() -> Sequence[str]:
+    """Return the command line of the program with the native client."""
+    script = f"import runpy; runpy.run_path({_PROGRAM!r}, run_name='__main__')\n"
+    return (str(native.beside(native.compiled(), script)),)
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
     """A command server that runs the probe, and how the program is started with and without it."""
 
+    client: Sequence[str]
+    """How the program is started: by Python or natively."""
     environ: Mapping[str, str]
     server: subprocess.Popen[bytes]
 
     def words(self, *args: str | bytes) -> list[str | bytes]:
         """Return the command line."""
-        return [sys.executable, PROGRAM, *args]
+        return [*self.client, *args]
 
     def environment(
         self, *, served: bool, extra: Mapping[str, str] | None = None
@@ -74,19 +87,34 @@ class Probe:
     @property
     def directory(self) -> Path:
         """Return the directory of the socket."""
-        return Path(command_client.directory(self.environ))
+        return Path(command_client.directory(self.environ, self.client[-1]))
+
+
+def serving(
+    client: Sequence[str], *options: str, by: Sequence[str] = IN_PYTHON
+) -> Sequence[str]:
+    """Return the command line of a server for a client."""
+    return (*by, "SERVE", client[-1], *options)
 
 
 @contextmanager
-def probing(runtime: Path) -> Iterator[Probe]:
-    """Start a server with its socket below a directory; it is gone after the block."""
+def probing(
+    runtime: Path, client: Sequence[str] = IN_PYTHON, by: Sequence[str] = IN_PYTHON
+) -> Iterator[Probe]:
+    """Start a server with its socket below a directory; it is gone after the block.
+
+    Args:
+        runtime: The directory.
+        client: The command line of the program.
+        by: The command line of what serves.
+    """
     module = runtime / "module.py"
     module.touch()
     environ = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
     environ["PROBE_MODULE"] = str(module)
     environ.pop(command_client.OFF, None)
-    server = subprocess.Popen([sys.executable, PROGRAM, "SERVE"], env=environ)
-    made = Probe(environ, server)
+    server = subprocess.Popen(serving(client, by=by), env=environ)
+    made = Probe(client, environ, server)
     try:
         until(lambda: (made.directory / wire.SOCKET_NAME).exists())
         yield made

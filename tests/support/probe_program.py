@@ -1,5 +1,6 @@
-"""A program that is started like `git-agent-undo` and says what it finds: `PROBE SERVE|VERB …`.
+"""A program that is started like `git-agent-undo` and says what it finds: `PROBE VERB …`.
 
+`PROBE SERVE PROGRAM` is its server.
 Every test runs it twice, in its own process and through a command server, and compares.
 """
 
@@ -120,7 +121,7 @@ def main() -> int:
     """Serve, or run one command line."""
     cli.main = _contained
     if sys.argv[1:2] == ["SERVE"]:
-        if sys.argv[2:] == ["NO FORK"]:
+        if sys.argv[3:] == ["NO FORK"]:
             os.fork = _no_fork
         from gitshadow.command_server import __main__ as server
 
@@ -129,8 +130,8 @@ def main() -> int:
         module.__file__ = os.environ["PROBE_MODULE"]
         sys.modules[module.__name__] = module
 
-        return server.main()
-    return entry.main()
+        return server.main(sys.argv[2])
+    return entry.direct() if sys.argv[1:2] in (["up"], ["none"]) else entry.main()
 
 
 if __name__ == "__main__":

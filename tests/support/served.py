@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gitshadow.ipc import command_client, wire
 from gitshadow.platform import LINUX, NAME
+from tests.support import native
 from tests.support.waiting import until
 
 _USED = NAME == LINUX and os.environ.get("GITSHADOW_TEST_SERVER") != "off"
@@ -39,9 +40,10 @@ def _runtime() -> str:
         if name.startswith(("PYTHON", "PATH", "LD_", "LC_"))
     }
     environ |= {"HOME": runtime, "XDG_RUNTIME_DIR": runtime}
-    words = [sys.executable, "-P", "-m", "gitshadow.command_server"]
+    program = str(Path(sys.executable).parent / native.NAME)
+    words = [sys.executable, "-P", "-m", "gitshadow.command_server", program]
     server = subprocess.Popen(words, env=environ, cwd="/")
-    place = Path(command_client.directory(environ))
+    place = Path(command_client.directory(environ, program))
     until((place / wire.SOCKET_NAME).exists)
 
     def end() -> None:

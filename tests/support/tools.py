@@ -23,6 +23,7 @@ PACKAGES = {
     "bash": "bash",
     "dh_bash-completion": "bash-completion",
     "less": "less",
+    "cc": "build-essential",
     "zsh": "zsh",
     "fish": "fish",
 }
