@@ -35,7 +35,6 @@ _TURN_REASON = "a turn was open, but no tool call"
 _WEAK_REASON = (
     "a turn was open, but no tool call, which this agent reports for every write"
 )
-_WAITING_REASON = "a tool call was open, but no process of its agent ran at that time"
 _EXCLUDED_REASON = (
     "an agent was at work, but its processes did not run or wrote fewer bytes"
 )
@@ -139,7 +138,7 @@ def attribute(evidence: Evidence, scene: Scene) -> Claim:
     if found.others and claim.confidence is Confidence.UNKNOWN:
         return _by_interval(found, scene)
     if evidence.waiting and claim.reason in (_WEAK_REASON, UNKNOWN_REASON):
-        return replace(claim, reason=_WAITING_REASON)
+        return replace(claim, reason=_EXCLUDED_REASON)
     return claim
 
 
@@ -179,7 +178,7 @@ def _beside_an_end(evidence: Evidence, scene: Scene) -> Claim:
     claim = attribute(without, scene)
     if evidence.lost and claim.reason in (UNKNOWN_REASON, OFFLINE_REASON):
         return _ambiguous(evidence.lost, _ENDING_REASON)
-    by_turn = claim.reason in (_TURN_REASON, _WEAK_REASON)
+    by_turn = claim.reason in (_TURN_REASON, _WEAK_REASON, _EXCLUDED_REASON)
     # A process that has the file open lives.
     by_call = claim.call is not None and evidence.holder is None
     if claim.session in evidence.ending and (by_call or by_turn):
@@ -191,7 +190,10 @@ def _without_excluded(evidence: Evidence, scene: Scene) -> Claim:
     """Name a writer among those whose processes wrote enough bytes."""
     left = scene.without(evidence.excluded)
     claim = attribute(replace(evidence, excluded=frozenset()), left)
-    if claim.confidence is Confidence.UNKNOWN:
+    # Nothing stores that a call which was open did not write. By this reason, the claim is never
+    # made again.
+    is_turns = claim.reason == _WEAK_REASON and left.windows != scene.windows
+    if is_turns or claim.confidence is Confidence.UNKNOWN:
         return replace(claim, reason=_EXCLUDED_REASON)
     # Nobody counts a process that its parent did not wait for and that ended before it was seen.
     # So exclusion of the others is not enough for more.
@@ -234,7 +236,7 @@ def rests_on_time(claim: Claim) -> bool:
 def is_doubtful(claim: Claim) -> bool:
     """Return whether a claim would change if some of its candidates cannot have written."""
     is_ambiguous = claim.confidence is Confidence.AMBIGUOUS
-    by_turn = claim.reason in (_TURN_REASON, _WEAK_REASON, _WAITING_REASON)
+    by_turn = claim.reason in (_TURN_REASON, _WEAK_REASON, _EXCLUDED_REASON)
     return claim.by_time_only or is_ambiguous or by_turn
 
 

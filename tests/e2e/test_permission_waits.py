@@ -3,7 +3,7 @@
 import json
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -47,7 +47,9 @@ def test_a_persons_file_is_theirs_when_a_shell_waits_for_permission(
     repo.write("b", ten_lines("b") + "PERSON\n")
     think(shadow)
     agent.allow(call)
-    repo.write("a", ten_lines("a").replace("line 2", "line 2X"))
+    # The bytes of a shell are counted below its agent.
+    edit = "sed '2s/$/X/' a > ../edited; cat ../edited > a"
+    subprocess.run(["sh", "-c", edit], cwd=repo.root, check=True)
     agent.post(call)
     (row,) = rows_at(shadow, "b")
     assert (row["confidence"], row["call"]) == ("low", None)
@@ -209,26 +211,46 @@ _STOP = {"codex": "Stop", "gemini": "AfterAgent"}
 _SHELL = {"codex": "Bash", "gemini": "run_shell_command"}
 _SEEN_S = 2.5
 """The daemon looks at the agent's processes twice a second, on a busy machine more rarely."""
+_BETWEEN_LOOKS_S = 0.4
+"""More than the time before which the daemon does not look again."""
+_TICK_S = 0.05
+"""More than what the times of processes and files may differ by."""
+_EXCLUDED = "an agent was at work, but its processes did not run or wrote fewer bytes"
+
+
+def look_at_processes(shadow: Shadow) -> None:
+    """Have the daemon look at the agent's processes, by requests of this process.
+
+    A command of ours would be the agent's child here.
+    """
+    time.sleep(_BETWEEN_LOOKS_S)
+    shadow.settle()
+    shadow.settle()  # It looked when it had answered the first one.
+    time.sleep(_TICK_S)
 
 
 @pytest.mark.linux  # only its counters show that nothing ran
+@pytest.mark.parametrize("counted", ["bytes", "runs"])
 @pytest.mark.parametrize("name", ["codex", "gemini"])
 def test_a_persons_file_is_theirs_when_the_agent_runs_nothing_at_the_time(
-    shadow_d: Shadow, name: str
+    shadow_d: Shadow, name: str, counted: str, untouched: Callable[[], None]
 ) -> None:
+    """A daemon that was too busy to look at the processes has only the bytes to go by."""
     repo = shadow_d.repo
+    if counted == "runs":
+        repo.git("config", "agent-undo.ledger", "false")
+        untouched()
     agent = Untimed(shadow_d, name)
     call = agent.before(_SHELL[name], {"command": "make"})
-    time.sleep(_SEEN_S)
+    if counted == "runs":
+        look_at_processes(shadow_d)
+    shadow_d.settle()
     repo.write("b", ten_lines("b") + "PERSON\n")
-    time.sleep(_SEEN_S)  # a command of ours would be the agent's child here
+    shadow_d.settle()
     agent.run("echo agent > a; sleep 0.3; rm c")
     agent.after(call, "")
     (row,) = rows_at(shadow_d, "b")
-    assert (row["confidence"], row["call"]) == ("low", None)
-    assert row["reason"] == (
-        "a tool call was open, but no process of its agent ran at that time"
-    )
+    assert (row["confidence"], row["call"], row["reason"]) == ("low", None, _EXCLUDED)
     for path in ("a", "c"):
         (row,) = rows_at(shadow_d, path)
         assert (row["confidence"], row["agent"]) == ("high", name)
@@ -236,6 +258,25 @@ def test_a_persons_file_is_theirs_when_the_agent_runs_nothing_at_the_time(
     assert repo.read("b") == ten_lines("b").encode() + b"PERSON\n"
     assert repo.read("a") == ten_lines("a").encode()
     same_after_reindex(shadow_d)
+
+
+@pytest.mark.linux  # only its counters show that nothing ran
+def test_a_persons_file_stays_theirs_when_the_duration_of_the_call_includes_it(
+    shadow_d: Shadow,
+) -> None:
+    """The call is judged again at its end, when nobody counts any more what it did then."""
+    agent, repo = Claude(shadow_d), shadow_d.repo
+    agent.prompt("go")
+    call = agent.pre("Bash", {"command": "make"})
+    think(shadow_d)
+    agent.allow(call)
+    repo.write("b", ten_lines("b") + "PERSON\n")
+    (before,) = rows_at(shadow_d, "b")
+    assert (before["confidence"], before["reason"]) == ("low", _EXCLUDED)
+    agent.post(call)
+    assert rows_at(shadow_d, "b") == [before]
+    shadow_d("oops", "--yes")
+    assert repo.read("b") == ten_lines("b").encode() + b"PERSON\n"
 
 
 def test_a_running_shell_keeps_its_writes_when_it_is_quiet_for_a_while(
