@@ -172,6 +172,7 @@ class Chooser:
     include_low: bool = False
     _undone: Undone = field(init=False)
     _read: dict[Unit, Stretches] = field(default_factory=dict)
+    _families: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._undone = Undone(self.db, self.worktree)
@@ -465,7 +466,9 @@ class Chooser:
         return UnitWindow(frozenset(), thing.ts_ns, thing.ts_ns)
 
     def _turn_window(self, turn: Turn) -> UnitWindow:
-        whose = frozenset(family(self.db, turn.session))
+        if turn.session not in self._families:
+            self._families[turn.session] = frozenset(family(self.db, turn.session))
+        whose = self._families[turn.session]
         return UnitWindow(whose, turn.started_ns, turn.ended_ns)
 
     def _burst_window(self, burst: Burst) -> UnitWindow:

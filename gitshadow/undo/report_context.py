@@ -7,6 +7,7 @@ Invariant: only reads.
 """
 
 import shlex
+from bisect import bisect_left
 from collections.abc import (
     Callable,
     Collection,
@@ -73,13 +74,14 @@ def not_covered(
     noticed late, so it counts from the window's begin on. Writes to `reverted` paths are left out.
     """
     found: dict[tuple[str, str], Uncovered] = {}
-    touches = [touches_of(db, worktree, window) for window in windows]
+    busy = _busy(db, worktree, windows)
+    touches = [touches_of(db, worktree, window) for window in busy]
     noticed = [touch.path for touched in touches for touch in touched]
     for one in inner if windows else ():
         entry = one.changed(windows, [path for path in noticed if one.holds(path)])
         if entry is not None:
             found[entry.what, entry.why] = entry
-    for window, touched in zip(windows, touches, strict=True):
+    for window, touched in zip(busy, touches, strict=True):
         for entry in (
             *(
                 _named(one)
@@ -93,6 +95,38 @@ def not_covered(
         ):
             found.setdefault((entry.what, entry.why), entry)
     return tuple(one for one in found.values() if not _is_part(one, found))
+
+
+def _busy(db: Db, worktree: str, windows: Sequence[UnitWindow]) -> Sequence[UnitWindow]:
+    """Return the windows in which anything was noticed, and the earliest one.
+
+    What nobody claims counts from a window's begin on, so it is all in the earliest.
+    """
+    # There may be thousands of turns that did nothing.
+    first = min(windows, key=lambda one: one.begin_ns, default=None)
+    if first is None:
+        return ()
+    begin_ns = first.begin_ns
+    touches = state.touches_between(db, worktree, begin_ns, _FOREVER_NS)
+    noticed = [touch.ts_ns for touch in touches]
+    whose = frozenset[str]().union(*(one.sessions or () for one in windows))
+    if whose:
+        moves = EventFilter(
+            worktree=worktree,
+            kinds=(EventKind.HEAD,),
+            sessions=whose,
+            since_ns=begin_ns,
+        )
+        outside = EventFilter(sessions=whose, outside=worktree, since_ns=begin_ns)
+        noticed += [row.ts_ns for row in events.rows(db, moves)]
+        noticed += [row.ts_ns for row in events.writes(db, outside)]
+    noticed.sort()
+
+    def is_busy(window: UnitWindow) -> bool:
+        at = bisect_left(noticed, window.begin_ns)
+        return window is first or (at < len(noticed) and window.contains(noticed[at]))
+
+    return [window for window in windows if is_busy(window)]
 
 
 def _is_part(one: Uncovered, found: Mapping[tuple[str, str], Uncovered]) -> bool:

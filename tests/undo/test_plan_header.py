@@ -59,6 +59,26 @@ def test_prompt_is_found_without_reading_the_other_turns(studio: Studio) -> None
     assert work.steps < many
 
 
+def test_newer_turns_that_did_nothing_are_not_looked_up_one_by_one(
+    studio: Studio,
+) -> None:
+    """LAW-08: a plan names what they did elsewhere."""
+    two_turns(studio)
+    ws, session, many = studio.context.workspace, studio.session("S1"), 500
+    now_ns = ws.clock.now_ns()
+    ws.db.run_many(
+        "INSERT INTO turns (session, id, ordinal, started_ns, ended_ns)"
+        " VALUES (?, ?, ?, ?, ?)",
+        [
+            (session, f"turn-{number}", number, now_ns + number, now_ns + number)
+            for number in range(3, many + 3)
+        ],
+    )
+    with counted_sql(ws.db) as work:
+        plan(studio, "oops")
+    assert len(work.statements) < many
+
+
 def test_redo_and_list_of_undos_say_whose_work_was_undone(studio: Studio) -> None:
     two_turns(studio)
     newest = ("claude-code", "Clean up: delete the old folder", 2, 2, 2)
