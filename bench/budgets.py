@@ -18,7 +18,7 @@ from bench.history import history
 from bench.measure import Journal, Row, cpu_s, memory_mib, ms, timed, wakeups
 from bench.million import log
 from bench.places import Place, fill, program, repository
-from bench.served import served
+from bench.served import daemons, served
 from bench.turns import calls, effects, engines, rewinds
 from bench.undo import undo
 from bench.view import view
@@ -468,6 +468,7 @@ BUDGETS = {
     "hooks": hooks,
     "status": status,
     "served": served,
+    "daemons": daemons,
     "evidence": evidence,
     "undo": undo,
     "log": log,

@@ -113,9 +113,14 @@ class Journal:
 
 def cpu_with_children_s(pid: int) -> float:
     """Return the CPU seconds of a process and of the processes that it has started."""
+    return sum(map(cpu_s, (pid, *children(pid))))
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started and that still run."""
     threads = Path(f"/proc/{pid}/task").iterdir()
-    children = [(one / "children").read_text(encoding="ascii") for one in threads]
-    return sum(map(cpu_s, (pid, *map(int, " ".join(children).split()))))
+    found = [(one / "children").read_text(encoding="ascii") for one in threads]
+    return [int(one) for one in " ".join(found).split()]
 
 
 def cpu_s(pid: int) -> float:
@@ -142,6 +147,14 @@ def memory_mib(pid: int) -> float:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
     return 0.0
+
+
+def pages_mib(pid: int) -> dict[str, float]:
+    """Return the fields of /proc/PID/smaps_rollup, and as `own` what no other process has, MiB."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+    lines = (line.split() for line in text.splitlines()[1:])
+    found = {name.rstrip(":"): int(kib) / 1024 for name, kib, _ in lines}
+    return found | {"own": found["Private_Clean"] + found["Private_Dirty"]}
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -1,21 +1,27 @@
-"""What the command server saves: whole commands with and without it, beside a bare interpreter."""
+"""What the command server saves: the time of commands, and the memory of daemons."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from bench.measure import Row, ms, timed
+from bench.measure import Row, children, ms, pages_mib, timed
 from bench.places import Place, program, repository
 
 _BARE = (sys.executable, "-I", "-S", "-c", "pass")
 _VERBS = (("status",), ("log",), ("blame", "oops.txt"), ("oops", "--dry-run"), ("-h",))
 _OFF, _ON = {"GITSHADOW_SERVER": "off"}, {"GITSHADOW_SERVER": "auto"}
 _WAIT_S = 60.0
+# A daemon has given back by then what its first walk needed.
+_REST_S = 15.0
 
 
 def served(scale: float) -> Iterator[Row]:
@@ -86,10 +92,62 @@ def _await_server(place: Place) -> None:
     time.sleep(0.5)
 
 
+def _server_pid(socket: Path) -> int:
+    return int((socket.parent / "lock").read_text())
+
+
 def _end_server(place: Place) -> None:
     for socket in _sockets(place):
-        pid = int((socket.parent / "lock").read_text())
+        pid = _server_pid(socket)
         os.kill(pid, signal.SIGKILL)
         while Path(f"/proc/{pid}").exists():
             time.sleep(0.01)
         socket.unlink()
+
+
+def daemons(scale: float) -> Iterator[Row]:
+    """The memory of idle daemons, executed and as copies of the server."""
+    number = max(2, int(20 * scale))
+    with ExitStack() as stack:
+        run = {"XDG_RUNTIME_DIR": stack.enter_context(TemporaryDirectory())}
+        places = [stack.enter_context(repository(200, run)) for _ in range(number)]
+        for place in places:
+            place.shadow("init")
+            place.shadow("stop")
+        yield from _started("no server", places, _OFF)
+        for place in places:
+            place.shadow("stop")
+        _run((program(), "status"), places[0], _ON)
+        _await_server(places[0])
+        pids = yield from _started("server up", places, _ON)
+        server = _server_pid(_sockets(places[0])[0])
+        values = [_pss_mib([server, *children(server)])]
+        yield Row("… the server and what it keeps ready", "–", values, "MiB")
+        _end_server(places[0])
+        yield Row("… daemons when it has ended", "–", [_pss_mib(pids)], "MiB")
+        for place in places[1:]:
+            place.shadow("stop")
+        yield Row("… the last one of them", "–", [_pss_mib(pids[:1])], "MiB")
+
+
+def _started(
+    name: str, places: Sequence[Place], switch: Mapping[str, str]
+) -> Generator[Row, None, list[int]]:
+    """Start daemons, first one and then all; return their pids."""
+    pids: list[int] = []
+    for some in (places[:1], places[1:]):
+        for place in some:
+            there = replace(place, env={**place.env, **switch})
+            answer = there.shadow("daemon", "start", "--json")
+            pids.append(int(json.loads(answer)["pid"]))
+        time.sleep(_REST_S)
+        what = f"PSS of idle daemons, {name}: {len(pids)}"
+        yield Row(what, "–", [_pss_mib(pids)], "MiB")
+        budget = "≤ 14 MiB" if switch is _ON else "–"
+        own = [pages_mib(pid)["own"] for pid in pids]
+        yield Row("… own pages of each", budget, own, "MiB")
+    return pids
+
+
+def _pss_mib(pids: Sequence[int]) -> float:
+    return sum(pages_mib(pid)["Pss"] for pid in pids)

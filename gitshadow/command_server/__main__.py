@@ -82,7 +82,7 @@ def main(program: str) -> int:
     return 0
 
 
-def _import_all(program: str) -> Mapping[str, int]:
+def _import_all(program: str) -> Mapping[bytes, int]:
     """Import what commands and daemons import; return the files and when they changed."""
     for module in pkgutil.walk_packages(gitshadow.__path__, "gitshadow."):
         left_out = module.name.startswith(_LEFT_OUT) or module.name.endswith("__main__")
@@ -96,7 +96,10 @@ def _import_all(program: str) -> Mapping[str, int]:
     ]
     # A directory changes when a package is installed in it.
     beside = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
-    return {path: os.stat(path).st_mtime_ns for path in (*files, *beside, program)}
+    # Whoever looks at a name writes to its page, which each process then has for itself: these
+    # copies are together on a few pages, and the names of modules are on those of their modules.
+    names = [os.fsencode(path) for path in (*files, *beside, program)]
+    return {name: os.stat(name).st_mtime_ns for name in names}
 
 
 class _Server:

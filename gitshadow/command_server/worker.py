@@ -1,4 +1,4 @@
-"""One process of the command server: it waits for a command and becomes it.
+"""One process of the command server: it waits for a command or a daemon and becomes it.
 
 Invariant: before the client's word nothing is done that another run of the command would repeat.
 """
@@ -16,7 +16,8 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from gitshadow import cli, commands, entry
-from gitshadow.ipc import command_client, handover, own_process
+from gitshadow.daemon import __main__ as daemon
+from gitshadow.ipc import command_client, handover, launch, own_process
 from gitshadow.platform import current
 from gitshadow.platform.port import CommandPeers
 from gitshadow.render import output
@@ -49,7 +50,7 @@ class Beginning(NamedTuple):
     """How the server began: its environment, and the files of the program with their times."""
 
     environ: Mapping[str, str]
-    marks: Mapping[str, int]
+    marks: Mapping[bytes, int]
 
     def is_stale(self) -> bool:
         """Return whether the program on the disk is another one now."""
@@ -62,8 +63,9 @@ class Beginning(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A command: its words, its environment, and the files 0, 1, 2 and the current directory."""
+    """A command or a daemon: words, environment, the files 0, 1, 2 and the current directory."""
 
+    is_daemon: bool
     argv: list[str]
     environ: dict[bytes, bytes]
     fds: list[int]
@@ -102,8 +104,15 @@ def _work(
         return
     _become(request)
     client.send(b"ready " + pid)
-    if client.recv(len(command_client.GO)) == command_client.GO:
+    if client.recv(len(command_client.GO)) != command_client.GO:
+        return
+    if not request.is_daemon:
         _run(client, request.peers)
+        return
+    client.close()
+    code = daemon.main()
+    entry.flush_streams()
+    os._exit(code)
 
 
 def _rehearse(beginning: Beginning) -> None:
@@ -114,10 +123,14 @@ def _rehearse(beginning: Beginning) -> None:
     """
     ours = {os.fsencode(name): os.fsencode(value) for name, value in os.environ.items()}
     peers = current().command_peers()
-    if beginning.is_stale() or peers is None or not peers.stand_in(os.getpid()):
+    if (
+        beginning.is_stale()
+        or peers is None
+        or not peers.stand_in(os.getpid(), lasting=False)
+    ):
         return
     _is_alike(ours, beginning.environ)
-    _may_be_served(["status"])
+    _may_be_served(_verb(["status"]), ["status"])
     _take_environment(ours)
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         cli.main(["-h"])
@@ -138,28 +151,42 @@ def _accepted(listening: socket.socket, control: socket.socket) -> socket.socket
 
 
 def _taken(client: socket.socket, beginning: Beginning) -> Request | None:
-    """Read a command; None where it is not for this server."""
+    """Read a request; None where it is not for this server."""
     client.settimeout(_TAKE_S)
     body, ancillary, flags, _ = client.recvmsg(_MAX_REQUEST, 64)
     fds = command_client.received(ancillary)
-    count, *words = body.split(b"\0")
+    kind, count, *words = body.split(b"\0")
     if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) or len(fds) != 4:
         return None
     argv = [os.fsdecode(word) for word in words[: int(count)]]
     pairs = (word.partition(b"=") for word in words[int(count) :])
     environ = {name: value for name, _, value in pairs}
-    if not (_may_be_served(argv[1:]) and _is_alike(environ, beginning.environ)):
+    is_daemon = kind == command_client.DAEMON
+    verb = None if is_daemon else _verb(argv[1:])
+    may_be_served = is_daemon or _may_be_served(verb, argv[1:])
+    if not (may_be_served and _is_alike(environ, beginning.environ)):
         return None
     peers = current().command_peers()
-    if peers is None or not peers.stand_in(pid := peers.pid_of(client)):
+    if peers is None:
         return None
-    own_process.stand_in_for(pid)
+    pid = peers.pid_of(client)
+    lasting = is_daemon or (verb is not None and verb.starts_daemon)
+    if not peers.stand_in(pid, lasting=lasting):
+        return None
     peers.rename(os.path.basename(argv[0]))
-    return Request(argv, environ, fds, peers)
+    if not is_daemon:
+        own_process.stand_in_for(pid)
+    # A daemon is found by its arguments, for days.
+    elif not peers.show_as(words[: len(argv)], environ):
+        return None
+    return Request(is_daemon, argv, environ, fds, peers)
 
 
-def _may_be_served(words: list[str]) -> bool:
-    verb = commands.find(commands.spelled_out(words[:1])[0]) if words else None
+def _verb(words: list[str]) -> commands.Verb | None:
+    return commands.find(commands.spelled_out(words[:1])[0]) if words else None
+
+
+def _may_be_served(verb: commands.Verb | None, words: list[str]) -> bool:
     options = {word.partition("=")[0] for word in words}
     is_plain = not any(_OPENED in word for word in words)
     return is_plain and not (_DIRECT_OPTIONS & options or (verb and verb.direct))
@@ -193,6 +220,8 @@ def _become(request: Request) -> None:
     for fd in request.fds:
         os.close(fd)
     sys.argv = request.argv
+    if request.is_daemon:
+        sys.argv = [daemon.__file__, *request.argv[len(launch.PROGRAM) :]]
     _take_environment(request.environ)
 
 

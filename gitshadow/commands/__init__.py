@@ -14,19 +14,21 @@ class Verb(NamedTuple):
     """A verb: its module, one line of help, and the name of its command there.
 
     A `direct` one never runs in the command server: it needs the session of the terminal, runs
-    programs that may ask on it, or stays.
+    programs that may ask on it, or stays. One that `starts_daemon` runs there only for a caller in
+    the server's control groups, because they are the daemon's, too.
     """
 
     module: str
     help: str
     command: str = "command"
     direct: bool = False
+    starts_daemon: bool = False
 
 
 # In the order of the help text. It has the short helps itself, so that `-h` imports no verb.
 GROUPS: Mapping[str, Mapping[str, Verb]] = {
     "set up": {
-        "init": Verb("init", "Start recording this repository."),
+        "init": Verb("init", "Start recording this repository.", starts_daemon=True),
         "hooks": Verb("hooks", "Install or remove agent hooks."),
         "status": Verb(
             "status", "Show whether you are protected right now.", "status_command"
@@ -35,7 +37,9 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
             "daemon", "Start, stop or watch the daemon.", "daemon_command", direct=True
         ),
         "exec": Verb("exec", "Run a command and record its changes.", direct=True),
-        "doctor": Verb("doctor", "Diagnose problems and suggest fixes."),
+        "doctor": Verb(
+            "doctor", "Diagnose problems and suggest fixes.", starts_daemon=True
+        ),
         "witness": Verb(
             "witness", "Let the kernel report who wrote, as a service.", direct=True
         ),
@@ -47,7 +51,9 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
             "undo", "Undo a tool call, turn, session or file.", "undo_command"
         ),
         "redo": Verb("undo", "Redo: reverse the last undo.", "redo_command"),
-        "restore": Verb("restore", "Restore files to an earlier state."),
+        "restore": Verb(
+            "restore", "Restore files to an earlier state.", starts_daemon=True
+        ),
         "pin": Verb("lists", "Name the current state; list pins.", "pin_command"),
         "ops": Verb("lists", "List undos, redos and restores.", "ops_command"),
     },
@@ -106,7 +112,10 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "du": Verb("storage", "Show how much disk the history uses.", "du_command"),
         "prune": Verb("storage", "Delete old sessions.", "prune_command"),
         "purge": Verb(
-            "storage", "Erase content from the recorded history.", "purge_command"
+            "storage",
+            "Erase content from the recorded history.",
+            "purge_command",
+            starts_daemon=True,
         ),
         "push": Verb(
             "sharing", "Send sessions to a remote.", "push_command", direct=True
@@ -146,7 +155,10 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         ),
         "pack": Verb("storage", "Pack the history, to save disk.", "pack_command"),
         "reindex": Verb(
-            "storage", "Rebuild the journal from the refs.", "reindex_command"
+            "storage",
+            "Rebuild the journal from the refs.",
+            "reindex_command",
+            starts_daemon=True,
         ),
         "hook": Verb(
             "hook",

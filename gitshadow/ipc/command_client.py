@@ -5,6 +5,7 @@ program, its arguments and environment, with the descriptors of the standard str
 current directory (cmsg(3)). It says that it is ready, and begins at our word: until then the
 command can be run here instead, and after it never is. Messages back are `exit NUMBER`, `signal
 NUMBER`, `pager COMMAND` with the pipe that the pager reads, and `read`, for a line of the terminal.
+A daemon is asked for in the same way, and sends nothing more.
 
 Invariant: only built-in modules are imported, because every command pays for the import.
 """
@@ -26,6 +27,7 @@ else:
 OFF = "GITSHADOW_SERVER"
 VERSION = f"{__version__}-2".encode()
 """What a server says first; native/client.c has the same number."""
+COMMAND, DAEMON = b"command", b"daemon"
 GO = b"go"
 FD_BYTES = 4
 MAX_ANSWER = 1 << 16
@@ -55,6 +57,15 @@ def directory(environ: "Mapping[str, str]", program: str) -> str:
     return f"{runtime}/gitshadow/{mark}-{platform.current().world()}"
 
 
+def _own_directory() -> str | None:
+    """Return the directory of the server of the installation whose Python runs this process."""
+    program = os.path.join(os.path.dirname(sys.executable), "git-agent-undo")
+    try:
+        return directory(os.environ, program)
+    except OSError:
+        return None
+
+
 def greeting() -> bytes:
     """Return what a server says first: its version, and which Python runs it."""
     prefix = os.stat(sys.prefix)
@@ -71,7 +82,7 @@ def run(argv: "Sequence[str]", here: "Callable[[], int]") -> int:
     Returns:
         Its exit code. Where a signal ended it, the same one ends this process.
     """
-    if _is_off() or sys.gettrace() is not None:
+    if not _may_ask():
         return here()
     place = directory(os.environ, argv[0])
     server = _connect(place)
@@ -79,23 +90,74 @@ def run(argv: "Sequence[str]", here: "Callable[[], int]") -> int:
         code = here()
         start_if_wanted(argv[0])
         return code
-    try:
-        worker = _handed_over(server, argv)
-    except TimeoutError:
-        # It hangs. Without its socket it ends as soon as it goes on, and nobody waits for it again.
-        _unlink(f"{place}/{wire.SOCKET_NAME}")
-        worker = None
-    except (OSError, ValueError):
-        worker = None
+    request = _request(COMMAND, argv, os.environb)
+    worker = _worker_for(request, (0, 1, 2), ".", server, place)
     if worker is not None:
         return _ServedCommand(server, worker).wait()
     server.close()
     return here()
 
 
-def _is_off() -> bool:
+def begin_daemon(
+    argv: "Sequence[str]", environ: "Mapping[str, str]", streams: "Sequence[int]"
+) -> bool:
+    """Have a process of the server become a daemon, in the root directory.
+
+    Args:
+        argv: The program and its arguments, as they would be executed.
+        environ: Its environment.
+        streams: Its standard streams.
+
+    Returns:
+        Whether it begins. If not, it has to be executed.
+    """
+    place = _own_directory() if _may_ask() else None
+    server = None if place is None else _connect(place)
+    if place is None or server is None:
+        return False
+    named = {os.fsencode(n): os.fsencode(v) for n, v in environ.items()}
+    request = _request(DAEMON, argv, named)
+    try:
+        worker = _worker_for(request, streams, "/", server, place)
+        if worker is not None:
+            server.send(GO)
+        return worker is not None
+    except OSError:
+        return False
+    finally:
+        server.close()
+
+
+def _may_ask() -> bool:
     is_off = os.environ.get(OFF, "").lower() == "off"
-    return is_off or platform.current().world() is None
+    is_traced = sys.gettrace() is not None
+    return not (is_off or platform.current().world() is None or is_traced)
+
+
+def _request(
+    kind: bytes, argv: "Sequence[str]", environ: "Mapping[bytes, bytes]"
+) -> bytes:
+    words = [os.fsencode(word) for word in argv]
+    named = [name + b"=" + value for name, value in environ.items()]
+    return b"\0".join((kind, b"%d" % len(words), *words, *named))
+
+
+def _worker_for(
+    request: bytes,
+    streams: "Sequence[int]",
+    here: str,
+    server: _socket.socket,
+    place: str,
+) -> int | None:
+    """Return the pid of a process of the server that is ready to begin, None if none is."""
+    try:
+        return _handed_over(request, streams, here, server)
+    except TimeoutError:
+        # It hangs. Without its socket it ends as soon as it goes on, and nobody waits for it again.
+        _unlink(f"{place}/{wire.SOCKET_NAME}")
+    except (OSError, ValueError):
+        pass
+    return None
 
 
 def _unlink(path: str) -> None:
@@ -112,7 +174,7 @@ def start_if_wanted(program: str, *, behind: bool = False) -> None:
         program: The path of the program.
         behind: Whether another process is to find that out, because nobody must wait for it.
     """
-    if _is_off() or (behind and os.fork()):
+    if not _may_ask() or (behind and os.fork()):
         return
     if behind:
         # An agent waits for the end of our streams, too.
@@ -184,23 +246,22 @@ def _connect(place: str) -> _socket.socket | None:
     return None
 
 
-def _handed_over(server: _socket.socket, argv: "Sequence[str]") -> int | None:
-    """Give the command to a process of the server; return its pid, None where it takes none.
+def _handed_over(
+    request: bytes, streams: "Sequence[int]", directory: str, server: _socket.socket
+) -> int | None:
+    """Give a request to a process of the server; return its pid, None where it takes none.
 
     Raises:
         TimeoutError: nobody answers.
         OSError, ValueError: the server ended, or what it says makes no sense.
     """
-    words = [os.fsencode(word) for word in argv]
-    named = [name + b"=" + value for name, value in os.environb.items()]
-    body = b"\0".join((b"%d" % len(words), *words, *named))
-    here = os.open(".", platform.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    here = os.open(directory, platform.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         server.settimeout(_READY_S)
         # A message that nobody takes would keep our streams open for as long as it lies there.
         if server.recv(MAX_ANSWER) != greeting():
             return None
-        server.sendmsg([body], [descriptors(0, 1, 2, here)])
+        server.sendmsg([request], [descriptors(*streams, here)])
         word, _, pid = server.recv(MAX_ANSWER).partition(b" ")
         return int(pid) if word == b"ready" else None
     finally:

@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from gitshadow.errors import LockedError, ShadowError, UnreachableError
-from gitshadow.ipc import client
+from gitshadow.ipc import client, command_client
 from gitshadow.platform import current
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.safe_files import check_dir
 
+PROGRAM = (sys.executable, "-P", "-m", "gitshadow.daemon")
 START_S = 30.0
 FIRST_WALK_S = 120.0
 STOP_S = 30.0
@@ -60,41 +61,45 @@ def first(layout: Layout, *, force: bool, meanwhile: Callable[[], None]) -> None
     while it starts.
     """
     options = ["--init", *(["--force"] if force else [])]
-    child = _child(layout, options, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    meanwhile()
-    child.wait()
-    # The daemon keeps the other end open as long as it lives.
-    living = child.stdout
-    while living is not None and client.ping(layout) is None:
-        if select.select([living], [], [], _POLL_S)[0]:
-            break
-    if living is not None:
-        living.close()
+    living, theirs = os.pipe2(os.O_CLOEXEC)
+    with open(living, "rb", 0):
+        with open(theirs, "wb", 0), open(os.devnull, "r+b", 0) as nowhere:
+            child = _child(layout, options, (theirs, nowhere.fileno()))
+        meanwhile()
+        if child is not None:
+            child.wait()
+        # The daemon keeps the other end open as long as it lives.
+        while client.ping(layout) is None:
+            if select.select([living], [], [], _POLL_S)[0]:
+                break
 
 
 def spawn(layout: Layout) -> None:
     """Start a daemon process and do not wait for it; a second one ends by itself."""
-    log = open_log(layout)
-    try:
-        child = _child(layout, stdout=subprocess.DEVNULL, stderr=log)
-    finally:
-        os.close(log)
+    with open(open_log(layout), "wb", 0) as log, open(os.devnull, "r+b", 0) as nowhere:
+        child = _child(layout, (), (nowhere.fileno(), log.fileno()))
     # The daemon forks at once, and only its first process is waited for: no zombie remains.
-    child.wait()
+    if child is not None:
+        child.wait()
 
 
 def _child(
-    layout: Layout, options: Sequence[str] = (), *, stdout: int, stderr: int
-) -> subprocess.Popen[bytes]:
+    layout: Layout, options: Sequence[str], outputs: tuple[int, int]
+) -> subprocess.Popen[bytes] | None:
+    """Start a daemon on these standard outputs; None where it is a child of the command server."""
     # A hook of Git has GIT_DIR and GIT_INDEX_FILE of its command. The daemon outlives that, and its
     # own processes of git would use them.
     environ = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     environ.pop("GITSHADOW_SESSION", None)
+    words = [*PROGRAM, layout.root, *options]
+    with open(os.devnull, "r+b", 0) as nowhere:
+        if command_client.begin_daemon(words, environ, (nowhere.fileno(), *outputs)):
+            return None
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "gitshadow.daemon", layout.root, *options],
+        words,
         stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=stderr,
+        stdout=outputs[0],
+        stderr=outputs[1],
         cwd="/",
         env=environ,
         start_new_session=True,

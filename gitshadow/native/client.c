@@ -205,9 +205,9 @@ static bool send_request(int server, const char *body, size_t size, const int *f
     return sendmsg(server, &message, MSG_NOSIGNAL) == (ssize_t)size;
 }
 
-/* Return the number of words, the words and the environment, each after a zero byte. */
+/* Return what is wanted, the number of words, the words and the environment, each after a zero byte. */
 static char *make_request(const struct place *place, int argc, char **argv, size_t *size) {
-    size_t total = 16 + strlen(place->program);
+    size_t total = 32 + strlen(place->program);
     for (int n = 1; n < argc; n++)
         total += strlen(argv[n]) + 1;
     for (char **one = environ; *one; one++)
@@ -215,7 +215,7 @@ static char *make_request(const struct place *place, int argc, char **argv, size
     char *body = total < MAX_REQUEST ? malloc(total) : NULL;
     if (!body)
         return NULL;
-    char *end = body + sprintf(body, "%d", argc) + 1;
+    char *end = body + sprintf(body, "command%c%d", 0, argc) + 1;
     end = stpcpy(end, place->program) + 1;
     for (int n = 1; n < argc; n++)
         end = stpcpy(end, argv[n]) + 1;

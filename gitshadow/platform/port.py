@@ -461,8 +461,11 @@ class CommandPeers(Protocol):
         """Return whether this process may do less than others of its user."""
         ...
 
-    def stand_in(self, pid: int) -> bool:
-        """Take on limits, priority, umask and ignored signals of a process, if that is allowed.
+    def stand_in(self, pid: int, *, lasting: bool = False) -> bool:
+        """Take on what a process has from who started it, if that is allowed.
+
+        These are limits, priority, OOM score, umask and ignored signals. What is
+        `lasting` has to be in the same control groups, which bound and end it.
 
         Returns:
             Whether this process is now as that one is.
@@ -475,6 +478,10 @@ class CommandPeers(Protocol):
 
     def rename(self, name: str) -> None:
         """Show this process under the name of another program."""
+        ...
+
+    def show_as(self, argv: Sequence[bytes], environ: Mapping[bytes, bytes]) -> bool:
+        """Show this process with other arguments and environment; return whether that worked."""
         ...
 
 

@@ -4,11 +4,14 @@ A process in a sandbox, a container or of other rights must never be stood in fo
 done there what it may not do itself.
 """
 
+import ctypes
 import fcntl
 import os
 import resource
 import signal
 import socket
+import struct
+from collections.abc import Mapping, Sequence
 
 from gitshadow.platform.linux.sockets import credentials
 
@@ -32,6 +35,9 @@ _LIMITS = sorted(
 _OF_SIZE = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_STACK)
 # Python ignores these itself.
 _OF_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+# prctl(2), and the fields of /proc/PID/stat that it takes beside what it sets; proc(5).
+_SET_MM, _MM_MAP = 35, 14
+_CODE, _DATA, _STACK = slice(25, 27), slice(44, 47), slice(27, 28)
 
 
 def pid_of(peer: socket.socket) -> int:
@@ -39,8 +45,11 @@ def pid_of(peer: socket.socket) -> int:
     return credentials(peer)[0]
 
 
-def stand_in(pid: int) -> bool:
-    """Take on limits, priority, umask and ignored signals of a process, if it may be stood in for.
+def stand_in(pid: int, *, lasting: bool = False) -> bool:
+    """Take on what a process has from who started it, if it may be stood in for.
+
+    These are limits, priority, OOM score, umask and ignored signals. What is
+    `lasting` has to be in the same control groups, which bound and end it.
 
     Returns:
         Whether this process is now as that one is.
@@ -48,6 +57,8 @@ def stand_in(pid: int) -> bool:
     try:
         theirs, own = _status(str(pid)), _status("self")
         if _confinement(str(pid), theirs) != _confinement("self", own):
+            return False
+        if lasting and _content(str(pid), "cgroup") != _content("self", "cgroup"):
             return False
         for limit in _LIMITS:
             found = resource.prlimit(pid, limit)
@@ -59,6 +70,10 @@ def stand_in(pid: int) -> bool:
         os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, pid))
         os.sched_setaffinity(0, os.sched_getaffinity(pid))
         os.umask(int(theirs["Umask"], 8))
+        badness = _content(str(pid), "oom_score_adj")
+        if badness != _content("self", "oom_score_adj"):
+            with open("/proc/self/oom_score_adj", "wb") as stream:
+                stream.write(badness)
         ignored = int(theirs["SigIgn"], 16)
     except (OSError, ValueError, KeyError):
         return False
@@ -88,6 +103,37 @@ def rename(name: str) -> None:
         stream.write(name)
 
 
+def show_as(argv: Sequence[bytes], environ: Mapping[bytes, bytes]) -> bool:
+    """Show this process with other arguments and another environment, as ps(1) reads them.
+
+    Returns:
+        Whether the kernel did it, which needs CONFIG_CHECKPOINT_RESTORE.
+    """
+    words = b"".join(word + b"\0" for word in argv)
+    named = b"".join(name + b"=" + value + b"\0" for name, value in environ.items())
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = libc.sbrk.restype = ctypes.c_void_p
+    # The kernel reads it for as long as this process lives, so it is never freed.
+    start = libc.malloc(ctypes.c_size_t(len(words) + len(named)))
+    ctypes.memmove(start, words + named, len(words) + len(named))
+    middle, end = start + len(words), start + len(words) + len(named)
+    # A command's name may contain blanks; it stands for the first two fields.
+    fields = [b"", b"", *_content("self", "stat").rpartition(b") ")[2].split()]
+    kept = [int(one) for part in (_CODE, _DATA) for one in fields[part]]
+    stack = [int(one) for one in fields[_STACK]]
+    # struct prctl_mm_map; the auxiliary vector and the program's file stay.
+    numbers = (*kept, libc.sbrk(0), *stack, start, middle, middle, end, 0, 0, -1)
+    asked = struct.pack("=12QIi", *numbers)
+    size = ctypes.c_ulong(len(asked))
+    failed = libc.prctl(_SET_MM, ctypes.c_ulong(_MM_MAP), asked, size, ctypes.c_ulong())
+    return not failed
+
+
+def _content(process: str, name: str) -> bytes:
+    with open(f"/proc/{process}/{name}", "rb") as stream:
+        return stream.read()
+
+
 def _status(process: str) -> dict[str, str]:
     """Return the fields of /proc/PID/status."""
     with open(f"/proc/{process}/status", encoding="ascii", errors="replace") as stream:
@@ -109,7 +155,6 @@ def _confinement(process: str, status: dict[str, str]) -> tuple[object, ...]:
 def _label(process: str) -> bytes | None:
     """Return the label of a security module, None where there is none."""
     try:
-        with open(f"/proc/{process}/attr/current", "rb") as stream:
-            return stream.read()
+        return _content(process, "attr/current")
     except OSError:
         return None
