@@ -32,9 +32,6 @@ from pygit2.enums import ConfigLevel, Option
 # ancestors, and the nearest one counts as the agent.
 _CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
 _CLONE_PARENT = 0x8000
-# What a fork's own arguments and environment replace: it must be as long.
-_ARGUMENTS = "x" * 16_384
-_ENVIRONMENT = "x" * 65_536
 _PLATFORM = "GITSHADOW_PLATFORM"
 _LEFT_OUT = ("gitshadow.sdk", "gitshadow.ui")
 
@@ -131,8 +128,8 @@ class _Server:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(theirs.fileno()), _ARGUMENTS],
-                env={**_AT_START, "FILLER": _ENVIRONMENT},
+                [sys.executable, "-m", __name__, str(theirs.fileno())],
+                env=_AT_START,
                 cwd=os.path.dirname(os.path.dirname(os.path.dirname(__file__))),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -172,7 +169,7 @@ def _content(file: IO[bytes]) -> bytes:
 
 
 def _serve(connection: socket.socket) -> None:
-    os.environ.clear()  # libc keeps no pointer to what `_disguise` replaces
+    os.environ.clear()
     while True:
         message, fds, _, _ = socket.recv_fds(connection, 1, 4)
         if not message:
@@ -210,7 +207,10 @@ def _become(body: int, *streams: int) -> NoReturn:
     for level in (ConfigLevel.GLOBAL, ConfigLevel.XDG):
         # None has libgit2 look at the environment again.
         pygit2.option(Option.SET_SEARCH_PATH, level, None)
-    _disguise(request)
+    from gitshadow.platform.linux import peers
+
+    words = [os.fsencode(word) for word in request.arguments]
+    assert peers.show_as(words, os.environb), "the kernel lets no process do that"
     sys.argv = list(request.arguments)
     if request.program == "command":
         from gitshadow import entry
@@ -226,22 +226,6 @@ def _become(body: int, *streams: int) -> NoReturn:
     # An orderly end would take down all that was imported for commands, and copy its memory first.
     sys.stderr.flush()
     os._exit(code)
-
-
-def _disguise(request: Request) -> None:
-    """Write arguments and environment where the kernel has those of this process; proc(5)."""
-    with open("/proc/self/stat", "rb") as file:
-        fields = file.read().rpartition(b")")[2].split()
-    parts = [os.fsencode(part) for part in request.arguments]
-    _overwrite(int(fields[45]), int(fields[46]), parts)
-    named = [os.fsencode(f"{name}={value}") for name, value in request.env.items()]
-    _overwrite(int(fields[47]), int(fields[48]), named)
-
-
-def _overwrite(start: int, end: int, parts: Sequence[bytes]) -> None:
-    data = b"".join(part + b"\0" for part in parts)
-    ctypes.memset(start, 0, end - start)
-    ctypes.memmove(start, data, min(len(data), end - start - 1))
 
 
 def main() -> None:

@@ -258,7 +258,7 @@ class Shadow:
 
 def _fork_daemon(layout: Layout) -> None:
     """Start the daemon as `launch.spawn` does, and wait until it answers."""
-    words = [sys.executable, "-P", "-m", "gitshadow.daemon", layout.root]
+    words = [*launch.PROGRAM, layout.root]
     env = {name: value for name, value in os.environ.items() if name[:4] != "GIT_"}
     env.pop("GITSHADOW_SESSION", None)
     asked = fork_server.Request("daemon", words, "/", env)
