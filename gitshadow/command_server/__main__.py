@@ -115,6 +115,7 @@ class _Server:
         self._control, self._theirs = socket.socketpair(
             socket.AF_UNIX, socket.SOCK_SEQPACKET
         )
+        self._control.setblocking(False)
         self._ready: set[int] = set()
         self._taken: dict[int, socket.socket] = {}
         self._failures = 0
@@ -138,8 +139,7 @@ class _Server:
             events = dict(poll.poll(_LOOK_S * 1000))
             if woken in events:
                 os.read(woken, 4096)
-            if self._control.fileno() in events:
-                self._note()
+            self._note()
             self._reap()
             if self._taken:
                 used = time.monotonic()
@@ -177,13 +177,17 @@ class _Server:
             self._ready.add(pid)
 
     def _note(self) -> None:
-        """Note that a process has got a command, with the connection to who wants it."""
-        message, ancillary, _, _ = self._control.recvmsg(64, 64)
-        for fd in command_client.received(ancillary):
-            pid = int(message)
-            self._ready.discard(pid)
-            self._taken[pid] = socket.socket(fileno=fd)
-            self._failures = 0
+        """Note which processes have got a command, with the connections to who wants them."""
+        while True:
+            try:
+                message, ancillary, _, _ = self._control.recvmsg(64, 64)
+            except BlockingIOError:
+                return
+            for fd in command_client.received(ancillary):
+                pid = int(message)
+                self._ready.discard(pid)
+                self._taken[pid] = socket.socket(fileno=fd)
+                self._failures = 0
 
     def _reap(self) -> None:
         while True:
@@ -193,6 +197,8 @@ class _Server:
                 return
             if pid == 0:
                 return
+            # What it got, it has said before it ended; a client waits for how.
+            self._note()
             if pid in self._ready:
                 self._ready.discard(pid)
                 self._failures += 1

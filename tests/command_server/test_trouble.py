@@ -18,6 +18,7 @@ from tests.conftest import FULL
 from tests.support.probe import IN_PYTHON, Probe, probing, serving
 from tests.support.waiting import HANGS_S, until
 
+_SEQPACKET = (socket.AF_UNIX, socket.SOCK_SEQPACKET)
 _KILLS = 500 if FULL else 40
 
 
@@ -136,13 +137,31 @@ def test_two_hundred_at_once(probe: Probe, tmp_path: Path) -> None:
 )
 def test_no_message_stops_it(probe: Probe, sent: bytes, tmp_path: Path) -> None:
     for _ in range(5):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+        with socket.socket(*_SEQPACKET) as client:
             with probe.socket() as path:
                 client.connect(path)
             assert client.recv(64) == command_client.greeting()
             client.send(sent)
             assert client.recv(64) == b"exit 1"
     assert _appended(probe, tmp_path / "written") == 1
+
+
+def test_who_waits_hears_of_processes_that_ended_before_the_server_looked(
+    probe: Probe,
+) -> None:
+    until(lambda: len(probe.children()) == 2)
+    os.kill(probe.server.pid, signal.SIGSTOP)
+    with socket.socket(*_SEQPACKET) as one, socket.socket(*_SEQPACKET) as other:
+        for client in (one, other):
+            with probe.socket() as path:
+                client.connect(path)
+            client.settimeout(HANGS_S)
+            assert client.recv(64) == command_client.greeting()
+            client.send(b"junk")
+        stats = [Path(f"/proc/{pid}/stat") for pid in probe.children()]
+        until(lambda: all(") Z " in one.read_text() for one in stats))
+        os.kill(probe.server.pid, signal.SIGCONT)
+        assert [one.recv(64), other.recv(64)] == [b"exit 1"] * 2
 
 
 def test_too_much_for_one_message_is_run_directly(probe: Probe, tmp_path: Path) -> None:
