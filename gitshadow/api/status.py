@@ -26,8 +26,8 @@ from gitshadow.model import Actor, Excluded, RepoPath, Session
 from gitshadow.query.rows import closing_row, rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.sharing import remotes
-from gitshadow.store.backends.ignore_rules import rules_of
 from gitshadow.store.disk import disk
+from gitshadow.store.git_index import rules_of
 from gitshadow.store.journal import alerts, events, saga, sessions
 from gitshadow.store.layout import Layout
 from gitshadow.store.refs import display_path

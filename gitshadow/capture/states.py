@@ -3,6 +3,8 @@
 The table is loaded whole where a walk compares everything, and row by row where a hook names two
 paths. A daemon keeps only the states in use: those of half a million files would take 150 MiB.
 Exact permissions are kept here too, because modes in a Git tree do not contain them.
+A path may be named by another spelling, by a hook or a person: where file systems fold names, only
+that on the disk is recorded; elsewhere every path is left as it is, without a look.
 Invariant: memory and journal agree, and a change reaches both in one journal transaction.
 """
 
@@ -10,9 +12,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from gitshadow.model import PLAIN_MODES, FileState, RepoPath, is_odd_mode
+from gitshadow.store.files import WorkFiles
 from gitshadow.store.journal import state as rows
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import States
+from gitshadow.store.spelling import fold_key
 
 # So many states of single paths stay in memory, of which each takes about half a KiB.
 _MOST_NEAR = 2_000
@@ -268,3 +272,50 @@ class Modes:
         if self._odd is None:
             self._odd = self._states.odd_modes(self.plain)
         return self._odd
+
+
+class Spellings:
+    """Find true spellings in one worktree."""
+
+    def __init__(self, files: WorkFiles, states: StateTable) -> None:
+        self._files = files
+        self._states = states
+
+    def true(self, path: RepoPath) -> RepoPath:
+        """Return the path on the disk that is meant, else the recorded one, else the path."""
+        if not self._files.folds or not path:
+            return path
+        spelled = self._files.spelled(path)
+        if self._files.glance(spelled) is not None:
+            return spelled
+        return self._recorded(spelled) or spelled
+
+    def every(self, paths: Iterable[RepoPath]) -> set[RepoPath]:
+        """Return paths with all that may be meant by them, on the disk or recorded."""
+        found = set(paths)
+        if self._files.folds:
+            for path in [one for one in found if one]:
+                spelled = self._files.spelled(path)
+                recorded = self._recorded(path)
+                found.add(spelled)
+                found.update(() if recorded is None else (recorded,))
+        return found
+
+    def trues(self, paths: Collection[RepoPath]) -> tuple[RepoPath, ...]:
+        """Return `true` of each path, each once."""
+        return tuple(dict.fromkeys(map(self.true, paths)))
+
+    def _recorded(self, path: RepoPath) -> RepoPath | None:
+        """Return the recorded file or directory that is meant by a path."""
+        found = RepoPath(b"")
+        for part in path.split(b"/"):
+            exact = RepoPath(found + b"/" + part if found else part)
+            alike = sorted(
+                one
+                for one in self._states.within(found)
+                if fold_key(one) == fold_key(exact)
+            )
+            if not alike:
+                return None
+            found = exact if exact in alike else alike[0]
+        return found

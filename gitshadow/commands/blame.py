@@ -10,8 +10,8 @@ from gitshadow.commands.options import (
     json_option,
     separated,
     spelled_paths,
+    verb,
 )
-from gitshadow.commands.parameters import verb
 from gitshadow.commands.terminal import print_answer, screen
 from gitshadow.commands.times import state_named
 from gitshadow.errors import UsageError

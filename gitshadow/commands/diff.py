@@ -12,8 +12,8 @@ from gitshadow.commands.options import (
     json_option,
     separated,
     spelled_paths,
+    verb,
 )
-from gitshadow.commands.parameters import verb
 from gitshadow.commands.terminal import screen
 from gitshadow.commands.times import state_named
 from gitshadow.errors import StoreError

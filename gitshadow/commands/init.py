@@ -1,12 +1,14 @@
-"""`git agent-undo init`: record this repository from now on."""
+"""`git agent-undo init`: record this repository from now on, and show how far that is."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from threading import Event, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from gitshadow.commands import init_progress
 from gitshadow.commands.client import find_layout, send
 from gitshadow.commands.options import is_interactive, json_option, yes_option
 from gitshadow.commands.terminal import screen
@@ -21,7 +23,13 @@ from gitshadow.messages.status import (
     WaitingHooks,
 )
 from gitshadow.render import output
+from gitshadow.store import progress
+from gitshadow.store.layout import Layout
+from gitshadow.store.progress import Progress
+from gitshadow.words import byte_size, counted
 
+_AFTER_S = 1.0
+_EVERY_S = 0.25
 if TYPE_CHECKING:
     from gitshadow.commands.hooks_plan import InstallWork
 
@@ -33,6 +41,46 @@ _NEEDED_LATER = (
     "gitshadow.hookfiles.health",
     "gitshadow.render.status",
 )
+
+
+@contextmanager
+def shown(layout: Layout) -> Iterator[None]:
+    """Show it on standard error, if that is a terminal, once this has taken a second."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    done = Event()
+    thread = Thread(target=_show, args=(layout, done), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _show(layout: Layout, done: Event) -> None:
+    width, pause = 0, _AFTER_S
+    while not done.wait(pause):
+        found, pause = progress.read(layout), _EVERY_S
+        if found is not None:
+            line = in_words(found)
+            sys.stderr.write(f"\r{line:<{width}}")
+            sys.stderr.flush()
+            width = len(line)
+    if width:
+        sys.stderr.write(f"\r{'':<{width}}\r")
+        sys.stderr.flush()
+
+
+def in_words(found: Progress) -> str:
+    """Return how far it is: `read 120 of 4000 files, 1.0 MiB of 4.0 MiB; 3 seconds left`."""
+    said = (
+        f"read {found.files} of {counted(found.of_files, 'file')},"
+        f" {byte_size(found.size)} of {byte_size(found.of_size)}"
+    )
+    left = found.left_s
+    return said if left is None else f"{said}; {counted(round(left), 'second')} left"
 
 
 class _Plan(NamedTuple):
@@ -68,7 +116,7 @@ def command(force: bool, hooks: bool | None, yes: bool, as_json: bool) -> int:
         hint = "add --yes to write them, or omit --hooks"
         raise UsageError("cannot ask about hooks: no terminal", hint=hint)
     layout = find_layout()
-    with init_progress.shown(layout):
+    with shown(layout):
         if daemon_allowed(layout) and client.ping(layout) is None:
             # It watches from the first moment on, and nothing has to be looked at twice.
             launch.first(layout, force=force, meanwhile=_import_rest)

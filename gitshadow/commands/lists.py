@@ -3,8 +3,7 @@
 from click import IntRange, argument, option
 
 from gitshadow.commands.client import Reply, send
-from gitshadow.commands.options import colour_option, json_option, spelled_paths
-from gitshadow.commands.parameters import verb
+from gitshadow.commands.options import colour_option, json_option, spelled_paths, verb
 from gitshadow.commands.terminal import print_answer, print_list
 from gitshadow.errors import UnsupportedError, UsageError
 from gitshadow.messages.codec import encode

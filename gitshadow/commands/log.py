@@ -13,8 +13,8 @@ from gitshadow.commands.options import (
     date_option,
     json_option,
     spelled_paths,
+    verb,
 )
-from gitshadow.commands.parameters import verb
 from gitshadow.commands.terminal import print_list, screen
 from gitshadow.commands.times import parse_moment
 from gitshadow.messages.codec import parse

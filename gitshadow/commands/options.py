@@ -1,4 +1,4 @@
-"""The options that several verbs share, and what is typed in the spelling of documents.
+"""Verbs as commands of click, the options that several share, and spellings of documents.
 
 Invariant: nothing here asks the engine.
 """
@@ -6,13 +6,17 @@ Invariant: nothing here asks the engine.
 import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+import click
 from click import Choice, option
 
 from gitshadow.commands.client import spelled
-from gitshadow.commands.parameters import SEPARATED
 
+Function: TypeAlias = Callable[..., Any]
+
+SEPARATED: ContextVar[tuple[str, ...]] = ContextVar("separated", default=())
+"""The words after `--` of a verb that keeps them apart."""
 _F = TypeVar("_F", bound=Callable[..., object])
 
 # The variable that names an agent program's tools if `--tools` does not.
@@ -20,6 +24,30 @@ TOOLS_VARIABLE = "GITSHADOW_TOOLS"
 
 # So the value of `--color` reaches the screen without being a parameter of every verb.
 _COLOUR: ContextVar[str | None] = ContextVar("colour", default=None)
+
+
+def verb(name: str, *, separates: bool = False) -> Callable[[Function], click.Command]:
+    """Make a function a verb; it returns the exit code, None for 0.
+
+    Args:
+        name: The verb.
+        separates: Keep the words after `--` apart: each of them is a path.
+    """
+    kind = SeparatingCommand if separates else click.Command
+    # As in the group: click keeps the option that the first context asked for.
+    settings = {"help_option_names": ["-h", "--help"]}
+    return click.command(name, cls=kind, context_settings=settings)
+
+
+class SeparatingCommand(click.Command):
+    """Remove the words after `--` before click reads the rest."""
+
+    # click drops the `--` itself, and then a path would look like a revision.
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the words after `--` apart."""
+        at = args.index("--") if "--" in args else len(args)
+        SEPARATED.set(tuple(args[at + 1 :]))
+        return super().parse_args(ctx, args[:at])
 
 
 def json_option(function: _F) -> _F:

@@ -7,8 +7,7 @@ from click import argument, option
 
 from gitshadow.commands.client import send
 from gitshadow.commands.daemon import standstill
-from gitshadow.commands.options import separated, spelled_paths
-from gitshadow.commands.parameters import verb
+from gitshadow.commands.options import separated, spelled_paths, verb
 from gitshadow.commands.terminal import screen
 from gitshadow.commands.times import state_named
 from gitshadow.commands.undo_flow import (

@@ -11,8 +11,7 @@ from contextlib import suppress
 import click
 
 from gitshadow.commands.client import find_layout, send, spelled
-from gitshadow.commands.options import separated, spelled_paths
-from gitshadow.commands.parameters import SeparatingCommand
+from gitshadow.commands.options import SeparatingCommand, separated, spelled_paths
 from gitshadow.commands.staging_flow import (
     CommitFlags,
     PlanFlags,

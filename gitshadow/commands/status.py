@@ -11,8 +11,7 @@ from click import option
 
 from gitshadow.commands.client import find_layout, send
 from gitshadow.commands.error_handler import error_document
-from gitshadow.commands.options import colour_option, json_option
-from gitshadow.commands.parameters import verb
+from gitshadow.commands.options import colour_option, json_option, verb
 from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.commands.terminal import screen
 from gitshadow.errors import ExitCode, NotInitialisedError, ShadowError, StoreError

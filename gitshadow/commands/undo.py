@@ -7,8 +7,8 @@ from gitshadow.commands.options import (
     separated,
     spelled_paths,
     tools_option,
+    verb,
 )
-from gitshadow.commands.parameters import verb
 from gitshadow.commands.undo_flow import (
     HandOverError,
     ProgramOptions,

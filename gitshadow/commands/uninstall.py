@@ -84,9 +84,9 @@ def _roots(layout: Layout) -> list[str]:
 def _leaving(layout: Layout) -> InstallWork:
     """Return the removal of refs and journal: an item for the refs, one for the directory."""
     from gitshadow.ipc import launch
-    from gitshadow.maintenance import uninstall
+    from gitshadow.maintenance import setup
 
-    there = uninstall.look(layout)
+    there = setup.what_is_there(layout)
     refs = counted(len(there.refs) + len(there.shown), "ref")
     items: list[InstallItem] = []
     if there.refs or there.shown or there.packs:
@@ -100,7 +100,7 @@ def _leaving(layout: Layout) -> InstallWork:
         try:
             for one in recorded(layout):
                 launch.stop(one)
-            gone = uninstall.leave(layout)
+            gone = setup.leave(layout)
         except ShadowError as error:
             failed = _item(layout.state_dir, "could not be removed")
             failed = failed._replace(action="fail", error=error.message)

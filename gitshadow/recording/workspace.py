@@ -15,8 +15,7 @@ from gitshadow.attribution.process import ProcessId, process_of
 from gitshadow.capture.coverage import Coverage, Rules
 from gitshadow.capture.fs_events import EditorTraces
 from gitshadow.capture.recorder import Recorder
-from gitshadow.capture.spellings import Spellings
-from gitshadow.capture.states import StateTable
+from gitshadow.capture.states import Spellings, StateTable
 from gitshadow.capture.untracked import UntrackedData, data_key
 from gitshadow.config import Config, PromptPolicy
 from gitshadow.errors import (

@@ -1,11 +1,11 @@
 """What Git's index knows of files: their blobs, and the stat with which Git last saw them.
 
 Git itself reads the index, so any kind of it can be read: split, sparse, of any version. What it
-prints for half a million entries is read in parts.
+prints for half a million entries is read in parts. It also says what it ignores, gitignore(5).
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from gitshadow.errors import StoreError
@@ -13,6 +13,10 @@ from gitshadow.model import Oid, RepoPath, StatKey
 from gitshadow.store.git import Git
 from gitshadow.store.object_format import OID_PATTERN
 
+_IGNORED = ("check-ignore", "--no-index", "--stdin", "-z", "-v")
+# It takes a `:` at the beginning for pathspec magic, and no option turns that off for it.
+_HERE = b"./"
+_BEYOND_LINK = "beyond a symbolic link"
 _WORD = 0xFFFF_FFFF
 _SECOND_NS = 1_000_000_000
 _MOST_NAMED = 100
@@ -214,3 +218,29 @@ def skip_worktree(git: Git) -> set[RepoPath]:
     out = git.run("ls-files", "-z", "-t", "--full-name", ":/")
     rows = (row for row in out.split(b"\0") if row)
     return {RepoPath(row[2:]) for row in rows if row[:1] in (b"S", b"s")}
+
+
+def rules_of(git: Git, paths: Sequence[RepoPath]) -> dict[RepoPath, str]:
+    """Return for each ignored path the rule that ignores it, as `file:line:pattern`.
+
+    Raises:
+        StoreError: git gives no answer, as for several paths of which one is beyond a link.
+    """
+    if not paths:
+        return {}
+    asked = b"".join(_HERE + path + b"\0" for path in paths)
+    try:
+        out = git.run(*_IGNORED, stdin=asked, ok=(0, 1))
+    except StoreError as error:
+        if len(paths) == 1 and _BEYOND_LINK in error.message:
+            return {}
+        raise
+    cells = iter(out.split(b"\0"))
+    return {
+        RepoPath(path.removeprefix(_HERE)): b":".join((source, line, pattern)).decode(
+            "utf-8", "backslashreplace"
+        )
+        for source, line, pattern, path in zip(*[cells] * 4, strict=False)
+        # The pattern that decides is empty if there is none.
+        if pattern and not pattern.startswith(b"!")
+    }

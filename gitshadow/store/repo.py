@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from gitshadow.errors import StoreError, UnsupportedError
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store import objects
-from gitshadow.store.backends.following import FollowedBackend
+from gitshadow.store.backends.following import Engine, FollowedBackend
 from gitshadow.store.backends.port import (
     STORE_HINT,
     Backend,
@@ -21,7 +21,6 @@ from gitshadow.store.backends.port import (
     ReflogEntry,
     is_true,
 )
-from gitshadow.store.backends.probe import Engine
 from gitshadow.store.backends.ref_files import REF_PREFIX
 from gitshadow.store.layout import MAIN_WORKTREE, Layout
 from gitshadow.store.object_format import ObjectFormat, is_oid

@@ -8,7 +8,7 @@ import pytest
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import HookEvent, Traits
 from gitshadow.adapters.payload import Payload
-from gitshadow.adapters.sender import identify
+from gitshadow.adapters.registry import identify
 from gitshadow.model import JsonValue
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "hook_payloads"

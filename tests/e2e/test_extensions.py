@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.store.backends.following import open_backend
 from gitshadow.store.backends.libgit2 import Libgit2Backend
 from gitshadow.store.backends.plumbing import PlumbingBackend
-from gitshadow.store.backends.probe import open_backend
 from gitshadow.store.layout import discover
 from gitshadow.store.object_format import SHA1
 from tests.support.claude import Claude

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gitshadow.commands import init_progress
+from gitshadow.commands import init
 from gitshadow.maintenance import setup
 from gitshadow.store import progress
 from gitshadow.store.progress import Progress
@@ -51,7 +51,7 @@ def test_reading_says_how_far_it_is(
     ],
 )
 def test_progress_in_words(found: Progress, said: str) -> None:
-    assert init_progress.in_words(found) == said
+    assert init.in_words(found) == said
 
 
 class Terminal(io.StringIO):
@@ -72,11 +72,11 @@ def test_terminal_shows_it_and_then_no_more(
 ) -> None:
     layout, seen = layout_of(repo), Terminal()
     monkeypatch.setattr(sys, "stderr", seen)
-    monkeypatch.setattr(init_progress, "_AFTER_S", 0)
+    monkeypatch.setattr(init, "_AFTER_S", 0)
     os.makedirs(layout.wt_dir)
     with open(os.path.join(layout.wt_dir, "reading"), "w") as stream:
         stream.write("1 5 3 10 5.0")
     line = "read 1 of 3 files, 5 B of 10 B; 5 seconds left"
-    with init_progress.shown(layout):
+    with init.shown(layout):
         assert seen.shows(f"\r{line}")
     assert seen.getvalue().endswith(f"\r{'':<{len(line)}}\r")

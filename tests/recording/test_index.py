@@ -14,9 +14,9 @@ from gitshadow.model import RepoPath
 from gitshadow.recording import index
 from gitshadow.recording.index import GitHold, IndexView
 from gitshadow.store import git_index
-from gitshadow.store.backends.ignore_rules import rules_of
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
+from gitshadow.store.git_index import rules_of
 from gitshadow.store.layout import discover
 from gitshadow.store.object_format import SHA1
 from gitshadow.store.repo import Repo as Store

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gitshadow.model import Oid
+from gitshadow.store.backends.following import Engine, open_backend
 from gitshadow.store.backends.plumbing import PlumbingBackend
-from gitshadow.store.backends.probe import Engine, open_backend
 from gitshadow.store.git import Git
 from gitshadow.store.layout import discover
 from tests.support.newer_git import need_newer_git

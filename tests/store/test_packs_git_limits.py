@@ -2,7 +2,7 @@
 
 import pytest
 
-from gitshadow.store.pack_limits import pack_at
+from gitshadow.maintenance.upkeep import pack_at
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.model import Oid
-from gitshadow.store.backends.probe import Engine
+from gitshadow.store.backends.following import Engine
 from gitshadow.store.layout import discover
 from gitshadow.store.repo import Repo as Store
 from gitshadow.store.shared_modes import SharedModes

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from gitshadow.store.backends.probe import Engine
+from gitshadow.store.backends.following import Engine
 from tests.support import kinds
 from tests.support.kinds import Kind
 

@@ -6,26 +6,86 @@
     capture = { tool = "crm.get", arguments = { id = "$arguments.id" } }
     inverse = { tool = "crm.set", arguments = { id = "$arguments.id", name = "$captured.name" } }
 
-Invariant: an unknown key is refused with its name, never passed over.
+A text that begins with `$` names a value: `$arguments`, `$captured` or `$result`, then keys and
+numbers after dots; `$$` begins an ordinary text with a dollar. Nothing else is understood, so a
+declaration can never run code.
+Invariant: an unknown key is refused with its name, never passed over. What a text names is there,
+or the whole template is refused; nothing becomes null.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from gitshadow.sdk.turns import templates
 from gitshadow.sdk.turns.errors import RegistrationError
 from gitshadow.sdk.turns.tool import RENAMED, BuildInverse, Call, Capture, ToolOptions
 from gitshadow.sdk.turns.values import Inverse, JsonObject
 from gitshadow.words import did_you_mean
 
+SOURCES = ("arguments", "captured", "result")
 _BEFORE = frozenset({"arguments"})
-_AFTER = frozenset(templates.SOURCES)
+_AFTER = frozenset(SOURCES)
 _PLAIN = (
     *("residue", "follow_up", "undo_for", "delay_s", "secrets", "paths"),
     *("idempotent", "after_files", "files_only", "verify", "on_capture_failure"),
     *("hold", "pivot", "allow_duplicates"),
 )
 """Options whose values are taken as they are: `ToolRegistry.add` checks them."""
+
+
+class TemplateError(ValueError):
+    """Report a template that names what is not there; the text says what."""
+
+
+def fill(template: object, scene: JsonObject) -> object:
+    """Return a template with the values of a scene in it.
+
+    Args:
+        template: JSON.
+        scene: What the names stand for.
+
+    Raises:
+        TemplateError: a name has no value.
+    """
+    if isinstance(template, str):
+        return _text(template, scene)
+    if isinstance(template, Mapping):
+        return {key: fill(value, scene) for key, value in template.items()}
+    if isinstance(template, Sequence):
+        return [fill(value, scene) for value in template]
+    return template
+
+
+def names(template: object) -> set[str]:
+    """Return the first words of all names in a template, known ones or not."""
+    if isinstance(template, str):
+        is_name = template.startswith("$") and not template.startswith("$$")
+        return {template[1:].partition(".")[0]} if is_name else set()
+    if isinstance(template, Mapping):
+        return set().union(*map(names, template.values()))
+    if isinstance(template, Sequence):
+        return set().union(*map(names, template))
+    return set()
+
+
+def _text(text: str, scene: JsonObject) -> object:
+    if text.startswith("$$"):
+        return text[1:]
+    if not text.startswith("$"):
+        return text
+    found: object = scene
+    for step in text[1:].split("."):
+        found = _inside(found, step, text)
+    return found
+
+
+def _inside(value: object, step: str, text: str) -> object:
+    if isinstance(value, Mapping) and step in value:
+        inner: object = value[step]
+        return inner
+    if isinstance(value, list | tuple) and step.isdecimal() and int(step) < len(value):
+        item: object = value[int(step)]
+        return item
+    raise TemplateError(f"there is no {text}")
 
 
 class ServerOrigin(NamedTuple):
@@ -51,9 +111,7 @@ class Template(NamedTuple):
         Raises:
             TemplateError: a name has no value.
         """
-        return {
-            key: templates.fill(value, scene) for key, value in self.arguments.items()
-        }
+        return {key: fill(value, scene) for key, value in self.arguments.items()}
 
 
 def options_of(
@@ -129,7 +187,7 @@ class _Reader:
         tool, arguments = found.get("tool"), found.get("arguments", {})
         if not isinstance(tool, str) or not isinstance(arguments, Mapping):
             raise self._wrong(f"{key} names no tool, or its arguments are not a table")
-        strange = sorted(templates.names(arguments) - allowed)
+        strange = sorted(names(arguments) - allowed)
         if strange:
             raise self._wrong(f"{key} names ${strange[0]}, which it does not have")
         return Template(tool, arguments)

@@ -1,7 +1,9 @@
 """One opened session of an agent program: the part that both fronts share.
 
 A turn or an undo of a session holds its lock. So a turn that is open in the journal while the lock
-is free has lost its process.
+is free has lost its process. A fork begins with the history of a session before an invocation:
+state, artifacts and conversation are copied into the event that begins it, so none of that can be
+undone there; effects and files remain the first session's, which is only read, not even locked.
 """
 
 import fnmatch
@@ -17,10 +19,7 @@ from gitshadow.errors import (
     UsageError,
 )
 from gitshadow.ipc.spool import stores_prompts
-from gitshadow.sdk.turns import (
-    json_values,
-    session_fork,
-)
+from gitshadow.sdk.turns import events, json_values, rewind
 from gitshadow.sdk.turns.bench import Bench
 from gitshadow.sdk.turns.call_records import held_row
 from gitshadow.sdk.turns.commands import Procedure, Tell
@@ -40,7 +39,7 @@ from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.protocols import CompensationEngine, SessionStore
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
-from gitshadow.sdk.turns.turn import TurnCore, TurnSettings
+from gitshadow.sdk.turns.turn import TurnCore, TurnSettings, creation
 from gitshadow.sdk.turns.turn_states import TurnStatus
 from gitshadow.sdk.turns.turn_undo import Undoing
 from gitshadow.sdk.turns.undo_operation import Whole
@@ -48,13 +47,80 @@ from gitshadow.sdk.turns.user_hooks import UserHooks
 from gitshadow.sdk.turns.values import UndoEntry
 from gitshadow.store.journal import saga
 from gitshadow.store.journal.saga_rows import (
+    MARKER,
+    NewEvent,
     SagaCall,
     SagaEntry,
     SagaOp,
     SagaRow,
     SagaTurn,
+    SessionEvent,
 )
 from gitshadow.store.layout import Layout, discover
+
+_OF_A_TURN = frozenset({"created", "turn", "state", "artifact", MARKER})
+"""Kinds of events that are no part of a conversation."""
+
+
+def plant(
+    store: SessionStore, source: str, before: str, session: str, now_ns: int
+) -> None:
+    """Begin a session with what another one was before an invocation; under the new one's lock.
+
+    Raises:
+        SessionNotFound, InvocationNotFound: there is nothing to begin with.
+        UsageError: the new session has a history already.
+        StoreError: an artifact's bytes are gone; nothing was begun.
+    """
+    first = rewind.find(store, source, before).first
+    if store.last_seq(session) >= 0:
+        raise UsageError(f"cannot fork {source}: session {session} exists")
+    # All bytes are read before any is written, so that a missing one leaves no half session.
+    oids = rewind.artifacts_before(store, source, first)
+    bytes_of = {name: store.read(oid) for name, oid in oids.items()}
+    kept = {
+        name: store.keep(session, name, 0, data, now_ns)
+        for name, data in bytes_of.items()
+    }
+    told = {"forked_from": source, "before": before}
+    begun = replace(
+        creation(session, {}, now_ns),
+        body=json_values.canonical(told),
+        delta=store.state_before(source, first),
+        artifacts=kept,
+    )
+    note = SagaEntry(
+        session=session,
+        turn=None,
+        call=None,
+        kind="forked",
+        ts_ns=now_ns,
+        body=json_values.canonical(told),
+    )
+    store.save([begun, *_conversation(store, source, first, begun), note])
+
+
+def _conversation(
+    store: SessionStore, source: str, first: int, begun: NewEvent
+) -> Iterator[NewEvent]:
+    """Yield copies of what was said and counted before an event."""
+    markers = [one for one in store.markers(source) if one.seq < first]
+    earlier = [one for one in store.events(source) if one.seq < first]
+    for event in events.live(earlier, markers):
+        if event.kind not in _OF_A_TURN:
+            yield _copy(event, begun)
+
+
+def _copy(event: SessionEvent, begun: NewEvent) -> NewEvent:
+    return NewEvent(
+        session=begun.session,
+        invocation=begun.invocation,
+        author=event.author,
+        kind=event.kind,
+        ts_ns=event.ts_ns,
+        text=event.text,
+        body=event.body,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +228,7 @@ class SessionRuntime:
         made = type(self)(store, opening, self.layout)
         try:
             made.take()
-            session_fork.plant(store, self.session, before, session, self.clock())
+            plant(store, self.session, before, session, self.clock())
         except BaseException:
             made.close()
             raise

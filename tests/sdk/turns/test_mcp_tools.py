@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import mcp_types
 import pytest
 
-from gitshadow.sdk.turns import templates
+from gitshadow.sdk.turns import declarations
 from gitshadow.sdk.turns.errors import RegistrationError
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.tool import Tool
@@ -227,7 +227,7 @@ def test_templates_take_values_as_they_are() -> None:
         "inner": ["$arguments.a.1.b", "$result", 3, True],
         "dollar": "$$5",
     }
-    assert templates.fill(template, scene) == {
+    assert declarations.fill(template, scene) == {
         "whole": [1, {"b": None}],
         "inner": [None, "text", 3, True],
         "dollar": "$5",
@@ -239,5 +239,5 @@ def test_templates_take_values_as_they_are() -> None:
 )
 def test_a_template_that_names_nothing_is_refused(name: str) -> None:
     scene = {"arguments": {"a": [1, 2]}, "result": "text"}
-    with pytest.raises(templates.TemplateError, match="there is no"):
-        templates.fill({"x": name}, scene)
+    with pytest.raises(declarations.TemplateError, match="there is no"):
+        declarations.fill({"x": name}, scene)

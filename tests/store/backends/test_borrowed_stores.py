@@ -8,10 +8,10 @@ import pytest
 
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid
+from gitshadow.store.backends.following import Engine, open_backend
 from gitshadow.store.backends.pack_indexes import PackIndexes
 from gitshadow.store.backends.plumbing import PlumbingBackend
 from gitshadow.store.backends.port import Backend, alternates
-from gitshadow.store.backends.probe import Engine, open_backend
 from gitshadow.store.layout import discover
 from gitshadow.store.object_format import SHA1
 from gitshadow.store.objects import pack_of

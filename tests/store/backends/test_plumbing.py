@@ -12,10 +12,10 @@ import pytest
 
 from gitshadow.errors import StaleTipError, StoreError, UnsupportedError
 from gitshadow.model import Oid
-from gitshadow.store.backends import probe
+from gitshadow.store.backends import following
+from gitshadow.store.backends.following import Engine, open_backend
 from gitshadow.store.backends.libgit2 import Libgit2Backend
 from gitshadow.store.backends.plumbing import PlumbingBackend
-from gitshadow.store.backends.probe import Engine, open_backend
 from gitshadow.store.layout import Layout, discover
 from gitshadow.store.repo import RefLockedError
 from gitshadow.store.repo import Repo as Store
@@ -297,8 +297,8 @@ def test_newer_libgit2_is_believed_only_if_git_says_the_same(
         monkeypatch.setattr(found, "read", lambda _: ("commit", b"other"))
     believed = lie == "nothing"
     layout = layout_of(repo)
-    assert probe._is_true(found, layout, os.environ, (1, 99)) is believed
-    assert not probe._is_true(found, layout, os.environ, (1, 9))
+    assert following._is_true(found, layout, os.environ, (1, 99)) is believed
+    assert not following._is_true(found, layout, os.environ, (1, 9))
     found.close()
 
 
@@ -308,7 +308,7 @@ def test_libgit2_that_reads_another_store_is_not_taken(tmp_path: Path) -> None:
     repo = Repo.create(tmp_path / "r")
     repo.write(".git/HEAD", "ref: refs/heads/.invalid\n")
     found = Libgit2Backend(layout_of(repo), os.environ)
-    assert not probe._is_true(found, layout_of(repo), os.environ)
+    assert not following._is_true(found, layout_of(repo), os.environ)
     found.close()
     repo.damaged = True
 
