@@ -30,7 +30,6 @@ class StateTable:
         self._worktree = worktree
         self._all: States | None = None
         self._near: dict[RepoPath, FileState | None] | None = None
-        self._children: dict[RepoPath, set[RepoPath]] = {}
         self._linked: dict[int, set[RepoPath]] = {}
         self._apart = False
         self._saving = False
@@ -73,9 +72,6 @@ class StateTable:
         """Return all states; loads them once."""
         if self._all is None:
             self._all = rows.load(self._db, self._worktree)
-            self._children = {}
-            for path in self._all:
-                self._hang(path)
         return self._all
 
     def count(self) -> int:
@@ -86,25 +82,18 @@ class StateTable:
 
     def below(self, directory: RepoPath) -> list[RepoPath]:
         """Return the known paths below a directory, sorted."""
-        if self._all is None:
+        if not self._apart:
             return rows.below(self._db, self._worktree, directory)
-        if not directory:
-            return sorted(self._all)
-        found: list[RepoPath] = []
-        stack = [directory]
-        while stack:
-            for child in self._children.get(stack.pop(), ()):
-                if child in self._all:
-                    found.append(child)
-                if child in self._children:
-                    stack.append(child)
-        return sorted(found)
+        prefix = directory + b"/" if directory else b""
+        return sorted(path for path in self.all() if path.startswith(prefix))
 
     def within(self, directory: RepoPath) -> set[RepoPath]:
         """Return the known files directly in a directory, and the directories that hold others."""
-        if self._all is None:
+        if not self._apart:
             return rows.children(self._db, self._worktree, directory)
-        return set(self._children.get(directory, ()))
+        end = len(directory) + 1 if directory else 0
+        below = self.below(directory)
+        return {RepoPath(path[:end] + path[end:].partition(b"/")[0]) for path in below}
 
     def twins(self, path: RepoPath, inode: int, links: int) -> set[RepoPath]:
         """Return the other known names of a file: a write through one changes them all.
@@ -122,20 +111,16 @@ class StateTable:
 
     def named(self, inodes: Collection[int]) -> dict[RepoPath, FileState]:
         """Return the recorded paths whose file had one of some inodes."""
-        if not inodes:
-            return {}
-        if self._all is None:
+        if not self._apart:
             return rows.named(self._db, self._worktree, inodes)
-        return {path: self._all[path] for path in self._all.named(inodes)}
+        every = self.all().items()
+        return {path: state for path, state in every if state.stat.inode in inodes}
 
     def begin(self, states: Mapping[RepoPath, FileState]) -> None:
         """Store the first states of a worktree that has none; call it inside `db.write()`."""
         rows.put_many(self._db, self._worktree, states)
         self._apart = False
         self._all = states if isinstance(states, States) else States.of(states)
-        self._children = {}
-        for path in self._all:
-            self._hang(path)
 
     def update(
         self, put: Mapping[RepoPath, FileState], drop: Iterable[RepoPath]
@@ -157,19 +142,15 @@ class StateTable:
             self._near |= dict.fromkeys(drop) | dict(put)
         if self._all is None:
             return
-        for path, state in put.items():
-            self._all[path] = state
-            self._hang(path)
+        self._all.update(put)
         for path in drop:
-            if self._all.pop(path, None) is not None:
-                self._unhang(path)
+            self._all.pop(path, None)
 
     def forget(self) -> None:
         """Drop the copy in memory, so that the journal is asked again, where it knows more."""
         if self._apart:
             return
         self._all = None
-        self._children = {}
         self._linked = {}
         if self._near is not None:
             self._near = {}
@@ -184,7 +165,6 @@ class StateTable:
             return False
         was_whole = self._all is not None
         self._all = None
-        self._children = {}
         if self._near is None or len(self._near) > _MOST_NEAR:
             self._near = {}
         return was_whole
@@ -195,33 +175,6 @@ class StateTable:
             return rows.odd_modes(self._db, self._worktree, plain)
         modes = self._all.modes()
         return {path: mode for path, mode in modes if is_odd_mode(mode, plain)}
-
-    def _hang(self, path: RepoPath) -> None:
-        """Enter a path, and its directories as far as they are new, below their parents."""
-        while path:
-            parent = RepoPath(path.rpartition(b"/")[0])
-            siblings = self._children.get(parent)
-            if siblings is not None:
-                # The parents of a known directory are entered already, so this stops early: O(new
-                # names).
-                siblings.add(path)
-                return
-            self._children[parent] = {path}
-            path = parent
-
-    def _unhang(self, path: RepoPath) -> None:
-        """Remove a path, and its directories that have nothing else in them.
-
-        Where a file took a directory's place in the same update, its name stays.
-        """
-        while path and path not in self._children and path not in (self._all or ()):
-            parent = RepoPath(path.rpartition(b"/")[0])
-            siblings = self._children.get(parent, set())
-            siblings.discard(path)
-            if siblings:
-                return
-            self._children.pop(parent, None)
-            path = parent
 
     @contextmanager
     def consistent(self) -> Iterator[None]:

@@ -1,14 +1,11 @@
 """States that are packed come out as they went in, and say the same of a file."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath, StatKey
 from gitshadow.store.files import Look
-from gitshadow.store.journal import state as stored
 from gitshadow.store.journal.state import Looks, PackedState, States
 from gitshadow.store.object_format import SHA1, SHA256, ObjectFormat
 
@@ -48,7 +45,6 @@ def test_what_goes_in_comes_out(state: FileState) -> None:
     states = States.of({A: state})
     assert states[A] == state
     assert dict(states.modes()) == {A: state.version.mode}
-    assert states.named({state.stat.inode}) == {A}
     assert states.stands(A, looked(state.version.mode, state.stat)) is not state.racy
 
 
@@ -102,29 +98,3 @@ def test_states_are_a_mapping_like_any_other() -> None:
 
 def _fields(*, racy: bool) -> tuple[FileVersion, StatKey, int, bool]:
     return STATE.version, STATE.stat, STATE.seen_ns, racy
-
-
-_CHANGES = st.lists(
-    st.tuples(
-        st.sampled_from([RepoPath(b"a"), RepoPath(b"b"), RepoPath(b"c")]),
-        st.none() | st.integers(0, 2),
-    )
-)
-
-
-@given(_CHANGES, st.integers(0, 3))
-def test_paths_are_found_by_inode_whatever_was_replaced_or_taken_out(
-    changes: list[tuple[RepoPath, int | None]], most_stale: int
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stored, "_MOST_STALE", most_stale)
-        states = States()
-        for path, inode in changes:
-            if inode is None:
-                states.pop(path, None)
-            else:
-                stat = STATE.stat._replace(inode=inode)
-                states[path] = replace(STATE, stat=stat)
-            for asked in ({0}, {1, 2}):
-                held = {one for one in states if states[one].stat.inode in asked}
-                assert states.named(asked) == held

@@ -46,11 +46,10 @@ _LOOK = struct.Struct("<I4q?")
 """Mode, size, mtime, ctime, inode; whether it is racy."""
 _SEEN_NS = struct.Struct("<q")
 """When it was seen; the oid is behind it, as long as the repository's are."""
-_MODE, _INODE = struct.Struct("<I"), struct.Struct("<q")
+_MODE = struct.Struct("<I")
 _STAT, _TIME = struct.Struct("<4q"), struct.Struct("<q")
-_CTIME_AT, _INODE_AT = 20, 28
+_CTIME_AT = 20
 _OID_AT = _LOOK.size + _SEEN_NS.size
-_MOST_STALE = 1000
 _MANY = 1000
 
 
@@ -172,15 +171,7 @@ class Looks(_Rows[Look]):
 
 
 class States(_Rows[FileState]):
-    """States by path.
-
-    `_named` maps inodes to paths; it is built when somebody first asks by inode.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._named: dict[int, RepoPath | tuple[RepoPath, ...]] | None = None
-        self._stale = 0
+    """States by path."""
 
     @classmethod
     def of(cls, states: Mapping[RepoPath, FileState]) -> Self:
@@ -194,7 +185,6 @@ class States(_Rows[FileState]):
         # Half a million rows are loaded at a start, and a `FileState` for each would only be packed
         # again.
         self._rows[path] = _packed(flat) or flat.state()
-        self._name(flat.inode, path)
 
     def take(self, looks: Looks, oids: Mapping[RepoPath, Oid], seen_ns: int) -> None:
         """Move files here from a walk that began at a moment, with what is known of them."""
@@ -207,8 +197,6 @@ class States(_Rows[FileState]):
             if seen_ns - ctime_ns < racy_ns(ctime_ns):
                 row = row[:-1] + b"\1"
             self._rows[path] = row + seen + bytes.fromhex(oid)
-            if self._named is not None:
-                self._name(_inode(row), path)
 
     def cells(self, *first: Value) -> Iterator[tuple[Value, ...]]:
         """Yield every path and state field by field, as the journal has it, after some cells."""
@@ -239,46 +227,12 @@ class States(_Rows[FileState]):
             else:
                 yield path, row.version.mode
 
-    def named(self, inodes: Collection[int]) -> set[RepoPath]:
-        """Return the paths whose file had one of some inodes."""
-        # A path that was removed or got another inode stays in the map, because finding its old
-        # entry would cost every write a look. So answers are compared with the rows, and the map is
-        # rebuilt when too much of it is stale.
-        if self._named is None or self._stale > len(self._rows) + _MOST_STALE:
-            self._named = {}
-            for path, row in self._rows.items():
-                self._name(_inode(row), path)
-            self._stale = 0
-        named = [(one, path) for one in inodes for path in _paths(self._named.get(one))]
-        rows = self._rows
-        return {
-            path for one, path in named if path in rows and _inode(rows[path]) == one
-        }
-
-    def _name(self, inode: int, path: RepoPath) -> None:
-        if self._named is None:
-            return
-        self._stale += 1
-        paths = _paths(self._named.get(inode))
-        if not paths:
-            self._named[inode] = path
-        elif path not in paths:
-            self._named[inode] = (*paths, path)
-
     def __getitem__(self, path: RepoPath) -> FileState:
         row = self._rows[path]
         return _unpacked(row) if isinstance(row, bytes) else row
 
     def __setitem__(self, path: RepoPath, state: FileState) -> None:
-        flat = _flat(state)
-        self._rows[path] = _packed(flat) or state
-        self._name(flat.inode, path)
-
-
-def _paths(held: RepoPath | tuple[RepoPath, ...] | None) -> tuple[RepoPath, ...]:
-    if held is None:
-        return ()
-    return held if isinstance(held, tuple) else (held,)
+        self._rows[path] = _packed(_flat(state)) or state
 
 
 def _flat(state: FileState) -> PackedState:
@@ -317,13 +271,6 @@ def _has_mode(packed: bytes, mode: bytes) -> bool:
     return git_mode(_MODE.unpack(packed)[0]) == int(mode, 8)
 
 
-def _inode(row: bytes | FileState) -> int:
-    if isinstance(row, bytes):
-        found: int = _INODE.unpack_from(row, _INODE_AT)[0]
-        return found
-    return row.stat.inode
-
-
 def _unpacked(row: bytes) -> FileState:
     mode, size, mtime_ns, ctime_ns, inode, racy = _LOOK.unpack_from(row)
     (seen_ns,) = _SEEN_NS.unpack_from(row, _LOOK.size)
@@ -343,7 +290,7 @@ _NEXT = (
 # SQLite takes so many values of a statement in every version (SQLITE_MAX_VARIABLE_NUMBER).
 _AT_ONCE = 900
 # The sign keeps SQLite from taking the primary key, which begins with the worktree.
-_NAMED = f"SELECT {_COLUMNS} FROM file_state WHERE inode = ? AND +worktree = ?"
+_NAMED = f"SELECT {_COLUMNS} FROM file_state WHERE +worktree = ? AND inode IN (%s)"
 _ODD = "SELECT path, mode FROM file_state WHERE worktree = ? AND mode NOT IN (?, ?, ?)"
 _SEEN = "SELECT path FROM file_state WHERE worktree = ? AND (seen_ns >= ? OR racy)"
 _PUT = "INSERT OR REPLACE INTO file_state VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -417,11 +364,17 @@ def get_many(
     db: Db, worktree: str, paths: Sequence[RepoPath]
 ) -> dict[RepoPath, FileState]:
     """Return the states of those of some paths that have one."""
+    return _those(db, worktree, _GET_MANY, paths)
+
+
+def _those(
+    db: Db, worktree: str, query: str, keys: Sequence[Value]
+) -> dict[RepoPath, FileState]:
     found: dict[RepoPath, FileState] = {}
-    for start in range(0, len(paths), _AT_ONCE):
-        part = paths[start : start + _AT_ONCE]
-        query = _GET_MANY % ", ".join("?" * len(part))
-        for path, *row in db.rows(query, (worktree, *part)):
+    for start in range(0, len(keys), _AT_ONCE):
+        part = keys[start : start + _AT_ONCE]
+        asked = query % ", ".join("?" * len(part))
+        for path, *row in db.rows(asked, (worktree, *part)):
             found[RepoPath(path)] = PackedState(*row).state()
     return found
 
@@ -461,11 +414,7 @@ def below(db: Db, worktree: str, directory: RepoPath) -> list[RepoPath]:
 
 def named(db: Db, worktree: str, inodes: Collection[int]) -> dict[RepoPath, FileState]:
     """Return the known paths whose file had one of some inodes."""
-    return {
-        RepoPath(path): PackedState(*row).state()
-        for inode in inodes
-        for path, *row in db.rows(_NAMED, (inode, worktree))
-    }
+    return _those(db, worktree, _NAMED, [*inodes])
 
 
 def put_many(db: Db, worktree: str, states: Mapping[RepoPath, FileState]) -> None:
