@@ -42,7 +42,7 @@ from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.reporting.patches import sum_of_lines
 from gitshadow.store import refs
-from gitshadow.store.journal import events, saga, short_ids
+from gitshadow.store.journal import events, short_ids
 from gitshadow.store.journal import ops as ops_journal
 from gitshadow.store.journal import pins as pin_journal
 from gitshadow.store.journal import sessions as session_journal
@@ -50,6 +50,7 @@ from gitshadow.store.journal import turns as turn_journal
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.pins import Pin
+from gitshadow.store.journal.saga import SagaTables
 from gitshadow.undo.about import about
 from gitshadow.undo.effective import standing
 from gitshadow.undo.sdk_turns import recorded_turn
@@ -182,7 +183,7 @@ def turns(context: RecorderContext, request: TurnsRequest) -> TurnsAnswer:
         for turn in reversed(turn_journal.list_turns(db, session))
     }
     programs: list[TurnRow] = []
-    for turn in reversed(saga.turns(db)):
+    for turn in reversed(SagaTables(db).turns()):
         known = recorded_turn(db, turn.session, turn.agent, turn.id, turn.started_ns)
         if known is None and session is None:
             programs.append(program_turn_row(turn))

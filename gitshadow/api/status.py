@@ -28,7 +28,8 @@ from gitshadow.recording.context import RecorderContext
 from gitshadow.sharing import remotes
 from gitshadow.store.disk import disk
 from gitshadow.store.git_index import rules_of
-from gitshadow.store.journal import alerts, events, saga, sessions
+from gitshadow.store.journal import alerts, events, sessions
+from gitshadow.store.journal.saga import SagaTables
 from gitshadow.store.layout import Layout
 from gitshadow.store.refs import display_path
 
@@ -147,7 +148,7 @@ def _heard(known: Sequence[Session]) -> dict[str, int]:
 def _window(context: RecorderContext) -> ClosingRow | None:
     """Return the effect of an agent program that will be the next to be past undoing."""
     ws = context.workspace
-    found = saga.next_to_close(ws.db, ws.clock.now_ns())
+    found = SagaTables(ws.db).next_to_close(ws.clock.now_ns())
     return None if found is None else closing_row(found)
 
 

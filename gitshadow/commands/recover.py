@@ -212,10 +212,10 @@ def _bytes(session: str | None, name: str, number: int | None) -> bytes:
 @json_option
 def verify_command(as_json: bool) -> int:
     """Check the digests of the saga log. Exits 1 if a row was changed or is missing."""
-    from gitshadow.store.journal import saga
+    from gitshadow.store.journal.saga import SagaTables
 
     with journal() as db:
-        broken = saga.broken_at(db)
+        broken = SagaTables(db).broken_at()
     if as_json:
         output.show_json({"ok": broken is None, "broken_at": broken})
     elif broken is None:
@@ -321,16 +321,16 @@ def recover_command(
     `undo`. Everything that undoes or sends is listed first and needs your yes.
     """
     from gitshadow.sdk.turns import queries
-    from gitshadow.store.journal import saga
+    from gitshadow.store.journal.saga import SagaTables
 
     with journal() as db:
-        moment = time.time_ns()
+        moment, sagas = time.time_ns(), SagaTables(db)
         found = list(queries.attention_rows(db, session, moment))
         work = list(dict.fromkeys(_sessions(found)))
-        unfinished = any(saga.unfinished(db, name) for name in work)
-        waiting = dict.fromkeys(one.session for one in saga.held_waiting(db, session))
-        sending = [name for name in waiting if saga.held_due(db, name, moment)]
-        logged = len(saga.log(db, session))
+        unfinished = any(sagas.unfinished(name) for name in work)
+        waiting = dict.fromkeys(one.session for one in sagas.waiting(session))
+        sending = [name for name in waiting if sagas.due(name, moment)]
+        logged = len(list(sagas.log(session)))
     todo = [row for row in found if _is_to_do(row)]
     if dry_run:
         print_rows(todo, attention_lines, as_json=as_json, empty=_NOTHING)
@@ -403,13 +403,13 @@ def resolve_command(call: str, outcome: str, note: str, session: str | None) -> 
     """Record what a person found out about CALL; what was recorded before is kept."""
     from gitshadow.sdk.turns.async_session import AsyncAgentUndo
     from gitshadow.sdk.turns.report import UndoReport
-    from gitshadow.store.journal import saga
+    from gitshadow.store.journal.saga import SagaTables
 
     with journal() as db:
-        found = saga.calls_named(db, call, session)
+        found = SagaTables(db).calls_named(call, session)
         if len(found) > 1:
             # The same id can be in several turns; usually only one of them still needs a decision.
-            found = [one for one in saga.unsettled(db, session) if one.id == call]
+            found = [one for one in SagaTables(db).unsettled(session) if one.id == call]
     if len(found) != 1:
         raise UsageError(
             f"cannot resolve {call}: unknown or ambiguous call",

@@ -45,23 +45,27 @@ def session_of(targets: Sequence[str], program: ProgramOptions) -> str | None:
     if not _TURN.fullmatch(targets[0]):
         return _session_of_call(targets[0], program)
     from gitshadow.sdk.turns import queries
-    from gitshadow.store.journal import saga
+    from gitshadow.store.journal.saga import SagaTables
 
     with journal() as db:
-        known = any(one.id == targets[0] for one in saga.turns(db, program.session))
+        known = any(
+            one.id == targets[0] for one in SagaTables(db).turns(program.session)
+        )
         return queries.session_named(db, program.session, targets[0]) if known else None
 
 
 def _session_of_call(call: str, program: ProgramOptions) -> str | None:
     """Return the session of a program's call; a file of that name, or a hook's call, is none."""
-    from gitshadow.store.journal import saga
+    from gitshadow.store.journal.saga import SagaTables
 
     is_own = _CALL.fullmatch(call) is not None
     # A file of that name is what a person most likely means.
     if os.path.lexists(call) or not (is_own or is_told_of_tools(program.tools)):
         return None
     with journal() as db:
-        found = {one.session for one in saga.calls_named(db, call, program.session)}
+        found = {
+            one.session for one in SagaTables(db).calls_named(call, program.session)
+        }
     if len(found) > 1:
         raise UsageError(
             f"ambiguous session: {', '.join(sorted(found))}",
@@ -74,10 +78,10 @@ def session_of_op(op: str | None) -> str | None:
     """Return the session of an agent program whose undo an id names; None for all else."""
     if op is None or not find_layout().initialised:
         return None
-    from gitshadow.store.journal import saga
+    from gitshadow.store.journal.saga import SagaTables
 
     with journal() as db:
-        found = saga.op(db, op)
+        found = SagaTables(db).op(op)
     return None if found is None else found.session
 
 

@@ -19,9 +19,10 @@ from gitshadow.messages.undo import (
 )
 from gitshadow.model import Burst, OpKind, OpStatus, RepoPath, Session, Turn
 from gitshadow.recording.context import RecorderContext
-from gitshadow.store.journal import bursts, events, ops, saga, sessions, turns
+from gitshadow.store.journal import bursts, events, ops, sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.journal.saga import SagaTables
 from gitshadow.store.journal.saga_rows import SagaTurn
 from gitshadow.store.refs import display_path
 from gitshadow.undo.targets import Named, Target, family, is_undoable, resolve
@@ -62,14 +63,14 @@ def hand_over(
     A program's turn has effects and a state too, which only its own functions can undo.
     """
     db = context.workspace.db
-    if not saga.turns(db):
+    if not SagaTables(db).turns():
         return None
     if request.kind is OpKind.UNDO:
         worktree = context.workspace.layout.worktree
         things = [resolve(db, worktree, target) for target in request.targets]
         found = (_program_of(db, thing) for thing in things)
         return next((whose for whose in found if whose is not None), None)
-    named = saga.op(db, request.targets[0].text) if request.targets else None
+    named = SagaTables(db).op(request.targets[0].text) if request.targets else None
     if named is not None and request.kind is OpKind.REDO:
         return HandOver(named.session, op=named.id)
     planned = request.asked._replace(yes=False, token=None, choice=None)
@@ -79,7 +80,7 @@ def hand_over(
     # Only the plan knows which burst `oops` and which op `redo` means.
     plan = undo_run.run(engine, request._replace(asked=planned))
     if request.kind is OpKind.REDO:
-        op = saga.op(db, plan.target)
+        op = SagaTables(db).op(plan.target)
         return None if op is None else HandOver(op.session, op=op.id)
     burst = bursts.get(db, plan.target)
     return None if burst is None else _program_of(db, burst)
@@ -104,7 +105,7 @@ def _program_of(db: Db, thing: Named | RepoPath) -> HandOver | None:
 
 def _told(db: Db) -> Iterator[tuple[SagaTurn, Turn]]:
     """Yield the turns of programs that were reported to the recorder, each with its row of it."""
-    for turn in saga.turns(db):
+    for turn in SagaTables(db).turns():
         row = recorded_turn(db, turn.session, turn.agent, turn.id, turn.started_ns)
         if row is not None:
             yield turn, row

@@ -8,8 +8,9 @@ from gitshadow.attribution.lifecycle import Who, see_session
 from gitshadow.model import EventKind
 from gitshadow.query.rows import rfc3339
 from gitshadow.sdk.testing.sample_rows import CALL
-from gitshadow.store.journal import events, saga
+from gitshadow.store.journal import events
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.journal.saga import SagaTables
 from tests.support.repo import Repo
 from tests.support.studio import studio_of
 
@@ -27,8 +28,7 @@ def test_status_names_the_next_window_to_close(repo: Repo) -> None:
     with studio_of(repo) as s:
         assert s.run("status")["undo_window"] is None
         planned = replace(CALL, undo="planned", tool="card.charge")
-        saga.save(
-            s.context.workspace.db,
+        SagaTables(s.context.workspace.db).save(
             [
                 replace(planned, id="past", expires_ns=1),
                 replace(planned, id="done", undo="done", expires_ns=_FAR_NS),

@@ -17,9 +17,10 @@ from gitshadow.recording.context import RecorderContext
 from gitshadow.sdk.testing import sample_rows
 from gitshadow.service import in_process
 from gitshadow.store import artifacts
-from gitshadow.store.journal import events, purge, saga, turns
+from gitshadow.store.journal import events, purge, turns
 from gitshadow.store.journal import prune as journal
 from gitshadow.store.journal.events import EventFilter
+from gitshadow.store.journal.saga import SagaTables
 from gitshadow.store.journal.saga_rows import SagaEntry
 from gitshadow.store.layout import page_of
 from gitshadow.store.lock import WriterLock
@@ -370,7 +371,7 @@ def a_program(studio: Studio, name: str, *, ended: bool) -> None:
         note = SagaEntry(
             session=name, turn=None, call=None, kind=kind, ts_ns=1, body="{}"
         )
-        saga.save(ws.db, [turn, call, note])
+        SagaTables(ws.db).save([turn, call, note])
     artifacts.keep(ws.repo, name, RepoPath(b"plot/0"), name.encode(), 7)
 
 
@@ -382,13 +383,13 @@ def test_an_agent_programs_session_goes_with_all_it_left(repo: Repo) -> None:
         a_program(studio, "two", ended=False)
         a_program(studio, "three", ended=True)
         studio.run("prune", all=True)
-        assert {turn.session for turn in saga.turns(db)} == {"two"}
-        assert [row.session for row in saga.log(db)] == ["two", "two"]
-        assert saga.broken_at(db) is None
+        assert {turn.session for turn in SagaTables(db).turns()} == {"two"}
+        assert [row.session for row in SagaTables(db).log()] == ["two", "two"]
+        assert SagaTables(db).broken_at() is None
         assert list(repo.shadow_refs()) == [artifacts.artifact_ref("two")]
-        saga.save(db, [replace(sample_rows.CALL, session="two")])
+        SagaTables(db).save([replace(sample_rows.CALL, session="two")])
         a_program(studio, "two", ended=False)
-        assert saga.broken_at(db) is None
+        assert SagaTables(db).broken_at() is None
         with pytest.raises(JournalError, match="append-only"):
             db.run("DELETE FROM saga_log")
 

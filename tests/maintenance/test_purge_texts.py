@@ -16,8 +16,8 @@ from gitshadow.maintenance import purge
 from gitshadow.sdk.testing import sample_rows
 from gitshadow.service import in_process
 from gitshadow.store.journal import purge as journal
-from gitshadow.store.journal import saga
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.saga import SagaTables
 from gitshadow.store.purge import forms_of, without
 from tests.support.audit import audit
 from tests.support.purging import (
@@ -168,7 +168,7 @@ def _call(studio: Studio, *, content: str, outcome: str = "success") -> None:
     intent = json.dumps({"args": {"path": "k", "content": content}})
     turn = replace(sample_rows.TURN, status="committed", ended_ns=9)
     call = replace(sample_rows.CALL, intent=intent, ended_ns=5, outcome=outcome)
-    saga.save(studio.context.workspace.db, [turn, call, sample_rows.NOTE])
+    SagaTables(studio.context.workspace.db).save([turn, call, sample_rows.NOTE])
 
 
 def _calls(studio: Studio) -> list[str]:

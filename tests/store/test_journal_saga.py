@@ -10,8 +10,9 @@ import pytest
 
 from gitshadow.errors import JournalError
 from gitshadow.sdk.testing import sample_rows as saga_rows
-from gitshadow.store.journal import prune, saga
+from gitshadow.store.journal import prune
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.saga import SagaTables
 from gitshadow.store.journal.saga_rows import (
     CallName,
     Held,
@@ -39,14 +40,14 @@ def note(number: int) -> SagaEntry:
 
 
 def test_rows_come_back_as_they_were(db: Db) -> None:
-    saga.save(db, [TURN, CALL, note(1)])
-    assert saga.turns(db, "s") == [TURN]
-    assert saga.calls(db, "s", "t-1") == [CALL]
-    assert [row.kind for row in saga.log(db, "s")] == ["k1"]
+    SagaTables(db).save([TURN, CALL, note(1)])
+    assert SagaTables(db).turns("s") == [TURN]
+    assert SagaTables(db).calls("s", "t-1") == [CALL]
+    assert [row.kind for row in SagaTables(db).log("s")] == ["k1"]
 
 
 def test_a_second_turn_of_one_number_is_refused(db: Db) -> None:
-    saga.save(db, [TURN])
+    SagaTables(db).save([TURN])
     other = SagaTurn(
         session="s",
         id="t-x",
@@ -58,9 +59,9 @@ def test_a_second_turn_of_one_number_is_refused(db: Db) -> None:
         owner="me",
     )
     with pytest.raises(JournalError):
-        saga.save(db, [other, note(1)])
-    assert saga.turns(db, "s") == [TURN]
-    assert list(saga.log(db)) == []
+        SagaTables(db).save([other, note(1)])
+    assert SagaTables(db).turns("s") == [TURN]
+    assert list(SagaTables(db).log()) == []
 
 
 def test_durable_means_full(db: Db) -> None:
@@ -70,20 +71,20 @@ def test_durable_means_full(db: Db) -> None:
 
 def test_a_claim_is_for_one_owner_until_its_lease_ends(db: Db) -> None:
     """AN-05."""
-    saga.save(db, [CALL])
-    assert saga.claim(db, NAME, "a", 0, 10)
-    assert not saga.claim(db, NAME, "b", 5, 15)
-    assert saga.claim(db, NAME, "a", 5, 15)
-    assert saga.claim(db, NAME, "b", 15, 25)
-    (found,) = saga.calls(db, "s", "t-1")
+    SagaTables(db).save([CALL])
+    assert SagaTables(db).claim(NAME, "a", 0, 10)
+    assert not SagaTables(db).claim(NAME, "b", 5, 15)
+    assert SagaTables(db).claim(NAME, "a", 5, 15)
+    assert SagaTables(db).claim(NAME, "b", 15, 25)
+    (found,) = SagaTables(db).calls("s", "t-1")
     assert (found.owner, found.attempts, found.undo) == ("b", 3, "running")
 
 
 @pytest.mark.parametrize("undo", ["none", "done", "in_doubt", "skipped", "resolved"])
 def test_what_is_settled_cannot_be_claimed(db: Db, undo: str) -> None:
     row = {name: getattr(CALL, name) for name in CALL.__slots__}
-    saga.save(db, [SagaCall(**{**row, "undo": undo})])
-    assert not saga.claim(db, NAME, "a", 0, 10)
+    SagaTables(db).save([SagaCall(**{**row, "undo": undo})])
+    assert not SagaTables(db).claim(NAME, "a", 0, 10)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_what_is_settled_cannot_be_claimed(db: Db, undo: str) -> None:
 )
 def test_the_log_only_grows(db: Db, sql: str) -> None:
     """AN-34."""
-    saga.save(db, [note(1)])
+    SagaTables(db).save([note(1)])
     with pytest.raises(JournalError, match="append-only"):
         db.run(sql)
 
@@ -107,13 +108,13 @@ def test_the_log_only_grows(db: Db, sql: str) -> None:
 )
 def test_a_hand_in_the_log_is_named(db: Db, sql: str, row: int) -> None:
     """AN-34: the row that was changed, or the one after a hole."""
-    saga.save(db, [note(number) for number in (1, 2, 3, 4)])
-    assert saga.broken_at(db) is None
+    SagaTables(db).save([note(number) for number in (1, 2, 3, 4)])
+    assert SagaTables(db).broken_at() is None
     with closing(sqlite3.connect(db.path, isolation_level=None)) as raw:
         raw.execute("DROP TRIGGER saga_log_no_update")
         raw.execute("DROP TRIGGER saga_log_no_delete")
         raw.execute(sql)
-    assert saga.broken_at(db) == row
+    assert SagaTables(db).broken_at() == row
 
 
 @pytest.mark.parametrize(
@@ -126,5 +127,5 @@ def test_a_session_that_has_to_send_is_at_work(
     over = replace(TURN, status="committed", ended_ns=2)
     call = replace(CALL, outcome="held", undo="none")
     held = Held(session="s", turn="t-1", call="c1", state=state, due_ns=9)
-    saga.save(db, [over, call, held])
+    SagaTables(db).save([over, call, held])
     assert prune.programs(db) == {"s": (1, 2, is_open)}

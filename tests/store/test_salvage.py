@@ -33,12 +33,12 @@ from gitshadow.store.journal import (
     events,
     meta,
     ops,
-    saga,
     sessions,
     state,
     turns,
 )
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.saga import SagaTables
 from gitshadow.store.journal.saga_rows import SagaEntry, SagaOp
 from gitshadow.store.journal.salvage import Salvaged, salvage
 from gitshadow.store.journal.schema import VERSION
@@ -156,13 +156,13 @@ def test_turns_of_agent_programs_come_over(old: str, new: Db) -> None:
     )
     note = SagaEntry(session="s", turn=None, call=None, kind="k", ts_ns=1, body="{}")
     with closing(Db.open(old, create=False)) as db:
-        saga.save(db, [turn, call, op, note, note])
+        SagaTables(db).save([turn, call, op, note, note])
     take(new, old)
-    assert saga.turns(new) == [turn]
-    assert saga.calls(new, "s", "t-1") == [call]
-    assert saga.ops(new, "s") == [op]
-    assert len(list(saga.log(new))) == 2
-    assert saga.broken_at(new) is None
+    assert SagaTables(new).turns() == [turn]
+    assert SagaTables(new).calls("s", "t-1") == [call]
+    assert SagaTables(new).ops("s") == [op]
+    assert len(list(SagaTables(new).log())) == 2
+    assert SagaTables(new).broken_at() is None
 
 
 def test_what_came_back_keeps_what_only_the_old_one_knew(old: str, new: Db) -> None:

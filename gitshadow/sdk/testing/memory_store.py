@@ -7,13 +7,13 @@ from typing import Any
 
 from gitshadow.errors import LockedError, StoreError
 from gitshadow.model import Oid
-from gitshadow.sdk.turns.journal_store import SessionTables
 from gitshadow.sdk.turns.protocols import SessionLock
 from gitshadow.store.journal.db import Db, Row, Value
+from gitshadow.store.journal.saga import SagaTables
 from gitshadow.store.object_format import SHA1
 
 
-class MemoryStore(SessionTables):
+class MemoryStore(SagaTables):
     """Keep sessions in memory; `SessionStore` describes each method.
 
     Any number of sessions may use one store, one after the other or in several threads. It ends

@@ -35,8 +35,9 @@ from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.report import UndoKind
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import EVERYTHING, Release
-from gitshadow.store.journal import alerts, saga
+from gitshadow.store.journal import alerts
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.saga import SagaTables
 from gitshadow.store.journal.saga_rows import Held, SagaCall, SagaTurn
 
 
@@ -48,7 +49,7 @@ def session_named(db: Db, session: str | None, turn: str | None = None) -> str:
     """
     if session is not None:
         return session
-    turns = [one for one in saga.turns(db) if turn is None or one.id == turn]
+    turns = [one for one in SagaTables(db).turns() if turn is None or one.id == turn]
     found = list(dict.fromkeys(one.session for one in turns))
     if len(found) == 1:
         return found[0]
@@ -70,10 +71,10 @@ def log_rows(
 ) -> Iterator[StepRow]:
     """Return the steps of the log, those of tools that a pattern names if one is given."""
     tools: dict[tuple[str, str], str] = {}
-    for turn_row in saga.turns(db, session):
-        for call in saga.calls(db, turn_row.session, turn_row.id):
+    for turn_row in SagaTables(db).turns(session):
+        for call in SagaTables(db).calls(turn_row.session, turn_row.id):
             tools[turn_row.session, call.id] = call.tool
-    for step in saga.log(db, session, turn):
+    for step in SagaTables(db).log(session, turn):
         name = tools.get((step.session, step.call or ""))
         if tool is None or (name is not None and fnmatch.fnmatchcase(name, tool)):
             yield StepRow(
@@ -91,8 +92,8 @@ def log_rows(
 
 def turn_rows(db: Db, session: str | None) -> Iterator[ProgramTurnRow]:
     """Return the turns of agent programs, newest first."""
-    for turn in reversed(saga.turns(db, session)):
-        calls = saga.calls(db, turn.session, turn.id)
+    for turn in reversed(SagaTables(db).turns(session)):
+        calls = SagaTables(db).calls(turn.session, turn.id)
         yield ProgramTurnRow(
             id=turn.id,
             session=turn.session,
@@ -117,7 +118,7 @@ def _standing(db: Db, turn: SagaTurn) -> str:
 
 def call_rows(db: Db, session: str, turn: str) -> Iterator[ProgramCallRow]:
     """Return the calls of a turn in the order in which they started."""
-    for call in saga.calls(db, session, turn):
+    for call in SagaTables(db).calls(session, turn):
         yield ProgramCallRow(
             id=call.id,
             tool=call.tool,
@@ -137,8 +138,8 @@ def call_rows(db: Db, session: str, turn: str) -> Iterator[ProgramCallRow]:
 
 def event_rows(db: Db, session: str, *, live: bool) -> Iterator[ProgramEventRow]:
     """Return the events of a session, all or those that count, each with what hid it."""
-    out = events.hidden(saga.markers(db, session))
-    for event in saga.events(db, session):
+    out = events.hidden(SagaTables(db).markers(session))
+    for event in SagaTables(db).events(session):
         gap = next((one for one in out if one.first <= event.seq <= one.last), None)
         if live and gap is not None:
             continue
@@ -162,12 +163,12 @@ def state_document(db: Db, session: str, before: str | None) -> ProgramState:
     Raises:
         SessionNotFound, InvocationNotFound: there is none.
     """
-    last = saga.last_seq(db, session)
+    last = SagaTables(db).last_seq(session)
     seq = last + 1
     if before is not None or last < 0:
-        first = saga.first_of(db, session, before or "")
+        first = SagaTables(db).first_of(session, before or "")
         seq = rewind.found(session, before or "", last, first)
-    values = state_rollback.values(saga.state_before(db, session, seq))
+    values = state_rollback.values(SagaTables(db).state_before(session, seq))
     return ProgramState(session, before, dict(values))
 
 
@@ -178,7 +179,7 @@ def attention_rows(
 
     With a time also the effect that will be the next to be past undoing.
     """
-    turns = saga.turns(db, session)
+    turns = SagaTables(db).turns(session)
     for turn in turns:
         if _is_cut(db, turn) or _is_kept(db, turn):
             yield AttentionRow(
@@ -189,7 +190,7 @@ def attention_rows(
                 text=turn.label,
             )
     for name in dict.fromkeys(turn.session for turn in turns):
-        for op in saga.ops(db, name):
+        for op in SagaTables(db).ops(name):
             if op.status != "done":
                 yield AttentionRow(
                     what=op.kind,
@@ -199,13 +200,13 @@ def attention_rows(
                     state="unfinished",
                     text=f"{op.id}: git agent-undo program recover",
                 )
-    for call in saga.unsettled(db, session):
+    for call in SagaTables(db).unsettled(session):
         yield _call_row(call)
-    for held in saga.held_waiting(db, session):
+    for held in SagaTables(db).waiting(session):
         # A call in doubt has a row of its own above.
         if held.state != "in_doubt":
             yield held_row(db, held, now_ns)
-    closing = None if now_ns is None else saga.next_to_close(db, now_ns, session)
+    closing = None if now_ns is None else SagaTables(db).next_to_close(now_ns, session)
     if closing is not None:
         row = closing_row(closing)
         said = f"can be undone until {row.closes}"
@@ -228,7 +229,7 @@ def alert_rows(db: Db, session: str | None) -> Iterator[AttentionRow]:
 
 def held_row(db: Db, held: Held, now_ns: int | None = None) -> AttentionRow:
     """Return a call that waits to be sent, or could not be; with a time, whether it waits yet."""
-    calls = saga.calls(db, held.session, held.turn)
+    calls = SagaTables(db).calls(held.session, held.turn)
     tool = next((call.tool for call in calls if call.id == held.call), "")
     return AttentionRow(
         what="held",
@@ -266,7 +267,7 @@ def _is_cut(db: Db, turn: SagaTurn) -> bool:
 
 def _is_undone(db: Db, turn: SagaTurn) -> bool:
     """Return whether a turn was undone, and no part left out that could have been."""
-    ops = saga.ops(db, turn.session)
+    ops = SagaTables(db).ops(turn.session)
     redone = {op.target for op in ops if op.kind == UndoKind.REDO}
     found = [
         undo_request.from_text(op.request)
@@ -284,7 +285,7 @@ def _is_kept(db: Db, turn: SagaTurn) -> bool:
 
 
 def _has_planned(db: Db, turn: SagaTurn) -> bool:
-    calls = saga.calls(db, turn.session, turn.id)
+    calls = SagaTables(db).calls(turn.session, turn.id)
     return any(call.undo == "planned" for call in calls)
 
 
@@ -348,11 +349,11 @@ def artifact_rows(
     A version without an `oid` says that the artifact is absent from then on. Of an artifact that
     is absent nothing is listed, unless every version is asked for.
     """
-    current = saga.artifacts(db, session)
-    names = saga.artifact_names(db, session) if every else sorted(current)
+    current = SagaTables(db).artifacts(session)
+    names = SagaTables(db).artifact_names(session) if every else sorted(current)
     rows: list[ArtifactRow] = []
     for one in names if name is None else [n for n in names if n == name]:
-        found = saga.versions(db, session, one) if every else [current[one]]
+        found = SagaTables(db).versions(session, one) if every else [current[one]]
         newest = current.get(one)
         rows += [
             ArtifactRow(

@@ -45,7 +45,7 @@ from gitshadow.sdk.turns.turn_undo import Undoing
 from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.sdk.turns.user_hooks import UserHooks
 from gitshadow.sdk.turns.values import UndoEntry
-from gitshadow.store.journal import saga
+from gitshadow.store.journal.saga import SagaTables
 from gitshadow.store.journal.saga_rows import (
     MARKER,
     NewEvent,
@@ -447,7 +447,7 @@ class SessionRuntime:
         """Return the sessions of the repository that have an undo without a report."""
         if not isinstance(self.store, JournalStore):
             return []
-        return saga.sessions_with_work(self.store.db)
+        return SagaTables(self.store.db).sessions_with_work()
 
     def finish(self, op_id: str) -> Procedure[UndoReport]:
         """Carry an undo out in place, from wherever it stopped; under the lock."""

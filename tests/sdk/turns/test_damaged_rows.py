@@ -7,9 +7,9 @@ import pytest
 
 from gitshadow.messages.programs import AttentionRow
 from gitshadow.sdk.turns import json_values, queries
-from gitshadow.sdk.turns.journal_store import SessionTables
 from gitshadow.service import in_process
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.saga import SagaTables
 from gitshadow.store.journal.saga_rows import SagaEntry
 from tests.sdk.turns.front import Front, Session
 from tests.sdk.turns.recorded import Recorded
@@ -26,7 +26,7 @@ DAMAGES: Mapping[str, Mapping[str, str]] = {
 
 def journal(session: Session) -> Db:
     store = session.au.runtime.store
-    assert isinstance(store, SessionTables)
+    assert isinstance(store, SagaTables)
     return store.db
 
 

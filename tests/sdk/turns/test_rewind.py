@@ -22,8 +22,8 @@ from gitshadow.sdk.turns.host import Context, Host
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.sdk.turns.values import UndoEntry
-from gitshadow.store.journal import saga
 from gitshadow.store.journal.db import Db
+from gitshadow.store.journal.saga import SagaTables
 from gitshadow.store.journal.saga_rows import MARKER, Marker, NewEvent
 from tests.sdk.turns.front import Front, Session, journal_of
 from tests.sdk.turns.world import BoomError, World
@@ -466,15 +466,15 @@ def test_a_delta_brings_back_exactly_what_was(
                 ts_ns=0,
                 delta=delta,
             )
-            saga.save(db, [event])
+            SagaTables(db).save([event])
             for key, value in delta.items():
                 state.pop(key, None)
                 if value is not None:
                     state[key] = value
         target = data.draw(st.integers(0, len(steps)))
         expected = states[target] if target < len(steps) else state
-        assert saga.state_before(db, "s", target) == expected
-        found = saga.state_delta(db, "s", target)
-        now = {**saga.state_before(db, "s", len(steps)), **found}
+        assert SagaTables(db).state_before("s", target) == expected
+        found = SagaTables(db).state_delta("s", target)
+        now = {**SagaTables(db).state_before("s", len(steps)), **found}
         assert {k: v for k, v in now.items() if v is not None} == expected
         assert all(found[key] != state.get(key) for key in found)
