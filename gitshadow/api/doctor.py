@@ -9,7 +9,6 @@ from gitshadow.maintenance.diagnostics import (
     FIX,
     MENDING,
     RECORDING,
-    Check,
     examine,
     missing,
 )
@@ -24,29 +23,26 @@ _PATIENCE_S = 2.0
 
 def doctor(context: RecorderContext, request: DoctorRequest) -> DoctorAnswer:
     """Check everything; with `fix`, repair first what can be repaired."""
-    stuck: list[Check] = []
+    stuck: list[CheckRow] = []
     mended = _mend(context, stuck) if request.fix else []
     _tried(context.observer.settle, RECORDING, stuck)
-    checks = tuple(
-        CheckRow(c.name, c.ok, c.message, c.remedy) for c in examine(context, stuck)
-    )
-    return DoctorAnswer(checks, tuple(mended))
+    return DoctorAnswer(tuple(examine(context, stuck)), tuple(mended))
 
 
-def _tried(work: Callable[[], object], name: str, stuck: list[Check]) -> None:
+def _tried(work: Callable[[], object], name: str, stuck: list[CheckRow]) -> None:
     """Do one thing; make a failure a finding."""
     # One failure must not hide the other findings, so it does not end the examination.
     try:
         work()
     except (StoreError, LockedError) as error:
-        stuck.append(Check(name, False, error.message, _remedy(error)))
+        stuck.append(CheckRow(name, False, error.message, _remedy(error)))
 
 
 def _remedy(error: ShadowError) -> str:
     return f"{error.hint}; then {FIX}" if error.hint not in (None, FIX) else FIX
 
 
-def _mend(context: RecorderContext, stuck: list[Check]) -> list[str]:
+def _mend(context: RecorderContext, stuck: list[CheckRow]) -> list[str]:
     ws, done = context.workspace, list[str]()
     # A young lock may belong to a git command that still runs: give it time to end.
     outwait(ws, _PATIENCE_S)

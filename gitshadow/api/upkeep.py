@@ -7,7 +7,7 @@ from typing import NamedTuple
 from gitshadow.maintenance import prune as forgetting
 from gitshadow.maintenance import purge as purging
 from gitshadow.maintenance import retention
-from gitshadow.maintenance.purge import Remains, Survey, remains
+from gitshadow.maintenance.purge import NOTHING_LEFT, Survey, remains
 from gitshadow.maintenance.retention import RetentionLimits, RetentionUnit
 from gitshadow.maintenance.upkeep import Scales
 from gitshadow.messages.storage import (
@@ -17,15 +17,12 @@ from gitshadow.messages.storage import (
     PruneRequest,
     PurgeAnswer,
     PurgeRequest,
-    Remaining,
-    RemainingCommit,
 )
 from gitshadow.query.params import typed_paths
 from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.sharing import mirror
-from gitshadow.sharing.mirror import Cleared
 from gitshadow.store.journal import purge as journal
 from gitshadow.store.refs import display_path
 
@@ -41,7 +38,7 @@ def prune(context: RecorderContext, request: PruneRequest) -> PruneAnswer:
     context.observer.settle()
     found = forgetting.units_of(context.workspace)
     going = _going(context.workspace, found, request)
-    mirrored: list[Cleared] = []
+    mirrored: list[ClearedMirror] = []
     # Only refs and rows are deleted. The objects are left to Git's gc, which alone knows what else
     # still needs them.
     if not request.dry_run:
@@ -54,24 +51,17 @@ def prune(context: RecorderContext, request: PruneRequest) -> PruneAnswer:
         dropped=tuple(_unit(unit) for unit in going),
         dry_run=request.dry_run,
         mirror=_trouble(mirrored),
-        mirrors=_mirrors(mirrored),
+        mirrors=tuple(mirrored),
         open=sum(unit.is_open for unit in staying),
         kept=sum(unit.is_kept and not unit.is_open for unit in staying),
         needed=retention.needed(staying),
     )
 
 
-def _trouble(mirrored: Sequence[Cleared]) -> str | None:
+def _trouble(mirrored: Sequence[ClearedMirror]) -> str | None:
     """Return what is in the way of the first mirror that something is in the way of."""
     found = (f"{one.place}: {one.trouble}" for one in mirrored if one.trouble)
     return next(found, None)
-
-
-def _mirrors(mirrored: Sequence[Cleared]) -> tuple[ClearedMirror, ...]:
-    return tuple(
-        ClearedMirror(one.place, tuple(one.dropped), tuple(one.held), one.trouble)
-        for one in mirrored
-    )
 
 
 def _going(
@@ -109,7 +99,6 @@ def purge(context: RecorderContext, request: PurgeRequest) -> PurgeAnswer:
         survey = purging.survey_prompts(ws) if request.prompts else None
         found = survey or purging.survey(ws, paths, texts)
         said = (_planned if dry else _purged)(context, found, request)
-    left = Remains() if dry else remains(ws)
     return PurgeAnswer(
         dry_run=dry,
         names=tuple(display_path(name) for name in found.names),
@@ -127,18 +116,18 @@ def purge(context: RecorderContext, request: PurgeRequest) -> PurgeAnswer:
         journal_holds=tuple(said.journal),
         fetched_dropped=tuple(said.fetched),
         mirror=_trouble(said.mirrors),
-        mirrors=_mirrors(said.mirrors),
+        mirrors=tuple(said.mirrors),
         on_disk=tuple(
             display_path(p) for p in found.on_disk if ws.files.look(p) is not None
         ),
-        remains=_remaining(left),
+        remains=NOTHING_LEFT if dry else remains(ws),
     )
 
 
 class _Said(NamedTuple):
     """What a purge could not do, and what else it deleted."""
 
-    mirrors: Sequence[Cleared] = ()
+    mirrors: Sequence[ClearedMirror] = ()
     journal: Sequence[str] = ()
     fetched: Sequence[str] = ()
 
@@ -155,21 +144,3 @@ def _purged(context: RecorderContext, found: Survey, request: PurgeRequest) -> _
     ws = context.workspace
     held_by = purging.proof(ws, found)
     return _Said(mirror.scrub(ws, journal.awaited(ws.db)), held_by, fetched)
-
-
-def _remaining(left: Remains) -> Remaining:
-    return Remaining(
-        objects=left.waiting,
-        commits=tuple(
-            RemainingCommit(
-                commit=one.commit,
-                path=None if one.path is None else display_path(one.path),
-                refs=tuple(one.refs),
-            )
-            for one in left.commits
-        ),
-        staged=tuple(display_path(path) for path in left.staged),
-        history=tuple(display_path(path) for path in left.history),
-        fetched=tuple(left.fetched),
-        standing=tuple(left.standing),
-    )

@@ -6,7 +6,7 @@ Invariant: reads only; a finding that is not ok always has a remedy, a command w
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from gitshadow.errors import StoreError
 from gitshadow.maintenance import file_system
 from gitshadow.maintenance.startup_repair import ref_locks
 from gitshadow.maintenance.upkeep import TROUBLE
+from gitshadow.messages.status import CheckRow
 from gitshadow.model import Call, Oid, Session, micro
 from gitshadow.platform import current
 from gitshadow.query.rows import rfc3339
@@ -54,22 +55,12 @@ _LACKS: Mapping[HookPhase, tuple[str, int]] = {
 """What is said of an event that does not come, and how often in a row it must be missing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One finding; a warning is not ok and always has a remedy."""
-
-    name: str
-    ok: bool
-    message: str
-    remedy: str | None = None
-
-
-def examine(context: RecorderContext, stuck: Sequence[Check] = ()) -> list[Check]:
+def examine(context: RecorderContext, stuck: Sequence[CheckRow] = ()) -> list[CheckRow]:
     """Return all findings, the same ones in the same order whatever they say.
 
     Last come those of `stuck`: what could not be done before.
     """
-    parts: tuple[Callable[[RecorderContext], Iterator[Check]], ...] = (
+    parts: tuple[Callable[[RecorderContext], Iterator[CheckRow]], ...] = (
         _journal,
         _recording,
         _watches,
@@ -100,26 +91,28 @@ def missing(ws: Workspace) -> list[Oid]:
     return lost(ws.git, ws.git.missing(tips)) if tips else []
 
 
-def _recording(context: RecorderContext) -> Iterator[Check]:
+def _recording(context: RecorderContext) -> Iterator[CheckRow]:
     enabled = context.workspace.config.enabled
     unreadable = context.workspace.index.unreadable
     if enabled and unreadable is not None:
         fix = "use the git that wrote it, or delete the index and run: git reset"
-        yield Check("recording", False, unreadable, fix)
+        yield CheckRow("recording", False, unreadable, fix)
     else:
-        yield Check(
+        yield CheckRow(
             "recording",
             enabled,
             "recording is on" if enabled else "recording is off",
             None if enabled else "git config agent-undo.enabled true",
         )
     degraded = context.observer.degraded
-    yield Check("watcher", degraded is None, degraded or "nothing is missing", degraded)
+    yield CheckRow(
+        "watcher", degraded is None, degraded or "nothing is missing", degraded
+    )
 
 
-def _journal(context: RecorderContext) -> Iterator[Check]:
+def _journal(context: RecorderContext) -> Iterator[CheckRow]:
     wrong = context.workspace.db.damage()
-    yield Check(
+    yield CheckRow(
         "journal",
         wrong is None,
         f"damaged: {wrong}" if wrong else "every page of the journal can be read",
@@ -127,7 +120,7 @@ def _journal(context: RecorderContext) -> Iterator[Check]:
     )
 
 
-def _watches(context: RecorderContext) -> Iterator[Check]:
+def _watches(context: RecorderContext) -> Iterator[CheckRow]:
     """A watch for each directory, and a few instances for each daemon, where both are limited."""
     limits = current().machine_facts().watch_limits()
     if limits is None:
@@ -141,7 +134,7 @@ def _watches(context: RecorderContext) -> Iterator[Check]:
         remedy = limits.raise_watches.format(max(_WANTED_WATCHES, 4 * need))
     elif instances is not None and instances < _WANTED_INSTANCES // 4:
         remedy = limits.raise_instances.format(_WANTED_INSTANCES)
-    yield Check(
+    yield CheckRow(
         limits.name,
         remedy is None,
         f"{counted(need, 'directory', 'directories')} to watch; the limits for all"
@@ -151,31 +144,33 @@ def _watches(context: RecorderContext) -> Iterator[Check]:
     )
 
 
-def _platform(context: RecorderContext) -> Iterator[Check]:
+def _platform(context: RecorderContext) -> Iterator[CheckRow]:
     """What this system does not show, where that is less than what Linux does."""
     unknown = current().UNKNOWN
     if unknown:
-        yield Check("platform", True, f"not known on this system: {', '.join(unknown)}")
+        yield CheckRow(
+            "platform", True, f"not known on this system: {', '.join(unknown)}", None
+        )
 
 
-def _file_system(context: RecorderContext) -> Iterator[Check]:
+def _file_system(context: RecorderContext) -> Iterator[CheckRow]:
     """What is recorded otherwise here, and names that this file system cannot keep apart."""
     ws = context.workspace
     for said in file_system.differences(ws):
-        yield Check("file system", True, said)
+        yield CheckRow("file system", True, said, None)
     clash = file_system.clash(ws)
     if clash is not None:
         fix = "rename all but one of them, on a file system that has them all"
-        yield Check("names", False, clash, fix)
+        yield CheckRow("names", False, clash, fix)
 
 
-def _witness(context: RecorderContext) -> Iterator[Check]:
+def _witness(context: RecorderContext) -> Iterator[CheckRow]:
     """Whether the kernel's reports can be had, where a person wants them."""
     if not context.workspace.config.witness:
-        yield Check("witness", ok=True, message="the kernel is not asked who wrote")
+        yield CheckRow("witness", True, "the kernel is not asked who wrote", None)
         return
     why = context.processes.witness.check()
-    yield Check(
+    yield CheckRow(
         "witness",
         why is None,
         f"the kernel does not report who wrote: {why}"
@@ -185,7 +180,7 @@ def _witness(context: RecorderContext) -> Iterator[Check]:
     )
 
 
-def _refs(context: RecorderContext) -> Iterator[Check]:
+def _refs(context: RecorderContext) -> Iterator[CheckRow]:
     ws = context.workspace
     # Rows are read before refs: a session that begins in between has its ref first.
     chains = sessions.chains(ws.db)
@@ -211,7 +206,7 @@ def _refs(context: RecorderContext) -> Iterator[Check]:
         ("changed to something else", changed),
     )
     said = [f"{what}: {', '.join(which[:_SHOWN])}" for what, which in findings if which]
-    yield Check(
+    yield CheckRow(
         "refs",
         not said,
         "; ".join(said) or "all refs are intact",
@@ -219,18 +214,18 @@ def _refs(context: RecorderContext) -> Iterator[Check]:
     )
 
 
-def _objects(context: RecorderContext) -> Iterator[Check]:
+def _objects(context: RecorderContext) -> Iterator[CheckRow]:
     broken = context.workspace.repo.loose.all_broken()
     if broken:
         said = f"broken in the object store: {_some(broken)}"
-        yield Check("objects", False, said, FIX)
+        yield CheckRow("objects", False, said, FIX)
         return
     try:
         found = missing(context.workspace)
     except StoreError as error:
-        yield Check("objects", False, error.message, FIX)
+        yield CheckRow("objects", False, error.message, FIX)
         return
-    yield Check(
+    yield CheckRow(
         "objects",
         not found,
         f"missing in the history: {_some(found)}"
@@ -240,7 +235,7 @@ def _objects(context: RecorderContext) -> Iterator[Check]:
     )
 
 
-def _with_owners(ws: Workspace, found: Sequence[Check]) -> list[Check]:
+def _with_owners(ws: Workspace, found: Sequence[CheckRow]) -> list[CheckRow]:
     """Name damaged objects of the user: `doctor --fix` writes only ours."""
     wrong = [one for one in found if one.name in _OF_OBJECTS and one.remedy]
     theirs: list[Oid] = []
@@ -253,7 +248,7 @@ def _with_owners(ws: Workspace, found: Sequence[Check]) -> list[Check]:
     alone = theirs == sorted(ws.repo.loose.all_broken())
     remedy = FSCK if alone else f"{FSCK}; then {FIX}"
     return [
-        replace(one, message=f"{one.message}; {said}", remedy=remedy)
+        one._replace(message=f"{one.message}; {said}", remedy=remedy)
         if one in wrong
         else one
         for one in found
@@ -272,13 +267,13 @@ def _some(oids: Sequence[Oid]) -> str:
     return f"{len(oids)}, {', '.join(oid[:10] for oid in oids[:_SHOWN])}"
 
 
-def _rows(context: RecorderContext) -> Iterator[Check]:
+def _rows(context: RecorderContext) -> Iterator[CheckRow]:
     """Rows whose commits are gone can be undone no more, and say so too late."""
     ws = context.workspace
     commits = events.commits(ws.db)
     there = ws.git.sizes(commits) if commits else {}
     gone = [oid for oid in commits if oid not in there]
-    yield Check(
+    yield CheckRow(
         "rows",
         not gone,
         f"the commits of {counted(len(gone), 'write')} are missing"
@@ -288,11 +283,11 @@ def _rows(context: RecorderContext) -> Iterator[Check]:
     )
 
 
-def _locks(context: RecorderContext) -> Iterator[Check]:
+def _locks(context: RecorderContext) -> Iterator[CheckRow]:
     found = ref_locks(context.workspace)
     stale = [one for one in found if one.is_stale]
     shown = "; ".join(one.describe() for one in (stale or found)[:_SHOWN])
-    yield Check(
+    yield CheckRow(
         "locks",
         not stale,
         f"left by a killed process: {shown}" if stale else shown or "no ref is locked",
@@ -300,10 +295,10 @@ def _locks(context: RecorderContext) -> Iterator[Check]:
     )
 
 
-def _undos(context: RecorderContext) -> Iterator[Check]:
+def _undos(context: RecorderContext) -> Iterator[CheckRow]:
     ws = context.workspace
     found = ops.applying(ws.db, ws.layout.worktree)
-    yield Check(
+    yield CheckRow(
         "undo",
         not found,
         f"{found[0].id} could not be finished yet" if found else "none is unfinished",
@@ -311,14 +306,15 @@ def _undos(context: RecorderContext) -> Iterator[Check]:
     )
 
 
-def _spool(context: RecorderContext) -> Iterator[Check]:
+def _spool(context: RecorderContext) -> Iterator[CheckRow]:
     waiting = len(context.spool.waiting())
-    yield Check(
+    yield CheckRow(
         "spool",
         True,
         f"{waiting} hook payloads are waiting for their worktree"
         if waiting
         else "no hook payload is waiting",
+        None,
     )
 
 
@@ -437,10 +433,10 @@ def _wrote(db: Db, call: Call) -> bool:
     return bool(events.rows(db, wanted))
 
 
-def _hook_events(context: RecorderContext) -> Iterator[Check]:
+def _hook_events(context: RecorderContext) -> Iterator[CheckRow]:
     found = unreported(context.workspace)
     names = " and ".join(dict.fromkeys(one.agent for one in found))
-    yield Check(
+    yield CheckRow(
         "hook events",
         not found,
         "; ".join(one.problem for one in found)
@@ -452,7 +448,7 @@ def _hook_events(context: RecorderContext) -> Iterator[Check]:
     )
 
 
-def _coverage(context: RecorderContext) -> Iterator[Check]:
+def _coverage(context: RecorderContext) -> Iterator[CheckRow]:
     """Files that Git tracks and we do not record: their changes cannot be undone."""
     index = context.workspace.index
     holes = [
@@ -461,7 +457,7 @@ def _coverage(context: RecorderContext) -> Iterator[Check]:
         if one.reason == TOO_LARGE and index.contains(one.path)
     ]
     shown = ", ".join(display_path(path) for path in holes[:_SHOWN])
-    yield Check(
+    yield CheckRow(
         "coverage",
         not holes,
         f"{counted(len(holes), 'tracked file')} too large to be recorded: {shown}"
@@ -471,39 +467,39 @@ def _coverage(context: RecorderContext) -> Iterator[Check]:
     )
 
 
-def _remotes(context: RecorderContext) -> Iterator[Check]:
+def _remotes(context: RecorderContext) -> Iterator[CheckRow]:
     leaks = remotes.leaks(context.workspace.repo)
     for leak in leaks:
-        yield Check("remotes", False, remotes.warning(leak), remotes.remedy(leak))
+        yield CheckRow("remotes", False, remotes.warning(leak), remotes.remedy(leak))
     if not leaks:
-        yield Check("remotes", True, "no remote mirrors all refs")
+        yield CheckRow("remotes", True, "no remote mirrors all refs", None)
 
 
-def _gaps(context: RecorderContext) -> Iterator[Check]:
+def _gaps(context: RecorderContext) -> Iterator[CheckRow]:
     """A gap is a fault until somebody has seen it; then it is history."""
     db = context.workspace.db
     found = gaps.list_gaps(db)
     fresh = [one for one in found if one.is_new]
     if not found:
-        yield Check("gaps", True, "no gaps")
+        yield CheckRow("gaps", True, "no gaps", None)
     elif not fresh:
         last = rfc3339(found[-1].ts_ns)
         said = (
             f"{counted(len(found), 'gap')} in the past, all seen; the last was {last}"
         )
-        yield Check("gaps", True, said)
+        yield CheckRow("gaps", True, said, None)
     else:
         last = rfc3339(fresh[-1].ts_ns)
         said = f"{counted(len(fresh), 'gap')} in the recording, the last {last}"
         notes = dict.fromkeys(one.note for one in reversed(fresh) if one.note)
         said += "".join(f"; {note}" for note in [*notes][:_NOTES])
         look = "git agent-undo log --kind gap"
-        yield Check("gaps", False, said, f"{look}; seen: {FIX}")
+        yield CheckRow("gaps", False, said, f"{look}; seen: {FIX}")
 
 
-def _packing(context: RecorderContext) -> Iterator[Check]:
+def _packing(context: RecorderContext) -> Iterator[CheckRow]:
     trouble = meta.get(context.workspace.db, TROUBLE)
-    yield Check(
+    yield CheckRow(
         "packing",
         not trouble,
         trouble or "nothing prevents packing the history",
@@ -511,14 +507,14 @@ def _packing(context: RecorderContext) -> Iterator[Check]:
     )
 
 
-def _mirror(context: RecorderContext) -> Iterator[Check]:
+def _mirror(context: RecorderContext) -> Iterator[CheckRow]:
     ws = context.workspace
     place, trouble = mirror.place_of(ws), meta.get(ws.db, mirror.TROUBLE)
     if place is None:
-        yield Check("mirror", True, "none is set")
+        yield CheckRow("mirror", True, "none is set", None)
     else:
         said = trouble or f"the history is copied to {place}"
-        yield Check("mirror", not trouble, said, _mirror_remedy(trouble))
+        yield CheckRow("mirror", not trouble, said, _mirror_remedy(trouble))
 
 
 def _mirror_remedy(trouble: str | None) -> str | None:
@@ -533,13 +529,14 @@ def _mirror_remedy(trouble: str | None) -> str | None:
     return "git agent-undo mirror"
 
 
-def _secrets(context: RecorderContext) -> Iterator[Check]:
+def _secrets(context: RecorderContext) -> Iterator[CheckRow]:
     found = secret_names(context.workspace.states.all())
     shown = ", ".join(display_path(path) for path in found[:_SHOWN])
-    yield Check(
+    yield CheckRow(
         "secrets",
         True,
         f"{len(found)} recorded files look secret: {shown}"
         if found
         else "no recorded file looks secret",
+        None,
     )

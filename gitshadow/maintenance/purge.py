@@ -21,6 +21,7 @@ from typing import NamedTuple
 from gitshadow.adapters.base import BadPayload, HookEvent
 from gitshadow.attribution.delivery import parse_spool
 from gitshadow.errors import JournalError, LockedError, RefusedError, StoreError
+from gitshadow.messages.storage import Remaining, RemainingCommit
 from gitshadow.model import Oid, RepoPath
 from gitshadow.recording import ingest
 from gitshadow.recording.context import RecorderContext
@@ -44,6 +45,7 @@ from gitshadow.store.purge import (
     search,
     without,
 )
+from gitshadow.store.refs import display_path
 from gitshadow.store.repo import Repo
 
 _MOST_COMMITS = 20
@@ -56,47 +58,23 @@ _LEAST_TEXT, _MOST_TEXT = 16, 64 * 1024
 _MOST_TEXTS = 100
 
 
-class Copy(NamedTuple):
-    """A commit of the user's that brought or took a content, and what reaches it.
-
-    The path is None where the commit's own words hold it; no ref: a reflog alone reaches it.
-    """
-
-    commit: Oid
-    path: RepoPath | None
-    refs: tuple[str, ...]
+NOTHING_LEFT = Remaining(0, (), (), (), (), ())
 
 
-class Remains(NamedTuple):
-    """Where what was purged still is.
-
-    `waiting` counts objects that nothing of ours reaches: Git's next gc takes them, but for those
-    that the user's commits or index hold (`commits`, `staged`). `history` are other names in our
-    history that have the same content, `fetched` refs of other machines, `standing` commits that
-    the user has left and on which chains of ours are built until the same purge runs again.
-    """
-
-    waiting: int = 0
-    commits: tuple[Copy, ...] = ()
-    staged: tuple[RepoPath, ...] = ()
-    history: tuple[RepoPath, ...] = ()
-    fetched: tuple[str, ...] = ()
-    standing: tuple[Oid, ...] = ()
-
-
-def remains(ws: Workspace) -> Remains:
+def remains(ws: Workspace) -> Remaining:
     """Search every object for what was purged; what is found nowhere is not asked for again."""
     there = ws.git.sizes(journal.awaited(ws.db))
     with ws.db.write():
         journal.await_gone(ws.db, sorted(there))
     if not there:
-        return Remains()
+        return NOTHING_LEFT
     own = own_refs(ws)
-    return Remains(
+    held = sorted({path for _, path in _held(ws, own, there)})
+    return Remaining(
         len(there),
         tuple(_copies(ws, there)),
-        tuple(git_index.staged_as(ws.git, there)),
-        tuple(sorted({path for _, path in _held(ws, own, there)})),
+        tuple(map(display_path, git_index.staged_as(ws.git, there))),
+        tuple(map(display_path, held)),
         tuple(fetched_with(ws, there)),
         tuple(sorted(forsaken(ws, there))),
     )
@@ -139,7 +117,7 @@ def forsaken(ws: Workspace, there: Collection[Oid]) -> frozenset[Oid]:
     )
 
 
-def _copies(ws: Workspace, there: Collection[Oid]) -> list[Copy]:
+def _copies(ws: Workspace, there: Collection[Oid]) -> list[RemainingCommit]:
     found: set[tuple[Oid, RepoPath | None]] = set()
     for oid, path in ws.git.holding(there, *OF_THE_USER):
         # No path: the commit itself has it, in its message.
@@ -149,7 +127,12 @@ def _copies(ws: Workspace, there: Collection[Oid]) -> list[Copy]:
         found |= {(one, path) for one in _commits_with(ws, oid)}
     reaching = {commit: _reaching(ws, commit) for commit, _ in found}
     ordered = sorted(found, key=lambda one: (one[0], one[1] or b""))
-    return [Copy(commit, path, reaching[commit]) for commit, path in ordered]
+    return [
+        RemainingCommit(
+            commit, None if path is None else display_path(path), reaching[commit]
+        )
+        for commit, path in ordered
+    ]
 
 
 def _commits_with(ws: Workspace, blob: Oid) -> Sequence[Oid]:

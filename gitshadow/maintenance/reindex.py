@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
 from gitshadow.errors import NotInitialisedError, StoreError, UsageError
+from gitshadow.messages.sharing import BringBackAnswer
 from gitshadow.model import (
     GITLINK_MODE,
     EventKind,
@@ -205,18 +206,9 @@ def _remove(path: str) -> None:
             os.unlink(path + suffix)
 
 
-class MirrorRestore(NamedTuple):
-    """What was restored: from where, how many refs, which branches, and the newest moment."""
-
-    mirror: str
-    refs: int
-    branches: tuple[str, ...]
-    newest_ns: int
-
-
 def bring_back(
     layout: Layout, environ: Mapping[str, str], named: str | None
-) -> MirrorRestore:
+) -> BringBackAnswer:
     """Restore the history from a mirror.
 
     Args:
@@ -248,7 +240,7 @@ def bring_back(
     reindex(layout)
     branches = [place for name, place in wanted.items() if name.startswith("refs/h")]
     newest_ns = _moment(layout, mirror, there)
-    return MirrorRestore(mirror, len(wanted), tuple(sorted(branches)), newest_ns)
+    return BringBackAnswer(mirror, len(wanted), tuple(sorted(branches)), newest_ns)
 
 
 def _found(layout: Layout, git: Git, top: str | None) -> str:

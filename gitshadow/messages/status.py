@@ -143,7 +143,7 @@ class DoctorRequest(NamedTuple):
 
 
 class CheckRow(NamedTuple):
-    """One thing that was examined; with a remedy it is not ok."""
+    """One thing that was examined; what is not ok always has a remedy."""
 
     name: str
     ok: bool

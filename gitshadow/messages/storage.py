@@ -110,7 +110,11 @@ class PrunedUnit(NamedTuple):
 
 
 class ClearedMirror(NamedTuple):
-    """What a mirror dropped, what it still holds, and what was in the way."""
+    """What became of one mirror.
+
+    `dropped` are refs of ours that it alone had and that held what was purged; `held` refs of the
+    user's there that still do; `trouble` is what kept us from it.
+    """
 
     place: str
     dropped: tuple[str, ...]
@@ -142,7 +146,10 @@ class PurgeRequest(NamedTuple):
 
 
 class RemainingCommit(NamedTuple):
-    """A commit of the user that still has purged content; without a path in its message."""
+    """A commit of the user's that brought or took a content, and what reaches it.
+
+    The path is None where the commit's own words hold it; no ref: a reflog alone reaches it.
+    """
 
     commit: str
     path: str | None
@@ -150,7 +157,13 @@ class RemainingCommit(NamedTuple):
 
 
 class Remaining(NamedTuple):
-    """Where purged content still is: objects, your commits, your index, our history."""
+    """Where what was purged still is.
+
+    `objects` counts those that nothing of ours reaches: Git's next gc takes them, but for those
+    that the user's commits or index hold (`commits`, `staged`). `history` are other names in our
+    history that have the same content, `fetched` refs of other machines, `standing` commits that
+    the user has left and on which chains of ours are built until the same purge runs again.
+    """
 
     objects: int
     commits: tuple[RemainingCommit, ...]

@@ -10,7 +10,7 @@ from gitshadow.api import run as run_verb
 from gitshadow.maintenance import setup
 from gitshadow.maintenance.startup_repair import mend
 from gitshadow.messages.codec import JsonObject, Params, encode, parse
-from gitshadow.messages.sharing import BringBackAnswer, BringBackRequest
+from gitshadow.messages.sharing import BringBackRequest
 from gitshadow.messages.status import InitRequest
 from gitshadow.messages.storage import DuAnswer, PackAnswer, ReindexAnswer
 from gitshadow.recording.context import RecorderContext, open_context
@@ -181,10 +181,7 @@ def _bring_back(layout: Layout, params: Params) -> JsonObject:
         context.observer.settle()
     finally:
         context.close()
-    answer = BringBackAnswer(
-        done.mirror, done.refs, tuple(done.branches), done.newest_ns
-    )
-    return encode(answer)
+    return encode(done)
 
 
 def _init(layout: Layout, params: Params) -> JsonObject:

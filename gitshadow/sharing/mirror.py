@@ -19,6 +19,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from gitshadow.errors import JournalError, ShadowError, StoreError
+from gitshadow.messages.storage import ClearedMirror
 from gitshadow.model import Oid
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import machine, refs, remotes
@@ -54,19 +55,6 @@ _SPECS = (
 )
 
 
-class Cleared(NamedTuple):
-    """What became of one mirror.
-
-    `dropped` are refs of ours that it alone had and that held what was purged; `held` refs of the
-    user's there that still do; `trouble` is what kept us from it.
-    """
-
-    place: str
-    dropped: tuple[str, ...] = ()
-    held: tuple[str, ...] = ()
-    trouble: str | None = None
-
-
 def place_of(ws: Workspace) -> str | None:
     """Return the repository that is this project's mirror, None where none is wanted."""
     top, name = ws.config.mirror, machine.current(ws.db)
@@ -83,18 +71,18 @@ def remember(ws: Workspace, place: str) -> None:
         meta.put(ws.db, _KNOWN, json.dumps([*known, place]))
 
 
-def forget(ws: Workspace, names: Collection[str]) -> list[Cleared]:
+def forget(ws: Workspace, names: Collection[str]) -> list[ClearedMirror]:
     """Delete refs in every mirror of ours; return those that could not be reached."""
     found = _each(ws, (), lambda copy: _drop(copy, names))
     return [one for one in found if one.trouble]
 
 
-def scrub(ws: Workspace, gone: Collection[Oid]) -> list[Cleared]:
+def scrub(ws: Workspace, gone: Collection[Oid]) -> list[ClearedMirror]:
     """Delete purged content in every mirror of ours, objects too; return each result."""
     return _each(ws, gone, lambda copy: clear(ws, copy, gone))
 
 
-def clear(ws: Workspace, copy: Bare, gone: Collection[Oid]) -> Cleared:
+def clear(ws: Workspace, copy: Bare, gone: Collection[Oid]) -> ClearedMirror:
     """Delete purged content in one mirror.
 
     Refs that are here too become what they are here; one of ours that the mirror alone has is
@@ -116,7 +104,7 @@ def clear(ws: Workspace, copy: Bare, gone: Collection[Oid]) -> Cleared:
         copy.scrub()
     left = copy.having(gone)
     held = [ref for ref in copy.refs() if copy.keeps(ref, left)] if left else []
-    return Cleared(copy.path, tuple(dropped), tuple(held))
+    return ClearedMirror(copy.path, tuple(dropped), tuple(held), None)
 
 
 def send(git: Git, copy: Bare, specs: Sequence[str]) -> None:
@@ -139,29 +127,31 @@ def users_refs(ws: Workspace) -> dict[str, Oid]:
     return {**ws.repo.refs("refs/heads/"), **ws.repo.refs("refs/tags/")}
 
 
-def _drop(copy: Bare, names: Collection[str]) -> Cleared:
+def _drop(copy: Bare, names: Collection[str]) -> ClearedMirror:
     copy.drop(sorted(copy.refs().keys() & set(names)))
-    return Cleared(copy.path)
+    return ClearedMirror(copy.path, (), (), None)
 
 
 def _each(
-    ws: Workspace, gone: Collection[Oid], work: Callable[[Bare], Cleared]
-) -> list[Cleared]:
-    found: list[Cleared] = []
+    ws: Workspace, gone: Collection[Oid], work: Callable[[Bare], ClearedMirror]
+) -> list[ClearedMirror]:
+    found: list[ClearedMirror] = []
     for place in _places(ws):
         copy = Bare(ws.git, place)
         try:
             if not os.path.isdir(place):
                 found += _away(ws, place)
             elif not os.path.exists(os.path.join(place, "HEAD")):
-                found.append(Cleared(place, trouble="it is no longer a repository"))
+                found.append(
+                    ClearedMirror(place, (), (), "it is no longer a repository")
+                )
             elif _is_ours(ws, copy):
                 found.append(work(copy))
             elif copy.get(ROOT) == ws.layout.root and gone and copy.having(gone):
                 why = "it belongs to another repository that was here, and still contains it"
-                found.append(Cleared(place, trouble=why))
+                found.append(ClearedMirror(place, (), (), why))
         except StoreError as error:
-            found.append(Cleared(place, trouble=error.message))
+            found.append(ClearedMirror(place, (), (), error.message))
     return found
 
 
@@ -170,7 +160,7 @@ def _is_ours(ws: Workspace, copy: Bare) -> bool:
     return not machine.ours(ws.layout).isdisjoint(named)
 
 
-def _away(ws: Workspace, place: str) -> list[Cleared]:
+def _away(ws: Workspace, place: str) -> list[ClearedMirror]:
     """Return a mirror that cannot be reached; forget one that somebody deleted."""
     if place not in _known(ws):
         # No mirror was made there yet.
@@ -180,7 +170,7 @@ def _away(ws: Workspace, place: str) -> list[Cleared]:
         with ws.db.write():
             meta.put(ws.db, _KNOWN, json.dumps(known))
         return []
-    return [Cleared(place, trouble="it is not reachable")]
+    return [ClearedMirror(place, (), (), "it is not reachable")]
 
 
 def _places(ws: Workspace) -> list[str]:

@@ -8,7 +8,8 @@ import pytest
 
 from gitshadow.api import doctor
 from gitshadow.errors import StoreError
-from gitshadow.maintenance.diagnostics import Check, examine
+from gitshadow.maintenance.diagnostics import examine
+from gitshadow.messages.status import CheckRow
 from gitshadow.platform.linux import machine
 from gitshadow.store.journal import gaps
 from gitshadow.store.journal.db import Db
@@ -16,7 +17,7 @@ from tests.support.repo import Repo
 from tests.support.studio import Studio, studio_of
 
 
-def found(studio: Studio, name: str) -> Check:
+def found(studio: Studio, name: str) -> CheckRow:
     return next(one for one in examine(studio.context) if one.name == name)
 
 
