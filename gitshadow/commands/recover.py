@@ -188,7 +188,7 @@ def _bytes(session: str | None, name: str, number: int | None) -> bytes:
         StoreError: its bytes are gone.
     """
     from gitshadow.sdk.turns import queries
-    from gitshadow.sdk.turns.blob_store import Vault
+    from gitshadow.sdk.turns.journal_store import Vault
 
     with journal() as db:
         named = queries.session_named(db, session)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from gitshadow.adapters import registry
 from gitshadow.attribution import lifecycle
-from gitshadow.attribution.native_ids import is_command
+from gitshadow.attribution.native_ids import ProcessMarks, is_command
 from gitshadow.attribution.process import (
     ProcessId,
     ProcessScan,
@@ -21,7 +21,6 @@ from gitshadow.attribution.process_evidence import Exits, Leftovers, Stillness
 from gitshadow.attribution.windows import Evidence, Scene, could_write
 from gitshadow.model import Actor, Call, Session, ToolClass
 from gitshadow.recording.byte_evidence import ByteEvidence
-from gitshadow.recording.process_marks import ProcessMarks
 from gitshadow.recording.witness_evidence import WitnessEvidence
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal import sessions, turns

@@ -13,7 +13,7 @@ from gitshadow.attribution.ledger import (
     excludes,
     needs,
 )
-from gitshadow.attribution.native_ids import is_command
+from gitshadow.attribution.native_ids import ProcessMarks, is_command
 from gitshadow.attribution.process import Living, ProcessId, process_of
 from gitshadow.attribution.windows import Scene
 from gitshadow.capture.drafts import Draft
@@ -29,7 +29,6 @@ from gitshadow.model import (
 )
 from gitshadow.platform import current
 from gitshadow.platform.port import FileSystem, ProcessCounters
-from gitshadow.recording.process_marks import ProcessMarks
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.clock import EpochClock
 

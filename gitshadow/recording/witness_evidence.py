@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from gitshadow.attribution.ladder import WITNESSED
-from gitshadow.attribution.native_ids import is_command
+from gitshadow.attribution.native_ids import ProcessMarks, is_command
 from gitshadow.attribution.process import ProcessId, is_alive, process_of
 from gitshadow.attribution.windows import (
     Evidence,
@@ -31,7 +31,6 @@ from gitshadow.platform.writers import (
     WriterReport,
     opened,
 )
-from gitshadow.recording.process_marks import ProcessMarks
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal import turns
 

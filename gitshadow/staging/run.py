@@ -36,9 +36,11 @@ from gitshadow.staging.index import (
     IndexEntry,
     IndexFile,
     TreeBase,
+    abandoned,
     check_settled,
+    drop,
+    prepare,
 )
-from gitshadow.staging.prepared import abandoned, drop, prepare
 from gitshadow.staging.survivors import ChangeStep, Survivor
 from gitshadow.staging.unit import SurvivingUnit, UnitReader
 from gitshadow.store.journal import meta

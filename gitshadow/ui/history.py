@@ -18,9 +18,9 @@ from gitshadow.messages.lists import PinRow
 from gitshadow.messages.rows import EventRow
 from gitshadow.render.history import author_of, seconds_since
 from gitshadow.render.text import local_time
+from gitshadow.ui.data_source import HELD, PageWindow
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.lines import Listing
-from gitshadow.ui.paging import HELD, PageWindow
 from gitshadow.ui.timeline import (
     FIRST_AGENT,
     NOBODY,

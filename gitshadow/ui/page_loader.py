@@ -11,10 +11,18 @@ from typing import TypeVar
 
 from gitshadow.messages.history import HistoryRow
 from gitshadow.messages.rows import EventRow
-from gitshadow.ui.data_source import DataSource, FoundRow, HistoryState, Looked, ask
+from gitshadow.ui.data_source import (
+    DataSource,
+    FoundRow,
+    HistoryState,
+    Looked,
+    PageWindow,
+    ask,
+    with_newer,
+    with_older,
+)
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.history import History
-from gitshadow.ui.paging import PageWindow, with_newer, with_older
 from gitshadow.ui.timeline import Block, TimelineLine
 
 _T = TypeVar("_T")

@@ -35,8 +35,8 @@ from gitshadow.store.journal import pins, sessions
 from gitshadow.undo.apply import Applied
 from gitshadow.undo.choose import UnitWindow
 from gitshadow.undo.databases import Databases
-from gitshadow.undo.inner_repositories import InnerRepository
 from gitshadow.undo.report import Item, Reason
+from gitshadow.undo.report_context import InnerRepository
 from gitshadow.undo.restore_plan import PinSnapshot
 from gitshadow.undo.unstored import Unstored, UnstoredFiles
 

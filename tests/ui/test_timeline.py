@@ -2,9 +2,9 @@
 
 from gitshadow.messages.history import HistoryRow
 from gitshadow.messages.states import StatRow
-from gitshadow.ui import paging
+from gitshadow.ui import data_source
+from gitshadow.ui.data_source import PageWindow
 from gitshadow.ui.history import said_of
-from gitshadow.ui.paging import PageWindow
 from gitshadow.ui.timeline import (
     NOBODY,
     UNKNOWN,
@@ -140,40 +140,44 @@ def test_lanes_without_a_free_column_share_the_last() -> None:
     assert [place.column for place in found] == [2] * 6
 
 
-def page(newest: int, count: int = paging.PAGE) -> tuple[HistoryRow, ...]:
+def page(newest: int, count: int = data_source.PAGE) -> tuple[HistoryRow, ...]:
     """Return a page of rows, newest first."""
     return tuple(row(seq) for seq in range(newest, newest - count, -1))
 
 
 def test_window_grows_downwards_and_lets_go_above() -> None:
     window = PageWindow(page(100_000), older=True)
-    while len(window.rows) <= paging.HELD - paging.PAGE:
+    while len(window.rows) <= data_source.HELD - data_source.PAGE:
         assert not window.newer
-        window = paging.with_older(window, page(window.oldest - 1))
-    window = paging.with_older(window, page(window.oldest - 1))
-    assert (len(window.rows), window.newer, window.older) == (paging.HELD, True, True)
+        window = data_source.with_older(window, page(window.oldest - 1))
+    window = data_source.with_older(window, page(window.oldest - 1))
+    assert (len(window.rows), window.newer, window.older) == (
+        data_source.HELD,
+        True,
+        True,
+    )
     seqs = [one.seq for one in window.rows]
-    assert seqs == list(range(seqs[0], seqs[0] - paging.HELD, -1))
-    assert not paging.with_older(window, page(window.oldest - 1, 3)).older
+    assert seqs == list(range(seqs[0], seqs[0] - data_source.HELD, -1))
+    assert not data_source.with_older(window, page(window.oldest - 1, 3)).older
 
 
 def test_window_grows_upwards_and_lets_go_below() -> None:
-    window = PageWindow(page(3000, paging.HELD), newer=True, older=False)
-    window = paging.with_newer(window, page(3010, 10))
-    assert (len(window.rows), window.newest) == (paging.HELD, 3010)
-    assert window.oldest == 3011 - paging.HELD
+    window = PageWindow(page(3000, data_source.HELD), newer=True, older=False)
+    window = data_source.with_newer(window, page(3010, 10))
+    assert (len(window.rows), window.newest) == (data_source.HELD, 3010)
+    assert window.oldest == 3011 - data_source.HELD
     assert (window.newer, window.older) == (False, True)
 
 
 def test_row_that_has_grown_replaces_the_loaded_one() -> None:
     window = PageWindow((row(8, "t2"), row(7, "t1")))
-    grown = paging.with_newer(window, (row(9, "t1", files=2),))
+    grown = data_source.with_newer(window, (row(9, "t1", files=2),))
     assert [(one.id, one.seq) for one in grown.rows] == [("t1", 9), ("t2", 8)]
 
 
 def test_rows_that_come_twice_are_held_once() -> None:
     window = PageWindow(page(10, 5), newer=True, older=False)
-    grown = paging.with_older(window, page(8, 5))
+    grown = data_source.with_older(window, page(8, 5))
     assert [one.seq for one in grown.rows] == [10, 9, 8, 7, 6, 5, 4]
 
 

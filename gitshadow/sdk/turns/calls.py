@@ -17,7 +17,6 @@ from gitshadow.sdk.turns import (
     path_images,
     telemetry,
 )
-from gitshadow.sdk.turns.argument_copies import completed, copies_of, parts_of
 from gitshadow.sdk.turns.authorization import refusal
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.call_records import (
@@ -47,6 +46,7 @@ from gitshadow.sdk.turns.json_values import (
     NotStorableError,
     Observation,
 )
+from gitshadow.sdk.turns.kept_secrets import completed, copies_of, parts_of
 from gitshadow.sdk.turns.policy import Proposal
 from gitshadow.sdk.turns.redaction import NO_SECRETS, REDACTED, Secrets
 from gitshadow.sdk.turns.telemetry import WorkSpan

@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gitshadow.sdk.turns import json_values
-from gitshadow.sdk.turns.argument_copies import ArgumentNotKeptError
 from gitshadow.sdk.turns.call_records import key_of
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, ask
 from gitshadow.sdk.turns.json_values import NotStorableError, Observation
+from gitshadow.sdk.turns.kept_secrets import ArgumentNotKeptError
 from gitshadow.sdk.turns.redaction import Secrets
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.tool import Tool

@@ -1,15 +1,15 @@
 """The session store that lasts: rows in the journal, artifacts' bytes in Git, a lock file.
 
 Invariant: the holder of a session's lock sees the present journal, also after a `reindex` has
-put a new file in its place.
+put a new file in its place. Nothing of pygit2 is loaded before bytes are needed: it takes 100 ms.
 """
 
 import os
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 from gitshadow.errors import JournalError, LockedError
 from gitshadow.model import Oid
-from gitshadow.sdk.turns.blob_store import Vault
 from gitshadow.sdk.turns.protocols import SessionLock
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga import SagaTables
@@ -17,8 +17,54 @@ from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.safe_files import make_dir
 
+if TYPE_CHECKING:
+    from gitshadow.store.repo import Repo
 _NAME_BYTES = 8
 _PROBE_S = 1.0
+
+
+class Vault:
+    """Store bytes and return them."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._opened: Repo | None = None
+
+    def keep(
+        self, session: str, name: str, version: int, data: bytes, now_ns: int
+    ) -> Oid:
+        """Store one version of an artifact.
+
+        Raises:
+            StoreError: it could not be written.
+            UnsupportedError: the repository cannot be read.
+        """
+        from gitshadow.store import artifacts
+
+        path = artifacts.path_of(name, version)
+        return artifacts.keep(self._repo, session, path, data, now_ns)
+
+    def read(self, oid: Oid) -> bytes:
+        """Return the bytes of a version; raise StoreError where they are gone."""
+        return self._repo.read_blob(oid)
+
+    def has(self, oid: Oid) -> bool:
+        """Return whether the bytes of a version are there."""
+        return self._repo.has(oid)
+
+    def close(self) -> None:
+        """Close the repository."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    @property
+    def _repo(self) -> "Repo":
+        from gitshadow.store.repo import Repo
+
+        if self._opened is None:
+            self._opened = Repo.open(self._layout)
+        return self._opened
 
 
 class JournalStore(SagaTables):

@@ -11,14 +11,14 @@ import pytest
 from gitshadow.sdk.integrations.hooks import HookedTurns
 from gitshadow.sdk.testing import sample_rows
 from gitshadow.sdk.turns import calls, json_values
-from gitshadow.sdk.turns.argument_copies import (
+from gitshadow.sdk.turns.call_records import CallRequest
+from gitshadow.sdk.turns.commands import Tell
+from gitshadow.sdk.turns.kept_secrets import (
     ArgumentNotKeptError,
     PartialArguments,
     completed,
     copies_of,
 )
-from gitshadow.sdk.turns.call_records import CallRequest
-from gitshadow.sdk.turns.commands import Tell
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoItem
 from gitshadow.sdk.turns.session import AgentUndo
