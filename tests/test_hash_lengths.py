@@ -24,7 +24,7 @@ ALLOWED = {
     "interchange/authorship.py": "ids of git-ai's format",
     "interchange/claims.py": "names that are no identifiers",
     "interchange/commit_trailers.py": "a message that the user may have edited",
-    "platform/macos/login.py": "the label of a worktree at launchd",
+    "platform/macos/facts.py": "the label of a worktree at launchd",
     "render/page.py": "the policy of a page that allows its one script",
     "sdk/testing/memory_store.py": "a store without a repository",
     "sdk/testing/store_kit.py": "ids that only have to be different",

@@ -20,7 +20,7 @@ from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import detect, login
 from gitshadow.hookfiles.install import FileAction
 from gitshadow.platform import macos
-from gitshadow.platform.macos import files, machine, processes, sockets
+from gitshadow.platform.macos import facts, sockets
 from gitshadow.platform.portable.watcher import PortableWatcher
 
 BOOTED_S = 1_750_000_000
@@ -57,14 +57,14 @@ def test_boot_is_the_session_of_the_kernel_or_the_second_in_which_it_began(
     monkeypatch: pytest.MonkeyPatch, known: tuple[bytes, ...], boot: str | None
 ) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: Sysctl(*known))
-    assert machine.boot() == boot
+    assert facts.boot() == boot
 
 
 def test_boot_is_unknown_where_the_library_has_no_sysctl(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
-    assert machine.boot() is None
+    assert facts.boot() is None
 
 
 class HostId:
@@ -92,7 +92,7 @@ def test_machine_is_named_by_its_hardware_because_its_name_changes(
     monkeypatch: pytest.MonkeyPatch, library: object, found: str | None
 ) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: library)
-    assert machine.machine_id() == found
+    assert facts.machine_id() == found
 
 
 class Peer:
@@ -148,7 +148,7 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Queue]:
 
 
 def test_end_of_a_process_is_awaited_by_a_kqueue(queue: Queue) -> None:
-    end = processes.end_of(42)
+    end = facts.end_of(42)
     assert end is not None
     assert queue.asked == [(42, "proc", "add", "exit")]
     assert not end.has_come()
@@ -164,7 +164,7 @@ def test_end_is_awaited_by_a_descriptor_that_select_does_not_take(queue: Queue) 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2048)), hard))
     try:
-        end = processes.KqueueEnd(fcntl.fcntl(low, fcntl.F_DUPFD, 1024))
+        end = facts.KqueueEnd(fcntl.fcntl(low, fcntl.F_DUPFD, 1024))
         assert not end.has_come()
         os.write(queue.writer, b".")
         assert end.has_come()
@@ -181,7 +181,7 @@ def test_process_that_has_ended_is_not_awaited(
         raise ProcessLookupError
 
     monkeypatch.setattr(queue, "control", gone)
-    assert processes.end_of(42) is None
+    assert facts.end_of(42) is None
 
 
 def test_sync_empties_the_cache_of_the_drive_or_does_what_it_can(
@@ -197,8 +197,8 @@ def test_sync_empties_the_cache_of_the_drive_or_does_what_it_can(
 
     monkeypatch.setattr(fcntl, "fcntl", full)
     monkeypatch.setattr(os, "fsync", lambda fd: done.append("plain"))
-    files.sync(0)
-    files.sync(0)
+    facts.sync(0)
+    facts.sync(0)
     assert done == ["full", "full", "plain"]
 
 
@@ -239,8 +239,8 @@ def test_path_of_events_is_the_one_asked_for_where_the_system_does_not_say(
         raise OSError
 
     monkeypatch.setattr(fcntl, "fcntl", refuse)
-    assert files.reported_path(str(tmp_path)) == str(tmp_path)
-    assert files.reported_path("/nowhere") == "/nowhere"
+    assert facts.reported_path(str(tmp_path)) == str(tmp_path)
+    assert facts.reported_path("/nowhere") == "/nowhere"
 
 
 @pytest.fixture

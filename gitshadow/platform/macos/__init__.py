@@ -31,21 +31,21 @@ UNKNOWN: tuple[str, ...] = (
 
 def process_facts() -> "Processes":
     """Return what psutil and kqueue(2) know of processes."""
-    from gitshadow.platform.macos import processes as found
+    from gitshadow.platform.macos import facts as found
 
     return found
 
 
 def file_facts() -> "Files":
     """Return what the standard library and fcntl(2) know of files."""
-    from gitshadow.platform.macos import files as found
+    from gitshadow.platform.macos import facts as found
 
     return found
 
 
 def machine_facts() -> "Machine":
     """Return what sysctl(3) knows of the machine."""
-    from gitshadow.platform.macos import machine as found
+    from gitshadow.platform.macos import facts as found
 
     return found
 
@@ -59,7 +59,7 @@ def socket_access() -> "Sockets":
 
 def login_service() -> "LoginService | None":
     """Return the user's launchd."""
-    from gitshadow.platform.macos.login import SERVICE
+    from gitshadow.platform.macos.facts import SERVICE
 
     return SERVICE
 
@@ -68,7 +68,7 @@ def open_watcher(
     backend: "WatchBackend", places: "WatchedPlaces", wake: "Callable[[], None]"
 ) -> "Watcher":
     """Return a watcher on FSEvents, by watchfiles."""
-    from gitshadow.platform.macos.files import reported_path
+    from gitshadow.platform.macos.facts import reported_path
     from gitshadow.platform.portable.watcher import PortableWatcher
 
     root, git_dir = reported_path(places.root), reported_path(places.git_dir)
