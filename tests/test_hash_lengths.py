@@ -16,7 +16,6 @@ KNOWING = ("store/object_format.py", "store/backends/")
 ALLOWED = {
     "adapters/payload.py": "ids of payloads that have none",
     "attribution/lifecycle.py": "ids of turns that have none",
-    "commands/report.py": "the ETag of a live report",
     "hookfiles/install.py": "what a file had when it was written",
     "hookfiles/ledger.py": "what a file had when it was written",
     "hookfiles/login.py": "what a file had when it was written",
@@ -28,9 +27,6 @@ ALLOWED = {
     "render/page.py": "the policy of a page that allows its one script",
     "sdk/testing/memory_store.py": "a store without a repository",
     "sdk/testing/store_kit.py": "ids that only have to be different",
-    "staging/carry.py": "tokens of plans",
-    "staging/run.py": "tokens of plans",
-    "undo/plan.py": "tokens of plans",
 }
 """Modules with another use of these hashes, and which."""
 

@@ -9,7 +9,6 @@ form is an error, never a guess.
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ from gitshadow.model import (
     PathChange,
     RepoPath,
 )
+from gitshadow.store.digests import digest
 from gitshadow.store.git import Git
 from gitshadow.store.journal import events
 from gitshadow.store.journal.db import Db
@@ -178,7 +178,7 @@ class GitPast:
         """Return a digest of where HEAD was: while it is the same, so is `committed`."""
         # Commits do not change, so the same list of ids gives the same answers.
         steps = "".join(oid for oid, _ in self._logged())
-        return blake2b(steps.encode("ascii"), digest_size=16).hexdigest()
+        return digest(steps)
 
     def holding(self, path: RepoPath, blob: Oid) -> Oid | None:
         """Return the newest commit where HEAD was that has a blob at a path."""

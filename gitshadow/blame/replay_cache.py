@@ -9,7 +9,6 @@ Invariant: what cannot be used, or not be stored, is as if it were not there.
 import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from hashlib import blake2b
 
 from gitshadow.blame import snapshots
 from gitshadow.blame.git_history import GitPast
@@ -18,6 +17,7 @@ from gitshadow.blame.snapshots import DoubtError, FingerprintSet, mark_of_oid
 from gitshadow.errors import JournalError
 from gitshadow.model import PathChange, RepoPath
 from gitshadow.store.content_diff import LIBGIT2_VERSION
+from gitshadow.store.digests import digest
 from gitshadow.store.journal import blame, bursts, events, ops
 from gitshadow.store.journal.blame import BlameState
 from gitshadow.store.journal.db import Db
@@ -128,12 +128,14 @@ class Resuming:
 
     def _committed(self, names: Sequence[RepoPath], contents: FingerprintSet) -> str:
         """Return a digest of which of the contents were committed under which name."""
-        text = blake2b(digest_size=16)
+        found = []
         for name in names:
             oids = sorted(self._past.committed(name))
             met = [oid for oid in oids if mark_of_oid(oid) in contents]
-            text.update(b"%d:%b %b\n" % (len(name), name, "".join(met).encode("ascii")))
-        return text.hexdigest()
+            found.append(
+                b"%d:%b %b\n" % (len(name), name, "".join(met).encode("ascii"))
+            )
+        return digest(b"".join(found))
 
     def _feed(
         self,

@@ -15,7 +15,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
-from hashlib import blake2b
 from typing import Generic, TypeVar
 
 from gitshadow.blame.owners import (
@@ -27,6 +26,7 @@ from gitshadow.blame.owners import (
 )
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid, PathChange, RepoPath
+from gitshadow.store.digests import digest
 
 T = TypeVar("T")
 BYTES = 8
@@ -46,7 +46,7 @@ _Runs = list[tuple[int, int, int]]
 
 def mark_of(data: bytes) -> int:
     """Return the mark of some bytes."""
-    return int.from_bytes(blake2b(data, digest_size=BYTES).digest(), "big")
+    return int(digest(data, BYTES), 16)
 
 
 def mark_of_oid(oid: Oid) -> int:

@@ -1,7 +1,6 @@
 """`git agent-undo report`: one session as a page to read."""
 
 import errno
-import hashlib
 import json
 import os
 import sys
@@ -18,6 +17,7 @@ from gitshadow.messages.codec import JsonObject
 from gitshadow.messages.report import REPORT, ReportAnswer, ReportRequest
 from gitshadow.render import output
 from gitshadow.render.style import printable
+from gitshadow.store.digests import digest
 from gitshadow.store.layout import journal_stamp, page_of
 from gitshadow.store.safe_files import replacing
 
@@ -128,7 +128,7 @@ def _serve(session: str | None, other: str | None, port: int, *, opened: bool) -
         replies = _asked(session, other)
         # Without the time at which it was made, which always differs.
         facts = [{**one.document, "generated": None} for one in replies]
-        tag = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        tag = digest(json.dumps(facts))
         return live_report.Edition(tag, lambda: _page(replies, tag))
 
     def announce(url: str) -> None:

@@ -8,13 +8,13 @@ import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from hashlib import blake2b
 from typing import NamedTuple
 
 from gitshadow.errors import JournalError, StoreError
 from gitshadow.model import Chain, Oid
 from gitshadow.recording.workspace import make_state_dirs
 from gitshadow.store import refs
+from gitshadow.store.digests import digest
 from gitshadow.store.journal import sessions
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.db_file import REINDEX
@@ -171,8 +171,7 @@ def _read(
 def _nameless(tail: Tail) -> str:
     """Return a name for the machine of a chain that names none."""
     # Sequence numbers of two machines would collide in one journal, so such a chain has its own.
-    text = tail.session.encode("ascii")
-    return blake2b(text, digest_size=_NAME_BYTES).hexdigest()
+    return digest(tail.session, _NAME_BYTES)
 
 
 def _fold_machine(

@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from hashlib import blake2b
 from typing import NamedTuple
 
 from gitshadow.errors import JournalError, ShadowError, StoreError
@@ -23,6 +22,7 @@ from gitshadow.messages.storage import ClearedMirror
 from gitshadow.model import Oid
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import machine, refs, remotes
+from gitshadow.store.digests import digest
 from gitshadow.store.git import Git
 from gitshadow.store.journal import meta, prune, purge
 from gitshadow.store.layout import Layout
@@ -395,8 +395,7 @@ class _Run(threading.Thread):
 def _state_of(ws: Workspace) -> str:
     """Return a digest of what there is to mirror."""
     found = {**ws.repo.refs(), **users_refs(ws)}
-    text = "".join(f"{ref} {oid}\n" for ref, oid in sorted(found.items()))
-    return blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
+    return digest("".join(f"{ref} {oid}\n" for ref, oid in sorted(found.items())))
 
 
 def _note(ws: Workspace, state: str | None, trouble: str, place: str) -> None:

@@ -4,7 +4,6 @@ Invariant: the other worktree is changed by an op like any other: recorded befor
 back after a crash, and undone by its id.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from gitshadow.staging.graft import Grafted, Grafter, combined
 from gitshadow.staging.run import UnitWish, item_of, planned_status
 from gitshadow.staging.survivors import ChangeStep, Survivor
 from gitshadow.staging.unit import UnitReader
+from gitshadow.store.digests import digest
 from gitshadow.store.journal import short_ids
 from gitshadow.store.refs import display_path, parse_path
 from gitshadow.store.trees import Entry
@@ -225,14 +225,11 @@ def _answer(name: str, items: Sequence[StagingItem], plan: Plan) -> StagingAnswe
         else item
         for item in items
     )
-    hashed = hashlib.sha256(
-        f"{plan.token}{settled!r}".encode("utf-8", "surrogateescape")
-    )
     return StagingAnswer(
         "apply",
         name,
         planned_status(settled),
-        hashed.hexdigest()[:_TOKEN_DIGITS],
+        digest(f"{plan.token}{settled!r}")[:_TOKEN_DIGITS],
         settled,
     )
 

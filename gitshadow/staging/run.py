@@ -4,7 +4,6 @@ Invariant: the index changes only in `stage`, `unstage` and `adopt`, and only as
 was shown. HEAD and branches are not moved here: `git commit` does that, in the user's own process.
 """
 
-import hashlib
 import json
 import os
 import time
@@ -43,6 +42,7 @@ from gitshadow.staging.index import (
 )
 from gitshadow.staging.survivors import ChangeStep, Survivor
 from gitshadow.staging.unit import SurvivingUnit, UnitReader
+from gitshadow.store.digests import digest
 from gitshadow.store.journal import meta
 from gitshadow.store.refs import display_path, parse_path
 from gitshadow.store.trees import Entry
@@ -540,8 +540,7 @@ def _ended(answer: StagingAnswer, *, way_back: str | None = None) -> StagingAnsw
 
 
 def _mixed(text: str, head: Oid | None) -> str:
-    hashed = hashlib.sha256(f"{text}\0{head}".encode("utf-8", "surrogateescape"))
-    return hashed.hexdigest()[:_TOKEN_DIGITS]
+    return digest(f"{text}\0{head}")[:_TOKEN_DIGITS]
 
 
 def _check_token(token: str | None, answer: StagingAnswer) -> None:

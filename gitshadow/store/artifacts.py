@@ -5,11 +5,11 @@ program shows them. No version is ever removed from the tree. The journal knows 
 current; a rewind makes an old blob current again and writes nothing here.
 """
 
-from hashlib import blake2b
 from urllib.parse import quote
 
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store import refs
+from gitshadow.store.digests import digest
 from gitshadow.store.marks import committer_date
 from gitshadow.store.objects import OUR_EMAIL, OUR_NAME, NewCommit
 from gitshadow.store.refs import ShadowCommit
@@ -24,8 +24,7 @@ def artifact_ref(session: str) -> str:
     """Return the ref that keeps the artifacts of a session alive."""
     # The program chooses the id of its session, and not every text is a valid name of a ref
     # (git-check-ref-format(1)).
-    digits = blake2b(session.encode(), digest_size=_NAME_BYTES).hexdigest()
-    return refs.REF_PREFIX + refs.ARTIFACT_PREFIX + digits
+    return refs.REF_PREFIX + refs.ARTIFACT_PREFIX + digest(session, _NAME_BYTES)
 
 
 def keep(repo: Repo, session: str, path: RepoPath, data: bytes, now_ns: int) -> Oid:

@@ -1,13 +1,22 @@
-"""Fingerprints of what must be recognized again and not be stored: BLAKE3 with a key of our own.
+"""Fingerprints: names, ids, tokens and marks, and with a key what must not be stored.
 
-Invariant: without the key, which never leaves the state directory, nobody can test a guess.
+The keyed ones are BLAKE3: without the key, which never leaves the state directory, nobody can test
+a guess. All others are BLAKE2b, which is loaded quickly.
+Invariant: journals, refs and servers know the fingerprints of before, so they stay the same.
 """
 
 import os
+from hashlib import blake2b
 
 from gitshadow.store.layout import Layout
 
 _KEY_BYTES = 32
+
+
+def digest(data: bytes | str, size: int = 16, *, key: bytes = b"") -> str:
+    """Return the fingerprint of bytes or of a text: hex digits of so many bytes."""
+    raw = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
+    return blake2b(raw, digest_size=size, key=key).hexdigest()
 
 
 def keyed_digest(layout: Layout, text: str) -> str:

@@ -6,10 +6,10 @@ An id that this copy ever had stays ours: what it recorded then is our own histo
 import os
 import re
 from collections.abc import Iterable
-from hashlib import blake2b
 
 from gitshadow import platform
 from gitshadow.errors import StoreError
+from gitshadow.store.digests import digest
 from gitshadow.store.journal import meta
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import BorrowedLayout, Layout
@@ -102,4 +102,4 @@ def _derived(common_dir: str) -> str:
     # machine, so two copies never give out the same session ids or refs. A state directory that was
     # lost gets the same id again.
     text = f"{name}\0{os.stat(common_dir).st_ino}"
-    return blake2b(text.encode("utf-8", "replace"), digest_size=_BYTES).hexdigest()
+    return digest(text.encode("utf-8", "replace"), _BYTES)

@@ -4,7 +4,6 @@ Marks are only in refs, so they survive a lost journal, and a build server, wher
 most, gets them with a fetch. A mark is never changed; it is removed by deleting its ref.
 """
 
-import hashlib
 from collections.abc import Iterable, Set
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from typing import NamedTuple
 from gitshadow.errors import StoreError
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store import refs
+from gitshadow.store.digests import digest
 from gitshadow.store.objects import NewCommit
 from gitshadow.store.paths import c_quoted, parse_path
 from gitshadow.store.refs import ShadowCommit
@@ -24,7 +24,6 @@ _MODE = 0o100644
 _OLD_DATE = 1_000_000_000
 # What was reviewed is named by digests and not by oids: so a mark keeps no pruned session alive,
 # and a line that is written again later is not covered.
-_DIGEST_BYTES = 16
 _SUBJECT_CHARS = 60
 
 
@@ -192,15 +191,12 @@ def _named(written: tuple[str, int]) -> tuple[bytes, int]:
 
 
 def _digest(*parts: bytes) -> bytes:
-    made = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    for part in parts:
-        made.update(part)
-    return made.digest()
+    return bytes.fromhex(digest(b"".join(parts)))
 
 
 def _id(now_ns: int, blob: Oid) -> str:
     day = datetime.fromtimestamp(now_ns // 1_000_000_000, UTC).strftime("%Y%m%d")
-    digits = hashlib.blake2b(f"{now_ns} {blob}".encode(), digest_size=5).hexdigest()
+    digits = digest(f"{now_ns} {blob}", 5)
     return f"{refs.MARK_PREFIX}{day}-{digits}"
 
 

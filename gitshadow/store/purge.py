@@ -10,11 +10,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from hashlib import blake2b
 from typing import NamedTuple
 
 from gitshadow.errors import UsageError
 from gitshadow.model import GITLINK_MODE, TREE_MODE, Oid, RepoPath
+from gitshadow.store.digests import digest
 from gitshadow.store.git import Git
 from gitshadow.store.paths import c_quoted
 from gitshadow.store.repo import Repo
@@ -33,8 +33,7 @@ def stand_in(oid: Oid, salt: bytes) -> bytes:
     # Each content gets a replacement of its own, so that a change between two purged contents is
     # still a change. The salt is deleted after the purge: without it nobody can test a guess of the
     # content.
-    digest = blake2b(oid.encode(), digest_size=16, key=salt).hexdigest()
-    return f"agent-undo: this content was purged {digest}\n".encode()
+    return f"agent-undo: this content was purged {digest(oid, key=salt)}\n".encode()
 
 
 def is_purged(data: bytes) -> bool:

@@ -1,6 +1,5 @@
 """The grammar of refs and commit messages (docs/format.md). Pure. parse(format(x)) = x."""
 
-import hashlib
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -19,6 +18,7 @@ from gitshadow.model import (
     ToolClass,
     format_mode,
 )
+from gitshadow.store.digests import digest
 from gitshadow.store.paths import c_quoted, quote_text, split_quoted
 from gitshadow.store.paths import display_path as display_path
 from gitshadow.store.paths import parse_path as parse_path
@@ -147,8 +147,7 @@ def session_id(
     day = datetime.fromtimestamp(day_ns // 1_000_000_000, UTC).strftime("%Y%m%d")
     # Derived from the agent's own id, so the result does not depend on which process sees the
     # session first.
-    text = f"{agent}\0{native}".encode("utf-8", "surrogateescape")
-    digits = hashlib.blake2b(text, digest_size=16).hexdigest()[:length]
+    digits = digest(f"{agent}\0{native}")[:length]
     return f"{name[:_AGENT_CHARS].strip('-')}-{day}-{digits}{machine}"
 
 
@@ -156,11 +155,9 @@ def chain_ref(session: str, worktree: str) -> str:
     """Return the ref of a session's chain in a worktree."""
     if worktree == MAIN_WORKTREE:
         return REF_PREFIX + session
-    text = worktree.encode("utf-8", "surrogateescape")
     # The name of a worktree can be any text, and that of a ref cannot (git-check-ref-format(1)).
-    digits = hashlib.blake2b(text, digest_size=3).hexdigest()
     # A long session id is unique by its end, so its beginning is cut.
-    return REF_PREFIX + f"{session}-w{digits}"[-_ID_CHARS:].lstrip("-")
+    return REF_PREFIX + f"{session}-w{digest(worktree, 3)}"[-_ID_CHARS:].lstrip("-")
 
 
 def is_pin(ref: str) -> bool:

@@ -3,7 +3,6 @@
 Invariant: pure; the same world gives the same plan and the same token.
 """
 
-import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
@@ -11,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 from gitshadow.attribution.ladder import by_time_only
 from gitshadow.messages.undo import HunkChoice
 from gitshadow.model import FileVersion, Oid, PathChange, RepoPath
+from gitshadow.store.digests import digest
 from gitshadow.store.paths import any_within, parents
 from gitshadow.store.refs import display_path
 from gitshadow.store.sqlite_files import database_of
@@ -491,8 +491,7 @@ def _token(
     The last digits are the newest event of the concerned paths, so that a plan which is out of
     date can say what has moved since.
     """
-    hashed = hashlib.sha256()
-    for part in (
+    parts = (
         sorted(seqs),
         wish.manner.on_conflict.value,
         sorted(wish.paths.only),
@@ -500,7 +499,7 @@ def _token(
         [(case.start, case.turned.target, case.turned.reason) for case in cases],
         sorted(event.seq for event in wish.ambiguous),
         wish.unrecorded,
-    ):
-        hashed.update(repr(part).encode() + b"\0")
+    )
+    text = "".join(f"{part!r}\0" for part in parts)
     seq = f"{newest_seq:0{_SEQ_DIGITS}x}"[-_SEQ_DIGITS:]
-    return hashed.hexdigest()[:_HASH_DIGITS] + seq
+    return digest(text)[:_HASH_DIGITS] + seq

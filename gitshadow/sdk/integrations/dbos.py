@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from hashlib import blake2b
 from types import TracebackType
 from typing import TypeAlias
 
@@ -49,6 +48,7 @@ from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.session_runtime import Opening
+from gitshadow.store.digests import digest
 from gitshadow.store.journal.saga_rows import SagaOp
 from gitshadow.store.journal.schema import VERSION
 
@@ -369,8 +369,7 @@ def _queue_of(program: str, journal: str) -> str:
     # One database may serve several hosts and repositories, but an undo runs only where its
     # journal is.
     place = f"{socket.gethostname()}:{os.path.realpath(journal)}"
-    digest = blake2b(place.encode(), digest_size=_DIGEST_BYTES).hexdigest()
-    return f"gitshadow-{program}-{digest}"
+    return f"gitshadow-{program}-{digest(place, _DIGEST_BYTES)}"
 
 
 @dataclass(frozen=True, slots=True)

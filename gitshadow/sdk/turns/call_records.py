@@ -6,16 +6,14 @@ Pure. The key of a call, and that of its inverse, are the same in every attempt.
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import JsonObject
+from gitshadow.store.digests import digest
 from gitshadow.store.journal.saga_rows import Held, SagaCall, SagaTurn
-
-_KEY_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +77,7 @@ def key_of(call: SagaCall, direction: str) -> str:
 
 
 def _digest(*parts: str) -> str:
-    text = "\0".join(parts)
-    return blake2b(text.encode(), digest_size=_KEY_BYTES).hexdigest()
+    return digest("\0".join(parts))
 
 
 def row_of(

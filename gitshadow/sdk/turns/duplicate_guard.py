@@ -8,7 +8,6 @@ call is a duplicate.
 
 import json
 from contextlib import suppress
-from hashlib import blake2b
 
 from gitshadow.sdk.turns import call_outcome, json_values
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
@@ -17,9 +16,8 @@ from gitshadow.sdk.turns.redaction import Secrets
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.values import JsonObject, Reversibility
+from gitshadow.store.digests import digest
 from gitshadow.store.journal.saga_rows import Effect, SagaCall
-
-_DIGEST_BYTES = 16
 
 
 def repeats(
@@ -69,7 +67,7 @@ def _digest(tool: Tool, arguments: JsonObject, origin: str | None = None) -> str
     shown = secrets.without(arguments)
     said = [tool.name, shown, *([] if origin is None else [origin])]
     plain = json_values.storable(secrets.hide_text(_text(said)))
-    return blake2b(plain.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+    return digest(plain)
 
 
 def _text(said: object) -> str:

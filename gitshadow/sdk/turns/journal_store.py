@@ -5,12 +5,12 @@ put a new file in its place. Nothing of pygit2 is loaded before bytes are needed
 """
 
 import os
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from gitshadow.errors import JournalError, LockedError
 from gitshadow.model import Oid
 from gitshadow.sdk.turns.protocols import SessionLock
+from gitshadow.store.digests import digest
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga import SagaTables
 from gitshadow.store.layout import Layout
@@ -142,5 +142,4 @@ def _lock_path(layout: Layout, session: str) -> str:
     directory = layout.sagas_dir
     make_dir(layout, "sagas")
     # A session's id may be any text, also one that is not a file name.
-    name = blake2b(session.encode(), digest_size=_NAME_BYTES).hexdigest()
-    return os.path.join(directory, f"{name}.lock")
+    return os.path.join(directory, f"{digest(session, _NAME_BYTES)}.lock")

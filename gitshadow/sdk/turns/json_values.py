@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from copy import deepcopy
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any, NamedTuple, NoReturn
 
 from gitshadow.errors import JournalError, UsageError
@@ -25,6 +24,7 @@ from gitshadow.sdk.turns.values import (
     Retry,
     Secret,
 )
+from gitshadow.store.digests import digest
 
 # What only looks like a reference (a value that a tool once read) is wrapped, never looked up.
 _LITERAL_KEY = "$literal"
@@ -317,7 +317,7 @@ def text_of(value: object) -> str:
 
 def token(value: object) -> str:
     """Return a short text that another value has not."""
-    return blake2b(lenient(value).encode(), digest_size=_TOKEN_BYTES).hexdigest()
+    return digest(lenient(value), _TOKEN_BYTES)
 
 
 def parse(text: str | None) -> JsonObject:

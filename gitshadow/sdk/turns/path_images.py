@@ -6,14 +6,13 @@ Only a file that is exactly as it was before the call proves that the call chang
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import blake2b
 
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Returned, ask, demand
 from gitshadow.store import sqlite_files
+from gitshadow.store.digests import digest
 from gitshadow.store.journal.saga_rows import SagaCall
 
-_DIGEST_BYTES = 16
 # Reading more before each call would cost more than the answer is worth.
 _MOST_BYTES = 16 << 20
 _ABSENT = "absent"
@@ -77,8 +76,7 @@ def _image(path: str) -> str | None:
             data = os.pread(fd, _MOST_BYTES, 0)
         finally:
             sqlite_files.close(fd, os.fsencode(path), data)
-        digest = blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
-        return f"{found.st_mode & 0o111:o} {digest}"
+        return f"{found.st_mode & 0o111:o} {digest(data)}"
     except FileNotFoundError:
         return _ABSENT
     except (OSError, ValueError):

@@ -10,11 +10,11 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from hashlib import blake2b
 
 from gitshadow.errors import StoreError, raise_shortage
 from gitshadow.model import Oid
 from gitshadow.store.backends.port import ReflogEntry
+from gitshadow.store.digests import digest
 from gitshadow.store.layout import Layout
 from gitshadow.store.object_format import ObjectFormat, is_null
 
@@ -425,7 +425,7 @@ def entry_of(line: bytes, end: int) -> ReflogEntry | None:
     oids, when = head.split(b" ", 2), head.split(b" ")[-2:]
     if len(oids) != 3 or not when[0].isdigit():
         return None
-    mark = f"{end}:{blake2b(line, digest_size=8).hexdigest()}"
+    mark = f"{end}:{digest(line, 8)}"
     said = words.decode("utf-8", "replace")
     return ReflogEntry(_or_none(oids[0]), _or_none(oids[1]), said, int(when[0]), mark)
 

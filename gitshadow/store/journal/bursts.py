@@ -6,9 +6,9 @@ the session did not make itself. A burst belongs to one session in one worktree.
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from hashlib import blake2b
 
 from gitshadow.model import Burst
+from gitshadow.store.digests import digest
 from gitshadow.store.journal.db import Db, Table
 
 _BURSTS = Table("bursts", Burst)
@@ -185,9 +185,7 @@ def close_for_checkout(db: Db, worktree: str, mover: str | None) -> None:
 
 
 def _fresh_id(db: Db, session: str, worktree: str, ordinal: int) -> str:
-    digits = blake2b(
-        f"{session}\0{worktree}\0{ordinal}".encode("utf-8", "surrogateescape")
-    ).hexdigest()
+    digits = digest(f"{session}\0{worktree}\0{ordinal}", 64)
     # Short ids are for people to type. Two bursts share eight digits once in billions; then the id
     # grows, because an id must name one burst.
     length = 8

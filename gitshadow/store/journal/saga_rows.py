@@ -6,15 +6,14 @@ Nothing here imports a database, because a store of the program's own needs no S
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import TypeAlias
 
 from gitshadow.model import Oid
+from gitshadow.store.digests import digest
 
 # Nothing is deleted by a rewind: readers leave out what a marker hides.
 MARKER = "rewind"
 
-_DIGEST_BYTES = 16
 _LONGEST_LOGGED = 65_536
 
 
@@ -222,7 +221,7 @@ def digest_of(before: str, seq: int, note: SagaEntry) -> str:
     # Canonical JSON: every process, and an auditor without our code, gets the same bytes and so the
     # same digest.
     text = json.dumps([*parts, note.body], ensure_ascii=True, separators=(",", ":"))
-    return blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+    return digest(text)
 
 
 def logged(text: str | None) -> str | None:
@@ -232,7 +231,7 @@ def logged(text: str | None) -> str | None:
     """
     if text is None or len(text) <= _LONGEST_LOGGED:
         return text
-    return blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+    return digest(text)
 
 
 def first_broken(rows: Iterable[SagaLogRow]) -> int | None:
