@@ -5,7 +5,7 @@ Paths are repo-relative POSIX bytes without a leading slash; oids are hex digits
 `store.object_format` says; times are nanoseconds since the epoch, UTC.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, NewType, TypeAlias
@@ -208,6 +208,11 @@ class PathChange(NamedTuple):
     def path_before(self) -> RepoPath:
         """Return the path that had `before`: of a rename the old one."""
         return self.old_path or self.path
+
+
+def paths_of(rows: Iterable[PathChange]) -> frozenset[RepoPath]:
+    """Return the paths that some changes are about, of renames both."""
+    return frozenset(end for row in rows for end in (row.path, row.old_path) if end)
 
 
 class HeadChange(NamedTuple):

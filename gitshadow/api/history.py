@@ -29,6 +29,7 @@ from gitshadow.model import (
     RepoPath,
     Session,
     Turn,
+    paths_of,
 )
 from gitshadow.query.params import typed_paths
 from gitshadow.query.resolve import session_of
@@ -415,8 +416,7 @@ class _Reader:
         return not self._paths or any_within(ends, self._paths)
 
     def _has_text(self, prompt: str, rows: Sequence[PathChange]) -> bool:
-        ends = {end for row in rows for end in (row.path, row.old_path) if end}
-        return self._is_sought((prompt, *map(display_path, ends)))
+        return self._is_sought((prompt, *map(display_path, paths_of(rows))))
 
     def _is_sought(self, texts: Sequence[str]) -> bool:
         """Return whether a text has what is sought, in capital or small letters."""

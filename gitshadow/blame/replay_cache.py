@@ -7,7 +7,7 @@ Invariant: what cannot be used, or not be stored, is as if it were not there.
 """
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from gitshadow.blame import snapshots
@@ -15,7 +15,7 @@ from gitshadow.blame.git_history import GitPast
 from gitshadow.blame.replay import Replay
 from gitshadow.blame.snapshots import DoubtError, FingerprintSet, mark_of_oid
 from gitshadow.errors import JournalError
-from gitshadow.model import PathChange, RepoPath
+from gitshadow.model import PathChange, RepoPath, paths_of
 from gitshadow.store.content_diff import LIBGIT2_VERSION
 from gitshadow.store.digests import digest
 from gitshadow.store.journal import blame, bursts, events, ops
@@ -64,7 +64,7 @@ class Resuming:
                 tail = [event for event in tail if event.seq <= until]
             replay.taken_back = self._taken_back(tail, row.seq)
             if until is None:
-                self._feed(replay, tail, row.fed, _names_of(tail).union(row.names))
+                self._feed(replay, tail, row.fed, paths_of(tail).union(row.names))
             else:
                 replay.feed(tail)
             return events.first(self._db, row.names)
@@ -72,7 +72,7 @@ class Resuming:
 
     def feed(self, replay: Replay, history: Sequence[PathChange]) -> None:
         """Feed a replay all events of the file, oldest first, and keep what it comes to."""
-        self._feed(replay, history, 0, _names_of(history) | {self._path})
+        self._feed(replay, history, 0, paths_of(history) | {self._path})
 
     def _tail(self, row: BlameState) -> list[PathChange] | None:
         """Return the events since a snapshot; None where those up to it are others now."""
@@ -83,7 +83,7 @@ class Resuming:
             return None
         found = events.history(self._db, None, row.names, row.seq + 1)
         # A later rename may join a file that had events of its own before the snapshot.
-        more = _names_of(found).difference(row.names)
+        more = paths_of(found).difference(row.names)
         if events.is_named(self._db, more, row.seq):
             return None
         return found
@@ -200,8 +200,3 @@ class Resuming:
             # Snapshots of other steps are left over from when the file had fewer events.
             blame.keep_states(self._db, self._worktree, self._path, wanted)
             blame.trim_states(self._db, _MOST_BYTES)
-
-
-def _names_of(rows: Iterable[PathChange]) -> frozenset[RepoPath]:
-    ends = (end for row in rows for end in (row.path, row.old_path))
-    return frozenset(end for end in ends if end is not None)

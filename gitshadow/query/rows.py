@@ -159,21 +159,17 @@ def session_row(
 
 def turn_row(turn: Turn, events: int, files: int) -> TurnRow:
     """Return the row of one turn."""
-    return TurnRow(
-        id=turn.id,
-        turn=turn.id,
-        session=turn.session,
-        ordinal=turn.ordinal,
-        started=rfc3339(turn.started_ns),
-        ended=rfc3339(turn.ended_ns),
-        prompt=turn.prompt,
-        events=events,
-        files=files,
-    )
+    return _turn_row(turn, turn.prompt, events, files)
 
 
 def program_turn_row(turn: "SagaTurn") -> TurnRow:
     """Return the row of an agent program's turn that the recorder of files does not know."""
+    return _turn_row(turn, turn.label, 0, 0)._replace(status=turn.status)
+
+
+def _turn_row(
+    turn: "Turn | SagaTurn", prompt: str | None, events: int, files: int
+) -> TurnRow:
     return TurnRow(
         id=turn.id,
         turn=turn.id,
@@ -181,10 +177,9 @@ def program_turn_row(turn: "SagaTurn") -> TurnRow:
         ordinal=turn.ordinal,
         started=rfc3339(turn.started_ns),
         ended=rfc3339(turn.ended_ns),
-        prompt=turn.label,
-        events=0,
-        files=0,
-        status=turn.status,
+        prompt=prompt,
+        events=events,
+        files=files,
     )
 
 

@@ -20,7 +20,7 @@ from gitshadow.model import (
     RepoPath,
     micro,
 )
-from gitshadow.staging.graft import Grafted, Grafter, combined
+from gitshadow.staging.graft import Grafted, Grafter, as_stored, combined
 from gitshadow.staging.run import UnitWish, item_of, planned_status
 from gitshadow.staging.survivors import ChangeStep, Survivor
 from gitshadow.staging.unit import UnitReader
@@ -95,7 +95,7 @@ class Carrier:
         paths = {path for one in found for path in one.paths}
         world = self.reader.world(paths)
         base = _DiskBase(world)
-        done = Grafter(blobs=self.reader.blobs, clean=_raw, strict=True).graft(
+        done = Grafter(blobs=self.reader.blobs, clean=as_stored, strict=True).graft(
             found, base
         )
         plan = self._plan(done, world)
@@ -244,11 +244,6 @@ def _failed(item: StagingItem, one: Grafted, failed: Mapping[str, Item]) -> Stag
                 action="none", state="skipped", reason=reason, detail=found.detail
             )
     return item
-
-
-def _raw(path: RepoPath, version: FileVersion, standing: Entry | None) -> Entry:
-    del path, standing
-    return version.mode, version.oid
 
 
 def _end(record: LineageRecord) -> FileEnd:

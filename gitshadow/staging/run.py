@@ -27,6 +27,7 @@ from gitshadow.staging.graft import (
     GraftTarget,
     Overlay,
     Writes,
+    as_stored,
     combined,
 )
 from gitshadow.staging.index import (
@@ -189,7 +190,7 @@ class Staging:
             for one in changes
         ]
         base = _Unbarred(self.ws, [one.path for one in found])
-        done = Grafter(blobs=self.reader.blobs, clean=_as_stored).graft(found, base)
+        done = Grafter(blobs=self.reader.blobs, clean=as_stored).graft(found, base)
         writes = combined(done)
         self._keep(writes)
         deadline = time.monotonic() + _LOCK_WAIT_S
@@ -525,11 +526,6 @@ def _paths(unit: SurvivingUnit) -> set[RepoPath]:
 def _record(path: RepoPath, entry: Entry | None) -> LineageRecord:
     version = FileVersion(entry[1], entry[0]) if entry is not None else None
     return LineageRecord(path, version)
-
-
-def _as_stored(path: RepoPath, version: FileVersion, standing: Entry | None) -> Entry:
-    del path, standing
-    return version.mode, version.oid
 
 
 def _ended(answer: StagingAnswer, *, way_back: str | None = None) -> StagingAnswer:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from gitshadow.errors import RefusedError, StoreError, UsageError
-from gitshadow.model import Oid, PathChange, RepoPath
+from gitshadow.model import Oid, RepoPath, paths_of
 from gitshadow.recording.workspace import Workspace
 from gitshadow.staging.survivors import Survivor, UnitQuery, survivors
 from gitshadow.store.journal import events, turns
@@ -106,8 +106,8 @@ class UnitReader:
         if not whole.rows:
             return [], World(present={})
         since = min(event.seq for event in whole.rows)
-        history = events.history(db, worktree, _paths_of(whole.rows), since)
-        world = self.world(_paths_of(history))
+        history = events.history(db, worktree, paths_of(whole.rows), since)
+        world = self.world(paths_of(history))
         query = UnitQuery(
             seqs=whole.seqs(),
             paths=paths,
@@ -175,8 +175,3 @@ def _without_prompt(found: Sequence[About]) -> str:
         if agents
         else f"Change {files}\n"
     )
-
-
-def _paths_of(found: Collection[PathChange]) -> frozenset[RepoPath]:
-    ends = {end for event in found for end in (event.path, event.old_path)}
-    return frozenset(end for end in ends if end is not None)

@@ -27,6 +27,7 @@ from gitshadow.model import (
     RepoPath,
     Session,
     Turn,
+    paths_of,
 )
 from gitshadow.store.journal import bursts, events, sessions, turns
 from gitshadow.store.journal.db import Db
@@ -386,8 +387,7 @@ class Chooser:
         rows = events.writes(
             self.db, EventFilter(worktree=self.worktree, paths=(path,))
         )
-        ends = {end for row in rows for end in (row.path, row.old_path)}
-        return {end for end in ends if end is not None and is_within(end, path)}
+        return {end for end in paths_of(rows) if is_within(end, path)}
 
     def _of(self, kind: OpKind, words: str, things: Sequence[Named]) -> Selection:
         """Return the selection of some things of the journal."""

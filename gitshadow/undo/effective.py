@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gitshadow.model import Confidence, Op, OpKind, PathChange, RepoPath
+from gitshadow.model import Confidence, Op, OpKind, PathChange, RepoPath, paths_of
 from gitshadow.store.journal import events, meta, ops
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.events import EventFilter
@@ -122,8 +122,7 @@ class Undone:
     def _paths(self, back: _Back) -> frozenset[RepoPath]:
         if back.paths is None:
             rows = events.changes(self._db, EventFilter(op=back.op.id))
-            ends = {end for row in rows for end in (row.path, row.old_path)}
-            back.paths = frozenset(end for end in ends if end is not None)
+            back.paths = paths_of(rows)
         return back.paths
 
 

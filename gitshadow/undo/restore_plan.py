@@ -16,6 +16,7 @@ from gitshadow.model import (
     Oid,
     PathChange,
     RepoPath,
+    paths_of,
 )
 from gitshadow.store.journal import events
 from gitshadow.store.journal.db import Db
@@ -262,7 +263,4 @@ def _want_before(
 
 def _recorded(db: Db, worktree: str, path: RepoPath) -> set[RepoPath]:
     rows = events.changes(db, EventFilter(worktree=worktree, paths=(path,)))
-    ends = {end for row in rows for end in (row.path, row.old_path)}
-    return {
-        end for end in ends if end is not None and PathFilter((path,)).takes((end,))
-    }
+    return {end for end in paths_of(rows) if PathFilter((path,)).takes((end,))}

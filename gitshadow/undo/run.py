@@ -16,7 +16,16 @@ from gitshadow.attribution.ladder import by_time_only
 from gitshadow.errors import RefusedError, ShadowError, StoreError, UsageError
 from gitshadow.messages.codec import encode
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest, Uncovered
-from gitshadow.model import Oid, Op, OpKind, OpStatus, PathChange, RepoPath, micro
+from gitshadow.model import (
+    Oid,
+    Op,
+    OpKind,
+    OpStatus,
+    PathChange,
+    RepoPath,
+    micro,
+    paths_of,
+)
 from gitshadow.store.journal import ops, stretches
 from gitshadow.store.journal.stretches import NOTHING, Stretches
 from gitshadow.store.purge import is_purged
@@ -339,7 +348,7 @@ class _Undo:
             choice=self.request.asked.choice,
         )
         plan, world = self._plan(
-            _paths_of(history),
+            paths_of(history),
             wish,
             lambda wish, world: plan_unit(history, wish, world, self._read),
         )
@@ -351,7 +360,7 @@ class _Undo:
         unstored: Sequence[Unstored] = ()
         if selection.kind is not OpKind.REDO:
             unstored = engine.unstored(selection.windows)
-        return _Draft(selection, plan, _paths_of(history), unstored), world
+        return _Draft(selection, plan, paths_of(history), unstored), world
 
     def _draft_moment(self) -> tuple[_Draft, World]:
         moment, selection, owner = self._moment()
@@ -433,7 +442,7 @@ class _Undo:
             return NOTHING, {}
         db, worktree = self.engine.db, self.engine.worktree
         # Later events decide whether the unit's result is still there; earlier ones do not matter.
-        stored = stretches.history(db, worktree, _paths_of(taken), taken[0].seq)
+        stored = stretches.history(db, worktree, paths_of(taken), taken[0].seq)
         undoings = undoings_of(db, stored.ops())
         return stored.folded(
             seqs, singles_of(undoings.values()), by_time_only
@@ -672,11 +681,6 @@ def _counted(report: Report) -> str:
 
 
 _seq_and_path = attrgetter("seq", "path")
-
-
-def _paths_of(found: Iterable[PathChange]) -> frozenset[RepoPath]:
-    ends = {end for event in found for end in (event.path, event.old_path)}
-    return frozenset(end for end in ends if end is not None)
 
 
 def _keeps_later(item: Item) -> bool:

@@ -19,6 +19,7 @@ from gitshadow.model import (
     Oid,
     PathChange,
     RepoPath,
+    paths_of,
 )
 from gitshadow.store.files import Look, WorkFiles
 from gitshadow.store.journal import events, state
@@ -204,8 +205,7 @@ class DirectoryOwner(NamedTuple):
         # What was recorded there, nobody wrote and is not there, a sparse checkout leaves out:
         # Git made no directory for it.
         known = set(state.below(self.db, self.worktree, directory))
-        known |= {end for row in rows for end in (row.path, row.old_path) if end}
-        return known.isdisjoint(before)
+        return (known | paths_of(rows)).isdisjoint(before)
 
     def _before(self, directory: RepoPath) -> list[RepoPath] | None:
         """Return what was recorded in a directory before the unit, None where it is unknown."""

@@ -17,6 +17,7 @@ from gitshadow.model import (
     Oid,
     PathChange,
     RepoPath,
+    paths_of,
 )
 from gitshadow.store.journal import switches
 from gitshadow.store.journal.db import Db, Row, Value
@@ -447,9 +448,8 @@ def history(
         asked |= todo
         events = _of_paths(db, worktree, sorted(todo), since_seq)
         found.update((event.seq, event) for event in events)
-        ends = {end for e in events for end in (e.path, e.old_path) if end is not None}
         # Each name is asked once: renames may lead in a circle.
-        todo = ends - asked
+        todo = set(paths_of(events) - asked)
     heads = switches_since(db, since_seq)
     here = [head for head in heads if worktree in (None, head.worktree)]
     switched = switched_at(db, here, asked)

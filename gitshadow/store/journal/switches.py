@@ -19,6 +19,7 @@ from gitshadow.model import (
     Oid,
     PathChange,
     RepoPath,
+    paths_of,
 )
 from gitshadow.store.journal.db import Db, Value
 from gitshadow.store.journal.event_rows import RARE, SELECT, event_of
@@ -151,8 +152,7 @@ def _changes(
         if old == new:
             continue
         if own is None:
-            ends_of = ((one.path, one.old_path) for one in _own_rows(db, head))
-            own = frozenset(end for pair in ends_of for end in pair if end is not None)
+            own = paths_of(_own_rows(db, head))
         if path not in own:
             before, after = _version(old, head), _version(new, head)
             yield PathChange(
