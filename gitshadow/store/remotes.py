@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gitshadow.errors import StoreError, UnsupportedError
 from gitshadow.model import Oid
-from gitshadow.store.backends.two_formats import EXTENSION
+from gitshadow.store.backends.plumbing import EXTENSION
 from gitshadow.store.git import Git
 from gitshadow.store.object_format import ObjectFormat
 from gitshadow.store.refs import REF_PREFIX

@@ -20,7 +20,7 @@ from gitshadow.attribution.ledger import (
     needs,
 )
 from gitshadow.attribution.process import ProcessId, process_start
-from gitshadow.platform.linux.counters import ProcFiles, file_systems
+from gitshadow.platform.linux.processes import ProcFiles, file_systems
 from gitshadow.platform.port import Counts, FileSystem
 from tests.attribution.test_process_activity import Agent
 from tests.support.kernel import Kernel, Process
@@ -688,7 +688,7 @@ import sys
 from gitshadow.attribution.ledger import ByteLedger, needs
 from gitshadow.attribution.process import ProcessId
 from gitshadow.platform import current
-from gitshadow.platform.linux.counters import ProcFiles
+from gitshadow.platform.linux.processes import ProcFiles
 from gitshadow.store.clock import EpochClock
 
 class Ticks(EpochClock):

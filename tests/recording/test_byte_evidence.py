@@ -20,7 +20,7 @@ from gitshadow.model import (
     StatKey,
     ToolClass,
 )
-from gitshadow.platform.linux.counters import ProcFiles
+from gitshadow.platform.linux.processes import ProcFiles
 from gitshadow.platform.port import FileSystem
 from gitshadow.recording.byte_evidence import ByteEvidence
 from gitshadow.recording.workspace import Workspace

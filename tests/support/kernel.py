@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from gitshadow.platform.linux.counters import ProcFiles
+from gitshadow.platform.linux.processes import ProcFiles
 from gitshadow.platform.port import Counts, ProcessId
 
 INIT = 0

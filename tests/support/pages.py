@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.platform.linux.counters import ProcFiles
+from gitshadow.platform.linux.processes import ProcFiles
 from gitshadow.platform.port import FileSystem
 
 

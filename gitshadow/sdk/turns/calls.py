@@ -10,14 +10,13 @@ from dataclasses import dataclass, field, replace
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import (
+    authorization,
     call_outcome,
     drift,
-    duplicate_guard,
     json_values,
     path_images,
     telemetry,
 )
-from gitshadow.sdk.turns.authorization import refusal
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.call_records import (
     CallRequest,
@@ -237,13 +236,13 @@ class _Call:
     def open(self, tool: Tool) -> Procedure[Outcome | _Prepared]:
         """Let the call in and write down what is about to be done; an outcome is a no."""
         # Before the guards: nobody should be asked about a call that will not run.
-        repeats = yield from duplicate_guard.repeats(
+        repeats = yield from authorization.repeats(
             self.turn, tool, self.arguments, self.origin
         )
         if repeats is not None and not self.again:
             return (yield from self._ended(Outcome.duplicate(repeats)))
         proposal = Proposal(self.row.id, tool.name, self.arguments, tool.effective)
-        reason = yield from refusal(self.turn, proposal)
+        reason = yield from authorization.refusal(self.turn, proposal)
         if reason is not None:
             return (yield from self._ended(Outcome.denied(reason)))
         if tool.holds:
@@ -410,7 +409,7 @@ class _Call:
         outcome = "held" if kind == "held" else None
         self.row = replace(self.row, intent=text, description=said, outcome=outcome)
         more: list[SagaRow] = [
-            *duplicate_guard.begun(self.row, tool, self.arguments, self.origin)
+            *authorization.begun(self.row, tool, self.arguments, self.origin)
         ]
         if kind == "held":
             more.append(held_row(self.row))

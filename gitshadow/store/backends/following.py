@@ -24,7 +24,7 @@ from gitshadow.errors import (
 from gitshadow.model import Oid
 from gitshadow.store.backends import libgit2
 from gitshadow.store.backends.libgit2 import Libgit2Backend
-from gitshadow.store.backends.plumbing import PlumbingBackend
+from gitshadow.store.backends.plumbing import EXTENSION, PlumbingBackend
 from gitshadow.store.backends.port import (
     FILES,
     REFTABLE,
@@ -32,7 +32,6 @@ from gitshadow.store.backends.port import (
     RefLockedError,
 )
 from gitshadow.store.backends.ref_files import has_head
-from gitshadow.store.backends.two_formats import EXTENSION
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout
 from gitshadow.store.object_format import SHA1, format_named

@@ -4,10 +4,15 @@ Loose refs, `packed-refs`, reftables, pack indexes and loose objects are read he
 is read by a `git cat-file` that is kept open, and refs are moved by a `git update-ref`. Nothing is
 fetched from a partial clone's remote, and no hook of the repository runs. `git config` is asked
 again once one of the files of the configuration changed.
+In a repository with a second id of each object (`extensions.compatObjectFormat`), Git writes the
+pair of ids when it writes an object, never later, into a file whose format still changes. It maps
+no tree or commit that refers to an object without a pair, and `git commit` fails. So an object of
+ours that Git finds in its place, as the blob of a staged file, must be one that Git has written.
 """
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
@@ -28,7 +33,6 @@ from gitshadow.store.backends.port import (
 )
 from gitshadow.store.backends.ref_files import FileHeadLog, LooseRefs, RefFiles, is_safe
 from gitshadow.store.backends.reftable import ReftableHeadLog, Reftables
-from gitshadow.store.backends.two_formats import EXTENSION, TwoFormats
 from gitshadow.store.git import OFFLINE, SAFE, WAITING, Git
 from gitshadow.store.git_settings import (
     FileStamp,
@@ -39,9 +43,16 @@ from gitshadow.store.git_settings import (
 )
 from gitshadow.store.layout import Layout
 from gitshadow.store.object_format import ObjectFormat
-from gitshadow.store.objects import BrokenObjectError, LooseObjects
+from gitshadow.store.objects import BrokenObjectError, LooseObjects, pack_of
 from gitshadow.store.shared_modes import SETTING, SharedModes
 
+EXTENSION = "extensions.compatobjectformat"
+# Git waits for this lock without an end, and keeps it for one line (loose.c).
+_LOCK = "loose-object-idx.lock"
+_WAIT_S = 5.0
+_LOOK_S = 0.01
+# Git's words, which LC_ALL=C keeps in English (object-file-convert.c).
+_UNMAPPED = ("failed to map", "failed to convert object")
 _FILE = "file:"
 # What we pass with `-c` ourselves.
 _OURS = "command line:"
@@ -62,6 +73,65 @@ _REFUSED = (
     "read-only file system",
     "permission denied",
 )
+
+
+class TwoFormats:
+    """Write objects so that Git knows both ids of each."""
+
+    def __init__(
+        self, git: Git, objects_dir: str, form: ObjectFormat, modes: SharedModes
+    ) -> None:
+        self._git = git
+        self._form = form
+        self._loose = LooseObjects(objects_dir, form, modes)
+        self._lock = os.path.join(objects_dir, _LOCK)
+
+    def write(self, objects: Mapping[Oid, tuple[str, bytes]]) -> None:
+        """Store objects, each with its kind and content; what one refers to comes before it.
+
+        Raises:
+            OSError: the system refused.
+            StoreError: Git could not store them.
+        """
+        if self._unpacked(objects):
+            return
+        # From the first that has no second id on, Git has stored none of them.
+        for oid, (kind, data) in objects.items():
+            if not self._unpacked({oid: (kind, data)}):
+                # It refers to what Git got without writing it, as by a clone. Git cannot commit
+                # such a tree either.
+                self._loose.write(kind, data, oid)
+
+    def _unpacked(self, objects: Mapping[Oid, tuple[str, bytes]]) -> bool:
+        """Have Git store objects as loose ones; return whether each has a second id."""
+        self._await_lock()
+        # One process for all: `git hash-object` takes one kind at a time, and refuses what
+        # git-fsck(1) warns of.
+        data = pack_of(objects, self._form).pack_data
+        try:
+            self._git.run("unpack-objects", "-q", stdin=data)
+        except StoreError as error:
+            if any(words in error.message.lower() for words in _UNMAPPED):
+                return False
+            why = error.message.removeprefix("cannot run git unpack-objects: ")
+            text = f"could not write to the object store: {why}"
+            raise StoreError(text, hint=error.hint or STORE_HINT) from error
+        return True
+
+    def _await_lock(self) -> None:
+        """Wait while another process has the lock.
+
+        Raises:
+            StoreError: it was left behind.
+        """
+        deadline = time.monotonic() + _WAIT_S
+        while os.path.exists(self._lock):
+            if time.monotonic() > deadline:
+                raise StoreError(
+                    f"could not write to the object store: {self._lock} exists",
+                    hint="if no git process runs, remove this file",
+                )
+            time.sleep(_LOOK_S)
 
 
 class Configuration:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.sdk.testing import sample_rows as saga_rows
-from gitshadow.sdk.turns.duplicate_guard import begun
+from gitshadow.sdk.turns.authorization import begun
 from gitshadow.sdk.turns.errors import ToolFailure
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.registry import ToolRegistry
