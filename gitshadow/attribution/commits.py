@@ -37,15 +37,6 @@ MESSAGE_PATTERN = "^co-authored-by:"
 """What begins a line of every message that names an agent (extended, in any case)."""
 AT_WORK = "commit hooks were running (pre-commit)"
 BROUGHT_BACK = "commit hooks restored what they had removed (pre-commit)"
-_HOOK_REASONS = frozenset(
-    {
-        AT_WORK,
-        BROUGHT_BACK,
-        # Reasons as version 0.1.0 stored them.
-        "hooks of a commit were at work (pre-commit)",
-        "hooks of a commit brought back what they had taken away (pre-commit)",
-    }
-)
 _COMMITTING = frozenset({b"commit", b"merge"})
 _WITH_VALUE = frozenset({b"-c", b"-C", b"--git-dir", b"--work-tree", b"--namespace"})
 _MESSAGE_FILE = b"COMMIT_EDITMSG"
@@ -74,7 +65,7 @@ def _agent(person: bytes) -> str | None:
 
 def is_by_hooks(event: PathChange) -> bool:
     """Return whether an event was put down to the hooks of a commit."""
-    return event.attribution.reason in _HOOK_REASONS
+    return event.attribution.reason in (AT_WORK, BROUGHT_BACK)
 
 
 def hooks_at(root: str, table: ProcessTable) -> ProcessId | None:

@@ -4,7 +4,7 @@ Pure. A claim names a session only if a window, an open turn, a declared session
 is evidence for it. A gap is acceptable, a wrong author is not.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -52,16 +52,6 @@ _UNREPORTED = "; the kernel reports who writes, but missed this write"
 _ENDING_REASON = "the agent's process ended at about that time"
 _SURENESS = (Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH, Confidence.CERTAIN)
 UNKNOWN_REASON = "no tool call, turn or process was active"
-# Rows keep their reasons for ever, so the words of version 0.1.0 must still be understood.
-_FORMER_BY_TIME_ONLY = "by time only"
-_FORMER_REASONS: Mapping[str, str] = {
-    "windows of several sessions were open": _SEVERAL_WINDOWS,
-    "calls of several sessions name the path": _SEVERAL_NAMES,
-    "open turn, no open window": _TURN_REASON,
-    "open turn, but every writing tool of this agent opens a window": _WEAK_REASON,
-    "no window, turn or process speaks for anybody": UNKNOWN_REASON,
-}
-"""Reasons as version 0.1.0 stored them, with the ones that it would store now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +235,7 @@ def rests_on_windows(who: Attribution) -> bool:
     # Such a claim is made again if a window turns out to have been open at another time. The
     # evidence of an editor, a process or the hooks of a commit is gone by then, so those claims
     # stay.
-    reason = _FORMER_REASONS.get(who.reason, who.reason)
+    reason = who.reason
     if who.confidence is Confidence.UNKNOWN:
         return reason in (UNKNOWN_REASON, _UNLISTED_REASON)
     if who.confidence is Confidence.AMBIGUOUS:
@@ -272,7 +262,7 @@ def may_follow_an_end(row: PathChange) -> bool:
 
 def by_time_only(reason: str) -> bool:
     """Return whether a claim with this reason rests on the time of the write alone."""
-    return BY_TIME_ONLY in reason or _FORMER_BY_TIME_ONLY in reason
+    return BY_TIME_ONLY in reason
 
 
 def _windows_at(evidence: Evidence, scene: Scene) -> _Found:
