@@ -199,14 +199,6 @@ class AgentProcesses:
             self.bytes.watch(session)
         return self.witness.tend(self.live)
 
-    def count_command(self, wrapper: ProcessId) -> None:
-        """Count from the next barrier on what a command writes that a process will run."""
-        self.bytes.watch_command(wrapper)
-
-    def count_process(self, process: ProcessId) -> None:
-        """Count from the next barrier on what a process writes, and those below it."""
-        self.bytes.watch_process(process)
-
     def begin_barrier(self) -> None:
         """Count what agents' processes wrote before a barrier."""
         self.bytes.begin_barrier(self.alive)
@@ -219,10 +211,6 @@ class AgentProcesses:
         now_ns = self._clock.now_ns()
         found = self.windows(now_ns, now_ns)
         return any(call.tool_class is ToolClass.SHELL for call in found)
-
-    def settled(self, began_ns: int) -> None:
-        """Note that all is recorded that was written before a barrier began."""
-        self.bytes.settled(began_ns)
 
     def ending(self, evidence: Evidence, scene: Scene) -> frozenset[str]:
         """Return the sessions whose agents may have ended before a write, or after it."""

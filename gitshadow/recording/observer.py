@@ -79,7 +79,7 @@ class Observer:
             first: Walks in place of the walker, in a worktree of which nothing is recorded.
         """
         self._port = port
-        port.follow(self._pipeline.event_order)
+        port.follow(self._pipeline.processes.bytes.order)
         self._is_entered = True
         if first is not None:
             found = first(self._watch_first)
@@ -129,7 +129,7 @@ class Observer:
             yield
         except BaseException:
             self._in_doubt = True
-            self._pipeline.event_order.lost()
+            self._pipeline.processes.bytes.order.lost()
             raise
 
     def _barrier(self, port: WatchPort) -> Hints | None:
@@ -212,7 +212,7 @@ class Observer:
             self._patrol_at = now + _LOOK_S
             self._patrol()
         if now >= self._count_at:
-            if self._port is not None and self._pipeline.wants_barrier():
+            if self._port is not None and self._pipeline.processes.wants_barrier():
                 self._try_barrier(self._port)
             self._count_at = now + max(_LOOK_S, 20 * (time.monotonic() - now))
 
@@ -311,7 +311,7 @@ class Observer:
         if self._port is None:
             self._walker.settle()
             return
-        self._pipeline.begin_barrier()
+        self._pipeline.processes.begin_barrier()
         began = self._ws.clock.now_ns()
         with self._noticing():
             hints = self._barrier(self._port)
@@ -334,7 +334,7 @@ class Observer:
     # A shell writes much when it starts, and the later the barrier, the less counts for it.
     def _try_barrier(self, port: WatchPort) -> None:
         """Make a barrier, unless a save has begun that may be finished first."""
-        self._pipeline.begin_barrier()
+        self._pipeline.processes.begin_barrier()
         began = self._ws.clock.now_ns()
         with self._noticing():
             self.hints(port.barrier(BARRIER_S) or Hints(lost=True))

@@ -93,9 +93,8 @@ class Pipeline:
     ) -> None:
         self._ws = workspace
         self._claimant = claimant
-        self._processes = claimant.processes
+        self.processes = claimant.processes
         self._commits = commits
-        self.event_order = claimant.processes.bytes.order
         self._data = DataLimit(workspace, self.gap)
         self._gaps: dict[tuple[RepoPath | None, str], Look | None] = {}
         self.uncovered = ExcludedIndex(workspace.db, workspace.layout.worktree)
@@ -126,7 +125,7 @@ class Pipeline:
         noticed = ws.clock.now_ns()
         ws.states.fetch(paths)
         wanted = self._lost_below(paths).union(paths)
-        self._processes.bytes.begin_capture(wanted)
+        self.processes.bytes.begin_capture(wanted)
         for path in wanted:
             self.missed.pop(path, None)
         self._note_vanished(wanted)
@@ -148,7 +147,7 @@ class Pipeline:
         done.events += self.record_coverage("coverage grew", old)
         self.leave(observed.left)
         unread = {path for path, _ in observed.unreadable}
-        self.event_order.spoil(unread | self.missed.keys())
+        self.processes.bytes.order.spoil(unread | self.missed.keys())
         self._journal_missed(wanted)
         self._journal_lost()
         return done
@@ -202,8 +201,8 @@ class Pipeline:
             begin_ns=call.opened_ns,
             end_ns=at_ns,
         )
-        self._processes.bytes.begin_capture(())
-        (who,) = self._claimant.claim([draft], self._processes.live(), before=call)
+        self.processes.bytes.begin_capture(())
+        (who,) = self._claimant.claim([draft], self.processes.live(), before=call)
         ws.recorder.record([AttributedDraft(draft, who)])
 
     def _note_vanished(self, paths: Collection[RepoPath]) -> None:
@@ -257,19 +256,11 @@ class Pipeline:
         seen = self._store_blobs(changes, noticed)
         self.record_coverage("coverage grew", seen)
 
-    def begin_barrier(self) -> None:
-        """Prepare for the end of a barrier: later writes are compared with this moment."""
-        self._processes.begin_barrier()
-
-    def wants_barrier(self) -> bool:
-        """Return whether a barrier now would show better who writes next."""
-        return self._processes.wants_barrier()
-
     def settled(self, began_ns: int) -> bool:
         """Note that all that was written before a moment is recorded; return whether it is."""
         if not self.missed:
             self.settled_ns = began_ns
-            self._processes.settled(began_ns)
+            self.processes.bytes.settled(began_ns)
         return not self.missed
 
     def _note_unreadable(self, path: RepoPath, done: Captured) -> None:
@@ -362,7 +353,7 @@ class Pipeline:
         # the write was seen, the spool has the window of that tool.
         if seen or moves:
             self.before_claims()
-        live = self._processes.close_gone(noticed_ns)
+        live = self.processes.close_gone(noticed_ns)
         folds = self._ws.files.folds
         moment = BatchTime(self.settled_ns, noticed_ns, self._ctime_of, folds)
         recorded, rest = list[CommitEvent](), seen
@@ -378,7 +369,7 @@ class Pipeline:
                         stage, step, noticed_ns, newest=newest
                     )
                     # Finding an author can open a session.
-                    live = self._processes.live()
+                    live = self.processes.live()
             drafts = draft_changes(rest, moment)
             return recorded + self._record_writes(drafts, live, offline)
         except StoreError as error:
@@ -554,7 +545,7 @@ class Pipeline:
         """Note writes: a place, why it is not covered, and what was written there."""
         if not writes:
             return
-        self._processes.close_gone(now_ns)
+        self.processes.close_gone(now_ns)
         touches = self._claimant.touches(
             [
                 (place, why, self._written_ns(path, now_ns))
