@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 
 import click
 
@@ -188,7 +189,7 @@ def _bytes(session: str | None, name: str, number: int | None) -> bytes:
         StoreError: its bytes are gone.
     """
     from gitshadow.sdk.turns import queries
-    from gitshadow.sdk.turns.journal_store import Vault
+    from gitshadow.store.repo import Repo
 
     with journal() as db:
         named = queries.session_named(db, session)
@@ -201,11 +202,8 @@ def _bytes(session: str | None, name: str, number: int | None) -> bytes:
             f"cannot find artifact {name}{which} in session {named}",
             hint="git agent-undo program artifacts --all",
         )
-    vault = Vault(find_layout())
-    try:
-        return vault.read(Oid(oid))
-    finally:
-        vault.close()
+    with closing(Repo.open(find_layout())) as repo:
+        return repo.read_blob(Oid(oid))
 
 
 @click.command("verify")

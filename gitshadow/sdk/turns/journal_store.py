@@ -23,50 +23,6 @@ _NAME_BYTES = 8
 _PROBE_S = 1.0
 
 
-class Vault:
-    """Store bytes and return them."""
-
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        self._opened: Repo | None = None
-
-    def keep(
-        self, session: str, name: str, version: int, data: bytes, now_ns: int
-    ) -> Oid:
-        """Store one version of an artifact.
-
-        Raises:
-            StoreError: it could not be written.
-            UnsupportedError: the repository cannot be read.
-        """
-        from gitshadow.store import artifacts
-
-        path = artifacts.path_of(name, version)
-        return artifacts.keep(self._repo, session, path, data, now_ns)
-
-    def read(self, oid: Oid) -> bytes:
-        """Return the bytes of a version; raise StoreError where they are gone."""
-        return self._repo.read_blob(oid)
-
-    def has(self, oid: Oid) -> bool:
-        """Return whether the bytes of a version are there."""
-        return self._repo.has(oid)
-
-    def close(self) -> None:
-        """Close the repository."""
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
-
-    @property
-    def _repo(self) -> "Repo":
-        from gitshadow.store.repo import Repo
-
-        if self._opened is None:
-            self._opened = Repo.open(self._layout)
-        return self._opened
-
-
 class JournalStore(SagaTables):
     """Keep sessions in a repository's journal; see `SessionStore` for what each method does."""
 
@@ -75,7 +31,7 @@ class JournalStore(SagaTables):
         # no such second source, so these transactions wait for the disk.
         super().__init__(Db.open(layout.journal, create=False, durable=True))
         self.layout = layout
-        self.vault = Vault(layout)
+        self._opened: Repo | None = None
         self._identity = _identity(layout.journal)
 
     def lock(self, session: str) -> SessionLock:
@@ -85,7 +41,9 @@ class JournalStore(SagaTables):
     def close(self) -> None:
         """Close the journal and the repository."""
         self.db.close()
-        self.vault.close()
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
     def follow(self) -> None:
         """Open the journal again where a `reindex` has put a new file in its place."""
@@ -98,13 +56,24 @@ class JournalStore(SagaTables):
     def keep(
         self, session: str, name: str, version: int, data: bytes, now_ns: int
     ) -> Oid:
-        return self.vault.keep(session, name, version, data, now_ns)
+        from gitshadow.store import artifacts
+
+        path = artifacts.path_of(name, version)
+        return artifacts.keep(self._repo, session, path, data, now_ns)
 
     def read(self, oid: Oid) -> bytes:
-        return self.vault.read(oid)
+        return self._repo.read_blob(oid)
 
     def has(self, oid: Oid) -> bool:
-        return self.vault.has(oid)
+        return self._repo.has(oid)
+
+    @property
+    def _repo(self) -> "Repo":
+        from gitshadow.store.repo import Repo
+
+        if self._opened is None:
+            self._opened = Repo.open(self.layout)
+        return self._opened
 
 
 class _JournalLock:

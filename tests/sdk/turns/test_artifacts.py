@@ -140,7 +140,7 @@ async def test_missing_bytes_are_named_and_nothing_is_emptied(front: Front) -> N
     await saved(session, ("a", b"a1"), ("b", b"b1"))
     oid = git(front.root, "rev-parse", f"{artifacts.artifact_ref('s')}:a/0").strip()
     (front.root / ".git" / "objects" / oid[:2] / oid[2:]).unlink()
-    journal_of(session.au).vault.close()
+    journal_of(session.au)._repo.refresh()
     report = await session.rewind("t-2")
     assert [(item.path, item.state, item.reason) for item in report.items] == [
         ("a", "not_reversed", "no_inverse"),
