@@ -20,7 +20,7 @@ from gitshadow.messages.exchange import (
     ExportRemoveRequest,
     ExportRequest,
     ExportTracesAnswer,
-    LeftOut,
+    UnnamedFile,
 )
 from gitshadow.model import Actor, CommitEvent, Gap, Oid, RepoPath, Session
 from gitshadow.query.resolve import session_of
@@ -289,5 +289,7 @@ def export_remove(
     return ExportRemoveAnswer(authorship.NOTES_REF, before.count, request.dry_run)
 
 
-def _left_out(paths: list[RepoPath]) -> tuple[LeftOut, ...]:
-    return tuple(LeftOut(display_path(path), _UNNAMED) for path in sorted(set(paths)))
+def _left_out(paths: list[RepoPath]) -> tuple[UnnamedFile, ...]:
+    return tuple(
+        UnnamedFile(display_path(path), _UNNAMED) for path in sorted(set(paths))
+    )

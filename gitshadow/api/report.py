@@ -11,8 +11,8 @@ from gitshadow.api.status import excluded_rows
 from gitshadow.errors import UsageError
 from gitshadow.messages.codec import JsonObject
 from gitshadow.messages.report import (
-    LeftOut,
     NotCovered,
+    Omission,
     ReportAnswer,
     ReportedOp,
     ReportedSession,
@@ -253,13 +253,13 @@ def _not_covered(
 
 def _left_out(
     story: Story, patches: Sequence[Patchwork], ops_count: int
-) -> tuple[LeftOut, ...]:
+) -> tuple[Omission, ...]:
     """Return what the limits left out, each with the command that shows it."""
     session = story.session.id
-    rows: list[LeftOut] = []
+    rows: list[Omission] = []
     if story.is_cut:
         what = f"changes before the newest {EVENTS}"
-        rows.append(LeftOut(what, f"git agent-undo log --session {session}"))
+        rows.append(Omission(what, f"git agent-undo log --session {session}"))
     for name, most, count in (
         ("turns", STEPS, len(story.steps)),
         ("files", FILES, len({event.path for event in story.events})),
@@ -267,9 +267,9 @@ def _left_out(
     ):
         if count > most:
             see = f"git agent-undo {'ops' if name == 'undos' else f'show {session}'}"
-            rows.append(LeftOut(f"{count - most} {name}", see))
+            rows.append(Omission(f"{count - most} {name}", see))
     cut = sum(one.cut for one in patches)
     if cut:
         see = f"git agent-undo diff --session {session}"
-        rows.append(LeftOut(f"parts of {cut} patches", see))
+        rows.append(Omission(f"parts of {cut} patches", see))
     return tuple(rows)

@@ -28,7 +28,7 @@ def data_key(worktree: str) -> str:
     return f"untracked_data:{worktree}"
 
 
-class LeftOut(NamedTuple):
+class LeftOutBytes(NamedTuple):
     """Store the bytes below a place when it was left out, and from which size on files are."""
 
     size: int
@@ -43,9 +43,9 @@ class UntrackedData:
         self._db = db
         self._key = data_key(worktree)
         self.limit = limit
-        self._former: dict[RepoPath, LeftOut] = {}
+        self._former: dict[RepoPath, LeftOutBytes] = {}
         self._late: dict[RepoPath, int] = {}
-        self.tops: Mapping[RepoPath, LeftOut] = self._read(text)
+        self.tops: Mapping[RepoPath, LeftOutBytes] = self._read(text)
 
     def top_of(self, path: RepoPath) -> RepoPath | None:
         """Return what is left out at a path or above it, None for nothing."""
@@ -123,11 +123,12 @@ class UntrackedData:
             self.limit = limit
             self.keep(())
 
-    def _read(self, text: str | None) -> dict[RepoPath, LeftOut]:
+    def _read(self, text: str | None) -> dict[RepoPath, LeftOutBytes]:
         try:
             limit, tops = json.loads(text) if text else (self.limit, {})
             found = {
-                RepoPath(os.fsencode(top)): LeftOut(*one) for top, one in tops.items()
+                RepoPath(os.fsencode(top)): LeftOutBytes(*one)
+                for top, one in tops.items()
             }
         # What another version or a damaged journal has in another form is decided again.
         except (ValueError, TypeError, AttributeError):
@@ -146,7 +147,7 @@ class UntrackedData:
 
 def choose(
     new: Mapping[RepoPath, int], room: int, held: Mapping[RepoPath, int] | None = None
-) -> dict[RepoPath, LeftOut]:
+) -> dict[RepoPath, LeftOutBytes]:
     """Return what to leave out so that the rest fits.
 
     Args:
@@ -159,14 +160,14 @@ def choose(
     """
     rest, total = {**(held or {}), **new}, sum(new.values())
     small: dict[RepoPath, int] = {}
-    found: dict[RepoPath, LeftOut] = {}
+    found: dict[RepoPath, LeftOutBytes] = {}
     while total > room:
         top = _heaviest(rest)
         parts = {path: rest.pop(path) for path in list(rest) if _is_in(path, top)}
         sizes = [new[path] for path in parts.keys() & new.keys()]
         total -= sum(sizes)
         small[top] = sum(size for size in sizes if size < SMALL_BYTES)
-        found[top] = LeftOut(sum(parts.values()), 0)
+        found[top] = LeftOutBytes(sum(parts.values()), 0)
     for top in sorted(small, key=lambda top: (small[top], top)):
         if total + small[top] <= room and small[top] < found[top].size:
             total += small[top]
@@ -193,7 +194,7 @@ def _heaviest(sizes: Mapping[RepoPath, int]) -> RepoPath:
             return RepoPath(top)
 
 
-def _above(path: RepoPath, tops: Mapping[RepoPath, LeftOut]) -> RepoPath | None:
+def _above(path: RepoPath, tops: Mapping[RepoPath, LeftOutBytes]) -> RepoPath | None:
     while path:
         if path in tops:
             return path

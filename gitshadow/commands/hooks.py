@@ -38,7 +38,7 @@ from gitshadow.hookfiles.install import FileAction, FileStep
 from gitshadow.hookfiles.placement import Agent, InstallScope
 from gitshadow.hookfiles.versions import HostVersion
 from gitshadow.messages.codec import encode
-from gitshadow.messages.hooks import AgentRow, FindingRow, HooksPlace, HooksRow
+from gitshadow.messages.hooks import AgentRow, HookFindingRow, HooksPlace, HooksRow
 from gitshadow.render import hooks as shown
 from gitshadow.render import output
 from gitshadow.store.git import Git
@@ -253,7 +253,7 @@ def _health_row(state: health.Health, host: HostVersion | None) -> HooksRow:
         state=state.state.value,
         path=state.path,
         findings=tuple(
-            FindingRow(item.state.value, item.problem, item.fix)
+            HookFindingRow(item.state.value, item.problem, item.fix)
             for item in state.findings
         ),
         changed=state.changed,

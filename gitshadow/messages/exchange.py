@@ -26,7 +26,7 @@ class ExportRequest(NamedTuple):
     dry_run: bool = False
 
 
-class LeftOut(NamedTuple):
+class UnnamedFile(NamedTuple):
     """A file that a format cannot name."""
 
     path: str
@@ -37,7 +37,7 @@ class ExportTracesAnswer(NamedTuple):
     """Agent Trace records: of each commit, then of what is not committed."""
 
     records: tuple[JsonObject, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[UnnamedFile, ...]
 
 
 class CommitNote(NamedTuple):
@@ -53,7 +53,7 @@ class ExportNotesAnswer(NamedTuple):
     ref: str
     written: bool
     notes: tuple[CommitNote, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[UnnamedFile, ...]
 
 
 class ExportRemoveRequest(NamedTuple):

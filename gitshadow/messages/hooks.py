@@ -47,7 +47,7 @@ class AgentRow(NamedTuple):
     project: HooksPlace | None = None
 
 
-class FindingRow(NamedTuple):
+class HookFindingRow(NamedTuple):
     """One problem of installed hooks, and its fix."""
 
     state: str
@@ -68,7 +68,7 @@ class HooksRow(NamedTuple):
     scope: str
     state: str
     path: str | None = None
-    findings: tuple[FindingRow, ...] | None = None
+    findings: tuple[HookFindingRow, ...] | None = None
     version: str | None = None
     verified: str | None = None
     newer: bool = False

@@ -179,7 +179,7 @@ class NotCovered(NamedTuple):
     excluded_count: int
 
 
-class LeftOut(NamedTuple):
+class Omission(NamedTuple):
     """What is not in the report, and the command that shows it."""
 
     what: str
@@ -201,7 +201,7 @@ class ReportAnswer(NamedTuple):
     timeline: Timeline
     ops: tuple[ReportedOp, ...]
     not_covered: NotCovered
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[Omission, ...]
     machine: str = ""
 
 

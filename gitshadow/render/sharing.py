@@ -9,7 +9,7 @@ from gitshadow.messages.exchange import (
     ExportNotesAnswer,
     ExportRemoveAnswer,
     ImportAnswer,
-    LeftOut,
+    UnnamedFile,
 )
 from gitshadow.messages.sharing import (
     BringBackAnswer,
@@ -142,7 +142,7 @@ def removed_lines(answer: ExportRemoveAnswer, view: View) -> Iterator[str]:
         yield f"{ref} was deleted"
 
 
-def left_out_lines(files: Iterable[LeftOut], view: View) -> Iterator[str]:
+def left_out_lines(files: Iterable[UnnamedFile], view: View) -> Iterator[str]:
     """Yield the files that a format cannot name."""
     for one in files:
         yield f"skipped: {view.path(one.path)} ({printable(one.reason)})"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gitshadow.capture.untracked import SMALL_BYTES, LeftOut, UntrackedData, choose
+from gitshadow.capture.untracked import SMALL_BYTES, LeftOutBytes, UntrackedData, choose
 from gitshadow.model import RepoPath
 from gitshadow.store.journal.db import Db
 
@@ -58,7 +58,7 @@ def test_places_are_left_out_that_cause_it(
     new: dict[RepoPath, int], room: int, expected: dict[bytes, tuple[int, int]]
 ) -> None:
     assert choose(new, room) == {
-        RepoPath(top): LeftOut(*one) for top, one in expected.items()
+        RepoPath(top): LeftOutBytes(*one) for top, one in expected.items()
     }
 
 
@@ -125,7 +125,7 @@ def test_files_that_come_one_by_one_are_left_out_as_their_directory(
     data = UntrackedData(db, "main", MIB, None)
     assert data.admit(sizes(d__1=MIB), MIB) == [b"d/1"]
     assert data.admit(sizes(d__2=MIB), MIB) == [b"d"]
-    assert data.tops == {b"d": LeftOut(2 * MIB, SMALL_BYTES)}
+    assert data.tops == {b"d": LeftOutBytes(2 * MIB, SMALL_BYTES)}
     assert data.admit(sizes(e=MIB), MIB) == [b"e"]
     # Small files are recorded as far as the limit goes, without another word.
     assert data.admit(sizes(d__small=1000), 0) == []

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.messages.codec import decode
-from gitshadow.messages.report import LeftOut, ReportAnswer
+from gitshadow.messages.report import Omission, ReportAnswer
 from gitshadow.render import page as page_module
 from gitshadow.render.page import compare, compared_files, duration, page
 from tests.support.hostile import TAG, hostile
@@ -346,7 +346,7 @@ def test_comparison_says_that_a_file_may_be_among_what_is_left_out(
 ) -> None:
     first, second = two_attempts(tmp_path)
     assert "Parts are left out" not in compare(first, second)
-    cut = second._replace(left_out=(LeftOut("3 files", "git agent-undo show S2"),))
+    cut = second._replace(left_out=(Omission("3 files", "git agent-undo show S2"),))
     text = compare(first, cut)
     assert "Parts are left out" in text
     assert "Left out of B: 3 files" in text

@@ -15,7 +15,7 @@ Role = Literal["user", "assistant", "call", "result", "system"]
 _ROLES: tuple[Role, ...] = ("user", "assistant", "call", "result", "system")
 
 
-class Hidden(NamedTuple):
+class HiddenRange(NamedTuple):
     """A closed range of event numbers that a rewind hid, and its marker."""
 
     first: int
@@ -36,24 +36,24 @@ class Message:
     tool: str | None = None
 
 
-def hidden(markers: Iterable[Marker]) -> list[Hidden]:
+def hidden(markers: Iterable[Marker]) -> list[HiddenRange]:
     """Return what rewinds hid, oldest first; `markers` come newest first.
 
     A marker that a later one hid hides nothing: rewinding before a rewind undoes it.
     """
-    found: list[Hidden] = []
+    found: list[HiddenRange] = []
     for marker in markers:
         if is_live(marker.seq, found):
             last = marker.seq if marker.last is None else marker.last
             ranges = [(marker.first, last)]
             if last < marker.seq:
                 ranges.append((marker.seq, marker.seq))
-            found += [Hidden(*gap, marker.seq) for gap in _without(ranges, found)]
+            found += [HiddenRange(*gap, marker.seq) for gap in _without(ranges, found)]
     return sorted(found)
 
 
 def _without(
-    ranges: Iterable[tuple[int, int]], out: Sequence[Hidden]
+    ranges: Iterable[tuple[int, int]], out: Sequence[HiddenRange]
 ) -> list[tuple[int, int]]:
     """Return ranges without what is out already."""
     found = list(ranges)
@@ -70,7 +70,7 @@ def _without(
     return found
 
 
-def is_live(seq: int, out: Sequence[Hidden]) -> bool:
+def is_live(seq: int, out: Sequence[HiddenRange]) -> bool:
     """Return whether an event counts."""
     return not any(gap.first <= seq <= gap.last for gap in out)
 
