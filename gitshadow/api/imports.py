@@ -68,7 +68,7 @@ class ClaimImporter:
         tip = self._ws.repo.ref(authorship.NOTES_REF)
         if tip is None:
             return self.done
-        flat = self._ws.repo.flat(self._ws.repo.commit(tip).tree)
+        flat = self._ws.repo.trees.flat(self._ws.repo.commit(tip).tree)
         for path, (mode, blob) in flat.items():
             name = path.replace(b"/", b"").decode("ascii", "replace")
             if mode in (TREE_MODE, GITLINK_MODE):

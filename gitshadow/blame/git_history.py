@@ -251,7 +251,9 @@ class GitPast:
         if after is None:
             return ()
         try:
-            return self.repo.diff(None if before is None else before.tree, after.tree)
+            return self.repo.trees.diff(
+                None if before is None else before.tree, after.tree
+            )
         except StoreError:
             return ()
 
@@ -381,7 +383,7 @@ class GitPast:
 
     def _entry(self, commit: Oid, path: RepoPath) -> Oid | None:
         try:
-            entry = self.repo.entry(self.repo.commit(commit).tree, path)
+            entry = self.repo.trees.entry(self.repo.commit(commit).tree, path)
         except StoreError:
             return None
         if entry is None or entry[0] in (TREE_MODE, GITLINK_MODE):

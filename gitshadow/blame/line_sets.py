@@ -68,7 +68,7 @@ class Portions:
     def uncommitted(self) -> Iterator[Part]:
         """Yield what the working tree has and HEAD has not, by path."""
         head = self._ws.index.head_tree()
-        known = self._ws.repo.flat(head) if head is not None else {}
+        known = self._ws.repo.trees.flat(head) if head is not None else {}
         for path, state in sorted(self._ws.states.all().items()):
             old, oid = known.get(path), state.version.oid
             if old is not None and old[1] == oid:
@@ -80,7 +80,7 @@ class Portions:
     def at(self, commit: Oid, paths: Sequence[RepoPath]) -> Iterator[Part]:
         """Yield every file of a commit below some paths (none: all), by path."""
         tree = self._ws.repo.commit(commit).tree
-        for path, (mode, oid) in sorted(self._ws.repo.flat(tree).items()):
+        for path, (mode, oid) in sorted(self._ws.repo.trees.flat(tree).items()):
             if not is_below(path, paths):
                 continue
             why = self._why_not(mode, oid)

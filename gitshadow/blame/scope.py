@@ -124,7 +124,7 @@ def _holding(context: RecorderContext, path: RepoPath, blob: Oid) -> Oid | None:
     repo = context.workspace.repo
     for commit in _candidates(context, path, blob):
         try:
-            entry = repo.entry(repo.commit(commit).tree, path)
+            entry = repo.trees.entry(repo.commit(commit).tree, path)
         except StoreError:
             continue
         if entry is not None and entry[1] == blob:

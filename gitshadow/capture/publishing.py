@@ -259,7 +259,7 @@ class ChainWriter:
         self, session: Session, tip: Oid, tree: Oid, ground: ChainRoot, date: int
     ) -> Oid:
         """Commit the changes of other sessions; the author is the other session if it is one."""
-        changes = self._repo.diff(tree, ground.tree)
+        changes = self._repo.trees.diff(tree, ground.tree)
         count = len(changes)
         names = sorted({one.agent or one.actor.value for one in ground.writers})
         by = f" ({', '.join(names)})" if names else ""
@@ -317,7 +317,7 @@ class ChainWriter:
         if chain is not None:
             # A tip whose object is gone is an error here; one that was written just now is loose.
             date = self._dates.get(chain.ref)
-            if date is None or not self._repo.is_loose(chain.tip):
+            if date is None or not self._repo.loose.has(chain.tip):
                 date = self._repo.commit(chain.tip).committer_time
                 self._dates[chain.ref] = date
             return date
@@ -351,7 +351,7 @@ def prove(
     """
     try:
         # What a live tip reaches is safe from gc, so only the difference to it is looked up.
-        changes = repo.diff(live, tree)
+        changes = repo.trees.diff(live, tree)
     except StoreError:
         # The cache may name trees that are gone, and would splice new ones onto them.
         repo.trees.forget()
@@ -368,7 +368,7 @@ def _rebuild(
 ) -> Proven:
     carried: dict[RepoPath, Entry | None] = {
         path: entry
-        for path, entry in (repo.flat(live).items() if live is not None else ())
+        for path, entry in (repo.trees.flat(live).items() if live is not None else ())
         if entry[0] == GITLINK_MODE
     }
     entries: dict[RepoPath, Entry] = {

@@ -315,7 +315,7 @@ def notes_state(context: RecorderContext) -> NotesState:
         )
     if tip is None:
         return NotesState(None)
-    return NotesState(tip, len(ws.repo.flat(ws.repo.commit(tip).tree)))
+    return NotesState(tip, len(ws.repo.trees.flat(ws.repo.commit(tip).tree)))
 
 
 def refuse_beside_git_ai(context: RecorderContext) -> None:

@@ -45,7 +45,7 @@ def clash(ws: Workspace) -> str | None:
     if head is None:
         return None
     try:
-        paths = ws.repo.flat(ws.repo.commit(head).tree)
+        paths = ws.repo.trees.flat(ws.repo.commit(head).tree)
     except StoreError:  # other checks report it
         return None
     # Each file system has its own rules, and single directories may keep names apart.

@@ -170,7 +170,7 @@ class _Whole:
                 whole = at
             # Git syncs packs to the disk when it writes them, so what a packed commit needs is
             # there.
-            if not self._deep and not self._repo.is_loose(at):
+            if not self._deep and not self._repo.loose.has(at):
                 break
             kind, seq = refs.peek(info.message)
             rooted, below_seq = kind in ("baseline", "pin"), seq or below_seq
@@ -192,7 +192,7 @@ class _Whole:
             with suppress(StoreError):
                 base = self._repo.commit(parent).tree
         try:
-            for change in self._repo.diff(base, tree):
+            for change in self._repo.trees.diff(base, tree):
                 if change.new is None or change.new[0] == GITLINK_MODE:
                     continue
                 if not self._is_promised(change.new[1]):

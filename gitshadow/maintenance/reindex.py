@@ -164,7 +164,7 @@ def _take_over(
 
 def _states(repo: Repo, tree: Oid, known: KnownModes) -> Mapping[RepoPath, FileState]:
     found: dict[RepoPath, FileState] = {}
-    for path, entry in repo.flat(tree).items():
+    for path, entry in repo.trees.flat(tree).items():
         # Of content that was lost nothing is known: the next walk stores what is on the disk.
         if entry[0] == GITLINK_MODE or not repo.has(entry[1]):
             continue

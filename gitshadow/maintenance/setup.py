@@ -347,7 +347,7 @@ class _Reader:
     def _state(self, path: RepoPath, reading: Reading) -> FileState:
         repo, tree = self._ws.repo, self.tree
         oid = repo.format.blob(reading.data)
-        known = repo.entry(tree, path) if tree is not None else None
+        known = repo.trees.entry(tree, path) if tree is not None else None
         # What HEAD has already is not stored again.
         if known is None or known[1] != oid:
             oid = repo.write_blob(reading.data)
@@ -402,9 +402,9 @@ def _deleted(ws: Workspace, reader: _Reader, tree: Oid) -> list[RepoPath]:
     """Return what HEAD has and the disk has not; the rest stays in the tree as HEAD has it."""
     found = reader.not_found
     entries = (
-        ws.repo.flat(tree)
+        ws.repo.trees.flat(tree)
         if found is None
-        else {path: one for path in found if (one := ws.repo.entry(tree, path))}
+        else {path: one for path in found if (one := ws.repo.trees.entry(tree, path))}
     )
     rest = {path: one for path, one in entries.items() if path not in reader.states}
     return list(rest.keys() - _still_there(ws, rest).keys())
@@ -419,7 +419,7 @@ def carried(
     or left out by our own rules. What is simply absent from the disk was deleted.
     """
     tree = workspace.index.head_tree()
-    committed = {} if tree is None else workspace.repo.flat(tree)
+    committed = {} if tree is None else workspace.repo.trees.flat(tree)
     rest = {path: one for path, one in committed.items() if path not in states}
     return _still_there(workspace, rest)
 

@@ -158,7 +158,7 @@ def version_at(
     later = None if moment.seq is None else _next_in_commit(context, path, moment.seq)
     if later is not None:
         return later.before if path == later.path_before else None
-    entry = ws.repo.entry(moment.tree, path)
+    entry = ws.repo.trees.entry(moment.tree, path)
     if entry is None or entry[0] == 0o040000:
         return None
     before = None if moment.seq is None else moment.seq + 1

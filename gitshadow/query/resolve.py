@@ -205,7 +205,7 @@ def _foreign(ws: Workspace, commit: Recorded) -> list[Event]:
     before = ws.repo.commit(commit.info.parents[0]).tree
     until_ns = commit.said.time_ns + _MICRO_NS
     found: dict[int, Event] = {}
-    for change in ws.repo.diff(before, commit.info.tree):
+    for change in ws.repo.trees.diff(before, commit.info.tree):
         oid = None if change.new is None else change.new[1]
         row = events.newest_with(
             ws.db, commit.said.worktree, change.path, oid, until_ns

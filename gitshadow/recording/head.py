@@ -354,7 +354,7 @@ def steps_of(repo: Repo, moves: Sequence[HeadMove]) -> list[HeadStep]:
             if move is moves[-1]:
                 raise
             ends = None
-        changes = repo.diff(*ends) if ends is not None else ()
+        changes = repo.trees.diff(*ends) if ends is not None else ()
         differ = {one.path: (one.old, one.new) for one in changes}
         found.append(HeadStep(move, differ, ends))
     return found
@@ -377,7 +377,7 @@ def carry(
         path: new
         for path, (old, new) in step.changes.items()
         if is_gitlink(old if new is None else new)
-        or (old is not None and is_absent(path) and repo.entry(tree, path) == old)
+        or (old is not None and is_absent(path) and repo.trees.entry(tree, path) == old)
     }
     return repo.trees.splice(tree, carried) if carried else tree
 

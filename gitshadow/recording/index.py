@@ -91,7 +91,7 @@ class IndexView:
 
     def untracked(self, paths: Iterable[RepoPath]) -> set[RepoPath]:
         """Return those paths that are neither in the index nor in HEAD's tree."""
-        known, tree, entry = self.paths(), self.head_tree(), self._repo.entry
+        known, tree, entry = self.paths(), self.head_tree(), self._repo.trees.entry
         return {
             path
             for path in paths
@@ -121,7 +121,7 @@ class IndexView:
     def head_entry(self, path: RepoPath) -> Entry | None:
         """Return what HEAD's tree holds at a path."""
         tree = self.head_tree()
-        return self._repo.entry(tree, path) if tree is not None else None
+        return self._repo.trees.entry(tree, path) if tree is not None else None
 
     def head_tree(self) -> Oid | None:
         """Return HEAD's tree, None if HEAD is unborn; the last one if it cannot be read."""
@@ -327,7 +327,7 @@ class IndexView:
             return self._listing or b""
         return b"".join(
             b"%06o %s 0\t%s\0" % (mode, oid.encode(), path)
-            for path, (mode, oid) in self._repo.flat(tree).items()
+            for path, (mode, oid) in self._repo.trees.flat(tree).items()
         )
 
     def _stat_index(self) -> _IndexStat:

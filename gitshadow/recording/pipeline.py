@@ -486,7 +486,7 @@ class Pipeline:
         """Return what the tree holds at a path that is not recorded, None for a submodule."""
         recorder = self._ws.recorder
         try:
-            entry = self._ws.repo.entry(recorder.tree, one.path)
+            entry = self._ws.repo.trees.entry(recorder.tree, one.path)
         # If the tree is gone, the recorder builds a new one and reports what was lost.
         except StoreError:
             return None

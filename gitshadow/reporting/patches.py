@@ -82,7 +82,7 @@ def patch_of(repo: Repo, deltas: Sequence[Delta], *, as_data: bool) -> NetPatch:
 def deltas_between(repo: Repo, old: Oid | None, new: Oid) -> list[Delta]:
     """Return what differs between two trees; None is an empty one."""
     deltas = []
-    for change in repo.diff(old, new):
+    for change in repo.trees.diff(old, new):
         before = FileVersion(change.old[1], change.old[0]) if change.old else None
         after = FileVersion(change.new[1], change.new[0]) if change.new else None
         deltas.append(Delta(change.path, change.path, before, after))

@@ -225,7 +225,7 @@ def _after(ws: Workspace, change: ReviewedChange) -> Entry | None:
 
 
 def _committed(ws: Workspace, commit: Oid) -> Entry | None:
-    return ws.repo.entry(ws.repo.commit(commit).tree, FILE)
+    return ws.repo.trees.entry(ws.repo.commit(commit).tree, FILE)
 
 
 def _read_file(ws: Workspace, entry: Entry) -> PolicyReading:

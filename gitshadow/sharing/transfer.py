@@ -217,9 +217,11 @@ def _secrets(repo: Repo, chains: Sequence[Chain]) -> Iterator[SecretFinding]:
         spoken = next((token for token in told if token is not None), None)
         if spoken is not None:
             yield SecretFinding(None, whose, spoken)
-        held = [(path, oid) for path, (_, oid) in repo.flat(commits[0].tree).items()]
+        held = [
+            (path, oid) for path, (_, oid) in repo.trees.flat(commits[0].tree).items()
+        ]
         for before, after in _steps(repo, commits):
-            for change in repo.diff(before, after):
+            for change in repo.trees.diff(before, after):
                 if change.new is not None and change.new[0] != GITLINK_MODE:
                     held.append((change.path, change.new[1]))
                     blobs.setdefault(change.new[1], (change.path, whose))

@@ -267,11 +267,11 @@ class TreeBase:
         found = self._any(path)
         if found is None or found[0] != TREE_MODE:
             return ()
-        inside = self._repo.flat(found[1])
+        inside = self._repo.trees.flat(found[1])
         return [RepoPath(path + b"/" + name) for name in inside]
 
     def _any(self, path: RepoPath) -> Entry | None:
-        return None if self._tree is None else self._repo.entry(self._tree, path)
+        return None if self._tree is None else self._repo.trees.entry(self._tree, path)
 
 
 class _Conversion(NamedTuple):

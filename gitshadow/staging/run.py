@@ -178,7 +178,7 @@ class Staging:
         """
         repo = self.ws.repo
         old = repo.commit(before).tree if before is not None else None
-        changes = repo.diff(old, repo.commit(commit).tree)
+        changes = repo.trees.diff(old, repo.commit(commit).tree)
         found = [
             Survivor(
                 one.path,

@@ -143,7 +143,7 @@ def drop_orphans(repo: Repo, dropped: Set[str]) -> None:
 def _read(repo: Repo, ref: str, tip: Oid) -> ReviewMark:
     info = repo.commit(tip)
     message = refs.parse_message(info.message)
-    entry = repo.entry(info.tree, _FILE)
+    entry = repo.trees.entry(info.tree, _FILE)
     if message is None or message.kind != "review" or entry is None:
         raise StoreError(f"cannot read {ref}: it is not a review mark")
     return ReviewMark(

@@ -207,12 +207,12 @@ class Rewriter:
         """Return the entries of a tree whose content is to be replaced."""
         found = dict(self._holding(tree)) if self._gone.blobs else {}
         for path in self._gone.paths:
-            entry = self._repo.entry(tree, path)
+            entry = self._repo.trees.entry(tree, path)
             if entry is None:
                 continue
             inner = {path: entry}
             if entry[0] == TREE_MODE:
-                below = self._repo.flat(entry[1])
+                below = self._repo.trees.flat(entry[1])
                 inner = {RepoPath(path + b"/" + p): e for p, e in below.items()}
             found |= {p: e for p, e in inner.items() if self._is_content(e)}
         return found

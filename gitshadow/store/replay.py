@@ -7,10 +7,10 @@ whose rows exist already changes nothing.
 import heapq
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from gitshadow.errors import StoreError
-from gitshadow.model import PLAIN_MODES, Chain, CommitEvent, Oid, RepoPath
+from gitshadow.model import PLAIN_MODES, Chain, CommitEvent, Oid
 from gitshadow.store import refs
 from gitshadow.store.commit_rows import (
     ROW_KINDS,
@@ -24,35 +24,11 @@ from gitshadow.store.journal import corrections, events, pins, sessions, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.objects import CommitInfo
 from gitshadow.store.refs import ShadowCommit
-from gitshadow.store.trees import Entry, TreeChange
+from gitshadow.store.repo import Repo
 
 # No ref says whether a session has ended, so a rebuilt one counts as ended at its last write.
 REBUILT = "journal rebuilt"
 _LAST = 1 << 62
-
-
-class ChainReader(Protocol):
-    """A reader of commits and trees; `store.repo.Repo` is one."""
-
-    def commit(self, oid: Oid) -> CommitInfo:
-        """Return a commit; raise StoreError if it is missing or broken."""
-        ...
-
-    def chain(self, tip: Oid, since: Oid | None = None) -> list[CommitInfo]:
-        """Return commits by first parent, oldest first, after `since`, while marked as ours."""
-        ...
-
-    def diff(self, old: Oid | None, new: Oid | None) -> list[TreeChange]:
-        """Return the paths that differ between two trees."""
-        ...
-
-    def entry(self, tree: Oid, path: RepoPath) -> Entry | None:
-        """Return what a tree holds at a path, or None."""
-        ...
-
-    def refs(self) -> dict[str, Oid]:
-        """Return the refs under `refs/agent-undo/`."""
-        ...
 
 
 @dataclass(slots=True)
@@ -122,7 +98,7 @@ NOTHING = CatchUp((), (), (), {})
 class Fold:
     """The replay of tails into a journal; use it inside `db.write()`."""
 
-    def __init__(self, db: Db, repo: ChainReader, *, resumed: bool) -> None:
+    def __init__(self, db: Db, repo: Repo, *, resumed: bool) -> None:
         """Begin a fold.
 
         Args:
@@ -172,11 +148,11 @@ class Fold:
             raise StoreError(f"cannot replay commit {info.oid}: not of its chain")
         modes = self._modes(tail)
         is_root = message.kind == "baseline"
-        changes = [] if is_root else self._repo.diff(before, info.tree)
+        changes = [] if is_root else self._repo.trees.diff(before, info.tree)
         scene = CommitContext(
             commit=info.oid,
             changes=changes,
-            entry_of=lambda path: self._repo.entry(info.tree, path),
+            entry_of=lambda path: self._repo.trees.entry(info.tree, path),
             modes=modes,
             actor=self._people.actor(message),
         )
@@ -219,7 +195,7 @@ def _merged(tails: Sequence[Tail]) -> Iterator[tuple[Tail, Oid]]:
 
 
 def read_tail(
-    repo: ChainReader, ref: str, tip: Oid, since: Chain | None = None
+    repo: Repo, ref: str, tip: Oid, since: Chain | None = None
 ) -> Tail | None:
     """Return what is to be replayed of a ref, from its baseline or from where its chain stood.
 
@@ -258,7 +234,7 @@ def read_tail(
     return tail
 
 
-def rebuild(db: Db, repo: ChainReader, ours: Collection[str] = ()) -> Rebuilt:
+def rebuild(db: Db, repo: Repo, ours: Collection[str] = ()) -> Rebuilt:
     """Fill an empty journal from the refs alone; call it inside `db.write()`.
 
     Sessions and turns are ended where they last wrote; bursts are closed.
@@ -299,7 +275,7 @@ def is_foreign(tail: Tail, ours: Collection[str]) -> bool:
     return tail.machine is not None and tail.machine not in ours
 
 
-def fold_in(db: Db, repo: ChainReader, tails: Sequence[Tail]) -> list[tuple[str, str]]:
+def fold_in(db: Db, repo: Repo, tails: Sequence[Tail]) -> list[tuple[str, str]]:
     """Fold whole chains into a journal without a recorder; return what was broken, and why.
 
     Rows that exist already stay. Call it inside `db.write()`.
@@ -317,9 +293,7 @@ def agree(db: Db, found: Mapping[str, Oid]) -> bool:
     return known == {ref: tip for ref, tip in found.items() if not refs.is_apart(ref)}
 
 
-def catch_up(
-    db: Db, repo: ChainReader, worktree: str, ours: Collection[str] = ()
-) -> CatchUp:
+def catch_up(db: Db, repo: Repo, worktree: str, ours: Collection[str] = ()) -> CatchUp:
     """Update the journal from the refs after a crash between ref and row.
 
     Commits of this worktree's chains that the journal does not know become rows; chains whose refs
@@ -353,7 +327,7 @@ def catch_up(
     )
 
 
-def step_back(db: Db, repo: ChainReader, chain: Chain, tip: Oid) -> None:
+def step_back(db: Db, repo: Repo, chain: Chain, tip: Oid) -> None:
     """Set the journal to the state of a chain that was reset to an earlier commit, `tip`.
 
     The rows of its lost commits are deleted already. Call it inside `db.write()`.
@@ -391,7 +365,7 @@ class _Behind:
 
 def _behind(
     db: Db,
-    repo: ChainReader,
+    repo: Repo,
     found: Mapping[str, Oid],
     worktree: str,
     ours: Collection[str],
@@ -424,7 +398,7 @@ def _behind(
 
 
 def _catch_up_pins(
-    db: Db, repo: ChainReader, found: Mapping[str, Oid]
+    db: Db, repo: Repo, found: Mapping[str, Oid]
 ) -> list[tuple[str, str]]:
     """Store a row for each pin's ref, and delete the rows of refs that are gone."""
     broken: list[tuple[str, str]] = []
@@ -442,7 +416,7 @@ def _catch_up_pins(
 
 
 def _resume(
-    db: Db, repo: ChainReader, worktree: str, tails: Sequence[Tail]
+    db: Db, repo: Repo, worktree: str, tails: Sequence[Tail]
 ) -> tuple[Replayed, dict[str, Oid]]:
     """Replay tails into a journal that has their earlier commits."""
     fold = Fold(db, repo, resumed=True)
@@ -458,7 +432,7 @@ def _resume(
     return fold.run(tails), fold.trees
 
 
-def _plain_modes(repo: ChainReader, tail: Tail) -> tuple[int, int]:
+def _plain_modes(repo: Repo, tail: Tail) -> tuple[int, int]:
     """Return the exact modes that a chain's baseline gives for 100644 and 100755."""
     for info in reversed(repo.chain(tail.links[-1][1])):
         if refs.peek(info.message)[0] == "baseline":

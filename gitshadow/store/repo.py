@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gitshadow.errors import StoreError, UnsupportedError
-from gitshadow.model import Oid, RepoPath
+from gitshadow.model import Oid
 from gitshadow.store import objects
 from gitshadow.store.backends.following import Engine, FollowedBackend
 from gitshadow.store.backends.port import (
@@ -32,7 +32,7 @@ from gitshadow.store.objects import (
     pack_of,
 )
 from gitshadow.store.packs import Packs
-from gitshadow.store.trees import Entry, TreeChange, Trees
+from gitshadow.store.trees import Trees
 
 __all__ = ["FORMAT_MARK", "HeadLog", "RefLockedError", "ReflogEntry", "Repo"]
 
@@ -123,10 +123,6 @@ class Repo:
         if self.loose.is_broken(oid):
             return self.is_packed(oid)
         return self._backend.exists(oid)
-
-    def is_loose(self, oid: Oid) -> bool:
-        """Return whether an object is a file of its own."""
-        return self.loose.has(oid)
 
     def is_packed(self, oid: Oid) -> bool:
         """Return whether a pack of this repository has an object, loose or not."""
@@ -251,18 +247,6 @@ class Repo:
             at = info.parents[0] if info.parents else None
         found.reverse()
         return found
-
-    def diff(self, old: Oid | None, new: Oid | None) -> list[TreeChange]:
-        """Return the paths that differ between two trees, by path bytes."""
-        return self.trees.diff(old, new)
-
-    def entry(self, tree: Oid, path: RepoPath) -> Entry | None:
-        """Return what a tree holds at a path, or None."""
-        return self.trees.entry(tree, path)
-
-    def flat(self, tree: Oid) -> dict[RepoPath, Entry]:
-        """Return every path of a tree that is not a directory."""
-        return self.trees.flat(tree)
 
     def raw(self, oid: Oid) -> bytes:
         """Return the bytes of an object of any kind; raise StoreError where it is missing."""

@@ -156,7 +156,7 @@ def at_snapshot(
     """
     tree, states = now
     goals: dict[RepoPath, FileVersion | None] = {}
-    for change in repo.diff(tree, pin.tree):
+    for change in repo.trees.diff(tree, pin.tree):
         # A submodule is another repository; its commits are not in our object store.
         if GITLINK_MODE in (change.old and change.old[0], change.new and change.new[0]):
             continue
@@ -165,7 +165,7 @@ def at_snapshot(
         if path in goals:
             continue
         # Trees know two permissions only, so files that differ in other bits are equal in `diff`.
-        entry = repo.entry(pin.tree, path) if _differs(pin, path, state) else None
+        entry = repo.trees.entry(pin.tree, path) if _differs(pin, path, state) else None
         if entry is not None:
             goals[path] = _exact(pin, path, entry)
     came = [path for path, goal in goals.items() if goal is None]

@@ -212,12 +212,12 @@ class DirectoryOwner(NamedTuple):
         # Without the tree before the unit, nothing proves that the unit created the directory.
         if self.tree is None:
             return None
-        entry = self.repo.entry(self.tree, directory)
+        entry = self.repo.trees.entry(self.tree, directory)
         if entry is None:
             return []
         if entry[0] != TREE_MODE:
             return None
-        inside = self.repo.flat(entry[1])
+        inside = self.repo.trees.flat(entry[1])
         return [RepoPath(directory + b"/" + name) for name in inside]
 
 

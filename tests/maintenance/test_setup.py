@@ -77,7 +77,7 @@ def check_bytes(context: RecorderContext, repo: Repo) -> None:
     ws = context.workspace
     states = ws.states.all()
     assert ws.recorder.tree is not None
-    entries = ws.repo.flat(ws.recorder.tree)
+    entries = ws.repo.trees.flat(ws.recorder.tree)
     for path in listed(repo):
         state = states[RepoPath(path)]
         is_link = state.version.mode == LINK_MODE
@@ -107,7 +107,7 @@ def test_clean_files_are_not_read(repo: Repo, read: set[bytes]) -> None:
         assert not read & {b"a", b"d/clean", b"link"}
         tree = context.workspace.recorder.tree
         assert tree is not None
-        assert RepoPath(b"c") not in context.workspace.repo.flat(tree)
+        assert RepoPath(b"c") not in context.workspace.repo.trees.flat(tree)
 
 
 def test_what_is_only_staged_is_stored_when_git_has_lost_it(
@@ -374,7 +374,7 @@ def test_a_sparse_index_is_read(repo: Repo) -> None:
         check_bytes(context, repo)
         tree = context.workspace.recorder.tree
         assert tree is not None
-        assert RepoPath(b"out/y") in context.workspace.repo.flat(tree)
+        assert RepoPath(b"out/y") in context.workspace.repo.trees.flat(tree)
 
 
 _MANY = 300

@@ -153,7 +153,7 @@ def test_a_file_that_becomes_a_directory_is_deleted_first_whatever_came_later(
     context.observer.settle()
     assert kinds(context, "a") == ["delete", "create"]
     tree = context.workspace.recorder.tree
-    assert context.workspace.repo.entry(tree, RepoPath(b"a/x")) is not None
+    assert context.workspace.repo.trees.entry(tree, RepoPath(b"a/x")) is not None
     check_rebuilt(repo, context)
 
 

@@ -164,7 +164,7 @@ def test_packed_object_is_not_stored_twice(repo: Repo, store: Store) -> None:
     oid = packed(repo, store, b"packed\n")
     with_packs = Store.open(layout_of(repo))
     assert with_packs.write_blob(b"packed\n") == oid
-    assert not with_packs.is_loose(oid)
+    assert not with_packs.loose.has(oid)
 
 
 def test_object_is_written_again_when_its_pack_is_gone(

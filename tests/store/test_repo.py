@@ -210,18 +210,18 @@ def packs_of(repo: Repo, suffix: str) -> list[Path]:
 def test_many_objects_of_a_block_are_one_kept_pack(repo: Repo, store: Store) -> None:
     with store.gathering():
         made = blobs(store, 200)
-        assert not any(store.is_loose(oid) for oid in made)
+        assert not any(store.loose.has(oid) for oid in made)
         assert store.read_blob(made[7]) == b"gathered 7\n"
         assert store.has(made[7])
         tree = store.trees.splice(None, {RepoPath(b"d/f"): (0o100644, made[7])})
         store.trees.forget()
-        assert store.entry(tree, RepoPath(b"d/f")) == (0o100644, made[7])
+        assert store.trees.entry(tree, RepoPath(b"d/f")) == (0o100644, made[7])
         tip = commit_of(store, ours("Baseline"), tree=tree)
         store.create_ref(REF, tip)
     (pack,) = packs_of(repo, ".pack")
     assert pack.with_suffix(".keep").read_bytes() == b"agent-undo\n"
-    assert store.is_loose(tip)
-    assert not any(store.is_loose(oid) for oid in (*made, tree))
+    assert store.loose.has(tip)
+    assert not any(store.loose.has(oid) for oid in (*made, tree))
     assert all(store.has(oid) for oid in (*made, tree))
     repo.git("fsck", "--strict")
 
@@ -229,8 +229,8 @@ def test_many_objects_of_a_block_are_one_kept_pack(repo: Repo, store: Store) -> 
 def test_few_objects_of_a_block_are_loose(repo: Repo, store: Store) -> None:
     with store.gathering():
         made = blobs(store, 3)
-        assert not store.is_loose(made[0])
-    assert all(store.is_loose(oid) for oid in made)
+        assert not store.loose.has(made[0])
+    assert all(store.loose.has(oid) for oid in made)
     assert packs_of(repo, ".pack") == []
 
 
@@ -241,7 +241,7 @@ def test_large_objects_of_a_block_do_not_wait_in_memory(
     with store.gathering():
         first = store.write_blob(b"x" * 600)
         store.write_blob(b"y" * 600)
-        assert store.is_loose(first)
+        assert store.loose.has(first)
 
 
 @pytest.mark.parametrize("count", [3, 200])
@@ -299,7 +299,7 @@ def test_block_that_fails_stores_nothing(repo: Repo, store: Store) -> None:
         raise ZeroDivisionError
     assert not any(store.has(oid) for oid in made)
     assert store.write_blob(b"gathered 0\n") == made[0]
-    assert store.is_loose(made[0])
+    assert store.loose.has(made[0])
 
 
 def test_commit_has_our_committer_and_no_signature(repo: Repo, store: Store) -> None:

@@ -150,7 +150,7 @@ def test_ends_are_the_entries_of_both_trees(repo: Repo, old: Tree, new: Tree) ->
     store = open_store(repo)
     roots = [store.trees.splice(None, one) for one in (old, new)]
     for path in old.keys() | new.keys():
-        entries = tuple(store.entry(root, path) for root in roots)
+        entries = tuple(store.trees.entry(root, path) for root in roots)
         ends = store.trees.ends(roots[0], roots[1], path)
         assert ends == entries or (ends, entries[0]) == ((None, None), entries[1])
     assert store.trees.ends(None, roots[1], RepoPath(b"")) == (

@@ -407,7 +407,9 @@ def test_the_restore_commit_holds_the_whole_op(engine: Engine) -> None:
     done = engine.oops()
     assert done.commit is not None
     info = engine.repo.commit(done.commit)
-    changes = engine.repo.diff(engine.repo.commit(info.parents[0]).tree, info.tree)
+    changes = engine.repo.trees.diff(
+        engine.repo.commit(info.parents[0]).tree, info.tree
+    )
     assert [change.path for change in changes] == [b"a", b"b"]
-    flat = {os.fsdecode(path) for path in engine.repo.flat(info.tree)}
+    flat = {os.fsdecode(path) for path in engine.repo.trees.flat(info.tree)}
     assert flat == set(engine.tree_now())
