@@ -14,12 +14,7 @@ import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gitshadow.adapters.base import (
-    SAVED_WITHIN_NS,
-    HookEvent,
-    HookPhase,
-    Parsed,
-)
+from gitshadow.adapters.base import SAVED_WITHIN_NS, HookEvent, HookPhase, Parsed
 from gitshadow.adapters.payload import Payload
 from gitshadow.adapters.shape import (
     CLAUDE_SETTINGS_PHASES,

@@ -5,13 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from gitshadow.errors import JournalError, LockedError, ShadowError, StoreError
-from gitshadow.maintenance.diagnostics import (
-    FIX,
-    MENDING,
-    RECORDING,
-    examine,
-    missing,
-)
+from gitshadow.maintenance.diagnostics import FIX, MENDING, RECORDING, examine, missing
 from gitshadow.maintenance.startup_repair import finish_undo, outwait, ref_locks, repair
 from gitshadow.messages.status import CheckRow, DoctorAnswer, DoctorRequest
 from gitshadow.recording.context import RecorderContext

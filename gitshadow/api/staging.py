@@ -19,13 +19,7 @@ from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import read_config
 from gitshadow.staging.carry import Carrier
 from gitshadow.staging.carry import carried as files_of
-from gitshadow.staging.run import (
-    CommitWish,
-    Go,
-    Staging,
-    UnitWish,
-    dirty_paths,
-)
+from gitshadow.staging.run import CommitWish, Go, Staging, UnitWish, dirty_paths
 from gitshadow.staging.unit import UnitReader
 from gitshadow.store.journal import events
 from gitshadow.undo.engine import UndoEngine

@@ -6,12 +6,7 @@ from contextlib import suppress
 
 from gitshadow.errors import RefusedError, UsageError
 from gitshadow.messages.codec import UNSET
-from gitshadow.messages.states import (
-    CatAnswer,
-    CatRequest,
-    DiffAnswer,
-    DiffRequest,
-)
+from gitshadow.messages.states import CatAnswer, CatRequest, DiffAnswer, DiffRequest
 from gitshadow.model import Event, RepoPath, format_mode
 from gitshadow.query.moments import moment_of, version_at
 from gitshadow.query.params import typed_path, typed_paths

@@ -14,12 +14,7 @@ from typing import NamedTuple
 
 from gitshadow.adapters import registry
 from gitshadow.attribution.native_ids import is_command, is_guessed
-from gitshadow.attribution.process import (
-    ProcessId,
-    is_alive,
-    process_of,
-    program_at,
-)
+from gitshadow.attribution.process import ProcessId, is_alive, process_of, program_at
 from gitshadow.attribution.process import process_start as process_start
 from gitshadow.attribution.windows import OUTCOME_UNREPORTED
 from gitshadow.model import (

@@ -41,14 +41,7 @@ from gitshadow.model import (
     micro,
 )
 from gitshadow.store.files import WorkFiles
-from gitshadow.store.journal import (
-    bursts,
-    corrections,
-    events,
-    sessions,
-    state,
-    turns,
-)
+from gitshadow.store.journal import bursts, corrections, events, sessions, state, turns
 from gitshadow.store.journal.corrections import Correction
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import WorktreeRow

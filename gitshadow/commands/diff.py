@@ -17,13 +17,7 @@ from gitshadow.commands.options import (
 from gitshadow.commands.terminal import screen
 from gitshadow.commands.times import state_named
 from gitshadow.errors import StoreError
-from gitshadow.messages.states import (
-    CAT,
-    DIFF,
-    CatRequest,
-    DiffAnswer,
-    DiffRequest,
-)
+from gitshadow.messages.states import CAT, DIFF, CatRequest, DiffAnswer, DiffRequest
 from gitshadow.render import output
 from gitshadow.render.diffstat import stat_lines
 from gitshadow.render.text import patch_lines

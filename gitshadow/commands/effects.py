@@ -15,12 +15,7 @@ from gitshadow.commands.client import find_layout
 from gitshadow.commands.options import TOOLS_VARIABLE, ask_yes
 from gitshadow.commands.terminal import print_rows, screen
 from gitshadow.commands.undo_flow import runner
-from gitshadow.errors import (
-    ExitCode,
-    NotInitialisedError,
-    UnsupportedError,
-    UsageError,
-)
+from gitshadow.errors import ExitCode, NotInitialisedError, UnsupportedError, UsageError
 from gitshadow.render import output
 from gitshadow.render.effects import attention_lines, report_text
 from gitshadow.render.style import printable

@@ -8,12 +8,7 @@ from typing import NamedTuple
 import click
 
 from gitshadow.commands.client import send, spelled
-from gitshadow.commands.options import (
-    ask_yes,
-    is_interactive,
-    json_option,
-    yes_option,
-)
+from gitshadow.commands.options import ask_yes, is_interactive, json_option, yes_option
 from gitshadow.commands.terminal import print_answer
 from gitshadow.errors import ExitCode, ShadowError, UsageError
 from gitshadow.messages.codec import JsonObject

@@ -12,12 +12,7 @@ from gitshadow.commands.hooks_install import (
     find_screen,
     writing_options,
 )
-from gitshadow.commands.hooks_plan import (
-    InstallWork,
-    agent_work,
-    config_work,
-    git_work,
-)
+from gitshadow.commands.hooks_plan import InstallWork, agent_work, config_work, git_work
 from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.commands.usage_errors import VerbGroup

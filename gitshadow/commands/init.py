@@ -16,12 +16,7 @@ from gitshadow.errors import ExitCode, UsageError
 from gitshadow.ipc import client, launch
 from gitshadow.ipc.hook import daemon_allowed
 from gitshadow.messages.codec import JsonObject, encode
-from gitshadow.messages.status import (
-    INIT,
-    InitProtection,
-    InitRequest,
-    WaitingHooks,
-)
+from gitshadow.messages.status import INIT, InitProtection, InitRequest, WaitingHooks
 from gitshadow.render import output
 from gitshadow.store import progress
 from gitshadow.store.layout import Layout

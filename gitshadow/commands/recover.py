@@ -8,12 +8,7 @@ from contextlib import closing
 import click
 
 from gitshadow.commands.client import find_layout, made_here
-from gitshadow.commands.effects import (
-    act,
-    journal,
-    load_toolbox,
-    send_held,
-)
+from gitshadow.commands.effects import act, journal, load_toolbox, send_held
 from gitshadow.commands.options import (
     ask_yes,
     colour_option,

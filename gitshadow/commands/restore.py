@@ -10,11 +10,7 @@ from gitshadow.commands.daemon import standstill
 from gitshadow.commands.options import separated, spelled_paths, verb
 from gitshadow.commands.terminal import screen
 from gitshadow.commands.times import state_named
-from gitshadow.commands.undo_flow import (
-    UndoFlags,
-    carry_out,
-    manner_options,
-)
+from gitshadow.commands.undo_flow import UndoFlags, carry_out, manner_options
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.messages.sharing import (
     BRING_BACK,

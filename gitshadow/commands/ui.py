@@ -20,12 +20,7 @@ from gitshadow.commands.options import is_interactive
 from gitshadow.commands.times import parse_moment
 from gitshadow.commands.undo_flow import HandOverError, check_whole, of_here
 from gitshadow.commands.user_hooks import told
-from gitshadow.errors import (
-    NotInitialisedError,
-    RefusedError,
-    ShadowError,
-    UsageError,
-)
+from gitshadow.errors import NotInitialisedError, RefusedError, ShadowError, UsageError
 from gitshadow.messages.codec import A, Q, Verb, decode, encode
 from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest, HandOver
 from gitshadow.render.style import is_plain_locale, named_locale

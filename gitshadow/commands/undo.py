@@ -3,12 +3,7 @@
 from click import argument, option
 
 from gitshadow.commands.client import spelled
-from gitshadow.commands.options import (
-    separated,
-    spelled_paths,
-    tools_option,
-    verb,
-)
+from gitshadow.commands.options import separated, spelled_paths, tools_option, verb
 from gitshadow.commands.undo_flow import (
     HandOverError,
     ProgramOptions,

@@ -14,12 +14,7 @@ from gitshadow.attribution.delivery import reach
 from gitshadow.attribution.process import ProcessId
 from gitshadow.capture.patterns import parse_patterns
 from gitshadow.guards.outlets import Outlet
-from gitshadow.guards.rules import (
-    TEMPORARY,
-    GuardLimits,
-    TurnRecord,
-    alarming_outside,
-)
+from gitshadow.guards.rules import TEMPORARY, GuardLimits, TurnRecord, alarming_outside
 from gitshadow.model import Actor
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import alerts, events, sessions, turns

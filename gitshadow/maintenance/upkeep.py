@@ -36,13 +36,7 @@ from gitshadow.store.git import Git, StoppedError
 from gitshadow.store.journal import meta, sessions
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import Layout
-from gitshadow.store.packs import (
-    MOST_PACKS,
-    Packed,
-    Packer,
-    PackingWork,
-    Packs,
-)
+from gitshadow.store.packs import MOST_PACKS, Packed, Packer, PackingWork, Packs
 from gitshadow.store.repo import Repo
 
 # Git's defaults: gc.auto (git-config(1)), and the limits of its maintenance tasks

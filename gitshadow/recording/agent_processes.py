@@ -11,12 +11,7 @@ from dataclasses import replace
 from gitshadow.adapters import registry
 from gitshadow.attribution import lifecycle
 from gitshadow.attribution.native_ids import ProcessMarks, is_command
-from gitshadow.attribution.process import (
-    ProcessId,
-    ProcessScan,
-    process_of,
-    program_at,
-)
+from gitshadow.attribution.process import ProcessId, ProcessScan, process_of, program_at
 from gitshadow.attribution.process_evidence import Exits, Leftovers, Stillness
 from gitshadow.attribution.windows import Evidence, Scene, could_write
 from gitshadow.model import Actor, Call, Session, ToolClass

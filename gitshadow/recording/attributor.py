@@ -22,18 +22,10 @@ from gitshadow.attribution.ladder import (
     rests_on_time,
     rests_on_windows,
 )
-from gitshadow.attribution.lifecycle import (
-    PersonalSessions,
-    close_written,
-)
+from gitshadow.attribution.lifecycle import PersonalSessions, close_written
 from gitshadow.attribution.native_ids import guessed_id, is_guessed
-from gitshadow.attribution.process import (
-    is_alive,
-)
-from gitshadow.attribution.process_evidence import (
-    OpenFiles,
-    without_hooks,
-)
+from gitshadow.attribution.process import is_alive
+from gitshadow.attribution.process_evidence import OpenFiles, without_hooks
 from gitshadow.attribution.windows import (
     DID_NOT_RUN,
     Evidence,

@@ -6,27 +6,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from gitshadow.attribution.ledger import (
-    ByteLedger,
-    CountSpan,
-    Needs,
-    excludes,
-    needs,
-)
+from gitshadow.attribution.ledger import ByteLedger, CountSpan, Needs, excludes, needs
 from gitshadow.attribution.native_ids import ProcessMarks, is_command
 from gitshadow.attribution.process import Living, ProcessId, process_of
 from gitshadow.attribution.windows import Scene
 from gitshadow.capture.drafts import Draft
 from gitshadow.capture.fs_events import EventLooks, EventOrder
 from gitshadow.errors import StoreError
-from gitshadow.model import (
-    Call,
-    EventKind,
-    FileState,
-    RepoPath,
-    Session,
-    ToolClass,
-)
+from gitshadow.model import Call, EventKind, FileState, RepoPath, Session, ToolClass
 from gitshadow.platform import current
 from gitshadow.platform.port import FileSystem, ProcessCounters
 from gitshadow.recording.workspace import Workspace

@@ -16,13 +16,7 @@ from typing import NamedTuple
 
 from gitshadow.attribution.commits import agent_named
 from gitshadow.errors import StoreError
-from gitshadow.model import (
-    GITLINK_MODE,
-    FileVersion,
-    Oid,
-    RepoPath,
-    git_mode,
-)
+from gitshadow.model import GITLINK_MODE, FileVersion, Oid, RepoPath, git_mode
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.repo import HeadLog, ReflogEntry, Repo
 from gitshadow.store.trees import Ends, Entry

@@ -14,14 +14,7 @@ from typing import NamedTuple
 
 from gitshadow.capture.drafts import BatchTime, Draft, Seen, draft_changes, draft_of
 from gitshadow.errors import StoreError
-from gitshadow.model import (
-    FileState,
-    FileVersion,
-    Oid,
-    RepoPath,
-    StatKey,
-    git_mode,
-)
+from gitshadow.model import FileState, FileVersion, Oid, RepoPath, StatKey, git_mode
 from gitshadow.recording.head import HeadMove, HeadMoveKind, HeadStep, is_gitlink
 from gitshadow.store.git_index import Staged
 from gitshadow.store.paths import parents

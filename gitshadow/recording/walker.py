@@ -14,20 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from gitshadow.capture.coverage import (
-    NOT_RECORDED,
-    UNREADABLE,
-    UNTRACKED_DATA,
-    lineage,
-)
-from gitshadow.capture.reconcile import (
-    Entering,
-    Walk,
-    relist,
-    subwalk,
-    suspects,
-    walk,
-)
+from gitshadow.capture.coverage import NOT_RECORDED, UNREADABLE, UNTRACKED_DATA, lineage
+from gitshadow.capture.reconcile import Entering, Walk, relist, subwalk, suspects, walk
 from gitshadow.errors import StoreError, raise_shortage
 from gitshadow.model import Excluded, RepoPath, StatKey
 from gitshadow.recording.pipeline import Pipeline

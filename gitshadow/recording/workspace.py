@@ -18,12 +18,7 @@ from gitshadow.capture.recorder import Recorder
 from gitshadow.capture.states import Spellings, StateTable
 from gitshadow.capture.untracked import UntrackedData, data_key
 from gitshadow.config import Config, PromptPolicy
-from gitshadow.errors import (
-    JournalError,
-    NotInitialisedError,
-    StoreError,
-    UsageError,
-)
+from gitshadow.errors import JournalError, NotInitialisedError, StoreError, UsageError
 from gitshadow.model import PLAIN_MODES
 from gitshadow.platform import current
 from gitshadow.recording.index import IndexView

@@ -11,15 +11,7 @@ from dataclasses import dataclass
 from gitshadow.errors import RefusedError
 from gitshadow.messages.codec import encode
 from gitshadow.messages.staging import CarriedFile, FileEnd, StagingAnswer, StagingItem
-from gitshadow.model import (
-    FileVersion,
-    Oid,
-    Op,
-    OpKind,
-    OpStatus,
-    RepoPath,
-    micro,
-)
+from gitshadow.model import FileVersion, Oid, Op, OpKind, OpStatus, RepoPath, micro
 from gitshadow.staging.graft import Grafted, Grafter, as_stored, combined
 from gitshadow.staging.run import UnitWish, item_of, planned_status
 from gitshadow.staging.survivors import ChangeStep, Survivor

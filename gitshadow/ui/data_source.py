@@ -14,14 +14,7 @@ from textual.worker import get_current_worker
 from gitshadow.errors import ShadowError
 from gitshadow.messages.codec import A, Q, Unset, Verb
 from gitshadow.messages.history import HISTORY, HistoryRequest, HistoryRow
-from gitshadow.messages.lists import (
-    LOG,
-    OPS,
-    PINS,
-    OpsRequest,
-    PinRow,
-    PinsRequest,
-)
+from gitshadow.messages.lists import LOG, OPS, PINS, OpsRequest, PinRow, PinsRequest
 from gitshadow.messages.rows import EventRow, OpRow
 from gitshadow.messages.states import (
     CAT,

@@ -23,13 +23,7 @@ from textual.reactive import reactive
 from gitshadow.ui import keys
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.lines import TextView
-from gitshadow.ui.patches import (
-    FilePatch,
-    Patch,
-    PatchHunk,
-    PatchLine,
-    paired,
-)
+from gitshadow.ui.patches import FilePatch, Patch, PatchHunk, PatchLine, paired
 
 SIDE_COLUMNS = 100
 """Side by side needs as many columns."""

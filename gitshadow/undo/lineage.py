@@ -11,14 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from gitshadow.model import (
-    EventKind,
-    FileVersion,
-    Oid,
-    PathChange,
-    RepoPath,
-    git_mode,
-)
+from gitshadow.model import EventKind, FileVersion, Oid, PathChange, RepoPath, git_mode
 from gitshadow.undo.targets import Undoings, Unit
 
 _NEEDS_BEFORE = frozenset(

@@ -11,13 +11,7 @@ from enum import Enum, StrEnum
 
 from gitshadow.errors import ExitCode
 from gitshadow.messages.codec import M
-from gitshadow.messages.undo import (
-    EXITS,
-    FileItem,
-    FileUndoAnswer,
-    Hunk,
-    Uncovered,
-)
+from gitshadow.messages.undo import EXITS, FileItem, FileUndoAnswer, Hunk, Uncovered
 from gitshadow.model import Oid, OpKind
 from gitshadow.undo.about import About
 

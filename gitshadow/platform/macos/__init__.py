@@ -12,13 +12,7 @@ if TYPE_CHECKING:  # `typing` alone would cost every hook 5 ms
     from collections.abc import Callable
 
     from gitshadow.config import WatchBackend
-    from gitshadow.platform.port import (
-        Files,
-        LoginService,
-        Machine,
-        Processes,
-        Sockets,
-    )
+    from gitshadow.platform.port import Files, LoginService, Machine, Processes, Sockets
     from gitshadow.platform.watching import WatchedPlaces, Watcher
 
 NOTE: str | None = "experimental on macOS: not yet run on a real one"

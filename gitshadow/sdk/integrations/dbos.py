@@ -36,11 +36,7 @@ from gitshadow.errors import ShadowError, UsageError
 from gitshadow.messages.codec import JsonObject
 from gitshadow.sdk.turns.bench import Bench
 from gitshadow.sdk.turns.commands import Command, Part, Procedure, T
-from gitshadow.sdk.turns.compensation_engine import (
-    Deadline,
-    WorkerDriver,
-    carry_out,
-)
+from gitshadow.sdk.turns.compensation_engine import Deadline, WorkerDriver, carry_out
 from gitshadow.sdk.turns.errors import EngineError, SessionBusy
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.option_checks import one_of

@@ -5,13 +5,7 @@ script that does not succeed ends the proof.
 """
 
 import inspect
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias

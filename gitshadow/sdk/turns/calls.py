@@ -40,11 +40,7 @@ from gitshadow.sdk.turns.commands import (
 )
 from gitshadow.sdk.turns.errors import ToolFailure
 from gitshadow.sdk.turns.inverse_binding import InverseParts, bound, trouble_in
-from gitshadow.sdk.turns.json_values import (
-    NOT_OBSERVED,
-    NotStorableError,
-    Observation,
-)
+from gitshadow.sdk.turns.json_values import NOT_OBSERVED, NotStorableError, Observation
 from gitshadow.sdk.turns.kept_secrets import completed, copies_of, parts_of
 from gitshadow.sdk.turns.policy import Proposal
 from gitshadow.sdk.turns.redaction import NO_SECRETS, REDACTED, Secrets

@@ -13,11 +13,7 @@ from typing import NamedTuple
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.call_records import key_of
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, ask
-from gitshadow.sdk.turns.json_values import (
-    NOT_OBSERVED,
-    NotStorableError,
-    Observation,
-)
+from gitshadow.sdk.turns.json_values import NOT_OBSERVED, NotStorableError, Observation
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets, KnownArguments
 from gitshadow.sdk.turns.redaction import NO_SECRETS, REDACTED, Secrets
 from gitshadow.sdk.turns.registry import ToolRegistry

@@ -9,10 +9,7 @@ from dataclasses import replace
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Save, demand
 from gitshadow.sdk.turns.errors import SessionBusy
-from gitshadow.sdk.turns.protocols import (
-    CompensationEngine,
-    SessionLock,
-)
+from gitshadow.sdk.turns.protocols import CompensationEngine, SessionLock
 from gitshadow.sdk.turns.report import UndoKind, UndoReport
 from gitshadow.sdk.turns.turn_undo import Undoing
 from gitshadow.sdk.turns.undo_operation import Whole

@@ -15,22 +15,12 @@ from enum import Enum
 from operator import not_
 from typing import TypeVar
 
-from gitshadow.errors import (
-    StaleTipError,
-    StoreError,
-    UnsupportedError,
-    raise_shortage,
-)
+from gitshadow.errors import StaleTipError, StoreError, UnsupportedError, raise_shortage
 from gitshadow.model import Oid
 from gitshadow.store.backends import libgit2
 from gitshadow.store.backends.libgit2 import Libgit2Backend
 from gitshadow.store.backends.plumbing import EXTENSION, PlumbingBackend
-from gitshadow.store.backends.port import (
-    FILES,
-    REFTABLE,
-    Backend,
-    RefLockedError,
-)
+from gitshadow.store.backends.port import FILES, REFTABLE, Backend, RefLockedError
 from gitshadow.store.backends.ref_files import has_head
 from gitshadow.store.git import Git
 from gitshadow.store.layout import Layout

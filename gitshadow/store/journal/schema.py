@@ -13,14 +13,7 @@ from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
-from gitshadow.model import (
-    Actor,
-    Confidence,
-    EventKind,
-    OpKind,
-    OpStatus,
-    ToolClass,
-)
+from gitshadow.model import Actor, Confidence, EventKind, OpKind, OpStatus, ToolClass
 from gitshadow.store.object_format import is_oid
 
 VERSION = 17
