@@ -23,11 +23,11 @@ from gitshadow.store.layout import Layout
 from gitshadow.store.progress import Progress
 from gitshadow.words import byte_size, counted
 
-_AFTER_S = 1.0
-_EVERY_S = 0.25
 if TYPE_CHECKING:
     from gitshadow.commands.hooks_plan import InstallWork
 
+_AFTER_S = 1.0
+_EVERY_S = 0.25
 # They take as long to import as the daemon takes to start, and are needed after its answer.
 _NEEDED_LATER = (
     "gitshadow.commands.hooks_install",
@@ -40,7 +40,7 @@ _NEEDED_LATER = (
 
 @contextmanager
 def shown(layout: Layout) -> Iterator[None]:
-    """Show it on standard error, if that is a terminal, once this has taken a second."""
+    """Show on standard error, if that is a terminal, how far the block is after a second."""
     if not sys.stderr.isatty():
         yield
         return
