@@ -1,6 +1,7 @@
-"""The console script: hooks and a prompt bypass the command line, everything else goes through it.
+"""The scripts: a command line is run by the command server, or here by what its first word needs.
 
-For these nothing is imported that their programs do not import themselves.
+Hooks and a prompt bypass the command line: for these nothing is imported that their programs do not
+import themselves.
 """
 
 import os
@@ -33,7 +34,7 @@ def git_hook_in_process(layout: "Layout", params: "Mapping[str, object]") -> Non
 
 
 def main() -> int:
-    """Have the command server run the command line, or run it here."""
+    """Have the command server run the command line, or run it here; without the native client."""
     open_standard_streams()
     words = sys.argv[1:]
     # The orderly end of the interpreter would cost 2 ms, and 25 ms where much was imported.

@@ -1,11 +1,12 @@
 """The native client: what a server may send it, and what an installation makes of it."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from hypothesis import strategies as st
 from gitshadow.ipc import command_client, wire
 from tests.conftest import FULL
 from tests.support import native
+from tests.support.repo import Repo
+from tests.support.shadow import COMMAND, Shadow
 from tests.support.tools import need
-from tests.support.waiting import HANGS_S
+from tests.support.waiting import HANGS_S, until
 
 _DIRECT = "import sys; print('direct', *sys.argv[1:])"
 _SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -125,6 +128,24 @@ def test_a_hook_never_fails(tmp_path: Path) -> None:
                 [str(alone), *words], env=environ, capture_output=True, check=False
             )
         assert (lost.returncode, bool(lost.stderr)) == (code, code > 0)
+
+
+def test_a_hook_starts_the_server_and_does_not_wait_for_it(
+    repo: Repo, make_shadow: Callable[..., Shadow]
+) -> None:
+    need("cc")
+    shadow = make_shadow(repo)
+    shadow("init")
+    env = shadow.environment({command_client.OFF: "auto"})
+    place = Path(command_client.directory(env, COMMAND))
+    words = [COMMAND, "hook", "codex"]
+    # Its streams are pipes, and their end is waited for.
+    said = subprocess.run(
+        words, cwd=repo.root, env=env, input=b"{}", capture_output=True, check=True
+    )
+    assert (said.stdout, said.stderr) == (b"", b"")
+    until((place / wire.SOCKET_NAME).exists)
+    os.kill(int((place / "lock").read_text()), signal.SIGTERM)
 
 
 def test_python_is_told_how_it_was_called(tmp_path: Path) -> None:
