@@ -180,8 +180,7 @@ def _without_excluded(evidence: Evidence, scene: Scene) -> Claim:
     """Name a writer among those whose processes wrote enough bytes."""
     left = scene.without(evidence.excluded)
     claim = attribute(replace(evidence, excluded=frozenset()), left)
-    # Nothing stores that a call which was open did not write. By this reason, the claim is never
-    # made again.
+    # Nothing stores that a call which was open did not write; `outweighs` knows it by this reason.
     is_turns = claim.reason == _WEAK_REASON and left.windows != scene.windows
     if is_turns or claim.confidence is Confidence.UNKNOWN:
         return replace(claim, reason=_EXCLUDED_REASON)
@@ -242,7 +241,17 @@ def rests_on_windows(who: Attribution) -> bool:
         return reason in (_SEVERAL_WINDOWS, _SEVERAL_NAMES)
     # The lists of agents are stored, so a later judgement reads them again.
     by_list = (_UNLISTED_REASON, _OTHERS_UNLISTED_REASON)
-    return by_time_only(reason) or reason in (_TURN_REASON, _WEAK_REASON, *by_list)
+    by_turn = (_TURN_REASON, _WEAK_REASON, _EXCLUDED_REASON)
+    return by_time_only(reason) or reason in (*by_turn, *by_list)
+
+
+def outweighs(claim: Claim, former: Attribution) -> bool:
+    """Return whether a claim that was made again, by windows and names alone, is the better one.
+
+    A claim by time is not where the processes of its candidates were seen not to write.
+    """
+    is_sure = claim.confidence is not Confidence.UNKNOWN and not is_doubtful(claim)
+    return is_sure or former.reason != _EXCLUDED_REASON
 
 
 def is_witnessed(who: Attribution) -> bool:

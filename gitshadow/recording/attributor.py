@@ -19,6 +19,7 @@ from gitshadow.attribution.ladder import (
     is_doubtful,
     is_unreported,
     is_witnessed,
+    outweighs,
     rests_on_time,
     rests_on_windows,
 )
@@ -168,8 +169,10 @@ class Claimant:
         for row, seen in known.items():
             evidence = replace(seen, unlisted=self._host.unlisted(row, windows))
             scene = self._scene(windows, live, row.ts_ns)
-            who = self._attribution(attribute(evidence, scene))
-            if who != row.attribution and not self._is_restored(row):
+            claim = attribute(evidence, scene)
+            who = self._attribution(claim)
+            is_other = who != row.attribution and outweighs(claim, row.attribution)
+            if is_other and not self._is_restored(row):
                 judged[row] = who
         return judged
 

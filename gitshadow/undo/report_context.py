@@ -180,10 +180,10 @@ def _busy(db: Db, worktree: str, windows: Sequence[UnitWindow]) -> Sequence[Unit
 
     What nobody claims counts from a window's begin on, so it is all in the earliest.
     """
+    if len(windows) < 2:
+        return windows
     # There may be thousands of turns that did nothing.
-    first = min(windows, key=lambda one: one.begin_ns, default=None)
-    if first is None:
-        return ()
+    first = min(windows, key=lambda one: one.begin_ns)
     begin_ns = first.begin_ns
     touches = state.touches_between(db, worktree, begin_ns, _FOREVER_NS)
     noticed = [touch.ts_ns for touch in touches]
