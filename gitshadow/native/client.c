@@ -225,20 +225,27 @@ static char *make_request(const struct place *place, int argc, char **argv, size
     return body;
 }
 
+/* Receive the next word of a process that has not begun; false where it does not come. */
+static bool receive_in_time(int server, const struct place *place, char *answer) {
+    int unused[MAX_FDS];
+    size_t count;
+    char path[PATH_SIZE];
+    if (receive(server, answer, unused, &count) >= 0)
+        return true;
+    /* It hangs. Without its socket it ends as soon as it goes on, and nobody waits again. */
+    if (errno == EAGAIN && format(path, "%s/%s", place->server, "sock"))
+        unlink(path);
+    return false;
+}
+
 /* Give the command to a process of the server; return its pid, 0 where none takes it. */
 static pid_t hand_over(int server, const struct place *place, int argc, char **argv) {
     static char answer[MAX_ANSWER];
-    int here, unused[MAX_FDS];
-    size_t size, count;
+    int here;
+    size_t size;
     /* A message that nobody takes would keep our streams open for as long as it lies there. */
-    ssize_t length = receive(server, answer, unused, &count);
-    if (length < 0 && errno == EAGAIN) {
-        /* It hangs. Without its socket it ends as soon as it goes on, and nobody waits again. */
-        char path[PATH_SIZE];
-        if (format(path, "%s/%s", place->server, "sock"))
-            unlink(path);
-    }
-    if (length < 0 || strncmp(answer, GREETING, sizeof GREETING - 1))
+    if (!receive_in_time(server, place, answer) ||
+        strncmp(answer, GREETING, sizeof GREETING - 1))
         return 0;
     char *body = make_request(place, argc, argv, &size);
     if (!body || (here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
@@ -246,7 +253,7 @@ static pid_t hand_over(int server, const struct place *place, int argc, char **a
     bool sent = send_request(server, body, size, (int[]){0, 1, 2, here});
     close(here);
     free(body);
-    if (!sent || receive(server, answer, unused, &count) < 0)
+    if (!sent || !receive_in_time(server, place, answer))
         return 0;
     return strncmp(answer, "ready ", 6) ? 0 : (pid_t)atol(answer + 6);
 }

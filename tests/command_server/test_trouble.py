@@ -40,6 +40,27 @@ def test_a_server_that_hangs_is_left_alone(probe: Probe, tmp_path: Path) -> None
     assert probe.server.wait(HANGS_S) == 0
 
 
+def test_one_that_hangs_after_its_greeting_is_left_alone(
+    probe: Probe, tmp_path: Path
+) -> None:
+    probe.server.kill()
+    probe.server.wait()
+    path = probe.directory / wire.SOCKET_NAME
+    path.unlink()
+    with socket.socket(*_SEQPACKET) as listening:
+        with probe.socket() as reachable:
+            listening.bind(reachable)
+        listening.listen()
+        words = ("append", str(tmp_path / "written"))
+        with probe.start(*words, served=True) as started:
+            client = listening.accept()[0]
+            client.send(command_client.greeting())
+            assert started.wait(HANGS_S) == 0
+            client.close()
+    assert (tmp_path / "written").read_bytes() == b"x"
+    assert not path.exists()
+
+
 def test_one_of_another_version_is_not_used(
     sealed: Path, client: Sequence[str], tmp_path: Path
 ) -> None:
