@@ -38,6 +38,7 @@ _WEAK_REASON = (
 _EXCLUDED_REASON = (
     "an agent was at work, but its processes did not run or wrote fewer bytes"
 )
+_BY_TURN = (_TURN_REASON, _WEAK_REASON, _EXCLUDED_REASON)
 _OTHERS_EXCLUDED_REASON = (
     "written during this tool call; processes of the other agents did not run or wrote"
     " fewer bytes"
@@ -168,7 +169,7 @@ def _beside_an_end(evidence: Evidence, scene: Scene) -> Claim:
     claim = attribute(without, scene)
     if evidence.lost and claim.reason in (UNKNOWN_REASON, OFFLINE_REASON):
         return _ambiguous(evidence.lost, _ENDING_REASON)
-    by_turn = claim.reason in (_TURN_REASON, _WEAK_REASON, _EXCLUDED_REASON)
+    by_turn = claim.reason in _BY_TURN
     # A process that has the file open lives.
     by_call = claim.call is not None and evidence.holder is None
     if claim.session in evidence.ending and (by_call or by_turn):
@@ -225,7 +226,7 @@ def rests_on_time(claim: Claim) -> bool:
 def is_doubtful(claim: Claim) -> bool:
     """Return whether a claim would change if some of its candidates cannot have written."""
     is_ambiguous = claim.confidence is Confidence.AMBIGUOUS
-    by_turn = claim.reason in (_TURN_REASON, _WEAK_REASON, _EXCLUDED_REASON)
+    by_turn = claim.reason in _BY_TURN
     return claim.by_time_only or is_ambiguous or by_turn
 
 
@@ -241,8 +242,7 @@ def rests_on_windows(who: Attribution) -> bool:
         return reason in (_SEVERAL_WINDOWS, _SEVERAL_NAMES)
     # The lists of agents are stored, so a later judgement reads them again.
     by_list = (_UNLISTED_REASON, _OTHERS_UNLISTED_REASON)
-    by_turn = (_TURN_REASON, _WEAK_REASON, _EXCLUDED_REASON)
-    return by_time_only(reason) or reason in (*by_turn, *by_list)
+    return by_time_only(reason) or reason in (*_BY_TURN, *by_list)
 
 
 def outweighs(claim: Claim, former: Attribution) -> bool:
