@@ -64,7 +64,8 @@ def first(layout: Layout, *, force: bool, meanwhile: Callable[[], None]) -> None
     living, theirs = os.pipe2(os.O_CLOEXEC)
     with open(living, "rb", 0):
         with open(theirs, "wb", 0), open(os.devnull, "r+b", 0) as nowhere:
-            child = _child(layout, options, (theirs, nowhere.fileno()))
+            streams = (nowhere.fileno(), theirs, nowhere.fileno())
+            child = _child(layout, options, streams)
         meanwhile()
         if child is not None:
             child.wait()
@@ -77,29 +78,29 @@ def first(layout: Layout, *, force: bool, meanwhile: Callable[[], None]) -> None
 def spawn(layout: Layout) -> None:
     """Start a daemon process and do not wait for it; a second one ends by itself."""
     with open(open_log(layout), "wb", 0) as log, open(os.devnull, "r+b", 0) as nowhere:
-        child = _child(layout, (), (nowhere.fileno(), log.fileno()))
+        streams = (nowhere.fileno(), nowhere.fileno(), log.fileno())
+        child = _child(layout, (), streams)
     # The daemon forks at once, and only its first process is waited for: no zombie remains.
     if child is not None:
         child.wait()
 
 
 def _child(
-    layout: Layout, options: Sequence[str], outputs: tuple[int, int]
+    layout: Layout, options: Sequence[str], streams: tuple[int, int, int]
 ) -> subprocess.Popen[bytes] | None:
-    """Start a daemon on these standard outputs; None where it is a child of the command server."""
+    """Start a daemon on these standard streams; None where it is a child of the command server."""
     # A hook of Git has GIT_DIR and GIT_INDEX_FILE of its command. The daemon outlives that, and its
     # own processes of git would use them.
     environ = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     environ.pop("GITSHADOW_SESSION", None)
     words = [*PROGRAM, layout.root, *options]
-    with open(os.devnull, "r+b", 0) as nowhere:
-        if command_client.begin_daemon(words, environ, (nowhere.fileno(), *outputs)):
-            return None
+    if command_client.begin_daemon(words, environ, streams):
+        return None
     return subprocess.Popen(
         words,
-        stdin=subprocess.DEVNULL,
-        stdout=outputs[0],
-        stderr=outputs[1],
+        stdin=streams[0],
+        stdout=streams[1],
+        stderr=streams[2],
         cwd="/",
         env=environ,
         start_new_session=True,
