@@ -96,8 +96,8 @@ def _import_all(program: str) -> Mapping[bytes, int]:
     ]
     # A directory changes when a package is installed in it.
     beside = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
-    # Whoever looks at a name writes to its page, which each process then has for itself: these
-    # copies are together on a few pages, and the names of modules are on those of their modules.
+    # To read a name counts its user in the name itself, and so copies its page in each process. The
+    # names that the modules have are spread over many pages; these ones lie together on a few.
     names = [os.fsencode(path) for path in (*files, *beside, program)]
     return {name: os.stat(name).st_mtime_ns for name in names}
 

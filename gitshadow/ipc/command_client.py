@@ -191,21 +191,22 @@ def _is_wanted() -> bool:
 
     Not in a sandbox or with a lower priority, where it could do nothing for others, nor by sudo(8).
     """
-    # The command has imported these, unless it printed its help.
-    from gitshadow.config import SERVER, DaemonMode
-    from gitshadow.store.git_settings import read_settings
     from gitshadow.store.layout import discover
 
-    peers = platform.current().command_peers()
     try:
         layout = discover(os.getcwd())
+        # A hook comes with each tool call, in repositories that are not recorded, too.
+        if layout is None or not layout.initialised:
+            return False
+        peers = platform.current().command_peers()
         is_other = "SUDO_UID" in os.environ or os.nice(0) > 0
-        if peers is None or peers.is_confined() or is_other:
+        if peers is None or is_other or peers.is_confined():
             return False
     except OSError:
         return False
-    if layout is None or not layout.initialised:
-        return False
+    from gitshadow.config import SERVER, DaemonMode
+    from gitshadow.store.git_settings import read_settings
+
     name = SERVER.git_name.lower()
     found = read_settings(layout, os.environ, f"^{name}$").get(name, SERVER.default)
     try:

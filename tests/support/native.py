@@ -1,6 +1,8 @@
 """The native client, compiled as an installation compiles it."""
 
+import atexit
 import runpy
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -21,6 +23,7 @@ def compiled(*flags: str) -> Path:
     need("cc")
     program = Path(tempfile.mkdtemp()) / NAME
     program.parent.chmod(0o755)
+    atexit.register(shutil.rmtree, program.parent)
     hook = runpy.run_path(str(SOURCE / "build_hook.py"))
     assert hook["compile_client"](program, *flags), "cc could not compile it"
     return program

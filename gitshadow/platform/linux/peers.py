@@ -4,7 +4,6 @@ A process in a sandbox, a container or of other rights must never be stood in fo
 done there what it may not do itself.
 """
 
-import ctypes
 import fcntl
 import os
 import resource
@@ -109,6 +108,8 @@ def show_as(argv: Sequence[bytes], environ: Mapping[bytes, bytes]) -> bool:
     Returns:
         Whether the kernel did it, which needs CONFIG_CHECKPOINT_RESTORE.
     """
+    import ctypes  # the first command of a day imports this module and is not to pay for it
+
     words = b"".join(word + b"\0" for word in argv)
     named = b"".join(name + b"=" + value + b"\0" for name, value in environ.items())
     libc = ctypes.CDLL(None)
