@@ -5,14 +5,17 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from gitshadow.platform.stamps import RACY_NS
 from tests.support.repo import Repo, ten_lines
 from tests.support.reports import items
 from tests.support.shadow import Document, Shadow
+from tests.support.waiting import until
 
 PROGRAM = str(Path(sys.executable).parent / "git-agent-undo")
 # Root may read every file, unless it gives that right up.
@@ -29,6 +32,9 @@ def run(
     repo: Repo, make_shadow: Callable[..., Shadow]
 ) -> Callable[..., tuple[int, Document]]:
     """Return a function that runs a verb as somebody who needs the right to read."""
+    # A file that could have been written again within a tick has to be read to be known.
+    newest = max((repo.root / name).lstat().st_ctime_ns for name in "abc")
+    until(lambda: time.time_ns() > newest + 2 * RACY_NS)
     make_shadow(repo, daemon=False).init()
     rights = WITHOUT if os.geteuid() == 0 else ()
 
