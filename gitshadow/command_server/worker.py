@@ -271,7 +271,9 @@ class _Client:
         if not answer.startswith(word):
             os.killpg(0, signal.SIGIO)
         self._watch(watched=True)
-        if select.select([self._connection], [], [], 0)[0]:
+        ended = select.poll()
+        ended.register(self._connection, select.POLLIN)
+        if ended.poll(0):
             os.killpg(0, signal.SIGIO)
         return answer.removeprefix(word)
 

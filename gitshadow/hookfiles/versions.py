@@ -236,8 +236,10 @@ def _printed(child: subprocess.Popen[bytes], until: float) -> str:
     """Return the beginning of what a child prints, until it closes its output or the time is up."""
     found = b""
     pipe = child.stdout.fileno() if child.stdout is not None else -1
+    printed = select.poll()
+    printed.register(pipe, select.POLLIN)
     while len(found) < _MOST_OUTPUT_BYTES:
-        ready, _, _ = select.select([pipe], [], [], max(0.0, until - time.monotonic()))
+        ready = printed.poll(max(0.0, until - time.monotonic()) * 1000)
         part = os.read(pipe, _MOST_OUTPUT_BYTES) if ready else b""
         if not part:
             break

@@ -70,8 +70,10 @@ def first(layout: Layout, *, force: bool, meanwhile: Callable[[], None]) -> None
         if child is not None:
             child.wait()
         # The daemon keeps the other end open as long as it lives.
+        ended = select.poll()
+        ended.register(living, select.POLLIN)
         while client.ping(layout) is None:
-            if select.select([living], [], [], _POLL_S)[0]:
+            if ended.poll(_POLL_S * 1000):
                 break
 
 

@@ -9,7 +9,6 @@ import base64
 import fcntl
 import json
 import os
-import select
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.tools import need
-from tests.support.waiting import HANGS_S
+from tests.support.waiting import readable
 
 Message = dict[str, object]
 
@@ -126,8 +125,7 @@ class Browser:
     def _take(self) -> Message:
         """Return the next message; what a page says and asks for is kept."""
         while b"\0" not in self._rest:
-            ready, _, _ = select.select([self.receiving], [], [], HANGS_S)
-            assert ready, "the browser says nothing"
+            assert readable(self.receiving), "the browser says nothing"
             part = os.read(self.receiving, 1 << 20)
             assert part, "the browser has ended"
             self._rest += part

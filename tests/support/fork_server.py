@@ -13,7 +13,6 @@ import json
 import os
 import pkgutil
 import platform
-import select
 import signal
 import socket
 import subprocess
@@ -27,6 +26,8 @@ from typing import IO, NoReturn
 
 import pygit2
 from pygit2.enums import ConfigLevel, Option
+
+from tests.support.waiting import readable
 
 # clone(2). The flag makes the test the parent of a fork, as subprocess would: hooks report their
 # ancestors, and the nearest one counts as the agent.
@@ -100,7 +101,7 @@ def start(request: Request, streams: Sequence[IO[bytes]], timeout_s: float) -> i
     pid = _server().fork(request, streams)
     handle = os.pidfd_open(pid)
     try:
-        if not select.select([handle], [], [], timeout_s)[0]:
+        if not readable(handle, timeout_s):
             raise subprocess.TimeoutExpired(list(request.arguments), timeout_s)
     except BaseException:  # pytest-timeout raises here too
         os.kill(pid, signal.SIGKILL)

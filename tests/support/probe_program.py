@@ -82,8 +82,9 @@ def probe() -> int:
         print(os.getpid(), flush=True)
         signal.pause()
     elif verb == "child":
-        print(os.getpid(), flush=True)
-        subprocess.run(["sleep", "1000"], check=False)
+        # One that is being forked when the signal comes would not get it, and outlive the test.
+        with subprocess.Popen(["sleep", "1000"]):
+            print(os.getpid(), flush=True)
     elif verb == "leave":
         nowhere = subprocess.DEVNULL
         left = subprocess.Popen(["sleep", "1000"], stdout=nowhere, stderr=nowhere)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from gitshadow.messages.status import INIT, InitRequest
 from gitshadow.store.layout import Layout
 from tests.support import audit, fork_server, served
 from tests.support.repo import PathLike, Repo
-from tests.support.waiting import HANGS_S, until
+from tests.support.waiting import HANGS_S, readable, until
 
 COMMAND = str(Path(sys.executable).parent / "git-agent-undo")
 Document = dict[str, object]
@@ -323,7 +322,6 @@ def _exits(pid: int, seconds: float) -> bool:
     except ProcessLookupError:
         return True
     try:
-        ready, _, _ = select.select([handle], [], [], seconds)
-        return bool(ready)
+        return readable(handle, seconds)
     finally:
         os.close(handle)

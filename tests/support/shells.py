@@ -6,7 +6,6 @@ Invariant: whoever presses a key waits for what it shows, never for time to pass
 import fcntl
 import os
 import pty
-import select
 import struct
 import termios
 import time
@@ -15,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.waiting import HANGS_S
+from tests.support.waiting import HANGS_S, readable
 
 _PROMPT = "READY> "
 
@@ -35,7 +34,7 @@ class Shell:
         while until not in self.shown:
             left = deadline - time.monotonic()
             assert left > 0, f"{until!r} never came: {self.shown!r}"
-            if select.select([self.terminal], [], [], left)[0]:
+            if readable(self.terminal, left):
                 self.pending += os.read(self.terminal, 4096)
                 self.shown += self.pending.decode("utf-8", "ignore")
                 self.pending = b""

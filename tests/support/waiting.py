@@ -3,6 +3,7 @@
 No test passes or fails by the time that something takes: a limit only ends what hangs.
 """
 
+import select
 import time
 from collections.abc import Callable
 
@@ -19,3 +20,10 @@ def until(
         if between is not None:
             between()
         time.sleep(0.005)
+
+
+def readable(fd: int, seconds: float = HANGS_S) -> bool:
+    """Wait until a descriptor can be read, or has ended; tell whether it did in time."""
+    waiting = select.poll()  # select(2) knows no descriptor from 1024 on
+    waiting.register(fd, select.POLLIN)
+    return bool(waiting.poll(seconds * 1000))
