@@ -39,7 +39,8 @@ _UNIT_WORDS: Mapping[str, str] = {
     "w": "w week weeks",
 }
 _UNIT_OF = {word: unit for unit, words in _UNIT_WORDS.items() for word in words.split()}
-_PART = re.compile(r"([0-9]{1,12}) *([a-z]+)[ ,]*")
+# `2h05m` has a zero in front; what has more of them is the beginning of an object id.
+_PART = re.compile(r"(0?[0-9]|[1-9][0-9]{1,11}) *([a-z]+)[ ,]*")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?")
 _FORMS = "use 5m, 2h30m, '10 minutes ago', 2026-11-21 or 2026-11-21T08:00:00Z"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -81,16 +82,20 @@ def find_moment(words: str, now_ns: int) -> int | None:
 
 
 def parse_length(words: str) -> int | None:
-    """Return a length of time (`30d`, `2h30m`, `10 minutes`) in ns, None if it is none."""
-    total_ns, position, plain = 0, 0, words.strip()
+    """Return a length of time (`30d`, `2h30m`, `10 minutes`) in ns, None if it is none.
+
+    Each unit is named once: `12d228d` is the beginning of an object id.
+    """
+    position, plain = 0, words.strip()
+    lengths_ns: dict[str, int] = {}
     while position < len(plain):
         match = _PART.match(plain, position)
         unit = _UNIT_OF.get(match[2]) if match else None
-        if match is None or unit is None:
+        if match is None or unit is None or unit in lengths_ns:
             return None
-        total_ns += int(match[1]) * _UNITS_NS[unit]
+        lengths_ns[unit] = int(match[1]) * _UNITS_NS[unit]
         position = match.end()
-    return total_ns if position else None
+    return sum(lengths_ns.values()) if lengths_ns else None
 
 
 def _named(word: str, now_ns: int) -> int | None:

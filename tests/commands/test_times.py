@@ -1,7 +1,7 @@
 """Moments as people type them."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gitshadow.commands.times import (
@@ -22,6 +22,7 @@ NOW = 1_795_248_000 * SECOND  # 2026-11-21T08:00:00Z
         ("now", 0),
         ("5m", 300),
         ("2h30m", 9000),
+        ("2h05m", 7500),
         ("10 minutes ago", 600),
         ("1 hour 5 min ago", 3900),
         ("1 day, 2 hours ago", 93600),
@@ -84,3 +85,12 @@ def test_state_named_by_an_id_goes_on_as_typed() -> None:
 def test_state_named_by_neither_time_nor_id_is_a_usage_error() -> None:
     with pytest.raises(UsageError):
         state_named("some time ago")
+
+
+@given(st.text("0123456789d", min_size=7, max_size=40))
+@example("12d228d")
+@example("012345d")
+@example("123456d")
+@example("1d00000")
+def test_state_named_by_the_beginning_of_an_object_id_is_no_length(words: str) -> None:
+    assert state_named(words) == words
