@@ -50,6 +50,11 @@ class AgentProcesses:
         self._note_at_s = 0.0
         self._note_soon = False
 
+    def close(self) -> None:
+        """Read no more of what the kernel says of them."""
+        self.witness.close()
+        self.bytes.close()
+
     def forget(self) -> None:
         """Forget what sessions have left running: they may have been dropped."""
         self.leftovers = Leftovers()

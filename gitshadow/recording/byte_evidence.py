@@ -83,6 +83,11 @@ class ByteEvidence:
             self.order.start()
             self._ledger.begin_barrier()
 
+    def close(self) -> None:
+        """Count no more."""
+        if self._counters is not None:
+            self._counters.keep(())
+
     @property
     def is_counting(self) -> bool:
         """Return whether the processes of any agent are counted."""

@@ -59,7 +59,7 @@ class RecorderContext:
     def close(self) -> None:
         """Close the workspace and the journals of other machines."""
         self.others.close()
-        self.processes.witness.close()
+        self.processes.close()
         self.workspace.close()
 
 

@@ -156,11 +156,13 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ledger(agent: Agent) -> ByteLedger:
-    made = ByteLedger(Ticks(), ProcFiles())
+def ledger(agent: Agent) -> Iterator[ByteLedger]:
+    counters = ProcFiles()
+    made = ByteLedger(Ticks(), counters)
     made.watch(agent.id)
     settle(made, 1)
-    return made
+    yield made
+    counters.keep(())
 
 
 def settle(ledger: ByteLedger, at_ns: int) -> None:

@@ -1,5 +1,6 @@
 """Which writes a session cannot have made, with a real process that ran but wrote nothing."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,6 +89,25 @@ class Mounts(ProcFiles):
 
     def file_systems(self) -> dict[int, FileSystem]:
         return self.mounted
+
+
+@pytest.mark.linux  # its counters are files
+def test_no_file_of_a_process_stays_open(repo: Repo) -> None:
+    """A program that opens worktrees again and again would run out of descriptors."""
+    with agent() as process:
+        with desk_of(repo) as context:
+            before = len(os.listdir("/proc/self/fd"))
+            context.processes.bytes.watch(session_of(process))
+            context.processes.begin_barrier()
+            assert len(os.listdir("/proc/self/fd")) > before
+        assert not any(f"/proc/{process.pid}/" in target for target in open_files()), (
+            open_files()
+        )
+
+
+def open_files() -> list[str]:
+    links = (f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd"))
+    return [os.readlink(link) for link in links if os.path.lexists(link)]
 
 
 def session_of(process: "subprocess.Popen[bytes]") -> Session:
