@@ -36,8 +36,8 @@ from gitshadow.attribution.process import ProcessId, process_start
 STYLES = ("named", "shell", "mixed", "none")
 SESSIONS = (1, 2, 4, 8)
 DELAYS_MS = (0, 200)
-REQUIRED = ("certain", "high")
-"""Where each writer stays in its own windows, nobody else writes inside one at `high`."""
+REQUIRED = ("certain", "high", "medium")
+"""Where each writer stays in its own windows, nobody else is named."""
 
 
 def run(scale: float) -> Outcome:

@@ -23,7 +23,7 @@ What the ledger cannot show:
   counts what a process wrote, but without privilege it does not say to which file. The kernel also
   counts pages that become dirty, which printing does not; but a page that was saved within about 70
   seconds can be dirty already. As the shell's call is the only one open, the write stays the
-  call's, `high` and by timing: plans mark such items.
+  call's, `medium` and by timing: plans mark such items.
 - **Shells that work all the time.** A build always runs, so it is never excluded because it slept,
   and within milliseconds it writes more bytes, and makes more pages dirty, than small saves need.
 - **Which of several agents wrote**, if all of them ran and wrote enough bytes in the milliseconds
@@ -52,8 +52,8 @@ _ALONE = """\
 Nobody else writes during a tool call. *named*: the hooks name the path. *shell*: they name no path.
 *mixed*: agents of both kinds in parallel. *none*: no hooks, a program with a known agent's name.
 Precision is the share of claims at a confidence level that are right, recall the share of all
-writes that are rightly claimed at that level. Every claim at `certain` and `high` must be right and
-every candidate list must contain the author.
+writes that are rightly claimed at that level. Every claim above `low` must be right and every
+candidate list must contain the author.
 """
 
 _OUTSIDE = """\
@@ -276,13 +276,13 @@ def _grid(found: Outcome) -> str:
 
 
 def _beside(found: Outcome) -> str:
-    head = ["how a person saves", "saves", "agent, `high`", "ambiguous", "human"]
+    head = ["how a person saves", "saves", "agent, `medium`", "ambiguous", "human"]
     head += ["unknown", "other"]
     rows: list[Sequence[object]] = []
     for pattern, tally in found.beside.items():
-        high = tally.wrong["high"]
-        other = sum(tally.wrong.values()) - high + tally.missing
-        counts = [high, tally.ambiguous, tally.human, tally.unknown, other]
+        timed = tally.wrong["medium"]
+        other = sum(tally.wrong.values()) - timed + tally.missing
+        counts = [timed, tally.ambiguous, tally.human, tally.unknown, other]
         rows.append([pattern, tally.writes, *counts])
     return _lines(head, rows)
 

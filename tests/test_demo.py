@@ -86,11 +86,11 @@ def test_demo_shows_what_the_agent_did(project: Repo, scratch: Path) -> None:
     found = [tuple(row[4:6]) for row in rows if row[3] == "claude-code"]
     assert sorted(found) == [
         ("create", "certain"),
-        ("create", "high"),
-        ("delete", "high"),
-        ("mode", "high"),
+        ("create", "medium"),
+        ("delete", "medium"),
+        ("mode", "medium"),
         ("modify", "certain"),
-        ("rename", "high"),
+        ("rename", "medium"),
     ]
 
 

@@ -49,9 +49,7 @@ _UNLISTED_REASON = (
 _OTHERS_UNLISTED_REASON = (
     "written during this tool call; other agents list changed files without this one"
 )
-_UNREPORTED = "; the kernel reports who writes, but missed this write"
 _ENDING_REASON = "the agent's process ended at about that time"
-_SURENESS = (Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH, Confidence.CERTAIN)
 UNKNOWN_REASON = "no tool call, turn or process was active"
 
 
@@ -105,8 +103,6 @@ def attribute(evidence: Evidence, scene: Scene) -> Claim:
     """
     if evidence.witnessed is not None:
         return _by_witness(evidence.witnessed, evidence, scene)
-    if evidence.unreported:
-        return _without_report(evidence, scene)
     if evidence.ending or evidence.lost:
         return _beside_an_end(evidence, scene)
     if evidence.unlisted:
@@ -154,15 +150,6 @@ def _by_witness(seen: Witnessed, evidence: Evidence, scene: Scene) -> Claim:
     return _nobody(seen.reason)
 
 
-def _without_report(evidence: Evidence, scene: Scene) -> Claim:
-    """Do not be sure by time alone where the kernel would have reported the agent's write."""
-    claim = attribute(replace(evidence, unreported=False), scene)
-    if claim.by_time_only and claim.confidence is Confidence.HIGH:
-        reason = f"{claim.reason}{_UNREPORTED}"
-        return replace(claim, confidence=Confidence.MEDIUM, reason=reason)
-    return claim
-
-
 def _beside_an_end(evidence: Evidence, scene: Scene) -> Claim:
     """Name no agent by its windows that may have ended before the write."""
     without = replace(evidence, ending=frozenset(), lost=frozenset())
@@ -185,9 +172,7 @@ def _without_excluded(evidence: Evidence, scene: Scene) -> Claim:
     is_turns = claim.reason == _WEAK_REASON and left.windows != scene.windows
     if is_turns or claim.confidence is Confidence.UNKNOWN:
         return replace(claim, reason=_EXCLUDED_REASON)
-    # Nobody counts a process that its parent did not wait for and that ended before it was seen.
-    # So exclusion of the others is not enough for more.
-    return _at_most_medium(claim, evidence.excluded, _OTHERS_EXCLUDED_REASON, scene)
+    return _by_exclusion(claim, evidence.excluded, _OTHERS_EXCLUDED_REASON, scene)
 
 
 def _without_unlisted(evidence: Evidence, scene: Scene) -> Claim:
@@ -196,23 +181,17 @@ def _without_unlisted(evidence: Evidence, scene: Scene) -> Claim:
     claim = attribute(replace(evidence, unlisted=frozenset()), left)
     if claim.reason in (_WEAK_REASON, UNKNOWN_REASON):
         return replace(claim, reason=_UNLISTED_REASON)
-    # What a command left running may have written after its agent made the list.
-    return _at_most_medium(claim, evidence.unlisted, _OTHERS_UNLISTED_REASON, scene)
+    return _by_exclusion(claim, evidence.unlisted, _OTHERS_UNLISTED_REASON, scene)
 
 
-def _at_most_medium(
+def _by_exclusion(
     claim: Claim, ruled_out: frozenset[tuple[str, str]], reason: str, scene: Scene
 ) -> Claim:
-    """Return a claim that rests on time alone, and on what ruled out calls of other sessions."""
+    """Return a claim by time, with the reason that ruled out calls of other sessions."""
     rivals = {scene.root(session) for session, _ in ruled_out}
     if not claim.by_time_only or rivals <= {scene.root(claim.session or "")}:
         return claim
-    return replace(
-        claim,
-        confidence=min(claim.confidence, Confidence.MEDIUM, key=_SURENESS.index),
-        reason=reason,
-        by_time_only=False,
-    )
+    return replace(claim, reason=reason, by_time_only=False)
 
 
 def rests_on_time(claim: Claim) -> bool:
@@ -257,11 +236,6 @@ def outweighs(claim: Claim, former: Attribution) -> bool:
 def is_witnessed(who: Attribution) -> bool:
     """Return whether a stored claim rests on the kernel's report."""
     return who.reason.startswith(WITNESSED)
-
-
-def is_unreported(who: Attribution) -> bool:
-    """Return whether the kernel's report of a write was missing when it was judged."""
-    return who.reason.endswith(_UNREPORTED)
 
 
 def may_follow_an_end(row: PathChange) -> bool:
@@ -332,20 +306,13 @@ def _by_time(found: _Found, evidence: Evidence, scene: Scene) -> Claim:
         return _ambiguous(_with_holder(found.sessions, evidence), against)
     if len(found.sessions) > 1:
         return _ambiguous(found.sessions, _SEVERAL_WINDOWS)
-    newest = _newest(found.calls)
-    roots = {scene.root(session) for session in found.sessions}
-    for hint in scene.background:
-        if hint.session is not None and scene.root(hint.session) not in roots:
-            reason = _beside_background(hint)
-            return _claim(newest, scene, Confidence.MEDIUM, reason, by_time=True)
-    confidence = Confidence.HIGH if found.sure else Confidence.MEDIUM
-    return _claim(newest, scene, confidence, _time_reason(found), by_time=True)
-
-
-def _beside_background(hint: ProcessHint) -> str:
-    return (
-        f"written during this tool call while background process {hint.pid} of another"
-        f" session ran ({BY_TIME_ONLY})"
+    # A person's plain write in this time looks the same: nothing speaks for the agent.
+    return _claim(
+        _newest(found.calls),
+        scene,
+        Confidence.MEDIUM,
+        _time_reason(found, scene),
+        by_time=True,
     )
 
 
@@ -359,7 +326,14 @@ def _by_interval(found: _Found, scene: Scene) -> Claim:
     return _claim(newest, scene, Confidence.LOW, reason, by_time=True)
 
 
-def _time_reason(found: _Found) -> str:
+def _time_reason(found: _Found, scene: Scene) -> str:
+    roots = {scene.root(session) for session in found.sessions}
+    for hint in scene.background:
+        if hint.session is not None and scene.root(hint.session) not in roots:
+            return (
+                f"written during this tool call while background process {hint.pid} of"
+                f" another session ran ({BY_TIME_ONLY})"
+            )
     if len(found.calls) > 1:
         return (
             f"{len(found.calls)} tool calls of only this session were open, this is"

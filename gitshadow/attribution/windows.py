@@ -70,7 +70,6 @@ class Evidence:
             before the write or after it.
         lost: Sessions whose agents died unseen before that, in a call that may have made the write.
         witnessed: Who wrote by the kernel's report, where there is one for the whole interval.
-        unreported: Whether the kernel reports who writes, but not who made this write.
     """
 
     path: RepoPath
@@ -88,7 +87,6 @@ class Evidence:
     ending: frozenset[str] = frozenset()
     lost: frozenset[str] = frozenset()
     witnessed: Witnessed | None = None
-    unreported: bool = False
 
 
 class OpenTurn(NamedTuple):

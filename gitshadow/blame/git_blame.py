@@ -293,11 +293,9 @@ def _nobody(owner: Owner, why: str) -> Owner:
 
 def _is_agents(event: PathChange | None) -> bool:
     """Return whether HEAD moved inside the only open window of an agent's tool."""
-    who = event.attribution if event is not None else None
-    return who is not None and (who.actor, who.confidence) == (
-        Actor.AGENT,
-        Confidence.HIGH,
-    )
+    if event is None or event.attribution.confidence is not Confidence.MEDIUM:
+        return False
+    return event.attribution.actor is Actor.AGENT and event.attribution.call is not None
 
 
 def _plain(data: bytes) -> bytes:

@@ -17,7 +17,6 @@ from gitshadow.attribution.ladder import (
     Claim,
     attribute,
     is_doubtful,
-    is_unreported,
     is_witnessed,
     outweighs,
     rests_on_time,
@@ -233,7 +232,6 @@ class Claimant:
             exact=exact,
             offline=row.offline,
             editor=self._editor_at(row.path),
-            unreported=is_unreported(row.attribution),
         )
 
     def head(

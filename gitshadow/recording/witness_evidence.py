@@ -106,11 +106,7 @@ class WitnessEvidence:
         """Add who wrote by the kernel's report; it is asked only while an agent is at work."""
         if self._witness is None or not (scene.windows or scene.turns):
             return evidence
-        found = self._written(draft, evidence, scene)
-        # A missing report says nothing of agents whose writes the kernel's reports do not show.
-        agents = tuple(_at_work(scene)) if found is None and self.is_open else ()
-        unreported = bool(agents) and all(map(self._is_alone, agents))
-        return replace(evidence, witnessed=found, unreported=unreported)
+        return replace(evidence, witnessed=self._written(draft, evidence, scene))
 
     def _written(
         self, draft: Draft, evidence: Evidence, scene: Scene

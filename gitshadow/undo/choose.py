@@ -56,7 +56,6 @@ from gitshadow.undo.targets import (
 # File times come from the kernel's coarse clock, which is up to one tick (10 ms) behind.
 _TOLERANCE_NS = 10_000_000
 _UNSURE = (Confidence.LOW, Confidence.AMBIGUOUS, Confidence.UNKNOWN)
-_SURE = frozenset({Confidence.CERTAIN, Confidence.HIGH})
 NOBODY = "no agent reported these changes"
 
 
@@ -514,9 +513,9 @@ def is_ambiguous(event: PathChange) -> bool:
 
 
 def only_by(selection: Selection, whose: frozenset[str]) -> Selection:
-    """Return a selection with only what these sessions surely wrote.
+    """Return a selection with only what calls of these sessions wrote.
 
-    Not `medium`: where only a turn was open, a person may as well have written it.
+    Where only a turn was open, a person may as well have written it.
     """
     whole = selection.whole.only(lambda one: _is_theirs(one, whose))
     left = tuple(one for one in selection.taken if not _is_theirs(one, whose))
@@ -534,4 +533,5 @@ def only_by(selection: Selection, whose: frozenset[str]) -> Selection:
 
 def _is_theirs(event: PathChange, whose: frozenset[str]) -> bool:
     who = event.attribution
-    return who.session in whose and who.confidence in _SURE
+    is_by_call = who.call is not None and who.confidence not in _UNSURE
+    return who.session in whose and is_by_call

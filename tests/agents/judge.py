@@ -9,7 +9,7 @@ from tests.agents.studio import AgentStudio
 from tests.support.shadow import Document
 from tests.support.waiting import until
 
-_SURE = {"certain": ("certain",), "high": ("certain", "high")}
+_SURE = {"certain": ("certain",), "medium": ("certain", "high", "medium")}
 _OURS = ("agent-undo", "gitshadow")
 BY_TIMING = "by timing"
 
@@ -33,58 +33,58 @@ EXPECTED: dict[str, dict[str, Expected]] = {
     "basic": {
         "made.txt": Expected("basic", "certain", ("create", "modify")),
         "src/app.py": Expected("basic", "certain", _MODIFY),
-        "sh.txt": Expected("basic", "high"),
-        "old.txt": Expected("basic", "high", ("delete",)),
-        "name2.txt": Expected("basic", "high", ("rename",)),
-        "deep/er/f.txt": Expected("basic", "high"),
+        "sh.txt": Expected("basic", "medium"),
+        "old.txt": Expected("basic", "medium", ("delete",)),
+        "name2.txt": Expected("basic", "medium", ("rename",)),
+        "deep/er/f.txt": Expected("basic", "medium"),
     },
     "second": {
         "second.txt": Expected("second", "certain"),
-        "list.txt": Expected("second", "high", _MODIFY),
+        "list.txt": Expected("second", "medium", _MODIFY),
     },
     "person": {
         "mine.txt": Expected("person", "certain"),
         "between.txt": Expected("person", None),
         "list.txt": Expected("person", "certain", _MODIFY),
-        "shell.txt": Expected("person", "high"),
+        "shell.txt": Expected("person", "medium"),
         "saved.txt": Expected("person", BY_TIMING),
         "edited.txt": Expected("person", None),
     },
     "quiet": {
-        "shell.txt": Expected("quiet", "high"),
+        "shell.txt": Expected("quiet", "medium"),
         "saved.txt": Expected("quiet", None),
         "person.txt": Expected("quiet", None, _MODIFY),
         "list.txt": Expected("quiet", None, _MODIFY),
-        "later.txt": Expected("quiet", "high"),
+        "later.txt": Expected("quiet", "medium"),
     },
     "task": {
         "sub.txt": Expected("task", "certain", below=True),
-        "subsh.txt": Expected("task", "high", below=True),
+        "subsh.txt": Expected("task", "medium", below=True),
         "parent.txt": Expected("task", "certain"),
     },
     "behind": {
         "sub.txt": Expected("behind", "certain", below=True),
-        "subsh.txt": Expected("behind", "high", below=True),
+        "subsh.txt": Expected("behind", "medium", below=True),
         "parent.txt": Expected("behind", "certain"),
     },
     "parallel": {
         "p1.txt": Expected("parallel", "certain"),
         "p2.txt": Expected("parallel", "certain"),
-        "p3.txt": Expected("parallel", "high"),
+        "p3.txt": Expected("parallel", "medium"),
     },
     "fail": {
-        "partly.txt": Expected("fail", "high"),
+        "partly.txt": Expected("fail", "medium"),
         "after.txt": Expected("fail", "certain"),
     },
     "note": {
-        "note.txt": Expected("note", "high"),
+        "note.txt": Expected("note", "medium"),
         "own.txt": Expected("note", "certain"),
     },
 }
 
 
 def expected(studio: AgentStudio, *scripts: str) -> dict[str, Expected]:
-    """Return what an agent's scripts leave; a file that it had to write by a shell is `high`."""
+    """Return what an agent's scripts leave; a file that it had to write by a shell is `medium`."""
     found: dict[str, Expected] = {}
     for script in scripts:
         for path, one in EXPECTED[script].items():
@@ -93,9 +93,9 @@ def expected(studio: AgentStudio, *scripts: str) -> dict[str, Expected]:
             silent = one.below and studio.driver.subagents_silent
             if one.sure == "certain" and studio.driver.wrapped:
                 # No hook separates two writes to a file, which may be seen as one.
-                found[path] = replace(one, sure="high", kinds=one.kinds[:1])
+                found[path] = replace(one, sure="medium", kinds=one.kinds[:1])
             elif one.sure == "certain" and (silent or not studio.has_file_tools):
-                found[path] = replace(one, sure="high")
+                found[path] = replace(one, sure="medium")
             else:
                 found[path] = one
     return found

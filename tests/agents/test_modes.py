@@ -127,7 +127,7 @@ def test_what_is_left_running_writes_for_the_turn_that_started_it(
     (session,) = (row for row in studio.rows("sessions", "--json") if row["agent"])
     (row,) = studio.writes()["late.txt"]
     # Gemini keeps the call open until the command has ended.
-    expected = "low" if row["call"] is None else "high"
+    expected = "low" if row["call"] is None else "medium"
     assert (row["session"], row["confidence"]) == (session["id"], expected), row
     if studio.driver.turns:
         turns = {str(one["id"]): one for one in studio.rows("turns", "--json")}
@@ -178,8 +178,8 @@ def test_an_agent_in_the_shell_of_another_one_works_for_its_turn(
     found = {path: rows[-1] for path, rows in studio.writes().items()}
     assert {path: (row["agent"], row["confidence"]) for path, row in found.items()} == {
         "second.txt": (other, "certain"),
-        "list.txt": (other, "high"),
-        "after.txt": (agent, "high"),
+        "list.txt": (other, "medium"),
+        "after.txt": (agent, "medium"),
     }
     outer = found["after.txt"]["turn"]
     assert str(found["list.txt"]["turn"]).startswith(f"{outer}/")
@@ -362,7 +362,7 @@ def test_what_a_person_saves_while_a_command_waits_for_a_yes_is_theirs(
     assert {
         found["asked.txt"][1]["confidence"],
         found["made.txt"][0]["confidence"],
-    } == {"high"}
+    } == {"medium"}
     studio.command("oops", "--yes")
     assert studio.changes() == {"?? mine.txt", "?? asked.txt", "?? later.txt"}
     assert studio.repo.read("asked.txt") == b"by a person\n"

@@ -206,7 +206,7 @@ def test_a_persons_file_is_not_the_agents_when_its_shell_lists_all_others(
     (mine,) = found["mine.txt"]
     assert (mine["call"], mine["confidence"]) == (None, "low"), mine
     assert "lists the changed files without this one" in str(mine["reason"])
-    assert {row["confidence"] for row in found["sh.txt"]} == {"high"}
+    assert {row["confidence"] for row in found["sh.txt"]} == {"medium"}
     replay.studio.command("oops", "--yes")
     assert replay.studio.repo.exists("mine.txt")
     assert not replay.studio.repo.exists("sh.txt")

@@ -192,10 +192,10 @@ def test_claim_is_the_newest_calls_when_two_of_one_session_name_the_path() -> No
 # Rung 2
 
 
-def test_claim_is_high_by_time_when_one_shell_window_is_open() -> None:
+def test_claim_is_medium_by_time_when_one_shell_window_is_open() -> None:
     """ATT-02: every kind of change inside the only window."""
     claim = attribute(wrote("n", 150), scene(window("c", "s1", 100, 200)))
-    assert who(claim) == ("s1", "c", Confidence.HIGH)
+    assert who(claim) == ("s1", "c", Confidence.MEDIUM)
     assert claim.by_time_only
     assert by_time_only(claim.reason)
 
@@ -204,7 +204,7 @@ def test_deletion_is_claimed_when_it_was_noticed_inside_the_window() -> None:
     """ATT-02: deletions are attributed like writes."""
     gone = replace(wrote("b", 180, 90), exact=False)
     claim = attribute(gone, scene(window("c", "s1", 100, 200)))
-    assert who(claim) == ("s1", "c", Confidence.HIGH)
+    assert who(claim) == ("s1", "c", Confidence.MEDIUM)
 
 
 def test_deletion_is_low_when_it_was_noticed_after_the_only_window() -> None:
@@ -248,13 +248,13 @@ def test_each_write_has_its_own_call_when_windows_of_a_session_overlap() -> None
 def test_claim_is_the_newest_calls_when_two_shells_of_one_session_are_open() -> None:
     calls = (window("c1", "s1", 100, 200), window("c2", "s1", 120, 220))
     claim = attribute(wrote("x", 150), scene(*calls))
-    assert who(claim) == ("s1", "c2", Confidence.HIGH)
+    assert who(claim) == ("s1", "c2", Confidence.MEDIUM)
     assert "2 tool calls of only this session were open" in claim.reason
 
 
 def test_mcp_window_claims_like_a_shell() -> None:
     call = window("c", "s1", 100, 200, kind=ToolClass.OTHER)
-    assert attribute(wrote("x", 150), scene(call)).confidence is Confidence.HIGH
+    assert attribute(wrote("x", 150), scene(call)).confidence is Confidence.MEDIUM
 
 
 @pytest.mark.parametrize("kind", [ToolClass.AGENT, ToolClass.READ, ToolClass.WRITE])
@@ -301,10 +301,10 @@ def test_claim_is_ambiguous_when_the_interval_meets_another_sessions_window() ->
     assert claim.candidates == ("s1", "s2")
 
 
-def test_claim_is_high_when_the_other_window_lies_before_the_interval() -> None:
+def test_claim_is_by_time_when_the_other_window_lies_before_the_interval() -> None:
     calls = (window("c1", "s1", 100, 200), window("c2", "s2", 210, 300))
     claim = attribute(wrote("x", 250, 220), scene(*calls))
-    assert who(claim) == ("s2", "c2", Confidence.HIGH)
+    assert who(claim) == ("s2", "c2", Confidence.MEDIUM)
 
 
 def test_claim_is_ambiguous_when_an_editor_was_at_the_path() -> None:
@@ -345,7 +345,7 @@ def test_subagents_call_claims_when_the_parents_agent_window_is_open_around_it()
     shell = window("bash", "kid", 300, 400)
     both = Scene(windows=(around, inner, shell), sessions=family)
     assert who(attribute(wrote("a", 150), both)) == ("kid", "edit", Confidence.CERTAIN)
-    assert who(attribute(wrote("x", 350), both)) == ("kid", "bash", Confidence.HIGH)
+    assert who(attribute(wrote("x", 350), both)) == ("kid", "bash", Confidence.MEDIUM)
 
 
 def test_inner_session_claims_when_a_shell_started_it() -> None:
@@ -353,8 +353,8 @@ def test_inner_session_claims_when_a_shell_started_it() -> None:
     family = (session("s1"), session("inner", "s1", 110))
     outer, inner = window("b", "s1", 100, 900), window("x", "inner", 110, 200)
     both = Scene(windows=(outer, inner), sessions=family)
-    assert who(attribute(wrote("a", 150), both)) == ("inner", "x", Confidence.HIGH)
-    assert who(attribute(wrote("a", 500), both)) == ("s1", "b", Confidence.HIGH)
+    assert who(attribute(wrote("a", 150), both)) == ("inner", "x", Confidence.MEDIUM)
+    assert who(attribute(wrote("a", 500), both)) == ("s1", "b", Confidence.MEDIUM)
 
 
 def test_outer_session_claims_again_when_the_inner_ones_call_is_over() -> None:
@@ -363,7 +363,7 @@ def test_outer_session_claims_again_when_the_inner_ones_call_is_over() -> None:
     calls = (window("exec", "outer", 100, None), window("in", "inner", 120, 140))
     around = Scene(windows=calls, sessions=(outer, inner))
     claim = attribute(wrote("a", 150, begin_ns=115), around)
-    assert who(claim) == ("outer", "exec", Confidence.HIGH)
+    assert who(claim) == ("outer", "exec", Confidence.MEDIUM)
     gone = replace(wrote("a", 150, begin_ns=115), exact=False)
     assert attribute(gone, around).confidence is Confidence.AMBIGUOUS
 
@@ -528,23 +528,26 @@ def test_window_is_half_open_when_stamps_are_ordered() -> None:
 def test_window_holds_its_closing_stamp_when_stamps_lag() -> None:
     call = window("c", "s1", 100, 200)
     claim = attribute(wrote("x", 200, 200), scene(call, tolerance_ns=TICK))
-    assert who(claim) == ("s1", "c", Confidence.HIGH)
+    assert who(claim) == ("s1", "c", Confidence.MEDIUM)
 
 
-def test_claim_is_one_step_weaker_when_only_the_tolerance_reaches_the_write() -> None:
+def test_claim_by_name_is_a_step_weaker_when_only_the_tolerance_reaches_the_write() -> (
+    None
+):
     shell, edit = window("b", "s1", 100, 200), window("w", "s1", 100, 200, "a")
     late = attribute(wrote("x", 205, 205), scene(shell, tolerance_ns=TICK))
     named = attribute(wrote("a", 205, 205), scene(edit, tolerance_ns=TICK))
     early = attribute(wrote("x", 92, 92), scene(shell, tolerance_ns=TICK))
-    assert late.confidence is Confidence.MEDIUM
     assert named.confidence is Confidence.HIGH
-    assert early.confidence is Confidence.MEDIUM
+    assert late.confidence is early.confidence is Confidence.MEDIUM
+    assert "at about that time" in late.reason
+    assert "at about that time" in early.reason
 
 
 def test_window_that_holds_the_write_wins_over_one_that_only_nearly_does() -> None:
     calls = (window("c1", "s1", 100, 200), window("c2", "s1", 205, 300))
     claim = attribute(wrote("x", 207, 206), scene(*calls, tolerance_ns=TICK))
-    assert who(claim) == ("s1", "c2", Confidence.HIGH)
+    assert who(claim) == ("s1", "c2", Confidence.MEDIUM)
 
 
 def test_claim_is_ambiguous_when_the_tolerance_reaches_two_sessions() -> None:
@@ -642,13 +645,10 @@ def test_claim_is_certain_only_inside_a_window_that_names_the_path(
 
 
 @given(EVIDENCE, SCENES)
-def test_claim_by_time_is_not_high_while_a_process_of_another_agent_ran(
-    evidence: Evidence, around: Scene
-) -> None:
+def test_claim_by_time_is_at_most_medium(evidence: Evidence, around: Scene) -> None:
     claim = attribute(evidence, around)
-    if claim.by_time_only and claim.confidence is Confidence.HIGH:
-        ran = {around.root(hint.session or "") for hint in around.background}
-        assert ran <= {around.root(claim.session or "")}
+    if claim.by_time_only:
+        assert claim.confidence in (Confidence.MEDIUM, Confidence.LOW)
 
 
 @given(EVIDENCE, SCENES, st.data())

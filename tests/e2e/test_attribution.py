@@ -73,7 +73,7 @@ def test_att01_every_write_is_certain_whatever_the_delay(agent: Claude) -> None:
 
 
 def test_att02_everything_that_a_shell_does_is_its_call(agent: Claude) -> None:
-    """ATT-02: delete, modify, create, mode: all with session, turn and call; `high`."""
+    """ATT-02: delete, modify, create, mode: all with session, turn and call; `medium`."""
     shadow = agent.shadow
     agent.prompt("go")
     call = agent.shell("rm b; sed -i 1d a; echo n > n; chmod +x c")
@@ -86,7 +86,7 @@ def test_att02_everything_that_a_shell_does_is_its_call(agent: Claude) -> None:
     }
     session = session_id(shadow, "s1")
     assert {who(row) for row in rows} == {(session, agent.prompt_id, call)}
-    assert {row["confidence"] for row in rows} == {"high"}
+    assert {row["confidence"] for row in rows} == {"medium"}
     assert {row["agent"] for row in rows} == {"claude-code"}
 
 
@@ -438,7 +438,7 @@ def test_att19_every_event_shows_how_sure_it_is_and_why(agent: Claude) -> None:
         assert shown["type"] == "event"
         assert shown["confidence"] in (
             "certain",
-            "high",
+            "medium",
             "medium",
             "low",
             "ambiguous",

@@ -312,7 +312,7 @@ def test_agent_is_told_of_only_before_its_writes(shadow_d: Shadow) -> None:
     assert rows[::-1] == [
         ("a", "crush", "edit", "certain"),
         ("a", None, None, "unknown"),
-        ("b", "crush", "bash", "high"),
+        ("b", "crush", "bash", "medium"),
         ("c", None, None, "unknown"),
     ]
 
@@ -386,7 +386,7 @@ def test_end_without_a_tool_stands_for_no_call_of_its_own(shadow_n: Shadow) -> N
         "antigravity",
         "step-20",
         "run_command",
-        "high",
+        "medium",
     )
     assert shadow_n.ok("show", "--json", "step-20").json()["outcome"] == "failed"
     assert shadow_n("show", "--json", "step-21").code == 2
@@ -472,7 +472,7 @@ def test_aider_runs_in_exec_and_its_commits_are_noted(
     rows = rows_of(shadow_n)
     assert (rows["a"]["seq"], rows["a"]["agent"]) == (before["seq"], before["agent"])
     assert rows["a"]["agent"] is None
-    assert (rows["b"]["agent"], rows["b"]["confidence"]) == ("aider", "high")
+    assert (rows["b"]["agent"], rows["b"]["confidence"]) == ("aider", "medium")
     head, _ = shadow_n.log("--kind", "head")  # the user's own commit came first
     assert head["agent"] == "aider"
     assert str(head["note"]).endswith('"feat: b" that names aider')

@@ -163,7 +163,7 @@ def test_writing_tool_is_taken_for_a_shell_when_it_names_no_path(
     shadow.repo.write("a", "agent\n")
     hook(shadow, "codex", load("codex__PostToolUse__apply_patch", tool_input=given))
     (row,) = rows_of(shadow)
-    assert (row["call"], row["confidence"]) == ("call_Zk3ApplyPatch01", "high")
+    assert (row["call"], row["confidence"]) == ("call_Zk3ApplyPatch01", "medium")
 
 
 def test_devin_is_found_by_its_environment_when_payloads_have_no_directory(

@@ -88,7 +88,7 @@ def test_formatter_owns_what_it_changed_but_not_with_w(scene: Make) -> None:
     assert s.owners("f") == "H S2 S2 S2 S2 S2 S2 S2 S2 S1"
     assert s.owners("f", "-w") == "H H H H H S1 S1 S1 S1 S1"
     row = s.rows("f")[1]
-    assert (row["tool"], row["confidence"]) == ("Bash", "high")
+    assert (row["tool"], row["confidence"]) == ("Bash", "medium")
 
 
 def test_session_that_changed_nothing_owns_nothing(scene: Make) -> None:

@@ -75,7 +75,7 @@ def test_att06_last_writes_of_a_command_are_its_own(shadow: Shadow) -> None:
     }
     assert {row["session"] for row in rows.values()} == {session["id"]}
     assert {row["agent"] for row in rows.values()} == {"x"}
-    assert {row["confidence"] for row in rows.values()} == {"high"}
+    assert {row["confidence"] for row in rows.values()} == {"medium"}
     assert (session["ended"] is not None, session["turns"]) == (True, 1)
     assert shadow.oops()["status"] == "reversed"
     assert shadow.repo.read("a") == ten_lines("a").encode()
@@ -224,7 +224,7 @@ def test_nested_commands_go_back_to_the_one_around(shadow: Shadow) -> None:
         "m1": "first",
         "d": "first",
     }
-    assert {row["confidence"] for row in rows.values()} == {"high"}
+    assert {row["confidence"] for row in rows.values()} == {"medium"}
     chain = [sessions_of(shadow, name)[0] for name in ("first", "second", "third")]
     assert [one["parent"] for one in chain] == [None, chain[0]["id"], chain[1]["id"]]
     assert all(one["end_reason"] == "exit 0" for one in chain)
@@ -307,10 +307,10 @@ def test_agent_in_a_command_is_a_child_of_it(shadow: Shadow) -> None:
     shadow.ok("exec", "--agent", "wrap", "--", "sh", "-c", script)
     rows = rows_of(shadow)
     assert {path: (row["agent"], row["confidence"]) for path, row in rows.items()} == {
-        "a": ("wrap", "high"),
+        "a": ("wrap", "medium"),
         "b": ("claude-code", "certain"),
-        "c": ("claude-code", "high"),
-        "d": ("wrap", "high"),
+        "c": ("claude-code", "medium"),
+        "d": ("wrap", "medium"),
     }
     assert sessions_of(shadow, "claude-code")[0]["parent"] == rows["a"]["session"]
 
@@ -348,9 +348,9 @@ def test_what_a_command_moves_and_links_here_is_its(shadow: Shadow) -> None:
     shadow.ok("exec", "--agent", "x", "--", "sh", "-c", script)
     rows = rows_of(shadow)
     assert {path: rows[path]["confidence"] for path in ("moved", "linked", "made")} == {
-        "moved": "high",
-        "linked": "high",
-        "made": "high",
+        "moved": "medium",
+        "linked": "medium",
+        "made": "medium",
     }
 
 
@@ -377,7 +377,7 @@ def test_a_persons_saves_during_a_quiet_command_are_not_its(shadow: Shadow) -> N
         row = rows.pop(path)
         assert (row["actor"], row["confidence"]) == ("unknown", "unknown"), row
         assert "fewer bytes" in str(row["reason"])
-    assert authors_of(rows) == dict.fromkeys(("a", "left", "z"), ("x", "high"))
+    assert authors_of(rows) == dict.fromkeys(("a", "left", "z"), ("x", "medium"))
     assert shadow.oops()["status"] == "reversed"
     assert repo.read("b") == repo.read("new") == b"person\n" * 300
     assert not repo.exists("left")
@@ -403,7 +403,7 @@ def test_what_recorders_write_is_not_the_commands(
     (outer / "go").touch()
     running.communicate()
     assert authors_of(rows_of(shadow_n)) == {
-        "made": ("x", "high"),
+        "made": ("x", "medium"),
         "b": (None, "unknown"),
         "new": (None, "unknown"),
     }
@@ -416,7 +416,7 @@ def test_what_a_command_writes_while_it_has_recorded_is_its(shadow_n: Shadow) ->
     flush = f"{COMMAND} flush; {COMMAND} status"
     script = f"{made} a; {flush}; {made} b; {flush} > c; {flush}; {made} d"
     shadow_n.ok("exec", "--agent", "x", "--", "sh", "-c", script)
-    assert authors_of(rows_of(shadow_n)) == dict.fromkeys("abcd", ("x", "high"))
+    assert authors_of(rows_of(shadow_n)) == dict.fromkeys("abcd", ("x", "medium"))
 
 
 def test_what_a_command_left_is_waited_for(shadow: Shadow) -> None:

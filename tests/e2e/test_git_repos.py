@@ -246,7 +246,7 @@ def test_a_left_out_file_that_an_agent_writes_goes_back_to_what_git_has(
     agent.write("out/y", "agent\n")
     agent.shell("echo agent > out/z; git status --short")
     found = {str(row["path"]): row for row in shadow.log()}
-    for path, sure in (("out/y", "certain"), ("out/z", "high")):
+    for path, sure in (("out/y", "certain"), ("out/z", "medium")):
         row = found.pop(path)
         assert (row["kind"], row["agent"], row["confidence"]) == (
             "modify",

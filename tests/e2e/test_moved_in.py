@@ -200,7 +200,7 @@ def test_copy_over_a_file_that_was_seen_in_two_steps_is_taken_back_whole(
     assert (mode["kind"], {row["kind"] for row in rows}) == ("mode", {"modify"})
     assert {
         (row["path"], row["agent"], row["confidence"]) for row in (mode, *rows)
-    } == {("a", "claude-code", "high")}
+    } == {("a", "claude-code", "medium")}
     assert items_of(shadow.oops()) == {"a": ("reversed", None)}
     assert (repo.read("a"), repo.mode("a")) == was
     assert shadow.ok("redo", "--yes", "--json").json()["status"] == "reversed"

@@ -153,10 +153,10 @@ def test_agent_in_the_shell_of_another_one_works_for_its_turn(
     )
     programs.run("codex", programs.codex("t1", outer))
     assert writers_of(shadow) == {
-        "out1": ("codex", "high"),
+        "out1": ("codex", "medium"),
         "in1": ("claude-code", "certain"),
-        "in2": ("claude-code", "high"),
-        "out2": ("codex", "high"),
+        "in2": ("claude-code", "medium"),
+        "out2": ("codex", "medium"),
     }
     assert parents_of(shadow) == {"codex": None, "claude-code": "codex"}
     assert rows_of(shadow)["in2"]["turn"] == "t1/p1"
@@ -202,7 +202,7 @@ def test_session_that_a_later_call_continues_is_in_that_calls_turn(
         "b1": "t2/p2",
         "b2": "t2/p2",
     }
-    assert writers_of(shadow)["b2"] == ("claude-code", "high")
+    assert writers_of(shadow)["b2"] == ("claude-code", "medium")
     shadow.oops()
     assert [shadow.repo.exists(name) for name in ("a1", "a2", "b1", "b2")] == [
         True,
@@ -282,7 +282,7 @@ def test_subagent_with_a_process_of_its_own_works_for_its_callers_turn(
         ],
     )
     assert writers_of(shadow) == dict.fromkeys(
-        ("first", "sub", "last"), ("droid", "high")
+        ("first", "sub", "last"), ("droid", "medium")
     )
     rows = rows_of(shadow)
     turn = str(rows["first"]["turn"])

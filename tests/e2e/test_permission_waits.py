@@ -54,7 +54,7 @@ def test_a_persons_file_is_theirs_when_a_shell_waits_for_permission(
     (row,) = rows_at(shadow, "b")
     assert (row["confidence"], row["call"]) == ("low", None)
     (row,) = rows_at(shadow, "a")
-    assert (row["confidence"], row["call"]) == ("high", call)
+    assert (row["confidence"], row["call"]) == ("medium", call)
     report = shadow.ok("oops", "--yes", "--json").json()
     assert [
         path for path, item in items(report).items() if item["state"] == "reversed"
@@ -119,9 +119,9 @@ def test_another_sessions_writes_are_its_own_when_a_shell_waits(agent: Claude) -
     subprocess.run(["sh", "-c", "echo agent > a"], cwd=repo.root, check=True)
     agent.post(waiting)
     (row,) = rows_at(shadow, "n")
-    assert (row["confidence"], row["call"]) == ("high", call)
+    assert (row["confidence"], row["call"]) == ("medium", call)
     (row,) = rows_at(shadow, "a")
-    assert (row["confidence"], row["call"]) == ("high", waiting)
+    assert (row["confidence"], row["call"]) == ("medium", waiting)
     same_after_reindex(shadow)
 
 
@@ -253,7 +253,7 @@ def test_a_persons_file_is_theirs_when_the_agent_runs_nothing_at_the_time(
     assert (row["confidence"], row["call"], row["reason"]) == ("low", None, _EXCLUDED)
     for path in ("a", "c"):
         (row,) = rows_at(shadow_d, path)
-        assert (row["confidence"], row["agent"]) == ("high", name)
+        assert (row["confidence"], row["agent"]) == ("medium", name)
     shadow_d.oops()
     assert repo.read("b") == ten_lines("b").encode() + b"PERSON\n"
     assert repo.read("a") == ten_lines("a").encode()
@@ -288,7 +288,7 @@ def test_a_running_shell_keeps_its_writes_when_it_is_quiet_for_a_while(
     agent.run(f"sleep {_SEEN_S}; echo agent > a; sleep 0.3")
     agent.after(call, "")
     (row,) = rows_at(shadow_d, "a")
-    assert (row["confidence"], row["call"]) == ("high", "call_1")
+    assert (row["confidence"], row["call"]) == ("medium", "call_1")
 
 
 def test_a_persons_line_stays_when_a_file_tool_says_no_duration(
@@ -339,7 +339,7 @@ def test_a_persons_file_is_theirs_when_the_transcript_has_the_duration(
     (row,) = rows_at(shadow, "b")
     assert (row["confidence"], row["call"]) == ("low", None)
     (row,) = rows_at(shadow, "a")
-    assert (row["confidence"], row["call"]) == ("high", "call_1")
+    assert (row["confidence"], row["call"]) == ("medium", "call_1")
     same_after_reindex(shadow)
 
 

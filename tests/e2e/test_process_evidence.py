@@ -115,10 +115,10 @@ def test_a_persons_file_is_theirs_after_they_cancelled_a_shell(
     time.sleep(_SEEN_S)
     (row,) = shadow.log("--", "b")
     # Without a daemon nobody looks at the processes in between.
-    expected = ("unknown", None) if shadow.daemon else ("high", "call-s1")
+    expected = ("unknown", None) if shadow.daemon else ("medium", "call-s1")
     assert (row["confidence"], row["call"]) == expected
     (row,) = shadow.log("--", "a")
-    assert (row["confidence"], row["call"]) == ("high", "call-s1")
+    assert (row["confidence"], row["call"]) == ("medium", "call-s1")
 
 
 @pytest.mark.linux  # only its counters show that the shell did not write
@@ -133,13 +133,13 @@ def test_a_persons_save_during_a_quiet_shell_is_not_the_agents(
     repo.write("b", "person\n" * 40)
     repo.write("new", "person\n" * 40)
     # Without a daemon nobody counts the bytes in between.
-    expected = ("unknown", None) if shadow.daemon else ("high", "call-s1")
+    expected = ("unknown", None) if shadow.daemon else ("medium", "call-s1")
     for path in ("b", "new"):
         (row,) = shadow.log("--", path)
         assert (row["confidence"], row["call"]) == expected, row
         assert ("fewer bytes" in str(row["reason"])) is shadow.daemon
     (row,) = shadow.log("--", "a")
-    assert (row["confidence"], row["call"]) == ("high", "call-s1")
+    assert (row["confidence"], row["call"]) == ("medium", "call-s1")
     end_shell(process, agent)
     shadow("oops", "--yes")
     assert (repo.read("b") == b"person\n" * 40) is shadow.daemon
@@ -157,12 +157,12 @@ def test_a_persons_new_file_during_a_shell_that_prints_is_not_the_agents(
     say(process, "head -c 20000 /dev/urandom | cat > /dev/null")
     repo.write("new", "person\n")
     # Without a daemon nobody counts in between.
-    expected = ("unknown", None) if shadow.daemon else ("high", "call-s1")
+    expected = ("unknown", None) if shadow.daemon else ("medium", "call-s1")
     (row,) = shadow.log("--", "new")
     assert (row["confidence"], row["call"]) == expected, row
     say(process, "echo agent > made")
     (row,) = shadow.log("--", "made")
-    assert (row["confidence"], row["call"]) == ("high", "call-s1"), row
+    assert (row["confidence"], row["call"]) == ("medium", "call-s1"), row
 
 
 @pytest.mark.parametrize("variable", ["CLAUDE_CODE_SESSION_ID=s1", "CLAUDECODE=1"])
@@ -191,7 +191,7 @@ def test_a_persons_save_is_not_the_agents_when_its_first_event_is_a_shells(
     repo.write("b", "person\n" * 40)
     (row,) = shadow.log("--", "b")
     # Without a daemon nobody counts the bytes in between.
-    expected = ("unknown", None) if shadow.daemon else ("high", "call-s1")
+    expected = ("unknown", None) if shadow.daemon else ("medium", "call-s1")
     assert (row["confidence"], row["call"]) == expected, row
 
 
@@ -207,11 +207,11 @@ def test_a_persons_save_by_rename_during_a_quiet_shell_is_not_the_agents(
     say(process, "sleep 3 > /dev/null 2>&1 &")
     repo.write("b.tmp", "person\n" * 40)
     (row,) = shadow.log("--", "b.tmp")
-    assert row["confidence"] == ("unknown" if shadow.daemon else "high"), row
+    assert row["confidence"] == ("unknown" if shadow.daemon else "medium"), row
     os.rename(repo.path("b.tmp"), repo.path("b"))
     for path in ("b", "b.tmp"):
         row = shadow.log("--", path)[0]
-        expected = ("unknown", None) if shadow.daemon else ("high", "call-s1")
+        expected = ("unknown", None) if shadow.daemon else ("medium", "call-s1")
         assert (row["confidence"], row["call"]) == expected, row
 
 
@@ -224,7 +224,7 @@ def test_no_bytes_are_counted_when_the_ledger_is_off(
     begin_shell(process, agent)
     shadow.repo.write("b", "person\n" * 40)
     (row,) = shadow.log("--", "b")
-    assert (row["confidence"], row["call"]) == ("high", "call-s1"), row
+    assert (row["confidence"], row["call"]) == ("medium", "call-s1"), row
 
 
 @pytest.mark.linux  # only its counters show that the shell did not write
@@ -246,7 +246,7 @@ def test_what_a_shell_wrote_when_it_started_does_not_count_later(
             break
     (repo.root.parent / "end").touch()
     # Without a daemon nobody counts the bytes in between.
-    expected = ("unknown", None) if shadow.daemon else ("high", "call-s1")
+    expected = ("unknown", None) if shadow.daemon else ("medium", "call-s1")
     assert (row["confidence"], row["call"]) == expected, row
 
 
@@ -321,7 +321,7 @@ def test_a_background_command_makes_another_agents_shell_less_certain(
     (row,) = shadow.log("--", "a")
     (shadow.repo.root.parent / "end").touch()
     # Without a daemon nobody remembers the command.
-    assert row["confidence"] == ("medium" if shadow.daemon else "high"), row
+    assert row["confidence"] == "medium", row
     assert ("of another session ran" in str(row["reason"])) is shadow.daemon
 
 
@@ -402,7 +402,7 @@ def test_file_that_a_strangers_process_holds_open_is_not_the_shells(
     held, made = shadow.log("a")[0], shadow.log("b")[0]
     assert (held["confidence"], held["agent"]) == ("ambiguous", None)
     assert "has the file open" in str(held["reason"])
-    assert (made["confidence"], made["call"]) == ("high", call)
+    assert (made["confidence"], made["call"]) == ("medium", call)
 
 
 def test_a_session_that_is_started_for_a_process_is_its_alone(

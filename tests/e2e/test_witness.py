@@ -171,7 +171,7 @@ def test_the_kernel_is_not_asked_unless_a_person_wants_it(
     begin_shell(process, agent)
     say(process, "echo agent > a")
     row = newest(shadow, "a")
-    assert who(row) == ("high", "call-s1", []), row
+    assert who(row) == ("medium", "call-s1", []), row
     assert "by timing only" in str(row["reason"])
 
 
@@ -183,5 +183,5 @@ def test_what_a_program_of_ours_writes_itself_is_its_calls(shadow: Shadow) -> No
         shadow.repo.write("b", "person\n")
         rows = {path: newest(shadow, path) for path in ("a", "b")}
         assert (rows["a"]["agent"], rows["a"]["confidence"]) == ("own", "certain"), rows
-        assert (rows["b"]["agent"], rows["b"]["confidence"]) == ("own", "high"), rows
+        assert (rows["b"]["agent"], rows["b"]["confidence"]) == ("own", "medium"), rows
         process.communicate(b"\n")

@@ -373,8 +373,8 @@ def test_deletions_of_a_call_are_recorded_before_its_end_is_answered(
     assert found == [
         (EventKind.CREATE, b"b", Confidence.LOW),
         (EventKind.CREATE, b"c", Confidence.LOW),
-        (EventKind.DELETE, b"b", Confidence.HIGH),
-        (EventKind.DELETE, b"c", Confidence.HIGH),
+        (EventKind.DELETE, b"b", Confidence.MEDIUM),
+        (EventKind.DELETE, b"c", Confidence.MEDIUM),
     ]
     report = near.undo("oops")
     assert isinstance(report["items"], list)

@@ -6,14 +6,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from gitshadow.attribution.ladder import attribute
 from gitshadow.attribution.process import ProcessId, process_start
 from gitshadow.attribution.windows import Evidence, OpenTurn, Scene, Witnessed
 from gitshadow.capture.drafts import Draft
 from gitshadow.model import (
     Actor,
     Call,
-    Confidence,
     EventKind,
     FileState,
     FileVersion,
@@ -200,24 +198,6 @@ def test_a_new_file_that_was_moved_away_is_asked_about_by_its_name(
     assert found is not None
     assert found.session == "s1"
     assert [one.has_moved for one in told.asked] == [True]
-
-
-def test_a_missing_report_speaks_against_an_agent_whose_writes_are_reported(
-    evidence: WitnessEvidence, told: Told, repo: Repo
-) -> None:
-    change = draft(repo)
-    plain = Evidence(path=PATH, begin_ns=change.begin_ns, end_ns=change.end_ns)
-    known, editor = session("s1"), session("s2", agent="vscode-copilot")
-    judged = evidence.add(change, plain, scene(known))
-    assert (judged.witnessed, judged.unreported) == (None, True)
-    claim = attribute(judged, scene(known))
-    assert (claim.session, claim.confidence) == ("s1", Confidence.MEDIUM)
-    assert "missed this write" in claim.reason
-    assert not evidence.add(change, plain, scene(editor)).unreported
-    told.reports = (report(0),)
-    assert not evidence.add(change, plain, scene(known)).unreported
-    told.is_gone = True
-    assert not evidence.add(change, plain, scene(known)).unreported
 
 
 def test_a_person_is_named_only_if_no_agent_at_work_may_have_written_unseen(

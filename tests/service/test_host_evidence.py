@@ -80,10 +80,10 @@ def test_a_file_that_the_list_leaves_out_is_not_the_calls(
     call.begin()
     seen(context, repo, "mine.txt", "by a person, before the command began\n")
     seen(context, repo, "theirs.txt", "by the command\n")
-    assert judged(context, "mine.txt")[:2] == ("high", "c1")
+    assert judged(context, "mine.txt")[:2] == ("medium", "c1")
     call.end("theirs.txt")
     assert judged(context, "mine.txt") == ("low", None, UNLISTED)
-    assert judged(context, "theirs.txt")[:2] == ("high", "c1")
+    assert judged(context, "theirs.txt")[:2] == ("medium", "c1")
     same_from_refs(context, tmp_path)
 
 
@@ -139,7 +139,7 @@ def test_a_list_that_is_not_whole_shows_nothing(
     seen(context, repo, "a", "new\n")
     seen(context, repo, "b", "new\n")
     call.end("b", **fields)
-    assert judged(context, "a")[:2] == ("high", "c1")
+    assert judged(context, "a")[:2] == ("medium", "c1")
 
 
 def test_a_list_of_another_repository_shows_nothing(
@@ -151,7 +151,7 @@ def test_a_list_of_another_repository_shows_nothing(
     seen(context, repo, "a", "new\n")
     inner.write("x", "new\n")
     call.end("inner/x")
-    assert judged(context, "a")[:2] == ("high", "c1")
+    assert judged(context, "a")[:2] == ("medium", "c1")
 
 
 def test_a_write_that_was_undone_in_time_stays_the_calls(
@@ -165,7 +165,7 @@ def test_a_write_that_was_undone_in_time_stays_the_calls(
     seen(context, repo, "a", "old\n")
     seen(context, repo, "b", "new\n")
     call.end("b")
-    assert [told(row) for row in rows(context, "a")][-2:] == [("high", "c1")] * 2
+    assert [told(row) for row in rows(context, "a")][-2:] == [("medium", "c1")] * 2
 
 
 def test_a_file_that_came_and_went_stays_the_calls(
@@ -177,7 +177,7 @@ def test_a_file_that_came_and_went_stays_the_calls(
     (repo.root / "temporary").unlink()
     seen(context, repo, "b", "new\n")
     call.end("b")
-    assert [told(row) for row in rows(context, "temporary")] == [("high", "c1")] * 2
+    assert [told(row) for row in rows(context, "temporary")] == [("medium", "c1")] * 2
 
 
 @pytest.mark.parametrize("name", ["kept.env", "tab\tname", "not\udcffutf", "in.d/x"])
@@ -194,7 +194,7 @@ def test_a_file_that_hosts_do_not_compare_stays_the_calls(
         seen(context, repo, name, "new\n")
         seen(context, repo, "b", "new\n")
         call.end("b")
-        assert judged(context, name)[:2] == ("high", "c1")
+        assert judged(context, name)[:2] == ("medium", "c1")
 
 
 def test_a_file_that_hosts_do_not_compare_any_more_stays_the_calls(
@@ -207,7 +207,7 @@ def test_a_file_that_hosts_do_not_compare_any_more_stays_the_calls(
         seen(context, repo, "one.env", "new\n")
         seen(context, repo, "b", "new\n")
         first.end("b")
-        assert judged(context, "one.env")[:2] != ("high", "c1")
+        assert judged(context, "one.env")[:2] != ("medium", "c1")
         (sealed / "mine").write_text("*.env\n")
         repo.git("config", "core.excludesFile", "~/mine")
         service_settings.read_again(context)
@@ -216,7 +216,7 @@ def test_a_file_that_hosts_do_not_compare_any_more_stays_the_calls(
         seen(context, repo, "two.env", "new\n")
         seen(context, repo, "b", "newer\n")
         call.end("b")
-        assert judged(context, "two.env")[:2] == ("high", "c2")
+        assert judged(context, "two.env")[:2] == ("medium", "c2")
 
 
 def test_line_ends_and_modes_alone_stay_the_calls(
@@ -232,7 +232,7 @@ def test_line_ends_and_modes_alone_stay_the_calls(
     seen(context, repo, "b", "new\n")
     call.end("b")
     for name in ("a", "run"):
-        assert told(rows(context, name)[-1]) == ("high", "c1")
+        assert told(rows(context, name)[-1]) == ("medium", "c1")
 
 
 def test_rules_that_changed_in_time_make_a_list_show_nothing(
@@ -243,7 +243,7 @@ def test_rules_that_changed_in_time_make_a_list_show_nothing(
     seen(context, repo, "a", "new\n")
     seen(context, repo, ".gitignore", "*.o\n")
     call.end(".gitignore")
-    assert judged(context, "a")[:2] == ("high", "c1")
+    assert judged(context, "a")[:2] == ("medium", "c1")
 
 
 def edit(context: RecorderContext, event: str, **fields: object) -> None:

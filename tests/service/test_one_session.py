@@ -96,7 +96,7 @@ def test_a_subagents_shell_that_runs_goes_on_when_its_parent_stops(
         assert kimi.open_calls == ["sub"]
         seen(context, repo, "subsh.txt", "s\n")
         (row,) = rows(context, "subsh.txt")
-        assert told(row) == ("high", "sub")
+        assert told(row) == ("medium", "sub")
     kimi.end("sub")
     kimi.begin("file", "Write", path="sub.txt", content="y\n")
     seen(context, repo, "sub.txt", "y\n")

@@ -140,7 +140,7 @@ def test_calls_side_by_side_keep_their_windows_when_they_have_no_ids(
     assert tools == {
         "p1": ("create", "certain"),
         "p2": ("create", "certain"),
-        "p3": ("bash", "high"),
+        "p3": ("bash", "medium"),
     }
     same_from_refs(context, tmp_path)
 
@@ -241,7 +241,7 @@ def test_a_write_right_before_a_kill_is_the_shells_when_the_end_was_noted(
         until(lambda: noting() == others)
         repo.write("b", "a person's, later\n")
         context.observer.settle()
-    assert told(rows(context, "a")[-1]) == ("high", "c1")
+    assert told(rows(context, "a")[-1]) == ("medium", "c1")
     assert told(rows(context, "b")[-1]) == ("unknown", None)
 
 
@@ -293,7 +293,7 @@ def test_nobody_is_named_by_time_while_the_end_of_an_agent_is_not_noted(
         repo.write("d", "a person's, later\n")
         context.observer.settle()
     (session,) = sessions.by_prefix(context.workspace.db, "prog")
-    assert told(rows(context, "a")[-1]) == ("high", "c1")
+    assert told(rows(context, "a")[-1]) == ("medium", "c1")
     for path in ("b", "c"):
         assert told(rows(context, path)[-1]) == ("ambiguous", None)
         assert rows(context, path)[-1].attribution.candidates == (session.id,)

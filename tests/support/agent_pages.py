@@ -216,7 +216,7 @@ def _names(names: list[str]) -> str:
 
 def _sure(promised: Traits) -> Iterator[tuple[str, str]]:
     yield "confidence of a write to a named file", "`certain`"
-    yield "confidence of a write during a shell call", "`high`, by timing only"
+    yield "confidence of a write during a shell call", "`medium`, by timing only"
     covered = promised.covers_all_tools
     yield (
         "confidence of a write in its turn, outside every call",

@@ -270,5 +270,5 @@ async def test_files_that_the_agent_edits_are_the_calls_own(
             await run_agent(ClaudeUndo(runs), agent)
     assert recorded.writes() == [
         ("a", "generic", "t-1", "c1", "claude.Write", "certain"),
-        ("b", "generic", "t-1", "c3", "claude.Bash", "high"),
+        ("b", "generic", "t-1", "c3", "claude.Bash", "medium"),
     ]

@@ -151,7 +151,7 @@ async def test_where_an_agents_hooks_speak_the_file_is_that_agents(
     assert (row["agent"], row["call"], row["confidence"]) == (
         "claude-code",
         call,
-        "high",
+        "medium",
     )
     (turn,) = shadow_n("saga", "turns", "--json").rows()
     assert turn["entries"] == 1

@@ -24,7 +24,7 @@ async def test_what_a_call_writes_is_its_own(recorded: Recorded) -> None:
         await turn.call("shell.run", "c2", path="timed", text="y\n")
     assert recorded.writes() == [
         ("named", "generic", "t-1", "c1", "file.write", "certain"),
-        ("timed", "generic", "t-1", "c2", "shell.run", "high"),
+        ("timed", "generic", "t-1", "c2", "shell.run", "medium"),
     ]
 
 
@@ -148,7 +148,9 @@ def test_with_a_daemon_each_call_is_a_round_trip(
         turn.call("shell.run", {"path": "f", "text": "x\n"}, call_id="c1")
         turn.call("notes.read", {"note": "n"})
         assert os.listdir(recorded.layout.spool_dir) == []
-        assert recorded.writes() == [("f", "generic", "t-1", "c1", "shell.run", "high")]
+        assert recorded.writes() == [
+            ("f", "generic", "t-1", "c1", "shell.run", "medium")
+        ]
     recorded.front.close()
 
 
