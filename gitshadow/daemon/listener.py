@@ -208,16 +208,19 @@ class SocketListener:
 
 def bind(directory: str, backlog: int, kind: int = socket.SOCK_STREAM) -> socket.socket:
     """Listen on a new socket in a directory, for our user only; `kind` as for socket(2)."""
+    # It gets its name when it listens: a client would take one that refuses for a dead one.
+    name = f"{wire.SOCKET_NAME}.new"
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(f"{directory}/{wire.SOCKET_NAME}")
+        os.unlink(f"{directory}/{name}")
     listening = socket.socket(socket.AF_UNIX, kind)
-    with current().socket_access().address(directory, wire.SOCKET_NAME) as address:
+    with current().socket_access().address(directory, name) as address:
         old = os.umask(0o177)
         try:
             listening.bind(address)
         finally:
             os.umask(old)
     listening.listen(backlog)
+    os.rename(f"{directory}/{name}", f"{directory}/{wire.SOCKET_NAME}")
     return listening
 
 

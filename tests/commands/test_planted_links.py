@@ -24,6 +24,7 @@ _PLACES = (
     "wt/main/cookies",
     "wt/main/lock",
     "wt/main/sock",
+    "wt/main/sock.new",
     "wt/main/stamp",
     "spool",
     "reports",

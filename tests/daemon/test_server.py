@@ -3,11 +3,12 @@
 import contextlib
 import os
 import queue
+import socket
 import stat
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -404,6 +405,25 @@ def test_other_user_is_refused(layout: Layout, server: threading.Thread) -> None
     )
     os.close(fd)
     assert done.stdout == "b''\n", done.stderr
+
+
+def test_socket_has_its_name_only_when_it_listens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client would take one that refuses for that of a dead daemon."""
+    named: list[bool] = []
+    listen = socket.socket.listen
+
+    def look(one: socket.socket, backlog: int) -> None:
+        named.append((tmp_path / wire.SOCKET_NAME).exists())
+        listen(one, backlog)
+
+    monkeypatch.setattr(socket.socket, "listen", look)
+    with (
+        listening.bind(str(tmp_path), 1),
+        closing(wire.connect(str(tmp_path), HANGS_S)),
+    ):
+        assert named == [False]
 
 
 def test_stale_socket_is_replaced(layout: Layout, engine: CountingEngine) -> None:
