@@ -9,7 +9,7 @@ needs, or that did not run at all, did not write the file.
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gitshadow.platform.port import (
@@ -152,10 +152,11 @@ class _Tree:
     """The processes of one agent: it, what is below it, and what was below it once.
 
     A process whose parent ends is given to another one. `known` are all that were there at the last
-    look, each after its parent; those that were elsewhere are `abandoned`. `is_complete`: nothing
-    was added to them since that look. Writes are measured up to `now`: those to a new file from one
-    of the last `looks`, others from the look before a barrier, kept with the moment when it began;
-    where there is none, from `first`.
+    look, each after its parent; those that were elsewhere are `abandoned`, and those that had ended
+    and were not waited for are `ended`. `is_complete`: nothing was added to them since that look.
+    Writes are measured up to `now`: those to a new file from one of the last `looks`, others from
+    the look before a barrier, kept with the moment when it began; where there is none,
+    from `first`.
     """
 
     def __init__(self, root: ProcessId, first: _Reading | None = None) -> None:
@@ -168,6 +169,7 @@ class _Tree:
         self.is_complete = False
         self.known: Sequence[ProcessId] = ()
         self.abandoned: frozenset[ProcessId] = frozenset()
+        self.ended: frozenset[ProcessId] = frozenset()
 
     def forget_readings(self) -> None:
         """Forget what was counted: it cannot be compared with later counts."""
@@ -371,20 +373,23 @@ class ByteLedger:
         threads = self._counters.threads(tree.root.pid)
         top = self._children(tree.root.pid, threads)
         ran: dict[int, bytes | None] = {}
-        below = [*top, *self._below(top, ran)]
+        below = [*top, *self._below(top, ran, tree.ended)]
         left = {one.pid: one for one in tree.known if one.pid not in below}
-        pids = list(dict.fromkeys([*below, *left, *self._below(left, ran)]))
+        pids = list(dict.fromkeys([*below, *left, *self._below(left, ran, tree.ended)]))
         if len(pids) > _MOST_PROCESSES:
             return None
         # Each is read before its parent: what ends in between is counted twice, never left out.
         found: dict[ProcessId, Counts] = {}
         slept: dict[ProcessId, bytes] = {}
+        ended: set[ProcessId] = set()
         for pid in reversed(pids):
             process = self._process(pid)
             if process is None and pid not in left:
                 return None
             if process is not None and left.get(pid, process[0].id) == process[0].id:
                 found[process[0].id] = process[1]
+                if process[0].ended:
+                    ended.add(process[0].id)
                 if (counted := ran.get(pid)) is not None:
                     slept[process[0].id] = counted
         # Nobody in the tree waited for an abandoned process: what it did at last is in no count.
@@ -395,6 +400,7 @@ class ByteLedger:
         reading = self._with_agent(tree, threads, found, activity)
         if reading is not None:
             tree.known, tree.is_complete = known, True
+            tree.ended = frozenset(ended)
             tree.abandoned = frozenset(one for one in known if one.pid not in below)
         return reading
 
@@ -419,12 +425,18 @@ class ByteLedger:
             activity = activity._replace(reaped=stat.reaped)
         return _Reading(0, 0, 0, counts, before, after, activity)
 
-    def _below(self, tops: Iterable[int], ran: dict[int, bytes | None]) -> list[int]:
+    def _below(
+        self,
+        tops: Iterable[int],
+        ran: dict[int, bytes | None],
+        ended: Container[ProcessId],
+    ) -> list[int]:
         """Return the descendants of processes, each after its parent.
 
         Args:
             tops: The processes.
-            ran: Is given how often each has run that sleeps, None for the others.
+            ran: Is given how often each has run that does not run now, None for the others.
+            ended: Those that had ended at the last look: what they left has its new parents.
         """
         found, todo = list[int](), list(tops)
         for pid in todo:  # which grows
@@ -434,6 +446,7 @@ class ByteLedger:
             # In this order: if it is found to have run no more often later, it has slept since its
             # state was read. Only the first thread of a process is counted here.
             is_still = is_single and stat is not None and stat.sleeps
+            is_still |= stat is not None and stat.ended and stat.id in ended
             ran[pid] = counted if is_still else None
             children = self._children(pid, (str(pid),) if is_single else None)
             found += children
@@ -452,7 +465,10 @@ class ByteLedger:
 
     def _process(self, pid: int) -> tuple[CountedStat, Counts] | None:
         """Return what a process did, and its children that it waited for."""
-        stat, counts = self._counters.stat_of(pid), self._counters.counts_of(pid)
+        counts, stat = self._counters.counts_of(pid), self._counters.stat_of(pid)
+        # What one wrote that ended and was not waited for is only for root to read.
+        if counts is None and stat is not None and stat.ended:
+            counts = _UNKNOWN
         if stat is None or counts is None:
             return None
         return stat, counts._replace(faults=stat.faults + stat.reaped)

@@ -149,18 +149,16 @@ def _others() -> Iterator[ProcessStat]:
     return (one for one in current().process_facts().own() if one.id.pid not in ours)
 
 
-def descendants(top: int) -> list[ProcessId] | None:
-    """Return the processes of this user below one; None where one has ended and is not reaped."""
+def descendants(top: int) -> list[ProcessStat]:
+    """Return the processes of this user below one, those too that were not waited for."""
     children: dict[int, list[ProcessStat]] = {}
     for stat in _others():
         children.setdefault(stat.parent, []).append(stat)
-    found: list[ProcessId] = []
+    found: list[ProcessStat] = []
     todo = children.pop(top, [])
     while todo:
         stat = todo.pop()
-        if stat.dead:
-            return None
-        found.append(stat.id)
+        found.append(stat)
         todo += children.pop(stat.id.pid, [])
     return found
 

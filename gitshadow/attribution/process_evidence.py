@@ -279,16 +279,20 @@ class Stillness:
 
     def _counted(self, process: ProcessId) -> "_Counted | None":
         below = descendants(process.pid)
-        if below is None or not is_alive(process):
+        if not is_alive(process):
             return None
-        newest_ns, found = 0, list[_Counts]()
-        elsewhere = self._detached.get(process, frozenset()).difference(below)
+        newest_ns = 0
+        # One that has ended and was not waited for runs no more.
+        found: list[_Counts] = [one.id for one in below if one.dead]
+        living = [one.id for one in below if not one.dead]
+        known = self._detached.get(process, frozenset())
+        elsewhere = known.difference(one.id for one in below)
         ended = frozenset(one for one in elsewhere if not is_alive(one))
         if ended:  # who wrote last and then ended was not still
             self._detached[process] = self._detached[process] - ended
             return None
         work_of = current().process_facts().work
-        for one in (*below, *elsewhere):
+        for one in (*living, *elsewhere):
             work = work_of(one.pid)
             if work is None:
                 return None
@@ -348,7 +352,6 @@ class Exits:
 
     def is_alive(self, process: ProcessId) -> bool:
         """Return whether a process lives; a watched one until its last thread has ended."""
-        # A process looks dead when its first thread is, which may be long before the others.
         watch = self._watched.get(process)
         return is_alive(process) if watch is None else not self._is_over(watch)
 

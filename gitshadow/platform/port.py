@@ -106,11 +106,15 @@ class Counts(NamedTuple):
 
 
 class CountedStat(NamedTuple):
-    """The state of a process and its page faults; `faults` are its own, `reaped` its children's."""
+    """The state of a process and its page faults; `faults` are its own, `reaped` its children's.
+
+    `sleeps`: it waits; `ended`: it did, and was not waited for.
+    """
 
     id: ProcessId
     threads: int
     sleeps: bool
+    ended: bool
     faults: int
     reaped: int
 

@@ -517,6 +517,28 @@ def test_a_counter_that_goes_back_leaves_the_bound_unknown() -> None:
     assert below(ledger, root) is None
 
 
+@pytest.mark.parametrize("reaps", [False, True])
+def test_a_child_that_nobody_waited_for_hides_only_what_it_wrote_itself(
+    reaps: bool,
+) -> None:
+    kernel = Kernel()
+    root, shell, command = family(kernel)
+    ledger = counted(kernel, root)
+    kernel.write(command, 100)
+    kernel.end(command)
+    written = below(ledger, root)
+    assert written is not None
+    assert written > 100
+    settle(ledger, 2)
+    kernel.write(shell, 7)
+    if reaps:
+        kernel.wait(shell)
+    ledger.look()
+    last = ledger.most(root.id, needs(b"", b"", 2))
+    assert last is not None
+    assert last.below.written == (107 if reaps else 7)
+
+
 # Who slept
 
 
@@ -525,6 +547,19 @@ def slept(ledger: ByteLedger, agent: ProcessId, before: int) -> bool:
     ledger.look()
     found = ledger.most(agent, None, CountSpan(before, after))
     return found is not None and found.slept
+
+
+def test_a_child_that_nobody_waited_for_sleeps() -> None:
+    kernel = Kernel()
+    root, shell, command = family(kernel)
+    ledger = counted(kernel, root)
+    kernel.end(command)
+    assert not slept(ledger, root.id, ledger.done)
+    # What it left gets its new parents while it ends.
+    assert not slept(ledger, root.id, ledger.done)
+    assert slept(ledger, root.id, ledger.done)
+    kernel.act(shell)
+    assert not slept(ledger, root.id, ledger.done)
 
 
 def test_a_shell_that_waits_slept_and_one_that_runs_did_not(
@@ -620,9 +655,14 @@ def test_orphan_that_a_sleeping_process_adopts_is_counted() -> None:
     ledger = counted(kernel, root)
     orphan = kernel.start(command.pid)
     kernel.end(command)
-    ledger.look()
+    for _ in range(3):
+        ledger.look()
+    settle(ledger, 2)
     kernel.write(orphan, 100)
-    assert below(ledger, root) == 100
+    ledger.look()
+    found = ledger.most(root.id, needs(b"", b"", 2))
+    assert found is not None
+    assert found.below.written == 100
 
 
 # Between which looks something was written

@@ -516,8 +516,9 @@ def test_git_that_is_kept_open_here_is_left_out(tmp_path: Path) -> None:
     assert pipe.pid is not None
     assert process_start(pipe.pid) is not None
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as other:
-        for found in (tools_of(process), descendants(os.getpid())):
-            pids = {one.pid for one in found or ()}
+        below = [one.id for one in descendants(os.getpid())]
+        for found in (tools_of(process), below):
+            pids = {one.pid for one in found}
             assert pipe.pid not in pids
             assert other.pid in pids
     pipe.close()

@@ -29,6 +29,10 @@ for line in sys.stdin:
         poke(held)
     elif line == "poke\\n":
         poke(held)
+    elif line == "leave\\n":
+        left = subprocess.Popen(["true"])
+        while ") Z " not in open(f"/proc/{left.pid}/stat").read():
+            time.sleep(0.001)
     elif line == "drop\\n":
         held.kill(); held.wait()
     else:
@@ -94,6 +98,19 @@ def test_agent_was_not_still_when_a_short_shell_ran_between_two_looks(
     assert was_still(stillness, agent, 4 * SECOND)
 
 
+def test_agent_was_still_though_it_did_not_wait_for_a_child_that_ended(
+    agent: Agent,
+) -> None:
+    stillness = Stillness()
+    stillness.watch(agent.id)
+    stillness.look(1 * SECOND)
+    agent.say("leave")
+    stillness.look(3 * SECOND)
+    assert not was_still(stillness, agent, 2 * SECOND)
+    stillness.look(5 * SECOND)
+    assert was_still(stillness, agent, 4 * SECOND)
+
+
 def test_agent_was_not_still_when_a_process_runs_that_is_younger_than_the_call(
     agent: Agent,
 ) -> None:
@@ -149,6 +166,10 @@ ctypes.CDLL(None).pthread_exit(None)
 """
 
 
+def first_thread_has_ended(process: ProcessId) -> bool:
+    return ") Z " in Path(f"/proc/{process.pid}/stat").read_text()
+
+
 def test_a_watched_process_lives_until_its_last_thread_has_ended() -> None:
     exits = Exits()
     with subprocess.Popen(
@@ -156,7 +177,8 @@ def test_a_watched_process_lives_until_its_last_thread_has_ended() -> None:
     ) as child:
         process = ProcessId(child.pid, process_start(child.pid) or 0)
         exits.watch(process)
-        until(lambda: not is_alive(process))
+        until(lambda: first_thread_has_ended(process))
+        assert is_alive(process)
         assert exits.is_alive(process)
         assert exits.ended(time.time_ns) == {}
         before_ns = time.time_ns()
@@ -218,7 +240,7 @@ def test_a_leftover_goes_on_until_its_last_thread_has_ended(tmp_path: Path) -> N
             turns.open_call(db, shell_call(now_ns - SECOND, now_ns + SECOND))
         living = Living(process, ("s1",), ("s1",), "python", now_ns)
         leftovers.note(db, [living], now_ns + 2 * SECOND)
-        until(lambda: not is_alive(process))
+        until(lambda: first_thread_has_ended(process))
         leftovers.look(lambda: now_ns + 120 * SECOND)
         leftovers.look(lambda: now_ns + 240 * SECOND)
         assert leftovers

@@ -144,6 +144,7 @@ class ProcFiles:
             ProcessId(pid, int(fields[19])),
             int(fields[17]),
             fields[0] == b"S",
+            _has_ended(fields),
             faults + more,
             reaped + more_reaped,
         )
@@ -331,10 +332,16 @@ def _stat(proc: str, pid: int) -> ProcessStat | None:
         ProcessId(pid, int(parts[19])),
         int(parts[1]),
         name,
-        parts[0] in _DEAD_STATES,
+        _has_ended(parts),
         int(parts[47]) if len(parts) > 47 else 0,
         parts[0] == b"S",
     )
+
+
+def _has_ended(fields: Sequence[bytes]) -> bool:
+    """Return whether the fields of a `stat`, from the state on, are of a process that has ended."""
+    # The first thread of a process may end long before the others.
+    return fields[0] in _DEAD_STATES and int(fields[17]) <= 1
 
 
 def _content(path: str, limit: int) -> bytes | None:
