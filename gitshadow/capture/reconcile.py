@@ -404,6 +404,12 @@ class _Observer:
                 return
             if reading is None:
                 self._gone(path)
+                return
+            if reading.stat.size != look.stat.size:  # it is being written
+                look = look._replace(stat=reading.stat)
+                excluded = self._coverage.verdict(path, look)
+            if excluded is not None:
+                self.found.excluded.append((path, excluded))
             else:
                 oid = self._files.format.blob(reading.data)
                 change = Change(path, known, reading, oid)

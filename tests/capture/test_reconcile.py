@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from gitshadow.capture.coverage import TOO_LARGE
 from gitshadow.capture.reconcile import (
     ObservedChanges,
     Suspects,
@@ -13,6 +14,7 @@ from gitshadow.capture.reconcile import (
     walk,
 )
 from gitshadow.model import FileState, FileVersion, Oid, RepoPath
+from gitshadow.store.files import Reading
 from gitshadow.store.journal.state import States
 from tests.capture.test_coverage import Place, open_place
 from tests.support.repo import Repo
@@ -52,6 +54,26 @@ def changed(found: ObservedChanges) -> dict[bytes, bytes | None]:
         change.path: change.after.data if change.after else None
         for change in found.changes
     }
+
+
+def test_file_that_grows_before_it_is_read_is_judged_by_what_was_read(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = open_place(repo)
+    repo.write("new", "x")
+    repo.write("late", "x")
+    read = place.files.read
+
+    def grow(path: RepoPath) -> Reading | None:
+        repo.write(os.fsdecode(path), "x" * {b"new": 20, b"late": 2000}[path])
+        return read(path)
+
+    monkeypatch.setattr(place.files, "read", grow)
+    found = seen(place, {}, [RepoPath(b"new"), RepoPath(b"late")])
+    assert changed(found) == {b"new": b"x" * 20}
+    assert [(path, one.reason) for path, one in found.excluded] == [
+        (b"late", TOO_LARGE)
+    ]
 
 
 def test_suspects_are_what_differs_by_stat(repo: Repo) -> None:
