@@ -103,6 +103,15 @@ def test_error_of_a_verb_is_a_document(
     }
 
 
+def test_shortage_is_the_same_whatever_was_to_be_opened(
+    layout: Layout, engine: CountingEngine, server: threading.Thread
+) -> None:
+    """What it left out is looked at again."""
+    answer = client.request(layout, "starve", {})
+    assert answer["error"] == "could not open a file: too many files are open"
+    until(lambda: engine.lost > 0)
+
+
 def test_unexpected_error_is_reported_and_journalled(
     layout: Layout, engine: CountingEngine, server: threading.Thread
 ) -> None:

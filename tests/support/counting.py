@@ -1,5 +1,6 @@
 """A real engine that records nothing but what it was asked, and a server around it."""
 
+import errno
 import os
 import socket
 import threading
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 
 from gitshadow.config import WatchBackend
 from gitshadow.daemon.server import Server, Service
-from gitshadow.errors import ShadowError
+from gitshadow.errors import ShadowError, StoreError
 from gitshadow.ipc import wire
 from gitshadow.model import RepoPath
 from gitshadow.platform.watching import Hints, WatchPort
@@ -74,6 +75,8 @@ class CountingEngine(Service):
             self.gate.wait()
         if verb == "refuse":
             raise ShadowError("cannot do it", hint="try") from ShadowError("deeper")
+        if verb == "starve":
+            raise StoreError(f"cannot run git: {os.strerror(errno.EMFILE)}")
         if verb == "break":
             raise RuntimeError("nobody expected this")
         return {"verb": verb, "number": len(self.asked)}
