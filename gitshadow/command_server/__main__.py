@@ -22,7 +22,7 @@ from collections.abc import Mapping
 import gitshadow
 from gitshadow.command_server import worker
 from gitshadow.command_server.worker import Beginning
-from gitshadow.daemon.listener import bind
+from gitshadow.daemon.listener import bind, inode_of
 from gitshadow.ipc import command_client, wire
 
 _READY = 2
@@ -109,7 +109,7 @@ class _Server:
         self, place: str, listening: socket.socket, beginning: Beginning
     ) -> None:
         self._path = os.path.join(place, wire.SOCKET_NAME)
-        self._inode = os.stat(self._path).st_ino
+        self._inode = inode_of(self._path)
         self._listening = listening
         self._beginning = beginning
         self._control, self._theirs = socket.socketpair(
@@ -149,17 +149,18 @@ class _Server:
 
         Ready processes see the end of the server and end; the others finish their command.
         """
-        with contextlib.suppress(OSError):
-            if os.stat(self._path).st_ino == self._inode:
+        if self._is_there():
+            with contextlib.suppress(OSError):
                 os.unlink(self._path)
+
+    def _is_there(self) -> bool:
+        """Return whether its socket is still at its path, and no other one."""
+        return self._inode is not None and inode_of(self._path) == self._inode
 
     def _is_wanted(self, used_s: float) -> bool:
         if self._failures > _MOST_FAILURES or time.monotonic() - used_s > _IDLE_S:
             return False
-        try:
-            is_ours = os.stat(self._path).st_ino == self._inode
-        except OSError:
-            return False
+        is_ours = self._is_there()
         # All files of the program are looked at. Each of its processes does that, too.
         if not is_ours or time.monotonic() - self._looked_s < _LOOK_S:
             return is_ours

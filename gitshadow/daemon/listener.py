@@ -73,7 +73,7 @@ class SocketListener:
         self._closed = threading.Event()
         self._socket = bind(layout.wt_dir, _BACKLOG)
         self._spare: int | None = os.dup(self._socket.fileno())
-        self._inode = _inode(layout.socket)
+        self._inode = inode_of(layout.socket)
         threading.Thread(target=self._accept, daemon=True).start()
 
     def tend(self) -> None:
@@ -86,7 +86,8 @@ class SocketListener:
 
     def reachable(self) -> bool:
         """Return whether the socket's name still leads to this socket."""
-        return _inode(self._layout.socket) == self._inode
+        found = inode_of(self._layout.socket)
+        return found is not None and found == self._inode
 
     def close(self) -> None:
         """Send the last answers and remove the socket, if its name still leads to it."""
@@ -224,7 +225,8 @@ def bind(directory: str, backlog: int, kind: int = socket.SOCK_STREAM) -> socket
     return listening
 
 
-def _inode(path: str) -> tuple[int, int] | None:
+def inode_of(path: str) -> tuple[int, int] | None:
+    """Return what tells a file from others; None where there is none."""
     try:
         found = os.lstat(path)
     except OSError:

@@ -257,7 +257,7 @@ def test_what_is_only_thought_to_be_ones_own_is_named_and_left(studio: Studio) -
     )
     with db.write():
         db.run(
-            "UPDATE events SET confidence = ? WHERE seq = ?",
+            "UPDATE events SET confidence = ?, call = NULL WHERE seq = ?",
             (Confidence.MEDIUM.value, event.seq),
         )
     for target in ("session", str(event.seq)):
