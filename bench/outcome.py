@@ -143,7 +143,8 @@ _RATES = (
     "right",
     "right by round",
     "gap",
-    "wrong, `low` or `medium`",
+    "wrong, `low`",
+    "wrong, `medium`",
     "wrong, `high` or `certain`",
 )
 
@@ -187,7 +188,8 @@ def _rates(seen: Sequence[Seen]) -> Iterator[object]:
     middle = _percent(statistics.median(shares))
     yield f"{middle} ({_percent(shares[0])} to {_percent(shares[-1])})"
     yield counts[Verdict.GAP]
-    yield counts[Verdict.UNSURE]
+    yield counts[Verdict.DOUBTED]
+    yield _rate(counts[Verdict.TIMED], len(seen))
     yield _rate(counts[Verdict.WRONG], len(seen))
 
 

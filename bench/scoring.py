@@ -15,7 +15,6 @@ PERSON = "person"
 NAMED = ("certain", "high", "medium", "low")
 """Confidences at which somebody is named, surest first."""
 
-_SURE = ("certain", "high")
 _SPREAD = 1.96
 """Standard deviations on each side of 95 % of a normal distribution."""
 
@@ -45,11 +44,15 @@ class Said:
 
 
 class Verdict(StrEnum):
-    """How one write was recorded; `UNSURE` and `WRONG` name somebody who did not write it."""
+    """How one write was recorded; the wrong ones name somebody who did not write it.
+
+    `DOUBTED` is shown as `you?`; `TIMED` is marked as by timing, and undone with the agent's turn.
+    """
 
     RIGHT = "right"
     GAP = "gap"
-    UNSURE = "wrong at low or medium"
+    DOUBTED = "wrong at low"
+    TIMED = "wrong at medium"
     WRONG = "wrong at high or certain"
     MISSING = "missing"
 
@@ -147,7 +150,10 @@ def _verdict(writer: str, row: Said) -> Verdict:
         return Verdict.RIGHT
     if row.actor == "unknown":
         return Verdict.GAP
-    return Verdict.WRONG if row.confidence in _SURE else Verdict.UNSURE
+    return _WRONG.get(row.confidence, Verdict.WRONG)
+
+
+_WRONG = {"low": Verdict.DOUBTED, "medium": Verdict.TIMED}
 
 
 def interval(found: int, of: int) -> tuple[float, float]:
