@@ -211,6 +211,13 @@ def _goals(found: Findings, costs: Sequence[Cost]) -> Iterator[Sequence[object]]
             _measured(bad, len(own)),
             _met(bad == 0),
         )
+        timed = sum(one.verdict is Verdict.TIMED for one in own)
+        yield (
+            "wrong author at `medium`, by timing: undone with the turn",
+            level,
+            _measured(timed, len(own)),
+            "no goal",
+        )
         large = [one for one in own if _is_large_beside_quiet(one)]
         right = sum(one.verdict is Verdict.RIGHT for one in large)
         least = _LEAST_RIGHT[level]
