@@ -260,13 +260,17 @@ class _Undo:
         )
 
     def _lacking(self, plan: Plan, world: World) -> set[Oid]:
-        """Return what may be replaced and is not in the object store.
+        """Return what is going to be replaced and is not in the object store.
 
-        What is covered again by the plan itself is recorded right before it is replaced.
+        What is covered again by the plan itself is recorded right before it is replaced. Of a file
+        that stays, such as that of a database that is open, it may never have been recorded.
         """
         # Usually both name the same content; to look whether it is there reads all of it.
-        needed = {*world.present.items()}
-        needed |= {(path, step.before) for path, step in plan.steps.items()}
+        needed = {
+            (path, version)
+            for path, step in plan.steps.items()
+            for version in (world.present.get(path), step.before)
+        }
         return {
             version.oid
             for path, version in needed

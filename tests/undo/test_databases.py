@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.platform.linux import processes
+from gitshadow.undo.engine import UndoEngine
 from gitshadow.undo.report import Report
 from tests.support.engine import Engine
 
@@ -106,6 +107,22 @@ def test_a_database_that_a_program_has_open_stays(
     user.close()
     with closing(sqlite3.connect(engine.root / "lg.db")) as db:
         assert db.execute("SELECT x FROM t").fetchall() == [(1,), (2,)]
+
+
+def test_a_database_that_changed_unnoticed_keeps_no_other_file_from_its_undo(
+    engine: Engine, program: Callable[[str], Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write through a memory map, as to the index of a log, is reported by no watcher."""
+    engine.by("s1", turn="t1")
+    user = program("lg.db")
+    user.run("PRAGMA journal_mode=WAL", *_LITTLE)
+    engine.write("plain", "agent\n")
+    engine.record()
+    monkeypatch.setattr(UndoEngine, "flush", lambda _: None)
+    user.run("INSERT INTO t VALUES (2)")
+    report = engine.undo("s1")
+    assert not engine.exists("plain")
+    assert "lg.db-shm" in details(report)
 
 
 @pytest.mark.parametrize("mode", ["WAL", "DELETE"])
