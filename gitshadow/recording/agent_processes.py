@@ -229,7 +229,8 @@ class AgentProcesses:
         return frozenset(
             call.session
             for call, noticed_ns in self._lost
-            if 0 < end_ns - (call.closed_ns or 0) <= lifecycle.SILENCE_NS
+            # A window does not contain its end, at which its agent was last seen.
+            if 0 <= end_ns - (call.closed_ns or 0) <= lifecycle.SILENCE_NS
             and end_ns <= noticed_ns
             and could_write(call, evidence)
         )

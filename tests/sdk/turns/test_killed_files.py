@@ -13,11 +13,19 @@ from tests.sdk.turns.world import World, registry
 from tests.support.repo import Repo
 
 
+@pytest.mark.parametrize("left", [b"x\n", b""])
 @pytest.mark.parametrize("tool", ["file.write", "shell.run"])
 def test_a_file_that_was_written_right_before_a_kill_is_named(
-    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str
+    repo: Repo,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tool: str,
+    left: bytes,
 ) -> None:
-    """Without a daemon nobody knows when the program died, so the file is uncertain."""
+    """Without a daemon nobody knows when the program died, so the file is uncertain.
+
+    What was emptied to be written has the time of the last sign of life.
+    """
     monkeypatch.setenv("GITSHADOW_DAEMON", "off")
     recorded = Recorded.make(repo, tmp_path / "world")
     root = str(repo.root)
@@ -32,7 +40,10 @@ def test_a_file_that_was_written_right_before_a_kill_is_named(
         write = Path.write_text
 
         def last(path: Path, *args: str, **named: str) -> int:
-            write(path, *args, **named)
+            if left:
+                write(path, *args, **named)
+            else:
+                path.open("w")
             os.kill(os.getpid(), signal.SIGKILL)
             return 0
 
@@ -45,7 +56,7 @@ def test_a_file_that_was_written_right_before_a_kill_is_named(
             traceback.print_exc()
             os._exit(1)
     os.waitpid(pid, 0)
-    assert repo.read("second") == b"x\n"
+    assert repo.read("second") == left
     repo.write("third", "a person's\n")
     au = opened()
     report = au.undo("t-1")
@@ -53,6 +64,6 @@ def test_a_file_that_was_written_right_before_a_kill_is_named(
     assert told["first"] is None
     assert told["second"] == "ambiguous"
     assert ("third" in told) is (tool == "shell.run")
-    assert repo.read("second") == b"x\n"
+    assert repo.read("second") == left
     au.close()
     recorded.front.close()
