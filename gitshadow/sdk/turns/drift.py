@@ -277,8 +277,7 @@ class Drift:
     def _hidden(self, one: Recorded, why: str) -> str:
         """Return an error without the secrets of a call and those that its inverse names."""
         inverse = json_values.stored_inverse(one.call.inverse or "")
-        own = one.given.secrets or NO_SECRETS
-        return own.hide_text(inverse.hide_text(why, self.look_up))
+        return one.given.hide_text(inverse.hide_text(why, self.look_up))
 
 
 def settled_late(intent: JsonObject, tool: Tool) -> Observation:

@@ -5,6 +5,7 @@ A secret is kept in memory only. If it is not kept any more, reading it is an er
 in its place.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,6 +17,8 @@ from gitshadow.store.journal.saga_rows import SagaCall
 
 # A program may run for weeks, and only its newest calls are likely to be undone.
 _KEPT = 1000
+_KIND_OF_ERROR = re.compile(r"[A-Za-z_][\w.]*(?=: )")
+_NOT_SHOWN = "not shown, because it may have a secret argument, which is not kept"
 
 
 class ArgumentNotKeptError(LookupError):
@@ -81,6 +84,15 @@ class KnownArguments(NamedTuple):
 
     arguments: JsonObject
     secrets: Secrets | None
+
+    def hide_text(self, text: str) -> str:
+        """Return the text of an error without the secrets; without words if these are not kept."""
+        if self.secrets is not None:
+            return self.secrets.hide_text(text)
+        if text.startswith(ArgumentNotKeptError.__name__):
+            return text
+        kind = _KIND_OF_ERROR.match(text)
+        return f"{kind[0] if kind else 'an error'}: {_NOT_SHOWN}"
 
 
 @dataclass(slots=True)

@@ -7,12 +7,16 @@ a secret looks like. Pure.
 import dataclasses
 import json
 import re
+from array import array
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from datetime import date, time
 from enum import Enum
 from functools import cached_property
+from io import BytesIO, StringIO
 from typing import Any
 from urllib.parse import quote, quote_plus
+from uuid import UUID
 
 from gitshadow.sdk.turns.values import Json, JsonObject, Secret
 
@@ -178,11 +182,35 @@ def _parts(value: object, *, fields: bool) -> Iterable[object]:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [each.name for each in dataclasses.fields(value)]
         return [getattr(value, name, None) for name in names]
+    return [*_said(value), *getattr(value, "__dict__", {}).values(), *_slots(value)]
+
+
+def _said(value: object) -> list[object]:
+    """Return how programs write a value of a class that is no collection, and what it holds."""
     try:
-        said = [str(value)]
+        if isinstance(value, BytesIO | StringIO):
+            return [value.getvalue()]
+        if isinstance(value, array):
+            return value.tolist()
+        said: list[object] = [str(value)]
+        if isinstance(value, BaseException):
+            said += value.args
+        elif isinstance(value, date | time):
+            said.append(value.isoformat())
+        elif isinstance(value, UUID):
+            said.append(value.hex)
     except Exception:  # noqa: BLE001 - the host's own objects run its code here
-        said = []
-    return [*said, *getattr(value, "__dict__", {}).values()]
+        return []
+    return said
+
+
+def _slots(value: object) -> Iterator[object]:
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            is_private = name.startswith("__") and not name.endswith("__")
+            owner = f"_{kind.__name__.lstrip('_')}" if is_private else ""
+            yield getattr(value, owner + name, None)
 
 
 def _is_field(key: object) -> bool:

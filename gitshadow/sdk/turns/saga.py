@@ -34,7 +34,7 @@ from gitshadow.sdk.turns.external_inverses import Outside, patience_s
 from gitshadow.sdk.turns.json_values import StoredInverse
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
 from gitshadow.sdk.turns.probe import Sources, settled
-from gitshadow.sdk.turns.redaction import NO_SECRETS, Secrets
+from gitshadow.sdk.turns.redaction import Secrets
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoItem, UndoKind, UndoReport, item_from_json
 from gitshadow.sdk.turns.reversibility import JudgedCalls
@@ -315,9 +315,8 @@ class Unwind:
             watch.outcome = "done" if trouble is None else "failed"
         if trouble is None:
             return event, None
-        own = self.given.of(call, json_values.intent(call.intent)).secrets
-        trouble = Secrets(looked_up).hide_text(trouble)
-        return event, (own or NO_SECRETS).hide_text(trouble)
+        given = self.given.of(call, json_values.intent(call.intent))
+        return event, given.hide_text(Secrets(looked_up).hide_text(trouble))
 
     def _settle(
         self, call: SagaCall, undo: str, error: str | None

@@ -1,8 +1,12 @@
 """Secret arguments: none of their values is in anything that is stored, shown or exported."""
 
+import array
 import base64
+import datetime
+import io
 import json
 import re
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -325,6 +329,36 @@ def test_names_of_fields_are_no_secrets() -> None:
     assert Secrets(["hunter"]).are_in({"hunter": 7})
 
 
+class Slotted:
+    __slots__ = ("__code", "number")
+
+    def __init__(self) -> None:
+        self.number = NUMBER
+        self.__code = "code-4711"
+
+
+class Derived(Slotted):
+    """Has the slots of its base, and a dictionary."""
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (Slotted(), NUMBER),
+        (Slotted(), "code-4711"),
+        (Derived(), NUMBER),
+        (io.BytesIO(NUMBER.encode()), NUMBER),
+        (io.StringIO(NUMBER), NUMBER),
+        (array.array("q", [int(NUMBER)]), NUMBER),
+        (ValueError("card", NUMBER), NUMBER),
+        (uuid.UUID(int=4711), uuid.UUID(int=4711).hex),
+        (datetime.datetime(2026, 1, 2, 3, 4, 5), "2026-01-02T03:04:05"),
+    ],
+)
+def test_what_an_object_holds_is_secret(value: object, shown: str) -> None:
+    assert Secrets([value]).hide_text(f"it is {shown}") == f"it is {REDACTED}"
+
+
 def test_two_keys_that_are_secret_stay_two() -> None:
     hidden = Secrets([["alpha", "gamma"]]).hide({"alpha": 1, "gamma": 2})
     assert hidden == {REDACTED: 1, f"{REDACTED}'": 2}
@@ -368,6 +402,39 @@ def test_what_is_left_of_a_value_is_json_without_secrets(
     leaves = [one for one in texts(json.loads(left)) if REDACTED not in one]
     wanted = {str(one) for one in secret if one != ""}
     assert wanted.isdisjoint(leaves)
+
+
+@pytest.mark.parametrize("failing", ["handler", "fingerprint", "verify"])
+async def test_an_error_at_an_undo_elsewhere_is_not_shown_after_a_secret(
+    recorded: Recorded, failing: str
+) -> None:
+    """Another session does not know the secret, so it cannot search the text for it."""
+    front, world = recorded.front, dict[str, bool]()
+
+    def may_fail(name: str) -> int:
+        if name == failing and "undo" in world:
+            raise ConnectionError(f"no card {NUMBER}")
+        return 1
+
+    front.tools.handler("safe.undo", idempotent=True)(lambda: may_fail("handler"))
+    front.tools.tool(
+        "safe.pay",
+        reversibility=Reversibility.REVERSIBLE,
+        secrets=("card",),
+        inverse=lambda a, c, r: Inverse("safe.undo"),
+        fingerprint=lambda a: may_fail("fingerprint"),
+        verify=lambda a, r: bool(may_fail("verify")),
+        retry=AT_ONCE,
+    )(lambda card: None)
+    first = front.session()
+    async with first.turn() as turn:
+        assert (await turn.call("safe.pay", card={"number": NUMBER})).ok
+    world["undo"] = True
+    report = await front.session().undo("t-1")
+    said = json.dumps(report.to_json())
+    assert "ConnectionError: not shown, because it may have a secret argument" in said
+    stored = everything(Path(recorded.layout.state_dir))
+    assert found((NUMBER,), f"{said}\n{stored}") == []
 
 
 @pytest.mark.parametrize(
