@@ -135,6 +135,13 @@ _HOST: Mapping[str, OptionCheck] = {
 }
 
 
+_PROGRAM: Mapping[str, OptionCheck] = {
+    "tools": instance_of(ToolRegistry, "a ToolRegistry"),
+    "policy": optional(instance_of(Policy, "a Policy")),
+    "host": optional(instance_of(Host, "a Host")),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """The parts with which a program opens its sessions, for `--tools MODULE:NAME`.
@@ -150,6 +157,9 @@ class Program:
     tools: ToolRegistry
     policy: Policy | None = None
     host: Host | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, _PROGRAM)
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from gitshadow.sdk.turns import authorization, json_values, outbox
 from gitshadow.sdk.turns.call_records import arguments_of
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, ask, now
 from gitshadow.sdk.turns.errors import TurnCancelled, ValidationFailed
+from gitshadow.sdk.turns.option_checks import check_fields, instance_of, optional
 from gitshadow.sdk.turns.policy import Policy, Proposal
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.turn_states import TurnStatus
@@ -26,6 +27,9 @@ class Terms:
 
     policy: Policy | None = None
     validate: Check | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, {"policy": optional(instance_of(Policy, "a Policy"))})
 
 
 def validated(turn: TurnCore, check: Check | None) -> Procedure[None]:

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Literal, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 import pytest
 
 from gitshadow.errors import RefusedError, UsageError
 from gitshadow.sdk.turns import registry, undo_request
-from gitshadow.sdk.turns.host import Context, Host
+from gitshadow.sdk.turns.host import Context, Host, Program
 from gitshadow.sdk.turns.inverse_kinds import Allowed
 from gitshadow.sdk.turns.policy import Limits, Policy, Proposal, Verdict, VerdictKind
 from gitshadow.sdk.turns.report import UndoReport
@@ -261,6 +261,15 @@ async def test_a_denied_held_call_is_not_told_what_is_allowed_already(
     assert outcome.text == (
         "mail.later is non_reversible: tools here must be at least compensable"
     )
+
+
+async def test_a_policy_of_a_turn_that_is_none_is_refused(front: Front) -> None:
+    """Else its first call would fail, in the middle of the turn."""
+    words: Any = {"non_reversible": "deny"}
+    with pytest.raises(UsageError, match="policy must be a Policy"):
+        front.session().turn(policy=words)
+    with pytest.raises(UsageError, match="policy must be a Policy"):
+        Program(front.tools, policy=words)
 
 
 def test_undo_options_are_those_that_are_checked() -> None:
