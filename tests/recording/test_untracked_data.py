@@ -236,10 +236,13 @@ def test_a_persons_data_stays_where_a_unit_deletes_its_own(
     limited.write("dl/old", SOME)
     shadow.init()
     mine = sorted(os.listdir(limited.root / "dl"))
-    more = f"chmod 600 dl/old; head -c {PART} /dev/urandom >dl/theirs"
-    shadow.ok(
-        "exec", "--agent", "helper", "--", "sh", "-c", f"{more}; cp dl/old dl/since"
-    )
+    # Each is there whole at once: one that is seen while it is small is recorded.
+    script = f"""
+        chmod 600 dl/old
+        head -c {PART} /dev/urandom >../theirs; mv ../theirs dl
+        cp dl/old ../since; mv ../since dl
+    """
+    shadow.ok("exec", "--agent", "helper", "--", "sh", "-c", script)
     limited.write("dl/since", SOME + b"mine")
     limited.write("dl/later", SOME)
     (session,) = [
