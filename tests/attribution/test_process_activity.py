@@ -85,26 +85,15 @@ def test_agent_was_still_when_it_ran_nothing_between_two_looks(agent: Agent) -> 
     assert not was_still(stillness, agent, 1 * SECOND)
 
 
-def test_agent_was_not_still_when_a_short_shell_ran_between_two_looks(
-    agent: Agent,
+@pytest.mark.parametrize("line", ["true", "leave"], ids=["waited for", "left"])
+def test_agent_was_not_still_when_a_short_child_ran_between_two_looks(
+    agent: Agent, line: str
 ) -> None:
+    """Also where it does not wait for the child that has ended."""
     stillness = Stillness()
     stillness.watch(agent.id)
     stillness.look(1 * SECOND)
-    agent.say("true")
-    stillness.look(3 * SECOND)
-    assert not was_still(stillness, agent, 2 * SECOND)
-    stillness.look(5 * SECOND)
-    assert was_still(stillness, agent, 4 * SECOND)
-
-
-def test_agent_was_still_though_it_did_not_wait_for_a_child_that_ended(
-    agent: Agent,
-) -> None:
-    stillness = Stillness()
-    stillness.watch(agent.id)
-    stillness.look(1 * SECOND)
-    agent.say("leave")
+    agent.say(line)
     stillness.look(3 * SECOND)
     assert not was_still(stillness, agent, 2 * SECOND)
     stillness.look(5 * SECOND)
