@@ -22,7 +22,7 @@ from collections.abc import Mapping
 import gitshadow
 from gitshadow.command_server import worker
 from gitshadow.command_server.worker import Beginning
-from gitshadow.daemon.listener import bind, inode_of
+from gitshadow.daemon.listener import bind, inode_of, leads_to
 from gitshadow.ipc import command_client, wire
 
 _READY = 2
@@ -149,18 +149,14 @@ class _Server:
 
         Ready processes see the end of the server and end; the others finish their command.
         """
-        if self._is_there():
+        if leads_to(self._path, self._inode):
             with contextlib.suppress(OSError):
                 os.unlink(self._path)
-
-    def _is_there(self) -> bool:
-        """Return whether its socket is still at its path, and no other one."""
-        return self._inode is not None and inode_of(self._path) == self._inode
 
     def _is_wanted(self, used_s: float) -> bool:
         if self._failures > _MOST_FAILURES or time.monotonic() - used_s > _IDLE_S:
             return False
-        is_ours = self._is_there()
+        is_ours = leads_to(self._path, self._inode)
         # All files of the program are looked at. Each of its processes does that, too.
         if not is_ours or time.monotonic() - self._looked_s < _LOOK_S:
             return is_ours

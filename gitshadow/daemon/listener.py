@@ -86,8 +86,7 @@ class SocketListener:
 
     def reachable(self) -> bool:
         """Return whether the socket's name still leads to this socket."""
-        found = inode_of(self._layout.socket)
-        return found is not None and found == self._inode
+        return leads_to(self._layout.socket, self._inode)
 
     def close(self) -> None:
         """Send the last answers and remove the socket, if its name still leads to it."""
@@ -223,6 +222,11 @@ def bind(directory: str, backlog: int, kind: int = socket.SOCK_STREAM) -> socket
     listening.listen(backlog)
     os.rename(f"{directory}/{name}", f"{directory}/{wire.SOCKET_NAME}")
     return listening
+
+
+def leads_to(path: str, inode: tuple[int, int] | None) -> bool:
+    """Return whether there is a file at a path, and it is the one that `inode_of` found there."""
+    return inode is not None and inode_of(path) == inode
 
 
 def inode_of(path: str) -> tuple[int, int] | None:
