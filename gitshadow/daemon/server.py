@@ -479,10 +479,8 @@ class Server:
         except MovedError:
             self._leave(job)
             return
-        except ShadowError as error:
-            status, body = self._shortage(job, error) or self._refusal(job, error)
         except Exception as error:  # noqa: BLE001 - the loop goes on
-            if not self._service.in_place():
+            if not isinstance(error, ShadowError) and not self._service.in_place():
                 self._leave(job)
                 return
             status, body = self._failure(job, error)
@@ -495,21 +493,14 @@ class Server:
         self._note(error)
         return wire.LATER, b""
 
-    def _shortage(
-        self, job: SocketRequest, error: Exception
-    ) -> tuple[bytes, bytes] | None:
-        """Return what to say if no file descriptor was left, and look at everything again later."""
-        short = shortage_behind(error)
-        if short is None:
-            return None
-        self._look_later()
-        return self._refusal(job, short)
-
     def _failure(self, job: SocketRequest, error: Exception) -> tuple[bytes, bytes]:
-        """Return what to say of an error that nobody expected."""
-        answer = self._shortage(job, error)
-        if answer is not None:
-            return answer
+        """Return what to say of an error; after a shortage, all is looked at again."""
+        short = shortage_behind(error)
+        if short is not None:
+            self._look_later()
+            return self._refusal(job, short)
+        if isinstance(error, ShadowError):
+            return self._refusal(job, error)
         self._note(error)
         damaged = damage_behind(error, self._layout.journal)
         said = damaged or ShadowError(f"internal: {error}")
