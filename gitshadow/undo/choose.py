@@ -533,5 +533,4 @@ def only_by(selection: Selection, whose: frozenset[str]) -> Selection:
 
 def _is_theirs(event: PathChange, whose: frozenset[str]) -> bool:
     who = event.attribution
-    is_by_call = who.call is not None and who.confidence not in _UNSURE
-    return who.session in whose and is_by_call
+    return is_agents(event) and who.session in whose and who.call is not None
