@@ -29,7 +29,10 @@ class Terms:
     validate: Check | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self, {"policy": optional(instance_of(Policy, "a Policy"))})
+        check_fields(self, _TERMS)
+
+
+_TERMS = {"policy": optional(instance_of(Policy, "a Policy"))}
 
 
 def validated(turn: TurnCore, check: Check | None) -> Procedure[None]:
