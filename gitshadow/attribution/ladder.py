@@ -306,7 +306,7 @@ def _by_time(found: _Found, evidence: Evidence, scene: Scene) -> Claim:
         return _ambiguous(_with_holder(found.sessions, evidence), against)
     if len(found.sessions) > 1:
         return _ambiguous(found.sessions, _SEVERAL_WINDOWS)
-    # A person's plain write in this time looks the same: nothing speaks for the agent.
+    # A person who saves meanwhile leaves the same traces, so this is not sure.
     return _claim(
         _newest(found.calls),
         scene,

@@ -262,8 +262,8 @@ class _Undo:
     def _lacking(self, plan: Plan, world: World) -> set[Oid]:
         """Return what is going to be replaced and is not in the object store.
 
-        What is covered again by the plan itself is recorded right before it is replaced. Of a file
-        that stays, such as that of a database that is open, it may never have been recorded.
+        What is covered again by the plan itself is recorded right before it is replaced. A file
+        that stays, like that of an open database, may hold what was never recorded.
         """
         # Usually both name the same content; to look whether it is there reads all of it.
         needed = {
