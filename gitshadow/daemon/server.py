@@ -46,6 +46,7 @@ from gitshadow.recording.walker import Watched
 from gitshadow.reporting.prompt_line import Prompting
 from gitshadow.service import hook_intake, settings
 from gitshadow.sharing.mirror import Mirroring
+from gitshadow.store.git_settings import stamps_of
 from gitshadow.store.journal.db_file import damage_behind
 from gitshadow.store.layout import Layout, discover
 
@@ -108,7 +109,7 @@ class Service:
     def __init__(self, context: RecorderContext) -> None:
         self._context = context
         self._port: WatchPort | None = None
-        self._stamps = settings.stamps(context.workspace)
+        self._stamps = settings.stamps(context.workspace, {})
         self._upkeep = Upkeep(context)
         self._mirroring = Mirroring(context.workspace)
         self._prompting = Prompting(context)
@@ -243,10 +244,10 @@ class Service:
 
     def _follow_settings(self) -> None:
         """Read the settings again if a file that may contain them changed."""
-        found = settings.stamps(self._context.workspace)
-        if found == self._stamps:
+        if stamps_of(self._stamps) == self._stamps:
             return
-        self._stamps, before = found, self.enabled
+        self._stamps = settings.stamps(self._context.workspace, self._stamps)
+        before = self.enabled
         settings.read_again(self._context)
         # What was written while recording was off is recorded as found offline.
         if self.enabled and not before and self._port is not None:

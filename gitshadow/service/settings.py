@@ -5,24 +5,28 @@ Invariant: a setting that cannot be used changes nothing; the earlier ones stay,
 
 from gitshadow.attribution import lifecycle
 from gitshadow.config import DaemonMode
-from gitshadow.errors import ShadowError
+from gitshadow.errors import ShadowError, StoreError
 from gitshadow.maintenance import setup
 from gitshadow.model import Actor
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace, configure, read_config, rules_of
-from gitshadow.store.git_settings import FileStamp, config_files, stamp_of
+from gitshadow.store.git_settings import Stamps, config_files, stamps_before, stamps_of
 from gitshadow.store.journal import sessions
 
 SWITCHED_OFF = "recording switched off"
 
-Stamps = tuple[FileStamp, ...]
 
+def stamps(ws: Workspace, before: Stamps) -> Stamps:
+    """Return how each file with settings looks, those that others include among them.
 
-def stamps(ws: Workspace) -> Stamps:
-    """Return what differs once a file with settings changed; included files do not count."""
-    # Every request of the daemon asks for this. Five calls of stat(2) cost it nothing; to find the
-    # files that these include, they would have to be parsed.
-    return tuple(map(stamp_of, config_files(ws.layout, ws.environ)))
+    Args:
+        ws: The opened worktree.
+        before: What this returned the last time; its files stay while one has a mistake.
+    """
+    try:
+        return stamps_before(ws.layout, ws.environ, ws.repo.config)
+    except StoreError:
+        return stamps_of(before or config_files(ws.layout, ws.environ))
 
 
 def read_again(context: RecorderContext) -> None:

@@ -7,32 +7,78 @@ long as the rest of a command that prints what a daemon answered.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from gitshadow.store.layout import Layout
 
 _SYSTEM = "/etc/gitconfig"
 _CHUNK = 1 << 16
+_DEPTH = 10
+"""Git follows no longer chain of files that include each other (config.c)."""
 _HOOK = "hook."
 _EVENTS = ("reference-transaction", "post-index-change", "pre-push")
 """Those of the commands that are run here."""
 FileStamp = tuple[int, int, int] | None
 """What differs once a file was written or replaced: its inode, size and ctime; None without one."""
+Stamps = Mapping[str, FileStamp]
 
 
-def config_files(layout: Layout, environ: Mapping[str, str]) -> tuple[str, ...]:
+def config_files(
+    layout: Layout,
+    environ: Mapping[str, str],
+    entries: Iterable[tuple[str, str | None]] = (),
+) -> tuple[str, ...]:
     """Return the files that Git's configuration of a worktree has, or may have one day.
 
-    Those that they include are not among them.
+    Args:
+        layout: The worktree.
+        environ: The environment of this process.
+        entries: Names, the section and the key in lower case, with their values. What they include
+            counts, whether its condition holds or not, and whichever file it was named in.
     """
     home = environ.get("HOME", "")
-    return (
+    usual = (
         f"{layout.common_dir}/config",
         f"{layout.git_dir}/config.worktree",
         f"{home}/.gitconfig",
         f"{own_directory(environ)}/config",
         _SYSTEM,
     )
+    named = [
+        home + value[1:] if value.startswith("~/") else value
+        for name, value in entries
+        if value and (name == "include.path" or _is_condition(name))
+    ]
+    found = dict.fromkeys(usual)
+    for _ in range(_DEPTH if named else 0):
+        places = {os.path.dirname(one) for one in found if os.path.exists(one)}
+        found |= {os.path.join(one, path): None for one in places for path in named}
+    return tuple(found)
+
+
+def stamps_before(
+    layout: Layout,
+    environ: Mapping[str, str],
+    read: Callable[[], Iterable[tuple[str, str | None]]],
+) -> Stamps:
+    """Read the configuration of a worktree; return how its files looked before that."""
+    # Which files are included is known only afterwards, so then it is read once more.
+    names = config_files(layout, environ)
+    while True:
+        stamps = stamps_of(names)
+        more = config_files(layout, environ, read())
+        if set(more) <= stamps.keys():
+            return stamps
+        names += more
+
+
+def stamps_of(files: Iterable[str]) -> Stamps:
+    """Return how files look now."""
+    return {name: stamp_of(name) for name in files}
+
+
+def _is_condition(name: str) -> bool:
+    return name.startswith("includeif.") and name.endswith(".path")
 
 
 def own_directory(environ: Mapping[str, str]) -> str:

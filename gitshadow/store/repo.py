@@ -16,6 +16,7 @@ from gitshadow.store.backends.following import Engine, FollowedBackend
 from gitshadow.store.backends.port import (
     STORE_HINT,
     Backend,
+    ConfigEntry,
     HeadLog,
     RefLockedError,
     ReflogEntry,
@@ -381,6 +382,14 @@ class Repo:
     def broken_refs(self) -> list[str]:
         """Return our refs that cannot be read, sorted."""
         return self._backends.current().broken_refs()
+
+    def config(self) -> Sequence[ConfigEntry]:
+        """Return the configuration in the order in which later entries count.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        return self._backend.config()
 
     def config_values(self, section: str) -> dict[str, list[str]]:
         """Return the config values of a section, by lower-case key without the section."""

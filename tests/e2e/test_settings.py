@@ -45,18 +45,23 @@ def test_file_limit_is_used_at_the_next_barrier(repo: Repo, shadow: Shadow) -> N
     assert reasons == {"big": "too large", "bigger": "too large"}
 
 
-@pytest.mark.parametrize("scope", ["--local", "--global"])
+@pytest.mark.parametrize(
+    "scope",
+    [["--local"], ["--global"], ["--file", ".git/included"]],
+    ids=["local", "global", "included"],
+)
 def test_excludes_file_is_the_one_that_is_configured_now(
-    repo: Repo, shadow: Shadow, sealed: Path, scope: str
+    repo: Repo, shadow: Shadow, sealed: Path, scope: list[str]
 ) -> None:
     """The file that applies changes with `core.excludesFile`, no rule file does."""
+    repo.git("config", "includeIf.onbranch:main.path", "included")
     (sealed / "mine").write_text("*.mine\n")
     repo.write("a.mine", "x")
     assert list(changed(shadow)) == ["a.mine"]
-    repo.git("config", scope, "core.excludesFile", "~/mine")
+    repo.git("config", *scope, "core.excludesFile", "~/mine")
     repo.write("b.mine", "x")
     assert list(changed(shadow)) == ["a.mine"]
-    repo.git("config", scope, "--unset", "core.excludesFile")
+    repo.git("config", *scope, "--unset", "core.excludesFile")
     assert set(changed(shadow)) == {"a.mine", "b.mine"}
 
 

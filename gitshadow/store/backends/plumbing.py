@@ -11,7 +11,6 @@ ours that Git finds in its place, as the blob of a staged file, must be one that
 """
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -35,10 +34,11 @@ from gitshadow.store.backends.ref_files import FileHeadLog, LooseRefs, RefFiles,
 from gitshadow.store.backends.reftable import ReftableHeadLog, Reftables
 from gitshadow.store.git import OFFLINE, SAFE, WAITING, Git
 from gitshadow.store.git_settings import (
-    FileStamp,
-    config_files,
+    Stamps,
     scrubbed_environment,
     stamp_of,
+    stamps_before,
+    stamps_of,
     without_hooks,
 )
 from gitshadow.store.layout import Layout
@@ -53,10 +53,8 @@ _WAIT_S = 5.0
 _LOOK_S = 0.01
 # Git's words, which LC_ALL=C keeps in English (object-file-convert.c).
 _UNMAPPED = ("failed to map", "failed to convert object")
-_FILE = "file:"
 # What we pass with `-c` ourselves.
-_OURS = "command line:"
-_INCLUDE = re.compile(r"include\.path|includeif\..*\.path", re.DOTALL)
+_OURS = b"command line:"
 # Replacements (git-replace(1)) would show other bytes than those of the object that is named.
 _PLAIN = {**OFFLINE, "GIT_NO_REPLACE_OBJECTS": "1"}
 _WRITING = ("-c", "core.logAllRefUpdates=false")
@@ -138,12 +136,11 @@ class Configuration:
     """The configuration that one worktree sees."""
 
     def __init__(self, layout: Layout, environ: Mapping[str, str], git: Git) -> None:
-        self._usual = config_files(layout, environ)
-        self._root = layout.root
-        self._home = environ.get("HOME", "")
+        self._layout = layout
+        self._environ = environ
         self._git = git
-        self._entries: list[ConfigEntry] | None = None
-        self._stamps: dict[str, FileStamp] = {}
+        self._entries: list[ConfigEntry] = []
+        self._stamps: Stamps = {}
 
     def entries(self) -> Sequence[ConfigEntry]:
         """Return all entries, in the order in which later ones count.
@@ -151,9 +148,8 @@ class Configuration:
         Raises:
             StoreError: git cannot read them.
         """
-        stamps = self._stamps
-        if self._entries is None or any(stamp_of(p) != s for p, s in stamps.items()):
-            self._entries, self._stamps = self._read_all()
+        if not self._stamps or stamps_of(self._stamps) != self._stamps:
+            self._stamps = stamps_before(self._layout, self._environ, self._read)
         return self._entries
 
     def known(self) -> Sequence[ConfigEntry]:
@@ -165,7 +161,7 @@ class Configuration:
         try:
             return self.entries()
         except StoreError:
-            if self._entries is None:
+            if not self._stamps:
                 raise
             return self._entries
 
@@ -174,42 +170,21 @@ class Configuration:
         found = [entry.value for entry in self.known() if entry.name == name]
         return ("true" if found[-1] is None else found[-1]) if found else None
 
-    def _read_all(self) -> tuple[list[ConfigEntry], dict[str, FileStamp]]:
-        """Return all entries, and how the files looked before they were read."""
-        # Which files are included is known only afterwards, so then it is read once more.
-        names = set(self._usual)
-        while True:
-            stamps = {name: stamp_of(name) for name in names}
-            found = self._read()
-            more = {origin for origin, _ in found}
-            # One that is empty, or that there is not, is the origin of nothing.
-            more.update(
-                self._path(entry.value, os.path.dirname(origin))
-                for origin, entry in found
-                if _INCLUDE.fullmatch(entry.name) and entry.value
-            )
-            if more <= names:
-                return [entry for _, entry in found], stamps
-            names |= more
-
-    def _path(self, named: str, place: str) -> str:
-        """Return the file that a value names in a file in a directory."""
-        if named.startswith("~/"):
-            named = self._home + named[1:]
-        return os.path.join(place, named)
-
-    def _read(self) -> list[tuple[str, ConfigEntry]]:
+    def _read(self) -> list[ConfigEntry]:
         out = self._git.run("config", "--list", "-z", "--show-origin")
         cells = out.split(b"\0")
-        found: list[tuple[str, ConfigEntry]] = []
-        for origin, row in zip(cells[::2], cells[1::2], strict=False):
-            place = os.fsdecode(origin)
-            if place.startswith(_OURS):
-                continue
-            name, marked, value = os.fsdecode(row).partition("\n")
-            entry = ConfigEntry(name, value if marked else None)
-            found.append((os.path.join(self._root, place.removeprefix(_FILE)), entry))
-        return found
+        rows = zip(cells[::2], cells[1::2], strict=False)
+        self._entries = [
+            _entry(os.fsdecode(row))
+            for origin, row in rows
+            if not origin.startswith(_OURS)
+        ]
+        return self._entries
+
+
+def _entry(row: str) -> ConfigEntry:
+    name, marked, value = row.partition("\n")
+    return ConfigEntry(name, value if marked else None)
 
 
 def format_of_refs(value: str | None) -> str:
