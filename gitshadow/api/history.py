@@ -54,6 +54,7 @@ from gitshadow.undo.targets import (
     events_of,
     root_of,
     short_name,
+    stretches_of,
     turn_of_burst,
     unit_of,
 )
@@ -366,8 +367,7 @@ class _Reader:
 
     def _changes(self, unit: Unit) -> list[PathChange]:
         """Return the changes of a unit that were asked for, oldest first."""
-        ws = self.context.workspace
-        rows = events_of(ws.db, self.worktree, unit)
+        rows = self._writes(unit)
         if not any(self._is_within_time(row.ts_ns) for row in rows):
             return []
         # With paths only these are counted, as in `git log --stat PATH`.
@@ -376,6 +376,14 @@ class _Reader:
             for row in rows
             if row.kind in self._kinds and self._is_chosen(row.path, row.old_path)
         ]
+
+    def _writes(self, unit: Unit) -> Sequence[PathChange]:
+        """Return the writes of a unit; of those alike only the ends if no more is asked for."""
+        db, asked = self.context.workspace.db, self.request
+        moments = asked.since is not None or asked.until is not None
+        if asked.events or asked.kinds or moments:
+            return events_of(db, self.worktree, unit)
+        return stretches_of(db, self.worktree, unit, self._undone.singles).rows
 
     def _with_files(self, row: HistoryRow, rows: Sequence[PathChange]) -> HistoryRow:
         paths = {one.path for one in rows}

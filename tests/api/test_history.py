@@ -1,5 +1,6 @@
 """history: turns, people's changes, undos and moves of HEAD, newest first."""
 
+import random
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -231,3 +232,26 @@ def test_filters_find_what_a_child_session_changed(engine: Engine) -> None:
     assert listed
     for request in (HistoryRequest(paths=("c",)), HistoryRequest(text="C")):
         assert [row.id for row in rows(engine, request)] == listed
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_are_the_same_without_what_is_between_writes_alike(
+    engine: Engine, seed: int
+) -> None:
+    """A turn that wrote a file often is summed up by the first and the last of these writes."""
+    chosen = random.Random(seed)
+    for number in range(40):
+        who, turn = chosen.choice([("one", "1"), ("one", "2"), ("human", None)])
+        unsure = turn is not None and chosen.random() < 0.2
+        engine.by(who, turn, confidence=Confidence.LOW if unsure else None)
+        name = chosen.choice("ab")
+        doing = chosen.random()
+        if doing < 0.1 and engine.exists(name):
+            engine.remove(name)
+        elif doing < 0.2 and turn is not None:
+            engine.undo("t1")
+        else:
+            engine.write(name, "line\n" * number)
+    whole = rows(engine, ALL._replace(events=True))
+    assert rows(engine) == tuple(one._replace(events=()) for one in whole)
+    assert max(len(one.events) for one in whole) > 4
