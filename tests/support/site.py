@@ -22,6 +22,7 @@ OUTSIDE = {
     "README.md": "index.md",
     "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
     "hooks/README.md": "hook-files.md",
 }
 """Files of the repository that are pages of the site, by the name that they have there."""
