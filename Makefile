@@ -67,19 +67,20 @@ fronts: venv
 
 # What is made from code: the table of settings, the facts of each agent, the stored `--help`
 # texts, the list of all visible texts, the manual page, the tests of each promise in
-# docs/contract.md; then the site, in site/. What is silenced is an advertisement, no warning.
+# docs/contract.md, the picture of the packages; then the site, in site/. What is silenced is an advertisement, no warning.
 docs: venv
 	$(BIN)/python -m tests.support.config_page > docs/config.md.new
 	mv docs/config.md.new docs/config.md
 	$(BIN)/python -m tests.support.agent_pages
 	$(BIN)/python -m tests.support.contract
+	$(BIN)/python -m tests.support.rooms
 	$(BIN)/python -m tests.support.help_texts
 	$(BIN)/python -m tests.support.strings
 	$(BIN)/python -m tests.render.test_man
 	$(BIN)/python -m tests.ui.test_keys
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs --quiet build --strict
 
-# The modules that a hook, an undo and a blame enter, in ARCHITECTURE.md, and what they cost.
+# The modules that a hook, an undo and a blame enter, in docs/internals.md, and what they cost.
 walks: venv
 	$(BIN)/python -m tests.support.walks
 	$(BIN)/python -m tests.support.walks numbers

@@ -10,7 +10,7 @@ from gitshadow.adapters.registry import KNOWN_AGENTS
 from gitshadow.config import KEYS
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.tool import ToolOptions
-from tests.support import agent_pages, chains, config_page, console, walks
+from tests.support import agent_pages, chains, config_page, console, rooms, walks
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
 
@@ -19,6 +19,8 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 RUNNABLE = [
     page for page in PAGES if console.count_fences(page.read_text(encoding="utf-8"))
 ]
+
+_MODULE = re.compile(r"`([a-z]+(?:\.[a-z_0-9]+)+)`")
 
 
 @pytest.mark.uncounted
@@ -81,7 +83,7 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 
 
 def test_code_map_names_only_what_is_there() -> None:
-    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "internals.md").read_text(encoding="utf-8")
     rooms = re.findall(r"^\| `([a-z_]+/)` \|(.*)$", text, re.MULTILINE)
     directories = {
         path.name for path in ROOT.glob("gitshadow/*/") if path.name[0] != "_"
@@ -97,8 +99,20 @@ def test_code_map_names_only_what_is_there() -> None:
 
 
 @pytest.mark.uncounted
-def test_architecture_lists_the_modules_that_each_walk_enters() -> None:
+def test_each_walk_lists_the_modules_that_it_enters() -> None:
     assert walks.published() == walks.section(), "run `make walks`"
+
+
+def test_the_code_is_described_in_one_sitting() -> None:
+    """What it names is there, and its picture shows the rooms and imports of today."""
+    page = ROOT / "ARCHITECTURE.md"
+    assert page.stat().st_size <= 12 * 1024
+    text = page.read_text("utf-8")
+    named = re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", text)
+    named += [one.replace(".", "/") + ".py" for one in re.findall(_MODULE, text)]
+    assert len(named) > 40
+    assert [one for one in named if not (ROOT / "gitshadow" / one).exists()] == []
+    assert rooms.PICTURE.read_text("utf-8") == rooms.draw(), "run `make docs`"
 
 
 def test_config_page_is_made_from_the_table() -> None:

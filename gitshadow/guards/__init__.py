@@ -1,1 +1,1 @@
-"""Alerts about what agents do; see ARCHITECTURE.md."""
+"""Alerts about what agents do; see docs/internals.md."""

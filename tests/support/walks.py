@@ -1,6 +1,6 @@
 """Four walks through the code, traced: a hook, an `oops`, a blame line, the undo of an SDK turn.
 
-    python -m tests.support.walks            write the module lists into ARCHITECTURE.md
+    python -m tests.support.walks            write the module lists into docs/internals.md
     python -m tests.support.walks numbers    print what each walk costs a reader
 
 Each walk runs in a process of its own on a new repository, so that no cache of another walk
@@ -34,7 +34,7 @@ from gitshadow.platform.stamps import RACY_NS
 from gitshadow.platform.watching import EventSink, Hints
 from gitshadow.store.layout import Layout, discover
 
-PAGE = Path(__file__).parents[2] / "ARCHITECTURE.md"
+PAGE = Path(__file__).parents[2] / "docs" / "internals.md"
 TITLES = {
     "hook": "A hook after an edit, in the daemon",
     "oops": "`oops` of one file, without a daemon",
@@ -343,7 +343,7 @@ def traced_walk(name: str) -> Walk:
 
 
 def section() -> str:
-    """Return the lists of modules, as ARCHITECTURE.md has them."""
+    """Return the lists of modules, as docs/internals.md has them."""
     walks = {name: traced_walk(name).modules for name in TITLES}
     opening = [one for one in walks["oops"] if all(one in walks[n] for n in _OPENING)]
     lines = [f"- {_SHARED} ({len(opening)}): {outline(opening)}."]
@@ -366,7 +366,7 @@ def outline(modules: Iterable[str]) -> str:
 
 
 def published() -> str:
-    """Return the lists of modules that ARCHITECTURE.md has."""
+    """Return the lists of modules that docs/internals.md has."""
     return PAGE.read_text().partition(_BEGIN)[2].partition(_END)[0]
 
 
