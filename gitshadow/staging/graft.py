@@ -287,12 +287,11 @@ class _View:
     def _rename(self, old: LineageRecord, new: LineageRecord) -> None:
         was, now = self._clean(old), self._clean(new)
         source, there = self._standing(old.path), self._standing(new.path)
-        if source is None and there is None:
-            raise self._conflict("it is not")
-        if source is None and there is not None:
+        if source is None:
+            if there is None:
+                raise self._conflict("it is not")
             self._put(new.path, self._merged(was, now, there))
             return
-        assert source is not None
         is_other = there is not None and there[1] != now[1]
         if is_other and new.path not in self.free and not self._may_go(new.path):
             raise self._conflict("another file of this name is")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gitshadow.errors import RefusedError, UsageError
+from gitshadow.messages.codec import decode, encode
 from gitshadow.messages.staging import (
     CommitPlan,
     PreparedCommit,
@@ -95,6 +96,15 @@ class _Former(NamedTuple):
     head: str | None
     before: Mapping[RepoPath, IndexEntry | None]
     after: Mapping[RepoPath, Entry | None]
+
+
+class _StoredFormer(NamedTuple):
+    """The same in the journal, with paths as they are shown."""
+
+    target: str
+    head: str | None
+    before: Mapping[str, tuple[int, str, int] | None]
+    after: Mapping[str, tuple[int, str] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +393,8 @@ class Staging:
 
     def _known(self) -> list[_Former]:
         text = meta.get(self.engine.db, _STAGED + self.engine.worktree)
-        return [_former(row) for row in json.loads(text or "[]")]
+        rows = json.loads(text or "[]")
+        return [_former(decode(_StoredFormer, row)) for row in rows]
 
     def _remember(self, former: _Former) -> None:
         self._store([*self._known(), former][-_MOST_KEPT:])
@@ -392,7 +403,7 @@ class Staging:
         self._store(self._known()[:-1])
 
     def _store(self, known: Sequence[_Former]) -> None:
-        text = json.dumps([_former_row(one) for one in known])
+        text = json.dumps([encode(_stored(one)) for one in known])
         with self.engine.db.write():
             meta.put(self.engine.db, _STAGED + self.engine.worktree, text)
 
@@ -547,28 +558,30 @@ def _check_token(token: str | None, answer: StagingAnswer) -> None:
         )
 
 
-def _former_row(one: _Former) -> Mapping[str, object]:
-    return {
-        "target": one.target,
-        "head": one.head,
-        "before": {display_path(path): was for path, was in one.before.items()},
-        "after": {display_path(path): entry for path, entry in one.after.items()},
-    }
-
-
-def _former(row: Mapping[str, object]) -> _Former:
-    before, after = row["before"], row["after"]
-    assert isinstance(before, dict)
-    assert isinstance(after, dict)
-    head = row["head"]
-    return _Former(
-        str(row["target"]),
-        head if isinstance(head, str) else None,
+def _stored(one: _Former) -> _StoredFormer:
+    return _StoredFormer(
+        one.target,
+        one.head,
         {
-            _path(path): IndexEntry(*was) if was else None
-            for path, was in before.items()
+            display_path(path): was and (was.mode, was.oid, was.flags)
+            for path, was in one.before.items()
         },
-        {_path(path): tuple(entry) if entry else None for path, entry in after.items()},
+        {display_path(path): entry for path, entry in one.after.items()},
+    )
+
+
+def _former(one: _StoredFormer) -> _Former:
+    return _Former(
+        one.target,
+        one.head,
+        {
+            _path(path): was and IndexEntry(was[0], Oid(was[1]), was[2])
+            for path, was in one.before.items()
+        },
+        {
+            _path(path): entry and (entry[0], Oid(entry[1]))
+            for path, entry in one.after.items()
+        },
     )
 
 
