@@ -200,7 +200,7 @@ class Git:
                 env={**self._env, **OFFLINE, **(environ or {})},
             )
         except OSError as error:
-            raise _unstarted(error) from error
+            raise unstarted(error) from error
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, child.pid, _NICE)
         with child:
@@ -257,7 +257,7 @@ class Git:
                 env={**self._env, **OFFLINE},
             )
         except OSError as error:
-            raise _unstarted(error) from error
+            raise unstarted(error) from error
 
     def _place(self) -> tuple[str, str]:
         layout = self._layout
@@ -277,7 +277,7 @@ class Git:
                 timeout=_TIMEOUT_S,
             )
         except OSError as error:
-            raise _unstarted(error) from error
+            raise unstarted(error) from error
         except subprocess.TimeoutExpired as error:
             raise StoreError(f"cannot run git: {error}") from error
 
@@ -581,7 +581,8 @@ def _awaited(
             raise StoppedError("could not finish: it was stopped")
 
 
-def _unstarted(error: OSError) -> StoreError:
+def unstarted(error: OSError) -> StoreError:
+    """Return why git could not be started, and what to do if the system is short of something."""
     short = shortage_behind(error)
     why = error.strerror or str(error)
     return StoreError(f"cannot run git: {why}", hint=short.hint if short else None)

@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, TypeVar
 
-from gitshadow.errors import StoreError, shortage_behind
+from gitshadow.errors import StoreError
 from gitshadow.platform import current
+from gitshadow.store.git import unstarted
 
 _END_S = 5.0
 _MOST_SAID = 10_000
@@ -74,11 +75,7 @@ class _Child:
             )
         except OSError as error:
             os.close(self.said)
-            short = shortage_behind(error)
-            raise StoreError(
-                f"cannot run git: {error.strerror or error}",
-                hint=short.hint if short else None,
-            ) from error
+            raise unstarted(error) from error
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self._input = self.process.stdin.fileno()
