@@ -9,6 +9,8 @@ from types import TracebackType
 from gitshadow.errors import LockedError, StoreError
 
 _POLL_S = 0.01
+_FORKED_S = 1.0
+"""A process that is killed while it starts a program leaves its locks to that for a moment."""
 
 
 # flock(2) and not a file that exists or not: the kernel releases it when its holder dies, so no
@@ -58,8 +60,9 @@ class WriterLock:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return fd
             except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    holder = os.pread(fd, 32, 0).strip().decode("ascii", "replace")
+                holder = os.pread(fd, 32, 0).strip().decode("ascii", "replace")
+                more_s = _FORKED_S if _is_gone(holder) else 0
+                if time.monotonic() >= deadline + more_s:
                     os.close(fd)
                     raise LockedError(
                         f"could not acquire the {self._name}: process {holder or '?'} holds it",
@@ -99,3 +102,13 @@ class WriterLock:
         trace: TracebackType | None,
     ) -> None:
         self.release()
+
+
+def _is_gone(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except (ValueError, OSError):
+        return False
+    return False

@@ -54,6 +54,27 @@ def test_acquire_takes_a_free_lock_and_names_its_holder(path: str) -> None:
     assert not lock.held
 
 
+_FORKER = """\
+import os, signal, sys, time
+from gitshadow.store.lock import WriterLock
+lock = WriterLock(sys.argv[1])
+lock.acquire(0)
+if os.fork():
+    os.kill(os.getpid(), signal.SIGKILL)
+time.sleep(0.3)
+"""
+
+
+def test_lock_of_a_process_that_was_killed_while_it_forked_is_soon_free(
+    path: str,
+) -> None:
+    """Its child holds it until it has become another program, or ended."""
+    words = [sys.executable, "-c", _FORKER, path]
+    assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
+    with WriterLock(path) as lock:
+        lock.acquire(0)
+
+
 def test_acquire_is_refused_when_another_process_holds_it(path: str) -> None:
     with hold(path) as child:
         with pytest.raises(
