@@ -40,6 +40,8 @@ HOLD_POLL_S = 0.01
 _HOLD_LIMIT_S = 30.0
 _HOLDER_CHECK_S = 0.25
 _HEAD_GRACE_S = 0.05
+_UNSEEN_LIMIT_S = 1.0
+"""Of git commands in the worktree any may have had a lock that nobody was seen with: a gc, too."""
 _ASK_AGAIN_S = 1.0
 _NEVER = float("inf")
 # To read a file takes as long as to list ten entries of the index, of about 100 bytes each.
@@ -422,6 +424,18 @@ def lock_holders(git_dir: str) -> Collection[int]:
     return current().process_facts().holders((path,)).get(path, ())
 
 
+def _git_in(root: str) -> Collection[int]:
+    """Return the git commands that are at work in a directory."""
+    facts = current().process_facts()
+    return [
+        one.id.pid
+        for one in facts.own()
+        if one.name == "git"
+        and not (one.dead or one.sleeps)
+        and f"{facts.directory(one.id.pid)}/".startswith(f"{root}/")
+    ]
+
+
 def _works(pid: int) -> bool:
     """Return whether a process computes or writes, and waits for no editor and no other process."""
     found = current().process_facts().stat(pid)
@@ -431,13 +445,15 @@ def _works(pid: int) -> bool:
 class GitHold:
     """The time during which a running git command has the index of one worktree locked."""
 
-    def __init__(self, git_dir: str) -> None:
+    def __init__(self, git_dir: str, root: str) -> None:
         self._git_dir = git_dir
+        self._root = root
         self._since: float | None = None
         self._checked = 0.0
         self._released: float | None = None
         self._is_over = False
         self._holders: Collection[int] = ()
+        self._seen = False
 
     @property
     def is_on(self) -> bool:
@@ -446,7 +462,7 @@ class GitHold:
 
     def end(self) -> None:
         """Wait for no git command any more."""
-        self._since, self._holders = None, ()
+        self._since, self._holders, self._seen = None, (), False
 
     def note(self, *, head_moved: bool) -> None:
         """Note what the last event in Git's directory was."""
@@ -462,8 +478,7 @@ class GitHold:
             self._released, self._is_over = None, False
             if now - self._checked > _HOLDER_CHECK_S:
                 self._checked = now
-                self._holders = lock_holders(self._git_dir)
-                if not self._holders:
+                if self._is_left():
                     return True
             return now - self._since > _HOLD_LIMIT_S
         if self._since is not None:
@@ -480,8 +495,7 @@ class GitHold:
         while lock_exists(self._git_dir) and time.monotonic() < deadline:
             if time.monotonic() - checked > _HOLDER_CHECK_S:
                 checked = time.monotonic()
-                self._holders = lock_holders(self._git_dir)
-                if not self._holders:
+                if self._is_left():
                     break
             time.sleep(HOLD_POLL_S)
         else:
@@ -490,13 +504,24 @@ class GitHold:
                 time.sleep(HOLD_POLL_S)
         self.end()
 
+    def _is_left(self) -> bool:
+        """Look who has the lock; return whether nobody has it, and it was left behind."""
+        found = lock_holders(self._git_dir)
+        self._seen = bool(found)
+        self._holders = found
+        # While they were looked for, it may have been released.
+        return not found and lock_exists(self._git_dir)
+
     def _is_past(self, since_s: float) -> bool:
         """Return whether a command that released the lock this long ago has moved HEAD, if ever."""
         # Git removes the lock of the index before it moves HEAD, and on a busy machine the
         # scheduler may stop it in between.
         if since_s <= _HEAD_GRACE_S:
             return False
-        return since_s > _HOLD_LIMIT_S or not any(map(_works, self._holders))
+        if not self._seen and not self._holders:
+            self._holders = _git_in(self._root)
+        limit_s = _HOLD_LIMIT_S if self._seen else _UNSEEN_LIMIT_S
+        return since_s > limit_s or not any(map(_works, self._holders))
 
     def _is_on_branch(self) -> bool:
         try:

@@ -58,7 +58,7 @@ class Observer:
         self._touched: set[RepoPath] = set()
         self._deferred: dict[RepoPath, float] = {}
         self._held: set[RepoPath] = set()
-        self._hold = GitHold(workspace.layout.git_dir)
+        self._hold = GitHold(workspace.layout.git_dir, workspace.layout.root)
         self._settle_soon = False
         self._in_doubt = False
         self._next_walk = time.monotonic() + _BACKGROUND_WALK_S

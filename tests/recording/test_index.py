@@ -298,7 +298,7 @@ def test_blobs_of_head_need_no_proof_and_staged_ones_do(
 
 def held(repo: Repo) -> GitHold:
     """Return the wait for a git command that has released the lock just now."""
-    hold = GitHold(str(repo.git_dir))
+    hold = GitHold(str(repo.git_dir), str(repo.root))
     assert not hold.look()
     assert hold.is_on
     return hold
@@ -348,7 +348,7 @@ def test_hold_goes_on_while_the_command_that_had_the_lock_is_at_work(
     assert program.stdout is not None
     with program:
         program.stdout.readline()
-        hold = GitHold(str(repo.git_dir))
+        hold = GitHold(str(repo.git_dir), str(repo.root))
         assert not hold.look()
         lock.unlink()
         program.stdin.write(b"\n")
@@ -359,6 +359,41 @@ def test_hold_goes_on_while_the_command_that_had_the_lock_is_at_work(
             end = time.monotonic() + 5 * index._HEAD_GRACE_S
             while time.monotonic() < end:
                 assert not hold.look()
+        program.kill()
+    until(hold.look)
+
+
+def test_hold_begins_where_the_lock_is_released_while_its_holder_is_looked_for(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = repo.git_dir / "index.lock"
+    lock.touch()
+    hold = GitHold(str(repo.git_dir), str(repo.root))
+
+    def nobody(_: str) -> tuple[int, ...]:
+        lock.unlink()
+        return ()
+
+    monkeypatch.setattr(index, "lock_holders", nobody)
+    assert not hold.look()
+    assert not hold.look()
+    until(hold.look)
+
+
+def test_hold_goes_on_while_a_command_works_that_was_not_seen_with_the_lock(
+    repo: Repo, tmp_path: Path
+) -> None:
+    """CAP-18: it released the lock before anybody looked, and has not moved HEAD yet."""
+    git = tmp_path / "git"
+    git.symlink_to(sys.executable)
+    words = [str(git), "-c", "print(flush=True)\nwhile True: pass"]
+    with subprocess.Popen(words, cwd=repo.root, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        hold = held(repo)
+        end = time.monotonic() + 5 * index._HEAD_GRACE_S
+        while time.monotonic() < end:
+            assert not hold.look()
         program.kill()
     until(hold.look)
 
