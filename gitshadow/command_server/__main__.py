@@ -17,13 +17,13 @@ import socket
 import sys
 import sysconfig
 import time
-from collections.abc import Mapping
 
 import gitshadow
 from gitshadow.command_server import worker
 from gitshadow.command_server.worker import Beginning
 from gitshadow.daemon.listener import bind, inode_of, leads_to
 from gitshadow.ipc import command_client, wire
+from gitshadow.platform import current
 
 _READY = 2
 _LOG, _LOCK = "log", "lock"
@@ -63,12 +63,12 @@ def main(program: str) -> int:
         return 0
     os.pwrite(lock, b"%d\n" % os.getpid(), 0)
     os.dup2(os.open(os.path.join(place, _LOG), _LOG_FLAGS, 0o600), 2)
-    marks = _import_all(program)
+    beginning = _import_all(program)
     gc.collect()
     gc.freeze()
     with bind(place, _BACKLOG, socket.SOCK_SEQPACKET) as listening:
         listening.setblocking(False)
-        server = _Server(place, listening, Beginning(dict(os.environ), marks))
+        server = _Server(place, listening, beginning)
         try:
             server.serve()
         finally:
@@ -82,8 +82,8 @@ def main(program: str) -> int:
     return 0
 
 
-def _import_all(program: str) -> Mapping[bytes, int]:
-    """Import what commands and daemons import; return the files and when they changed."""
+def _import_all(program: str) -> Beginning:
+    """Import what commands and daemons import; return what the program is now."""
     for module in pkgutil.walk_packages(gitshadow.__path__, "gitshadow."):
         left_out = module.name.startswith(_LEFT_OUT) or module.name.endswith("__main__")
         if not left_out:
@@ -94,12 +94,20 @@ def _import_all(program: str) -> Mapping[bytes, int]:
         for name, module in sys.modules.items()
         if name.partition(".")[0] == "gitshadow" and module.__file__
     ]
+    # A link may be replaced, or what it leads to.
+    both = {*files, *map(os.path.realpath, files)}
+    directories = {os.fsencode(os.path.dirname(file)) for file in both}
+    peers = current().command_peers()
+    changes = None if peers is None else peers.open_changes(directories)
     # A directory changes when a package is installed in it.
     beside = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+    # One that is renamed with all that is in it is noticed by its new inode.
+    looked_at = files if changes is None else (*gitshadow.__path__, gitshadow.__file__)
     # To read a name counts its user in the name itself, and so copies its page in each process. The
     # names that the modules have are spread over many pages; these ones lie together on a few.
-    names = [os.fsencode(path) for path in (*files, *beside, program)]
-    return {name: os.stat(name).st_mtime_ns for name in names}
+    names = [os.fsencode(path) for path in (*looked_at, *beside, program)]
+    marks = {name: worker.mark_of(name) for name in names}
+    return Beginning(dict(os.environ), marks, changes)
 
 
 class _Server:
@@ -119,7 +127,6 @@ class _Server:
         self._ready: set[int] = set()
         self._taken: dict[int, socket.socket] = {}
         self._failures = 0
-        self._looked_s = time.monotonic()
 
     def serve(self) -> None:
         """Serve until the socket or the program is gone, or nobody has asked for an hour.
@@ -134,6 +141,8 @@ class _Server:
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(woken, select.POLLIN)
+        if self._beginning.changes is not None:
+            poll.register(self._beginning.changes, select.POLLIN)
         while self._is_wanted(used):
             self._fill()
             events = dict(poll.poll(_LOOK_S * 1000))
@@ -156,12 +165,7 @@ class _Server:
     def _is_wanted(self, used_s: float) -> bool:
         if self._failures > _MOST_FAILURES or time.monotonic() - used_s > _IDLE_S:
             return False
-        is_ours = leads_to(self._path, self._inode)
-        # All files of the program are looked at. Each of its processes does that, too.
-        if not is_ours or time.monotonic() - self._looked_s < _LOOK_S:
-            return is_ours
-        self._looked_s = time.monotonic()
-        return not self._beginning.is_stale()
+        return leads_to(self._path, self._inode) and not self._beginning.is_stale()
 
     def _fill(self) -> None:
         while len(self._ready) < _READY:
@@ -169,7 +173,11 @@ class _Server:
             if pid == 0:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                _close_all_but(self._listening, self._theirs)
+                _close_all_but(
+                    self._listening.fileno(),
+                    self._theirs.fileno(),
+                    self._beginning.changes,
+                )
                 worker.work(self._listening, self._theirs, self._beginning)
             self._ready.add(pid)
 
@@ -209,11 +217,10 @@ class _Server:
                     client.send(b"exit %d" % os.WEXITSTATUS(status))
 
 
-def _close_all_but(*kept: socket.socket) -> None:
+def _close_all_but(*kept: int | None) -> None:
     """Close what is the server's: its lock above all, which a daemon would keep for days."""
-    numbers = sorted(one.fileno() for one in kept)
     low = 3
-    for number in numbers:
+    for number in sorted(number for number in kept if number is not None):
         os.closerange(low, number)
         low = number + 1
     os.closerange(low, os.sysconf("SC_OPEN_MAX"))

@@ -46,20 +46,39 @@ _DIRECT_OPTIONS = frozenset(("--help", "--tools", handover.FLAG))
 _OPENED = "/fd/"
 
 
+FileMark = tuple[int, int, int]
+
+
 class Beginning(NamedTuple):
-    """How the server began: its environment, and the files of the program with their times."""
+    """How the server began: its environment, and the program on the disk.
+
+    `changes` can be read once a file of the program has changed. `marks` are of the paths by which
+    it is found, or, where nothing can be watched, of all its files.
+    """
 
     environ: Mapping[str, str]
-    marks: Mapping[bytes, int]
+    marks: Mapping[bytes, FileMark]
+    changes: int | None
 
     def is_stale(self) -> bool:
         """Return whether the program on the disk is another one now."""
+        # Who waits for a descriptor must not read it: all processes of the server have this one.
+        if self.changes is not None and select.select([self.changes], (), (), 0)[0]:
+            return True
         try:
-            return any(
-                os.stat(path).st_mtime_ns != mark for path, mark in self.marks.items()
-            )
+            return any(mark_of(path) != mark for path, mark in self.marks.items())
         except OSError:
             return True
+
+
+def mark_of(path: bytes) -> FileMark:
+    """Return what differs once a file was written or replaced, or a directory changed.
+
+    Raises:
+        OSError: there is none.
+    """
+    found = os.stat(path)
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 class Request(NamedTuple):
@@ -98,6 +117,8 @@ def _work(
     control.close()
     if beginning.is_stale():
         return
+    if beginning.changes is not None:
+        os.close(beginning.changes)
     client.send(command_client.greeting())
     request = _taken(client, beginning)
     if request is None:

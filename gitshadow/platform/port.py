@@ -488,6 +488,13 @@ class CommandPeers(Protocol):
         """Show this process with other arguments and environment; return whether that worked."""
         ...
 
+    def open_changes(self, directories: Iterable[bytes]) -> int | None:
+        """Return a descriptor that can be read once a file in one of some directories changed.
+
+        It stays so if nobody reads it. None where they cannot be watched.
+        """
+        ...
+
 
 class LoginEntry(NamedTuple):
     """What starts the daemon of one worktree at login: a link or a file in the service's directory.

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -78,11 +78,48 @@ def test_one_of_another_version_is_not_used(
         assert probe.run("served", served=True) == (0, b"0\n", b"")
 
 
-def test_a_program_that_changed_is_not_served(probe: Probe, tmp_path: Path) -> None:
-    Path(probe.environ["PROBE_MODULE"]).write_text("changed = True\n")
+def _write(module: Path) -> None:
+    module.write_text("changed = True\n")
+
+
+def _replace(module: Path) -> None:
+    new = module.with_name("new")
+    new.touch()
+    new.rename(module)
+
+
+def _move(module: Path) -> None:
+    module.parent.rename(module.parent.with_name("moved"))
+
+
+@pytest.mark.parametrize("change", [_write, _replace, Path.unlink, _move])
+def test_a_program_that_changed_is_not_served(
+    probe: Probe, tmp_path: Path, change: Callable[[Path], object]
+) -> None:
+    until(lambda: len(probe.children()) == 2)
+    change(Path(probe.environ["PROBE_MODULE"]))
     assert _appended(probe, tmp_path / "written") == 1
     assert probe.server.wait(HANGS_S) == 0
     assert not probe.directory.exists()
+
+
+def test_nor_where_it_changes_while_the_server_does_not_look(
+    probe: Probe, tmp_path: Path
+) -> None:
+    until(lambda: len(probe.children()) == 2)
+    os.kill(probe.server.pid, signal.SIGSTOP)
+    _write(Path(probe.environ["PROBE_MODULE"]))
+    assert _appended(probe, tmp_path / "written") == 1
+    os.kill(probe.server.pid, signal.SIGCONT)
+    assert probe.server.wait(HANGS_S) == 0
+
+
+def test_nor_where_there_are_no_watches_left(sealed: Path, tmp_path: Path) -> None:
+    with probing(sealed / "run", IN_PYTHON, IN_PYTHON, "NO WATCHES") as probe:
+        assert probe.run("served", served=True)[1] == b"1\n"
+        _write(Path(probe.environ["PROBE_MODULE"]))
+        assert _appended(probe, tmp_path / "written") == 1
+        assert probe.server.wait(HANGS_S) == 0
 
 
 def test_it_ends_with_its_socket_and_another_one_is_started(

@@ -99,7 +99,10 @@ def serving(
 
 @contextmanager
 def probing(
-    runtime: Path, client: Sequence[str] = IN_PYTHON, by: Sequence[str] = IN_PYTHON
+    runtime: Path,
+    client: Sequence[str] = IN_PYTHON,
+    by: Sequence[str] = IN_PYTHON,
+    *options: str,
 ) -> Iterator[Probe]:
     """Start a server with its socket below a directory; it is gone after the block.
 
@@ -107,13 +110,15 @@ def probing(
         runtime: The directory.
         client: The command line of the program.
         by: The command line of what serves.
+        options: What the server lacks.
     """
-    module = runtime / "module.py"
+    module = runtime / "program" / "module.py"
+    module.parent.mkdir(exist_ok=True)
     module.touch()
     environ = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
     environ["PROBE_MODULE"] = str(module)
     environ.pop(command_client.OFF, None)
-    server = subprocess.Popen(serving(client, by=by), env=environ)
+    server = subprocess.Popen(serving(client, *options, by=by), env=environ)
     made = Probe(client, environ, server)
     try:
         until(lambda: (made.directory / wire.SOCKET_NAME).exists())

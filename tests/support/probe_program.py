@@ -12,12 +12,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 
 from gitshadow import cli, entry
 from gitshadow.commands.options import ask_yes
 from gitshadow.ipc import own_process
+from gitshadow.platform.linux import inotify
 from gitshadow.render import output
 
 
@@ -105,6 +106,10 @@ def _no_fork() -> int:
     raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
+def _no_watches(directories: Iterable[bytes]) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def _contained(args: Sequence[str] | None = None) -> int:
     try:
         code = probe()
@@ -124,6 +129,8 @@ def main() -> int:
     if sys.argv[1:2] == ["SERVE"]:
         if sys.argv[3:] == ["NO FORK"]:
             os.fork = _no_fork
+        if sys.argv[3:] == ["NO WATCHES"]:
+            inotify.watch_changes = _no_watches
         from gitshadow.command_server import __main__ as server
 
         # A file of the program that a test may change.

@@ -46,6 +46,7 @@ _MOVED_FROM = 0x40
 _MOVED_TO = 0x80
 _CREATE = 0x100
 _DELETE = 0x200
+_DELETE_SELF = 0x400
 _MOVE_SELF = 0x800
 _UNMOUNT = 0x2000
 _OVERFLOW = 0x4000
@@ -67,6 +68,8 @@ _MASK = (
     | _NO_FOLLOW
     | _NOT_UNLINKED
 )
+# What changes a program. A new file does so only if a file that imports it changes, too.
+_REPLACED = _MODIFY | _MOVED_FROM | _MOVED_TO | _DELETE | _DELETE_SELF | _MOVE_SELF
 _FINISHED = _CLOSE_WRITE | _MOVED_TO
 _BEGUN = _CREATE | _MODIFY
 
@@ -85,9 +88,9 @@ class _Library:
         """Return the descriptor of a new instance; OSError where there is none left."""
         return _checked(self._init(os.O_CLOEXEC | os.O_NONBLOCK))
 
-    def add(self, instance: int, path: bytes) -> int:
+    def add(self, instance: int, path: bytes, mask: int = _MASK) -> int:
         """Return the watch of a directory; OSError where it cannot be watched."""
-        return _checked(self._add(instance, path, _MASK))
+        return _checked(self._add(instance, path, mask))
 
     def remove(self, instance: int, watch: int) -> None:
         """End a watch, which may have ended with its directory."""
@@ -99,6 +102,23 @@ def _checked(result: int) -> int:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     return result
+
+
+def watch_changes(directories: Iterable[bytes]) -> int:
+    """Return a descriptor that has something to read once a file in a directory changed.
+
+    Raises:
+        OSError: not all of them can be watched.
+    """
+    library = _Library()
+    instance = library.open()
+    try:
+        for directory in directories:
+            library.add(instance, directory, _REPLACED | _ONLY_DIRECTORY)
+    except OSError:
+        os.close(instance)
+        raise
+    return instance
 
 
 class _Inbox:

@@ -10,7 +10,7 @@ import resource
 import signal
 import socket
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gitshadow.platform.linux.sockets import credentials
 
@@ -128,6 +128,17 @@ def show_as(argv: Sequence[bytes], environ: Mapping[bytes, bytes]) -> bool:
     size = ctypes.c_ulong(len(asked))
     failed = libc.prctl(_SET_MM, ctypes.c_ulong(_MM_MAP), asked, size, ctypes.c_ulong())
     return not failed
+
+
+def open_changes(directories: Iterable[bytes]) -> int | None:
+    """Return what can be read once a file in a directory changed; None: no watch is left."""
+    # It imports ctypes, see above.
+    from gitshadow.platform.linux.inotify import watch_changes
+
+    try:
+        return watch_changes(directories)
+    except OSError:
+        return None
 
 
 def _content(process: str, name: str) -> bytes:
