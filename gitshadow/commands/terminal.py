@@ -18,7 +18,7 @@ from gitshadow.store.git_settings import read_settings
 from gitshadow.store.layout import Layout
 
 R = TypeVar("R")
-_SETTINGS = r"^(color\.ui|core\.pager)$"
+_SETTINGS = ("color.ui", "core.pager")
 _DEFAULT_PAGER = "less"
 _NO = frozenset({"never", "false", "no", "off", "0"})
 

@@ -21,10 +21,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal  # which would import enum, for 5 ms
     from collections.abc import Callable, Mapping, Sequence
+
+    from gitshadow.store.layout import Layout
 else:
     import _signal
 
-OFF = "GITSHADOW_SERVER"
+OFF, SETTING = "GITSHADOW_SERVER", "agent-undo.server"
 VERSION = f"{__version__}-2".encode()
 """What a server says first; native/client.c has the same number."""
 COMMAND, DAEMON = b"command", b"daemon"
@@ -128,10 +130,24 @@ def begin_daemon(
         server.close()
 
 
+def is_off(layout: "Layout") -> bool:
+    """Return whether the environment or the settings allow no server."""
+    if _is_off_here():
+        return True
+    from gitshadow.store.git_settings import read_settings
+
+    # Without `config`: to import it takes a fifth of the time of a first command.
+    found = read_settings(layout, os.environ, (SETTING,))
+    return found.get(SETTING, "auto").lower() != "auto"
+
+
 def _may_ask() -> bool:
-    is_off = os.environ.get(OFF, "").lower() == "off"
     is_traced = sys.gettrace() is not None
-    return not (is_off or platform.current().world() is None or is_traced)
+    return not (_is_off_here() or platform.current().world() is None or is_traced)
+
+
+def _is_off_here() -> bool:
+    return os.environ.get(OFF, "").lower() == "off"
 
 
 def _request(
@@ -204,15 +220,7 @@ def _is_wanted() -> bool:
             return False
     except OSError:
         return False
-    from gitshadow.config import SERVER, DaemonMode
-    from gitshadow.store.git_settings import read_settings
-
-    name = SERVER.git_name.lower()
-    found = read_settings(layout, os.environ, f"^{name}$").get(name, SERVER.default)
-    try:
-        return SERVER.parse(found) is not DaemonMode.OFF
-    except ValueError:
-        return False
+    return not is_off(layout)
 
 
 def _start(path: str) -> None:

@@ -97,6 +97,5 @@ def stores_prompts(layout: Layout, environ: Mapping[str, str]) -> bool:
     # Only prompts pay for the import and for git.
     from gitshadow import config
 
-    pattern = f"^({_SETTING}|{_ALWAYS})$".replace(".", r"\.")
-    found = read_settings(layout, os.environ, pattern)
+    found = read_settings(layout, os.environ, (_SETTING, _ALWAYS))
     return _ALWAYS in found and config.stores_prompts(found.get(_SETTING), environ)

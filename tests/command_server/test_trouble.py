@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow import config
 from gitshadow.ipc import command_client, wire
 from tests.conftest import FULL
 from tests.support.probe import IN_PYTHON, Probe, probing, serving
@@ -20,6 +21,11 @@ from tests.support.waiting import HANGS_S, until
 
 _SEQPACKET = (socket.AF_UNIX, socket.SOCK_SEQPACKET)
 _KILLS = 500 if FULL else 40
+
+
+def test_its_setting_is_the_documented_one() -> None:
+    found = (config.SERVER.git_name, config.SERVER.default)
+    assert found == (command_client.SETTING, "auto")
 
 
 def _appended(probe: Probe, path: Path) -> int:
