@@ -23,6 +23,7 @@ from gitshadow.command_server import worker
 from gitshadow.command_server.worker import Beginning
 from gitshadow.daemon.listener import bind, inode_of, leads_to
 from gitshadow.ipc import command_client, wire
+from gitshadow.messages import codec
 from gitshadow.platform import current
 
 _READY = 2
@@ -89,6 +90,7 @@ def _import_all(program: str) -> Beginning:
         if not left_out:
             importlib.import_module(module.name)
     importlib.import_module("gitshadow.daemon.__main__")
+    codec.prepare()
     files = [
         module.__file__
         for name, module in sys.modules.items()

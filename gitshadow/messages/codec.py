@@ -10,8 +10,10 @@ NamedTuples, not dataclasses: commands import the messages, and a dataclass take
 long to define (0.7 ms, not 0.08). msgspec would add 28 ms to every command.
 """
 
+import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from functools import cache
 from typing import (
@@ -94,6 +96,17 @@ class _Field(NamedTuple):
     empty: object
     expected: str
     flat: bool
+
+
+def prepare() -> None:
+    """Find the fields of all messages that are imported: processes that fork then have them."""
+    package = __name__.rpartition(".")[0]
+    for name, module in list(sys.modules.items()):
+        if name.startswith(package):
+            for value in list(vars(module).values()):
+                if _is_message(value):
+                    with suppress(TypeError):  # not all are sent
+                        _fields(value)
 
 
 def encode(message: NamedTuple) -> JsonObject:
