@@ -6,7 +6,6 @@ ports here. A fact that a platform does not know is None or empty, never a guess
 
 import _socket
 import signal
-import socket
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import IO, NamedTuple, Protocol
@@ -457,7 +456,7 @@ class Sockets(Protocol):
 class CommandPeers(Protocol):
     """Run a command on behalf of another process of our user."""
 
-    def pid_of(self, peer: socket.socket) -> int:
+    def pid_of(self, peer: _socket.socket) -> int:
         """Return the pid of the process at the other end."""
         ...
 
@@ -476,7 +475,7 @@ class CommandPeers(Protocol):
         """
         ...
 
-    def end_with(self, connection: socket.socket, *, watched: bool) -> None:
+    def end_with(self, connection: _socket.socket, *, watched: bool) -> None:
         """Have the kernel end our process group when a connection ends, or no more."""
         ...
 

@@ -4,13 +4,14 @@ A process in a sandbox, a container or of other rights must never be stood in fo
 done there what it may not do itself.
 """
 
+import _socket
 import fcntl
 import os
 import resource
 import signal
-import socket
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 from gitshadow.platform.linux.sockets import credentials
 
@@ -36,10 +37,11 @@ _OF_SIZE = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_STACK)
 _OF_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 # prctl(2), and the fields of /proc/PID/stat that it takes beside what it sets; proc(5).
 _SET_MM, _MM_MAP = 35, 14
+_PIECE = 1 << 16
 _CODE, _DATA, _STACK = slice(25, 27), slice(44, 47), slice(27, 28)
 
 
-def pid_of(peer: socket.socket) -> int:
+def pid_of(peer: _socket.socket) -> int:
     """Return the pid of the process at the other end."""
     return credentials(peer)[0]
 
@@ -54,8 +56,8 @@ def stand_in(pid: int, *, lasting: bool = False) -> bool:
         Whether this process is now as that one is.
     """
     try:
-        theirs, own = _status(str(pid)), _status("self")
-        if _confinement(str(pid), theirs) != _confinement("self", own):
+        theirs = _status(str(pid))
+        if _confinement(str(pid), theirs) != _own_confinement(os.getpid()):
             return False
         if lasting and _content(str(pid), "cgroup") != _content("self", "cgroup"):
             return False
@@ -76,7 +78,8 @@ def stand_in(pid: int, *, lasting: bool = False) -> bool:
         ignored = int(theirs["SigIgn"], 16)
     except (OSError, ValueError, KeyError):
         return False
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+    # To list the valid signals takes longer than all else here, and most ignore none.
+    for number in signal.valid_signals() if ignored else ():
         if ignored >> (number - 1) & 1 and number not in _OF_PYTHON:
             signal.signal(number, signal.SIG_IGN)
     return True
@@ -87,7 +90,7 @@ def is_confined() -> bool:
     return _status("self").get("NoNewPrivs") != "0"
 
 
-def end_with(connection: socket.socket, *, watched: bool) -> None:
+def end_with(connection: _socket.socket, *, watched: bool) -> None:
     """Have the kernel end our process group by SIGIO when a connection ends, or no more.
 
     Any other message would end it, too (fcntl(2), O_ASYNC).
@@ -142,15 +145,25 @@ def open_changes(directories: Iterable[bytes]) -> int | None:
 
 
 def _content(process: str, name: str) -> bytes:
-    with open(f"/proc/{process}/{name}", "rb") as stream:
-        return stream.read()
+    # The kernel gives these files in one piece. A stream would make five more system calls.
+    fd = os.open(f"/proc/{process}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, _PIECE)
+    finally:
+        os.close(fd)
 
 
 def _status(process: str) -> dict[str, str]:
     """Return the fields of /proc/PID/status."""
-    with open(f"/proc/{process}/status", encoding="ascii", errors="replace") as stream:
-        fields = (line.partition(":") for line in stream)
-        return {name: value.strip() for name, _, value in fields}
+    text = _content(process, "status").decode("ascii", "replace")
+    fields = (line.partition(":") for line in text.splitlines())
+    return {name: value.strip() for name, _, value in fields}
+
+
+@cache
+def _own_confinement(_pid: int) -> tuple[object, ...]:
+    """Return that of this process, which only a change of its own changes."""
+    return _confinement("self", _status("self"))
 
 
 def _confinement(process: str, status: dict[str, str]) -> tuple[object, ...]:
