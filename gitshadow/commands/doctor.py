@@ -18,6 +18,7 @@ from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.health import Health, HealthState
 from gitshadow.hookfiles.install import FileAction
 from gitshadow.hookfiles.placement import InstallScope
+from gitshadow.ipc import command_client
 from gitshadow.messages.codec import encode
 from gitshadow.messages.status import (
     DOCTOR,
@@ -30,7 +31,9 @@ from gitshadow.messages.status import (
     StatusRequest,
 )
 from gitshadow.messages.storage import REINDEX, ReindexRequest
+from gitshadow.platform import current
 from gitshadow.render.status import doctor_lines
+from gitshadow.words import counted
 
 # Findings that only a new journal, built from the refs, resolves.
 _REBUILT = ("rows", "journal")
@@ -56,7 +59,7 @@ def command(fix: bool, as_json: bool) -> int:
         outside = [*_hooks([], fix=fix)]
     else:
         status = send(STATUS, StatusRequest(brief=True)).answer
-        outside = [_daemon(status, killed=killed, fix=fix)]
+        outside = [_daemon(status, killed=killed, fix=fix), _command_server()]
         outside += _hooks(status.heard_lately, fix=fix)
     mended = [one.mended for one in outside if one.mended is not None]
     answer = answer._replace(
@@ -138,6 +141,22 @@ def _daemon(status: StatusAnswer, *, killed: bool, fix: bool) -> _Outside:
         return _Outside(_check("daemon", f"running, {pid}"), "started the daemon")
     said = "it was killed: until the next hook, changes are recorded only at commands"
     return _Outside(_check("daemon", said, "git agent-undo daemon start"))
+
+
+def _command_server() -> _Outside:
+    found = command_client.running()
+    if found is not None:
+        pid, version = found
+        number = len(current().process_facts().children(pid))
+        said = f"running, {pid}, version {version}, {counted(number, 'process', 'processes')}"
+        said += "; to turn it off: git config --global agent-undo.server off"
+    elif current().world() is None:
+        said = "not available on this system"
+    elif command_client.is_off(find_layout()):
+        said = "off by your settings"
+    else:
+        said = "not running; the next command starts it"
+    return _Outside(_check("command server", said))
 
 
 def _hooks(lately: Sequence[str], *, fix: bool) -> Iterator[_Outside]:

@@ -130,6 +130,23 @@ def begin_daemon(
         server.close()
 
 
+def running() -> tuple[int, str] | None:
+    """Return the pid and the version of the server of this installation, None if none answers."""
+    place = _own_directory() if _may_ask() else None
+    server = None if place is None else _connect(place)
+    peers = platform.current().command_peers()
+    if server is None or peers is None:
+        return None
+    try:
+        server.settimeout(_READY_S)
+        version = server.recv(MAX_ANSWER).partition(b" ")[0].rpartition(b"-")[0]
+        return peers.pid_of(server), version.decode("ascii", "replace")
+    except OSError:
+        return None
+    finally:
+        server.close()
+
+
 def is_off(layout: "Layout") -> bool:
     """Return whether the environment or the settings allow no server."""
     if _is_off_here():

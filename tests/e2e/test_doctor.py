@@ -3,12 +3,15 @@
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from gitshadow import __version__
+from gitshadow.ipc import command_client, wire
 from tests.support.claude import Claude
-from tests.support.shadow import Shadow
+from tests.support.shadow import COMMAND, Shadow
 from tests.support.waiting import until
 
 
@@ -46,6 +49,28 @@ def test_hooks_that_point_nowhere_are_written_anew(shadow: Shadow) -> None:
     assert "fixed: updated the hooks of claude-code" in fixed.out
     assert checks(shadow)["hooks of claude-code"]["ok"] is True
     assert path.read_text(encoding="utf-8") == whole
+
+
+def test_it_says_whether_the_command_server_runs(shadow: Shadow) -> None:
+    def said(**more: str) -> str:
+        env = shadow.environment({command_client.OFF: "auto", **more})
+        words = [COMMAND, "doctor", "--json"]
+        root = shadow.repo.root
+        done = subprocess.run(words, cwd=root, env=env, capture_output=True, check=True)
+        rows = {one["name"]: one for one in json.loads(done.stdout)["checks"]}
+        return str(rows["command server"]["message"])
+
+    assert said(**{command_client.OFF: "off"}) == "off by your settings"
+    shadow.repo.git("config", "agent-undo.server", "off")
+    assert said() == "off by your settings"
+    shadow.repo.git("config", "--unset", "agent-undo.server")
+    assert said() == "not running; the next command starts it"
+    env = shadow.environment({command_client.OFF: "auto"})
+    place = Path(command_client.directory(env, COMMAND))
+    until((place / wire.SOCKET_NAME).exists)
+    pid = int((place / "lock").read_text())
+    assert said().startswith(f"running, {pid}, version {__version__}, ")
+    os.kill(pid, signal.SIGTERM)
 
 
 @pytest.mark.kinds
