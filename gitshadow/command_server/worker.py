@@ -62,8 +62,11 @@ class Beginning(NamedTuple):
 
     def is_stale(self) -> bool:
         """Return whether the program on the disk is another one now."""
-        # Who waits for a descriptor must not read it: all processes of the server have this one.
-        if self.changes is not None and select.select([self.changes], (), (), 0)[0]:
+        # Nobody reads it: all processes of the server have this descriptor.
+        poll = select.poll()
+        if self.changes is not None:
+            poll.register(self.changes, select.POLLIN)
+        if poll.poll(0):
             return True
         try:
             return any(mark_of(path) != mark for path, mark in self.marks.items())

@@ -23,6 +23,10 @@ _OF_ANOTHER_VERSION = (
     "from gitshadow.ipc import command_client; command_client.VERSION = b'other'; "
     + _SERVER
 )
+_SOON_IDLE = (
+    "from gitshadow.command_server import __main__ as served; served._IDLE_S = 5; "
+    f"served._LOOK_S = 0.1; served.main({COMMAND!r})"
+)
 # Those of a process that are not its own: who it is, and what it has done.
 _STATUS = (
     *("Umask", "Uid", "Gid", "Groups", "Threads", "SigBlk", "SigIgn", "SigCgt"),
@@ -197,6 +201,15 @@ def test_it_goes_on_when_the_server_is_killed(
     assert len(shadow.log()) == 1
     assert shadow.daemons() == [pid]
     assert shadow.status()["daemon"]["pid"] == pid  # type: ignore[index]
+
+
+def test_the_server_ends_while_it_lives(shadow: Shadow) -> None:
+    """Nobody has asked for an hour, here for five seconds: a daemon lives for days."""
+    with _serving(_SOON_IDLE) as server:
+        pid = _started(shadow, "init")
+        assert _is_forked(server, pid)
+        assert server.wait(HANGS_S) == 0
+    assert shadow.daemons() == [pid]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
