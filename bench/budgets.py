@@ -267,7 +267,7 @@ def hooks(scale: float) -> Iterator[Row]:
         ]
         bare = [timed(_bare_python) for _ in range(times)]
         yield Row("hook that names its paths, whole process", "–", ms(named), "ms")
-        yield Row("hook that waits for a cookie", "–", ms(shell), "ms")
+        yield Row("hook that waits for a barrier", "–", ms(shell), "ms")
         yield Row("bare Python with `_socket`", "yardstick", ms(bare), "ms")
         ratios = [one / other for one, other in zip(named, bare, strict=True)]
         yield Row("ratio of the first and the last", "≤ 1.4", ratios, "×")

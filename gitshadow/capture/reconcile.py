@@ -34,14 +34,12 @@ _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 class Walk:
     """Collect what a walk found.
 
-    `directories` are those to watch (the top is `b""`), `polled` those of them that a watcher
-    cannot take, because their name or a name in them is not UTF-8. `excluded` are topmost.
-    `modes` are the permission bits of the directories. `data` is the untracked data left out.
+    `directories` are those to watch (the top is `b""`), `modes` their permission bits. `excluded`
+    are topmost. `data` is the untracked data left out.
     """
 
     files: Looks = field(default_factory=Looks)
     directories: list[RepoPath] = field(default_factory=list)
-    polled: list[RepoPath] = field(default_factory=list)
     modes: dict[RepoPath, int] = field(default_factory=dict)
     excluded: list[tuple[Excluded, StatKey | None]] = field(default_factory=list)
     data: dict[RepoPath, Excluded] = field(default_factory=dict)
@@ -130,11 +128,6 @@ def _list(
     entries.pop(b".git", None)
     found.directories.append(directory)
     found.modes[directory] = own.directory_mode
-    # A watcher may end for good at a name that is not UTF-8.
-    if not (
-        _is_utf8(directory) and (_are_ascii(entries) or all(map(_is_utf8, entries)))
-    ):
-        found.polled.append(directory)
     return _sort(coverage, directory, entries, found)
 
 
@@ -173,20 +166,6 @@ def _sort(
         else:
             found.excluded.append((replace(excluded, path=path), look.stat))
     return inner
-
-
-def _are_ascii(names: Iterable[bytes]) -> bool:
-    return b"".join(names).isascii()
-
-
-def _is_utf8(name: bytes) -> bool:
-    if name.isascii():
-        return True
-    try:
-        name.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 Witness = Callable[[Mapping[RepoPath, Look]], Mapping[RepoPath, Oid]]

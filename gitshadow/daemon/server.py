@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gitshadow.api import run as run_verb
@@ -39,10 +39,10 @@ from gitshadow.maintenance.setup import Initialised
 from gitshadow.maintenance.startup_repair import finish_undo, mend
 from gitshadow.maintenance.upkeep import Upkeep
 from gitshadow.messages.codec import JsonObject, Params, encode
+from gitshadow.model import RepoPath
 from gitshadow.platform import current
 from gitshadow.platform.watching import Hints, WatchPort
 from gitshadow.recording.context import RecorderContext, open_context
-from gitshadow.recording.walker import Watched
 from gitshadow.reporting.prompt_line import Prompting
 from gitshadow.service import hook_intake, settings
 from gitshadow.sharing.mirror import Mirroring
@@ -158,14 +158,14 @@ class Service:
             self._context.observer.start(port)
         hook_intake.drain_spool(self._context)
 
-    def _root(self, entering: Entering) -> Watched:
+    def _root(self, entering: Entering) -> Sequence[RepoPath]:
         """Read a worktree of which nothing is recorded."""
         ws = self._context.workspace
         done = setup.root_worktree(ws, entering)
         allowed = ws.config.enabled and ws.config.daemon is DaemonMode.AUTO
         self._rooted = done._replace(daemon_allowed=allowed)
         self._context.pipeline.uncovered.walked(done.excluded)
-        return Watched(done.directories, done.polled)
+        return done.directories
 
     def hints(self, hints: Hints) -> None:
         """Record what was hinted, with the payloads that came before it."""
@@ -353,7 +353,6 @@ class Server:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, lambda *_: self.stop())
-            signal.signal(signal.SIGCONT, lambda *_: self._watcher.resumed())
         listener = SocketListener(self._layout, self._jobs, self._service.in_place)
         try:
             self._service.start(self._watcher)
@@ -379,7 +378,6 @@ class Server:
         self._guarded(self._take_hints)
         if job is not None:
             self._busy_at = time.monotonic()
-            self._watcher.nudge()
             if self._relook_at is not None:
                 self._guarded(self._relook)
             self._answer(job)

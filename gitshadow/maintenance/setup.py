@@ -144,7 +144,6 @@ class Initialised(NamedTuple):
     excluded: tuple[Excluded, ...] = ()
     daemon_allowed: bool = False
     directories: tuple[RepoPath, ...] = ()
-    polled: tuple[RepoPath, ...] = ()
     stored: int = 0
 
 
@@ -281,7 +280,6 @@ def root_worktree(
         (*(item for item, _ in found.excluded), *ws.coverage.data_left_out()),
         stored=reader.stored,
         directories=tuple(found.directories),
-        polled=tuple(found.polled),
     )
 
 

@@ -398,10 +398,6 @@ class Machine(Protocol):
         """Return the limits for all programs of this user, None where there are none to know."""
         ...
 
-    def watched_inodes(self) -> frozenset[int]:
-        """Return the inodes that this process watches; nothing where the kernel does not say."""
-        ...
-
     def unnamed_file(self) -> IO[bytes]:
         """Open an empty file that is gone when it is closed."""
         ...

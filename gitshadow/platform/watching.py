@@ -21,17 +21,15 @@ class Hints(NamedTuple):
     """Store what was noticed since the last time.
 
     `lost`: events may be missing, everything must be looked at again. `git_dir`: something
-    happened directly in the Git directory (HEAD, index, index.lock). `listed`: polled
-    directories in which something changed; what came and went between two listings is in
-    neither of them. `finished`: paths whose writer closed or renamed them. `overflow`: the
-    kernel dropped events, so versions of files may be missing for good. `head_moved`: HEAD is
-    known to have got another file after the last change of the index.
+    happened directly in the Git directory (HEAD, index, index.lock). `finished`: paths whose
+    writer closed or renamed them. `overflow`: the kernel dropped events, so versions of files may
+    be missing for good. `head_moved`: HEAD is known to have got another file after the last change
+    of the index.
     """
 
     paths: frozenset[RepoPath] = frozenset()
     lost: bool = False
     git_dir: bool = False
-    listed: frozenset[RepoPath] = frozenset()
     finished: frozenset[RepoPath] = frozenset()
     overflow: bool = False
     head_moved: bool = False
@@ -72,32 +70,22 @@ class EventSink(Protocol):
 
 
 class WatchedPlaces(Protocol):
-    """What a watcher has to know of a worktree: its top, and two directories.
-
-    `git_dir` is Git's, in which some names are watched; `cookie_dir` is ours, for marks that a
-    watcher makes.
-    """
+    """What a watcher has to know of a worktree: its top, and Git's directory."""
 
     @property
     def root(self) -> str: ...  # noqa: D102 - said above
     @property
     def git_dir(self) -> str: ...  # noqa: D102 - said above
-    @property
-    def cookie_dir(self) -> str: ...  # noqa: D102 - said above
 
 
 class WatchPort(Protocol):
     """Watch directories."""
 
-    def add(
-        self, directories: Iterable[RepoPath], polled: Iterable[RepoPath] = ()
-    ) -> None:
+    def add(self, directories: Iterable[RepoPath]) -> None:
         """Watch more directories; returns when the watch is in place."""
         ...
 
-    def replace(
-        self, directories: Iterable[RepoPath], polled: Iterable[RepoPath]
-    ) -> None:
+    def replace(self, directories: Iterable[RepoPath]) -> None:
         """Watch exactly these directories, the new watch in place before the old one ends."""
         ...
 
@@ -108,8 +96,8 @@ class WatchPort(Protocol):
         """
         ...
 
-    def barrier(self, timeout_s: float) -> Hints | None:
-        """Return every hint for what was written before the call; None: it cannot promise."""
+    def barrier(self) -> Hints:
+        """Return every hint for what was written before the call, or that some are lost."""
         ...
 
     def watching(self, paths: Collection[RepoPath]) -> set[RepoPath]:
@@ -134,22 +122,14 @@ class WatchPort(Protocol):
 
 
 class Watcher(WatchPort, Protocol):
-    """Watch directories for a daemon, whose loop calls all but `resumed`."""
+    """Watch directories for a daemon, whose loop calls all of this."""
 
     def take(self) -> Hints:
         """Return what was seen since the last time, without waiting."""
         ...
 
-    def nudge(self) -> None:
-        """Note that somebody asks for something: events are now fetched often."""
-        ...
-
     def tidy(self) -> None:
         """Do what is due."""
-        ...
-
-    def resumed(self) -> None:
-        """Note that the process had been stopped; a signal handler may call it."""
         ...
 
     def close(self) -> None:
@@ -158,7 +138,7 @@ class Watcher(WatchPort, Protocol):
 
 
 class Walks:
-    """When to walk because watches are missing; walks take at most a tenth of the time.
+    """When to walk because hints are missing; walks take at most a tenth of the time.
 
     `kind` is that of the file system if others write to it as well, else None. `reason` is what
     cannot be watched, and the remedy; None where all is.
@@ -172,6 +152,7 @@ class Walks:
             else None
         )
         self.reason = self._lasting
+        self._is_wanted = False
         self._next = 0.0
         self._asked: float | None = None
 
@@ -179,11 +160,16 @@ class Walks:
         """Note that all is watched that can be."""
         self.reason = self._lasting
 
+    def want(self) -> None:
+        """Ask for one walk; any thread may."""
+        self._is_wanted = True
+
     def is_due(self) -> bool:
         """Return whether to walk now; then the next walk is due after a pause."""
         now = time.monotonic()
-        if self.reason is None or now < self._next:
+        if now < self._next or (self.reason is None and not self._is_wanted):
             return False
+        self._is_wanted = False
         self._asked, self._next = now, now + _WALK_S
         return True
 

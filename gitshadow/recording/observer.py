@@ -7,7 +7,14 @@ Invariant: every barrier ends with the disk and the journal in agreement.
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 
 from gitshadow.capture.commit_plan import STORM_PATHS
@@ -24,12 +31,11 @@ from gitshadow.model import RepoPath
 from gitshadow.platform.watching import Hints, WatchPort
 from gitshadow.recording.index import HOLD_POLL_S, GitHold, lock_exists
 from gitshadow.recording.pipeline import Pipeline
-from gitshadow.recording.walker import Walker, Watched
+from gitshadow.recording.walker import Walker
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal.events import path_changes, unfolded
 from gitshadow.store.spelling import fold_key
 
-BARRIER_S = 1.0
 _BACKGROUND_WALK_S = 300.0
 # A walk of very many files takes seconds: it is made less often, so that it costs 0.03 % at most.
 _WALK_SHARE = 3000
@@ -70,7 +76,9 @@ class Observer:
         self._is_entered = False
 
     def start(
-        self, port: WatchPort, first: Callable[[Entering], Watched] | None = None
+        self,
+        port: WatchPort,
+        first: Callable[[Entering], Sequence[RepoPath]] | None = None,
     ) -> None:
         """Begin to watch; what changed since the last process is recorded as offline.
 
@@ -81,6 +89,7 @@ class Observer:
         self._port = port
         port.follow(self._pipeline.processes.bytes.order)
         self._is_entered = True
+        found: Sequence[RepoPath]
         if first is not None:
             found = first(self._watch_first)
         else:
@@ -132,11 +141,10 @@ class Observer:
             self._pipeline.processes.bytes.order.lost()
             raise
 
-    def _barrier(self, port: WatchPort) -> Hints | None:
-        """Return what came before now; None: the watcher cannot promise that it is all."""
-        hints = port.barrier(BARRIER_S)
-        if hints is not None:
-            self._note(hints)
+    def _barrier(self, port: WatchPort) -> Hints:
+        """Return what came before now."""
+        hints = port.barrier()
+        self._note(hints)
         return hints
 
     def _note(self, hints: Hints) -> None:
@@ -149,15 +157,7 @@ class Observer:
         """Return the paths to look at, and remember which of them are watched directories."""
         if self._port is not None:
             self._touched |= self._port.watching(hints.paths)
-        return self._ws.spellings.every(hints.paths) | self._unlisted(hints.listed)
-
-    def _unlisted(self, directories: Iterable[RepoPath]) -> set[RepoPath]:
-        """Return what is recorded in listed directories and is gone."""
-        # A file that came and went between two listings is in neither of them, but a walk or a
-        # hook may have recorded it in between.
-        known = {path for one in directories for path in self._ws.states.within(one)}
-        with self._ws.files.together():
-            return {path for path in sorted(known) if not self._ws.files.glance(path)}
+        return self._ws.spellings.every(hints.paths)
 
     def _holds(self, hints: Hints) -> bool:
         """Defer hints while a git command rewrites the tree; return whether they wait."""
@@ -315,8 +315,8 @@ class Observer:
         began = self._ws.clock.now_ns()
         with self._noticing():
             hints = self._barrier(self._port)
-            if hints is None or hints.lost or self._in_doubt:
-                self._look_anew(hints)
+            if hints.lost or self._in_doubt:
+                self._rewalk()
                 return
             waiting = self._hinted(hints) | self._deferred.keys() | self._held
             waiting |= self._pipeline.missed.keys()
@@ -326,7 +326,7 @@ class Observer:
             self._pipeline.look_at_uncovered()
             self._walker.look_at_top()
             if self._ws.coverage.stale():
-                self._look_anew(hints)
+                self._rewalk()
                 return
             self._prove_watches()
             self._pipeline.settled(began)
@@ -337,18 +337,12 @@ class Observer:
         self._pipeline.processes.begin_barrier()
         began = self._ws.clock.now_ns()
         with self._noticing():
-            self.hints(port.barrier(BARRIER_S) or Hints(lost=True))
+            self.hints(port.barrier())
         if not (self._deferred or self._held or self._hold.is_on):
             if self._fresh or self._touched or self._ws.coverage.stale():
                 self.settle()
             else:
                 self._pipeline.settled(began)
-
-    def _look_anew(self, hints: Hints | None) -> None:
-        """Walk where a barrier cannot say what was written; None is a gap."""
-        if hints is None:
-            self._pipeline.gap(_LOST)
-        self._rewalk()
 
     def settle_soon(self) -> None:
         """Settle at the next tick: what is written later must not look as old as this."""
@@ -380,7 +374,7 @@ class Observer:
             return
         # They may have been replaced just now: then their hint is on its way.
         hints = self._barrier(self._port)
-        if hints is None or hints.lost:
+        if hints.lost:
             self._rewalk()
             return
         self._capture(self._hinted(hints))
@@ -410,27 +404,23 @@ class Observer:
             self._watch_anew(found, patient=patient)
         self._in_doubt = False
 
-    def _watch_anew(self, found: Watched, *, patient: bool = False) -> None:
+    def _watch_anew(self, found: Sequence[RepoPath], *, patient: bool = False) -> None:
         """Watch what a walk found, and record what changed in new directories before that."""
         is_entered, self._is_entered = self._is_entered, False
         if self._port is None:
             return
-        self._watch(found)
+        self._port.replace(found)
         if is_entered:
             return
         # A write between the first walk and the watches came without a hint.
         again = self._walker.full(ripe=self._ripe_with_ends if patient else None)
-        if young := set(again.directories).difference(found.directories):
+        if young := set(again).difference(found):
             self._capture(young, patient=patient)
 
     def _watch_first(self, directories: Mapping[RepoPath, int]) -> None:
         """Watch directories that a walk is about to list."""
         if self._port is not None:
             self._is_entered = self._port.enter(directories) and self._is_entered
-
-    def _watch(self, found: Watched) -> None:
-        if self._port is not None:
-            self._port.replace(found.directories, found.polled)
 
     def _patrol(self) -> None:
         """Check a few watches while nothing else is to be done."""
@@ -458,14 +448,14 @@ class Observer:
         if self._port is None:
             self._capture(suspected)
             return
-        strays = self._port.unwatched(found.directories)
+        strays = self._port.unwatched(found)
         with self._noticing():
             hints = self._barrier(self._port)
-            if hints is None or hints.lost:
+            if hints.lost:
                 self._rewalk(patient=True)
                 return
             heard = self._hinted(hints)
-            self._watch(found)
+            self._port.replace(found)
             strays = {path for path in strays if not _is_under(path, heard)}
             self._miss_directories(strays)
             self._miss_files({path for path in suspected if not _is_under(path, heard)})
@@ -555,8 +545,8 @@ class Observer:
         if self._port is None or not inodes:
             return paths
         hints = self._barrier(self._port)
-        if hints is None or hints.lost:
-            self._look_anew(hints)
+        if hints.lost:
+            self._rewalk()
             return set()
         if self._holds(hints):
             self._held |= paths
@@ -589,16 +579,15 @@ class Observer:
         roots = list(directories)
         files: set[RepoPath] = set()
         known: set[RepoPath] = set()
-        frontier, polled = set(roots), set[RepoPath]()
+        frontier = set(roots)
         while frontier:
             if self._port is not None:
-                self._port.add(sorted(frontier - polled), sorted(polled))
+                self._port.add(frontier)
             known |= frontier
             listed = [self._walker.below(root) for root in roots]
             for path, why in (one for found in listed for one in found.unreadable):
                 self._pipeline.gap(f"could not read it: {why}", path)
             files.update(*(found.files for found in listed))
-            polled = {path for found in listed for path in found.polled} - known
             frontier = {path for found in listed for path in found.directories} - known
         self._fresh |= known
         return files

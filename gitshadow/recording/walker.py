@@ -117,13 +117,6 @@ class _LastWalk(NamedTuple):
         return cls(mark, began_ns, looks, frozenset(map(_encoded, doubtful)))
 
 
-class Watched(NamedTuple):
-    """Store the directories that a watcher has to watch, and those it can only poll."""
-
-    directories: tuple[RepoPath, ...]
-    polled: tuple[RepoPath, ...]
-
-
 class _Recorded(NamedTuple):
     """Whether coverage rules were recorded, and whether `ripe` left something out."""
 
@@ -159,8 +152,8 @@ class Walker:
         offline: bool = False,
         ripe: Ripe | None = None,
         entering: Entering | None = None,
-    ) -> Watched:
-        """Compare everything with the disk and record what differs.
+    ) -> list[RepoPath]:
+        """Compare everything with the disk, record what differs, return what to watch.
 
         Args:
             offline: Nothing watched when it was written.
@@ -183,7 +176,7 @@ class Walker:
         # What was left out is recorded later, with the time at which it was written.
         if not done.left_out and self._pipeline.settled(began):
             self._ws.recorder.settled(began)
-        return Watched(tuple(found.directories), tuple(found.polled))
+        return found.directories
 
     def _mark(self) -> str | None:
         """Return what has to be the same for a look at less than all; None for a small worktree."""
@@ -227,7 +220,7 @@ class Walker:
         is_whole = not self._pipeline.missed
         if compared is None or not (is_old and is_whole) or self._mark() != mark:
             return
-        looks = self._directory_looks(found.directories)
+        looks = self._directory_looks(found)
         directories = {path: look.stat for path, look in looks.items()}
         doubtful = differing | (ws.states.all().keys() - compared)
         self._remember(_LastWalk(mark, began, directories, frozenset(doubtful)))
@@ -316,7 +309,7 @@ class Walker:
         uncovered.walked(Excluded(path, NOT_RECORDED) for path in uncovered.known())
         return True
 
-    def recover(self) -> Watched:
+    def recover(self) -> list[RepoPath]:
         """Read the coverage rules again, and record which paths enter and leave."""
         self._ws.coverage.reload()
         return self.full()

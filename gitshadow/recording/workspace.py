@@ -129,15 +129,7 @@ def make_state_dirs(layout: Layout) -> None:
 
 def _make_dirs(layout: Layout) -> None:
     own = ("wt", layout.worktree)
-    for names in (
-        (),
-        ("spool",),
-        ("wt",),
-        own,
-        (*own, "cookies"),
-        ("reports",),
-        ("sagas",),
-    ):
+    for names in ((), ("spool",), ("wt",), own, ("reports",), ("sagas",)):
         safe_files.make_dir(layout, *names)
     if not os.path.lexists(layout.missed):
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW

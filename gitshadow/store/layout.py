@@ -61,7 +61,6 @@ class Layout:
         self.socket = f"{own}/sock"
         # A touched `stamp` shows the time of this file system.
         self.stamp = f"{own}/stamp"
-        self.cookie_dir = f"{own}/cookies"
         # Trailers wait here until the message of a commit is written.
         self.trailers = f"{own}/trailers"
         # What recorders wrote that ran below commands of `exec`.

@@ -38,14 +38,14 @@ def test_only_covered_directories_are_watched(repo: Repo) -> None:
     assert set(found.directories) == {b"", b"src", b"src/deep"}
 
 
-def test_directories_with_odd_names_are_polled(repo: Repo) -> None:
-    """CAP-11: a name that is not UTF-8 is covered, and its directory marked."""
+def test_names_that_are_not_utf8_are_covered(repo: Repo) -> None:
+    """CAP-11: they are like any other."""
     repo.write(b"odd/\xff", "x")
     repo.write(b"\xfe/x", "x")
     repo.write("é/x", "x")
     place = open_place(repo)
     found = walk(place.files, place.coverage)
-    assert set(found.polled) == {b"", b"odd", b"\xfe"}
+    assert set(found.directories) == {b"", b"odd", b"\xfe", "é".encode()}
     assert {b"odd/\xff", b"\xfe/x", "é/x".encode()} <= set(found.files)
 
 

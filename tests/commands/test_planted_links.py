@@ -21,7 +21,6 @@ _PLACES = (
     "",
     "wt",
     "wt/main",
-    "wt/main/cookies",
     "wt/main/lock",
     "wt/main/sock",
     "wt/main/sock.new",

@@ -208,14 +208,13 @@ class Places:
     def __init__(self, top: Path) -> None:
         self.root = str(top)
         self.git_dir = str(top / ".git")
-        self.cookie_dir = str(top / ".git" / "cookies")
 
 
 def test_watcher_takes_the_paths_that_events_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """FSEvents says `/private/tmp` for `/tmp`, and `Repo` for `repo`."""
-    (tmp_path / "Repo" / ".git" / "cookies").mkdir(parents=True)
+    (tmp_path / "Repo" / ".git").mkdir(parents=True)
     (tmp_path / "repo").symlink_to("Repo")
 
     def get_path(fd: int, command: int, buffer: bytes) -> bytes:
@@ -227,8 +226,8 @@ def test_watcher_takes_the_paths_that_events_have(
     watcher = macos.open_watcher(WatchBackend.AUTO, places, lambda: None)
     assert isinstance(watcher, PortableWatcher)
     root = str(tmp_path / "Repo")
-    found = watcher._root, watcher._git_dir, watcher._cookie_dir
-    assert found == (root, f"{root}/.git", f"{root}/.git/cookies")
+    found = watcher._root, watcher._git_dir, watcher._recursive
+    assert found == (root, f"{root}/.git", True)
     watcher.close()
 
 

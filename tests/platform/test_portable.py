@@ -266,7 +266,6 @@ def test_machine_knows_nothing_that_is_not_everywhere(tmp_path: Path) -> None:
     assert machine.machine_id() is None
     assert machine.shared_file_system(str(tmp_path)) is None
     assert machine.watch_limits() is None
-    assert machine.watched_inodes() == frozenset()
     assert machine.end_descriptor(os.getpid()) is None
     with machine.unnamed_file() as file:
         file.write(b"x")

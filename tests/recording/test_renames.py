@@ -25,21 +25,17 @@ class LatePort:
     def __init__(self) -> None:
         self.late: set[bytes] = set()
 
-    def add(
-        self, directories: Iterable[RepoPath], polled: Iterable[RepoPath] = ()
-    ) -> None:
+    def add(self, directories: Iterable[RepoPath]) -> None:
         """Watch nothing."""
 
-    def replace(
-        self, directories: Iterable[RepoPath], polled: Iterable[RepoPath]
-    ) -> None:
+    def replace(self, directories: Iterable[RepoPath]) -> None:
         """Watch nothing."""
 
     def enter(self, directories: Mapping[RepoPath, int]) -> bool:
         """Watch nothing."""
         return False
 
-    def barrier(self, timeout_s: float) -> Hints | None:
+    def barrier(self) -> Hints:
         """Tell what is late."""
         late, self.late = self.late, set()
         return hints(*late)
@@ -201,8 +197,8 @@ def run_to_barrier(observer: Observer, step: str) -> None:
         getattr(observer, step)()
 
 
-def fails(timeout_s: float) -> Hints | None:
-    """Fail as a barrier does that cannot make its file."""
+def fails() -> Hints:
+    """Fail as a barrier does that cannot read the queue."""
     raise OSError(errno.EMFILE, "too many open files")
 
 

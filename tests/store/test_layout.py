@@ -104,7 +104,6 @@ def test_everything_of_ours_lies_in_the_state_directory(repo: Repo) -> None:
         found.lock,
         found.socket,
         found.stamp,
-        found.cookie_dir,
         found.log,
         found.reports_dir,
     )

@@ -148,18 +148,14 @@ class _Connection(sqlite3.Connection):
 class _Silent:
     """Watch nothing: the hook comes before the hint of the write that it reports."""
 
-    def add(
-        self, directories: Iterable[RepoPath], polled: Iterable[RepoPath] = ()
-    ) -> None: ...
+    def add(self, directories: Iterable[RepoPath]) -> None: ...
 
-    def replace(
-        self, directories: Iterable[RepoPath], polled: Iterable[RepoPath]
-    ) -> None: ...
+    def replace(self, directories: Iterable[RepoPath]) -> None: ...
 
     def enter(self, directories: Mapping[RepoPath, int]) -> bool:
         return False
 
-    def barrier(self, timeout_s: float) -> Hints:
+    def barrier(self) -> Hints:
         return Hints()
 
     def watching(self, paths: Collection[RepoPath]) -> set[RepoPath]:

@@ -99,15 +99,14 @@ def open_watcher(
     """Return a watcher on inotify itself, unless the library is wanted."""
     from gitshadow.config import WatchBackend
 
-    root, git_dir = places.root, places.git_dir
     if backend is not WatchBackend.WATCHFILES:
         from gitshadow.platform.linux.inotify import InotifyWatcher
 
-        return InotifyWatcher(root, git_dir, wake)
+        return InotifyWatcher(places.root, places.git_dir, wake)
     # It takes 30 ms to import.
     from gitshadow.platform.portable.watcher import PortableWatcher
 
-    return PortableWatcher(root, git_dir, places.cookie_dir, wake, machine_facts())
+    return PortableWatcher(places.root, places.git_dir, wake, machine_facts())
 
 
 def open_witness(directory: int) -> "Witness":

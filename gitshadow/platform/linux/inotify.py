@@ -253,17 +253,13 @@ class InotifyWatcher:
         self._order: EventSink | None = None
         self._closed = False
 
-    def add(
-        self, directories: Iterable[RepoPath], polled: Iterable[RepoPath] = ()
-    ) -> None:
+    def add(self, directories: Iterable[RepoPath]) -> None:
         """Watch more directories."""
-        self._add({*directories, *polled})
+        self._add(directories)
 
-    def replace(
-        self, directories: Iterable[RepoPath], polled: Iterable[RepoPath]
-    ) -> None:
+    def replace(self, directories: Iterable[RepoPath]) -> None:
         """Watch exactly these directories."""
-        wanted = {*directories, *polled}
+        wanted = set(directories)
         with self._lock:
             for path in self._watches.paths - wanted:
                 self._drop(path)
@@ -280,7 +276,7 @@ class InotifyWatcher:
         self._add(new)
         return self._walks.reason is None
 
-    def barrier(self, timeout_s: float = 1.0) -> Hints | None:
+    def barrier(self) -> Hints:
         """Return every hint for what was written before the call, at once."""
         with self._lock:
             self._drain()
@@ -328,12 +324,6 @@ class InotifyWatcher:
             self._drain()
             self._inbox.ripen(time.monotonic())
             return self._take()
-
-    def nudge(self) -> None:
-        """Do nothing: events are never fetched late."""
-
-    def resumed(self) -> None:
-        """Do nothing: what the kernel could not queue in a standstill, it says."""
 
     def tidy(self) -> None:
         """Ask for a walk if one is due because watches are missing."""

@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-import re
 import signal
 from collections.abc import Collection
 from contextlib import suppress
@@ -20,11 +19,9 @@ _MACHINE_ID = "/etc/machine-id"
 _WATCHES = "/proc/sys/fs/inotify/max_user_watches"
 _INSTANCES = "/proc/sys/fs/inotify/max_user_instances"
 _MOUNTS = "/proc/self/mountinfo"
-_FDS = "/proc/self/fd"
 _NUMBERS = "/proc/self/ns/pid"
 _FIRST = "4026531836"
 """PROC_PID_INIT_INO of linux/proc_ns.h."""
-_INODE = re.compile(rb"^inotify wd:\S+ ino:([0-9a-f]+) ", re.MULTILINE)
 _SET_CHILD_SUBREAPER = 36
 # inotify reports what this kernel does. On these file systems others may write, too: another
 # machine, the host of this one, a program behind FUSE.
@@ -108,18 +105,6 @@ def _limit(path: str) -> int | None:
             return int(handle.read())
     except (OSError, ValueError):
         return None
-
-
-def watched_inodes() -> frozenset[int]:
-    """Return the inodes that this process watches, as the kernel lists them; proc(5)."""
-    found: set[int] = set()
-    for name in os.listdir(_FDS):
-        with suppress(OSError):  # another thread closes descriptors
-            # The descriptors of an instance are not visible through watchfiles.
-            if os.readlink(f"{_FDS}/{name}") == "anon_inode:inotify":
-                with open(f"/proc/self/fdinfo/{name}", "rb") as lines:
-                    found.update(int(one, 16) for one in _INODE.findall(lines.read()))
-    return frozenset(found)
 
 
 def unnamed_file() -> IO[bytes]:

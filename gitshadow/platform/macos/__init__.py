@@ -66,5 +66,4 @@ def open_watcher(
     from gitshadow.platform.portable.watcher import PortableWatcher
 
     root, git_dir = reported_path(places.root), reported_path(places.git_dir)
-    cookies = reported_path(places.cookie_dir)
-    return PortableWatcher(root, git_dir, cookies, wake, machine_facts())
+    return PortableWatcher(root, git_dir, wake, machine_facts(), recursive=True)

@@ -35,7 +35,6 @@ from gitshadow.platform.portable.machine import sees_all_processes as sees_all_p
 from gitshadow.platform.portable.machine import shared_file_system as shared_file_system
 from gitshadow.platform.portable.machine import unnamed_file as unnamed_file
 from gitshadow.platform.portable.machine import watch_limits as watch_limits
-from gitshadow.platform.portable.machine import watched_inodes as watched_inodes
 from gitshadow.platform.portable.processes import COARSE_NS as COARSE_NS
 from gitshadow.platform.portable.processes import activity as activity
 from gitshadow.platform.portable.processes import adopts_orphans as adopts_orphans

@@ -98,8 +98,7 @@ def open_watcher(
     """Return a watcher on watchfiles."""
     from gitshadow.platform.portable.watcher import PortableWatcher
 
-    where = places.root, places.git_dir, places.cookie_dir
-    return PortableWatcher(*where, wake, machine_facts())
+    return PortableWatcher(places.root, places.git_dir, wake, machine_facts())
 
 
 def open_witness(directory: int) -> "Witness":

@@ -92,11 +92,6 @@ def watch_limits() -> WatchLimits | None:
     return None
 
 
-def watched_inodes() -> frozenset[int]:
-    """Return nothing: not known everywhere."""
-    return frozenset()
-
-
 def unnamed_file() -> IO[bytes]:
     """Open an empty file that is gone when it is closed."""
     from tempfile import TemporaryFile  # it loads `random`, which takes 2 ms
