@@ -108,10 +108,6 @@ class WatchPort(Protocol):
         """Return the directories that are not watched as what they are on the disk now."""
         ...
 
-    def patrol(self) -> set[RepoPath]:
-        """Return which of the next few watched directories are `unwatched`, a few per call."""
-        ...
-
     def degraded(self) -> str | None:
         """Return what cannot be watched, and the remedy; None where all is."""
         ...

@@ -69,7 +69,6 @@ class Observer:
         self._in_doubt = False
         self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
         self._removal_since: float | None = None
-        self._patrol_at = 0.0
         self._count_at = 0.0
         self._captured_at = 0.0
         self._started_ns: int | None = None
@@ -208,9 +207,6 @@ class Observer:
                 self._capture(self._with_new_names(ready))
         if now >= self._next_walk:
             self._look_around()
-        elif now >= self._patrol_at and not ready:
-            self._patrol_at = now + _LOOK_S
-            self._patrol()
         if now >= self._count_at:
             if self._port is not None and self._pipeline.processes.wants_barrier():
                 self._try_barrier(self._port)
@@ -367,7 +363,7 @@ class Observer:
     def _prove_watches(self) -> None:
         """Enter directories again that were replaced, whose watch is on the old one."""
         # The directory above hints at each one that is replaced, so those that were hinted or
-        # entered since the last barrier are enough; `_patrol` looks at all of them.
+        # entered since the last barrier are enough; `_look_around` looks at all of them.
         touched, self._touched = self._touched, set()
         strays = self._port.unwatched(touched) if self._port is not None else None
         if self._port is None or not strays:
@@ -421,15 +417,6 @@ class Observer:
         """Watch directories that a walk is about to list."""
         if self._port is not None:
             self._is_entered = self._port.enter(directories) and self._is_entered
-
-    def _patrol(self) -> None:
-        """Check a few watches while nothing else is to be done."""
-        if self._port is None:
-            return
-        strays = self._port.patrol()
-        if strays:
-            self._touched |= strays
-            self.settle()
 
     def _look_around(self) -> None:
         """Walk now and then; what the watcher should have reported is a gap as well."""

@@ -244,9 +244,6 @@ class Inodes:
     def unwatched(self, directories: Iterable[RepoPath]) -> set[RepoPath]:
         return set()
 
-    def patrol(self) -> set[RepoPath]:
-        return set()
-
     def degraded(self) -> None:
         return None
 
@@ -453,26 +450,6 @@ def test_barrier_names_a_directory_that_was_swapped_without_a_look(
     repo.write("dir/probe", "later\n")
     context.observer.settle()
     check_states(repo, context, "dir")
-    assert len(gaps(context)) == 1
-
-
-@only_inotify
-def test_idle_look_names_a_directory_that_is_not_watched_any_more(
-    repo: Repo, context: RecorderContext, watcher: Watcher, clock: FakeTime
-) -> None:
-    repo.write("dir/f", "old\n")
-    context.observer.settle()
-    context.observer.settle()
-    swap_unheard(repo, watcher)
-    clock.now += 1.0
-    context.observer.tick()
-    check_states(repo, context, "dir")
-    assert gaps(context) == [(b"dir", observing._UNWATCHED)]
-    repo.write("dir/probe", "later\n")
-    context.observer.settle()
-    check_states(repo, context, "dir")
-    clock.now += 1.0
-    context.observer.tick()
     assert len(gaps(context)) == 1
 
 

@@ -48,10 +48,6 @@ class LatePort:
         """Return no directory."""
         return set()
 
-    def patrol(self) -> set[RepoPath]:
-        """Return no directory."""
-        return set()
-
     def degraded(self) -> str | None:
         """Have no complaints."""
         return None

@@ -164,9 +164,6 @@ class _Silent:
     def unwatched(self, directories: Iterable[RepoPath]) -> set[RepoPath]:
         return set()
 
-    def patrol(self) -> set[RepoPath]:
-        return set()
-
     def degraded(self) -> str | None:
         return None
 

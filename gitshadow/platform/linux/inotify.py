@@ -169,15 +169,11 @@ class _Inbox:
 
 
 class _Watches:
-    """Which directory is watched under which name; a watch has two in a bind mount.
-
-    `doubtful` are the names under which there may be another directory by now, or none.
-    """
+    """Which directory is watched under which name; a watch has two in a bind mount."""
 
     def __init__(self) -> None:
         self._names: dict[int, tuple[RepoPath, ...]] = {}
         self._found: dict[RepoPath, tuple[int, int]] = {}
-        self.doubtful: set[RepoPath] = set()
 
     def __contains__(self, path: RepoPath) -> bool:
         return path in self._found
@@ -199,7 +195,6 @@ class _Watches:
     def add(self, path: RepoPath, watch: int, inode: int) -> None:
         """Note the watch of a directory."""
         self.drop(path)
-        self.doubtful.discard(path)
         self._names[watch] = (*self.names(watch), path)
         self._found[path] = (watch, inode)
 
@@ -220,13 +215,11 @@ class _Watches:
         """Note that a directory has another name now, which nobody knows yet."""
         for path in self.names(watch):
             self._found[path] = (watch, 0)
-            self.doubtful.add(path)
 
     def ended(self, watch: int) -> None:
         """Note that a directory is gone, and its watch with it."""
         for path in self.names(watch):
             self.drop(path)
-            self.doubtful.add(path)
 
 
 class InotifyWatcher:
@@ -310,13 +303,6 @@ class InotifyWatcher:
         with self._lock:
             self._drain()
             return {path for path in directories if not self._is_watched(path)}
-
-    def patrol(self) -> set[RepoPath]:
-        """Return directories that replaced watched ones and are `unwatched`."""
-        with self._lock:
-            self._drain()
-            doubtful, self._watches.doubtful = self._watches.doubtful, set()
-        return self.unwatched(doubtful)
 
     def take(self) -> Hints:
         """Return what was seen since the last time, without waiting."""
@@ -491,10 +477,13 @@ class InotifyWatcher:
             self._inbox.overflow = True
             if self._order is not None:
                 self._order.lost()
-        elif mask & _IGNORED:
-            self._watches.ended(watch)
-        elif mask & _MOVE_SELF:
-            self._watches.moved(watch)
+        elif mask & (_IGNORED | _MOVE_SELF):
+            # Another directory may be there by now, or none.
+            self._inbox.paths.update(self._watches.names(watch))
+            if mask & _IGNORED:
+                self._watches.ended(watch)
+            else:
+                self._watches.moved(watch)
         elif name:
             for directory in self._watches.names(watch):
                 path = RepoPath(directory + b"/" + name if directory else name)

@@ -113,10 +113,6 @@ class PortableWatcher:
         """Return nothing: walks replace all missing watches."""
         return set()
 
-    def patrol(self) -> set[RepoPath]:
-        """Return nothing: walks replace all missing watches."""
-        return set()
-
     def take(self) -> Hints:
         """Return what was seen since the last time, without waiting."""
         with self._lock:
