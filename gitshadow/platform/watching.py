@@ -86,14 +86,11 @@ class WatchPort(Protocol):
         ...
 
     def replace(self, directories: Iterable[RepoPath]) -> None:
-        """Watch exactly these directories, the new watch in place before the old one ends."""
+        """Watch exactly these directories; a walk is asked for if one was listed before."""
         ...
 
-    def enter(self, directories: Mapping[RepoPath, int]) -> bool:
-        """Watch directories, each with its inode, that are listed next.
-
-        Return False where only `replace` can; a write between then comes without a hint.
-        """
+    def enter(self, directories: Mapping[RepoPath, int]) -> None:
+        """Watch directories, each with its inode, that are listed next."""
         ...
 
     def barrier(self) -> Hints:
@@ -155,15 +152,21 @@ class Walks:
     def watched(self) -> None:
         """Note that all is watched that can be."""
         self.reason = self._lasting
+        self._is_wanted = False
 
     def want(self) -> None:
         """Ask for one walk; any thread may."""
         self._is_wanted = True
 
+    @property
+    def are_needed(self) -> bool:
+        """Return whether hints may be missing that only a walk finds."""
+        return self._is_wanted or self.reason is not None
+
     def is_due(self) -> bool:
         """Return whether to walk now; then the next walk is due after a pause."""
         now = time.monotonic()
-        if now < self._next or (self.reason is None and not self._is_wanted):
+        if now < self._next or not self.are_needed:
             return False
         self._is_wanted = False
         self._asked, self._next = now, now + _WALK_S

@@ -7,14 +7,7 @@ Invariant: every barrier ends with the disk and the journal in agreement.
 
 import os
 import time
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from gitshadow.capture.commit_plan import STORM_PATHS
@@ -72,7 +65,6 @@ class Observer:
         self._count_at = 0.0
         self._captured_at = 0.0
         self._started_ns: int | None = None
-        self._is_entered = False
 
     def start(
         self,
@@ -87,13 +79,12 @@ class Observer:
         """
         self._port = port
         port.follow(self._pipeline.processes.bytes.order)
-        self._is_entered = True
         found: Sequence[RepoPath]
         if first is not None:
-            found = first(self._watch_first)
+            found = first(port.enter)
         else:
-            found = self._walker.full(offline=True, entering=self._watch_first)
-        self._watch_anew(found)
+            found = self._walker.full(offline=True, entering=port.enter)
+        port.replace(found)
         self._started_ns = self._ws.clock.now_ns()
 
     @property
@@ -395,28 +386,14 @@ class Observer:
         self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
         with self._noticing():
             ripe = self._ripe_with_ends if patient else None
-            self._is_entered = True
-            found = self._walker.full(ripe=ripe, entering=self._watch_first)
-            self._watch_anew(found, patient=patient)
+            entering = self._port.enter if self._port is not None else None
+            found = self._walker.full(ripe=ripe, entering=entering)
+            self._watch(found)
         self._in_doubt = False
 
-    def _watch_anew(self, found: Sequence[RepoPath], *, patient: bool = False) -> None:
-        """Watch what a walk found, and record what changed in new directories before that."""
-        is_entered, self._is_entered = self._is_entered, False
-        if self._port is None:
-            return
-        self._port.replace(found)
-        if is_entered:
-            return
-        # A write between the first walk and the watches came without a hint.
-        again = self._walker.full(ripe=self._ripe_with_ends if patient else None)
-        if young := set(again).difference(found):
-            self._capture(young, patient=patient)
-
-    def _watch_first(self, directories: Mapping[RepoPath, int]) -> None:
-        """Watch directories that a walk is about to list."""
+    def _watch(self, found: Sequence[RepoPath]) -> None:
         if self._port is not None:
-            self._is_entered = self._port.enter(directories) and self._is_entered
+            self._port.replace(found)
 
     def _look_around(self) -> None:
         """Walk now and then; what the watcher should have reported is a gap as well."""
@@ -442,7 +419,7 @@ class Observer:
                 self._rewalk(patient=True)
                 return
             heard = self._hinted(hints)
-            self._port.replace(found)
+            self._watch(found)
             strays = {path for path in strays if not _is_under(path, heard)}
             self._miss_directories(strays)
             self._miss_files({path for path in suspected if not _is_under(path, heard)})
@@ -482,7 +459,7 @@ class Observer:
             done = self._pipeline.capture(wanted)
             rules = any(self._ws.coverage.is_rule_file(path) for path in paths)
             if done.rules_changed or rules:
-                self._watch_anew(self._walker.recover())
+                self._watch(self._walker.recover())
         self._captured_at = time.monotonic()
 
     def _unfold(self, paths: Collection[RepoPath], *, patient: bool) -> set[RepoPath]:

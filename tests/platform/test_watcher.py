@@ -57,7 +57,7 @@ def plant(tmp_path: Path) -> Iterator[Callable[..., Tree]]:
                 (tree.root / name).mkdir(parents=True)
             paths = [TOP, *(RepoPath(os.fsencode(name)) for name in directories)]
             stack.callback(tree.watcher.close)
-            tree.watcher.replace(paths)
+            tree.watcher.add(paths)
             return tree
 
         yield make
@@ -268,7 +268,7 @@ watcher = InotifyWatcher(root, os.path.join(root, ".git"), lambda: None)
 """
 _STOPPED = f"""
 {_OPEN}
-watcher.replace([b""])
+watcher.add([b""])
 print("ready", flush=True)
 sys.stdin.readline()
 hints = watcher.barrier()
@@ -459,6 +459,25 @@ def test_moved_directory_is_watched_under_its_new_name(
     assert tree.barrier().paths == written
 
 
+def test_walk_is_asked_for_where_a_directory_was_listed_before_it_was_watched(
+    tree: Tree,
+) -> None:
+    """CAP-10: what was written in between has no hint."""
+    tree.write("d/a")
+    there = [TOP, RepoPath(b"d")]
+    tree.watcher.replace(there)
+    for _ in range(2):
+        assert tree.barrier().lost
+    tree.watcher.tidy()
+    assert tree.watcher.take().lost
+    tree.watcher.replace(there)
+    assert not tree.barrier().lost
+    tree.write("e/a")
+    tree.watcher.enter({RepoPath(b"e"): (tree.root / "e").stat().st_ino})
+    tree.watcher.replace([*there, RepoPath(b"e")])
+    assert not tree.barrier().lost
+
+
 def test_watch_that_is_not_wanted_any_more_is_ended(plant: Callable[..., Tree]) -> None:
     tree = plant("d", "e")
     tree.watcher.replace([TOP, RepoPath(b"e")])
@@ -470,7 +489,7 @@ def test_watch_that_is_not_wanted_any_more_is_ended(plant: Callable[..., Tree]) 
 def test_close_ends_the_thread_and_gives_its_descriptors_back(tmp_path: Path) -> None:
     threads = set(threading.enumerate())
     tree, never = Tree(tmp_path / "tree"), Tree(tmp_path / "never")
-    tree.watcher.replace([TOP])
+    tree.watcher.add([TOP])
     (ours,) = set(threading.enumerate()) - threads
     assert _inotify_instances() > 0
     for one in (tree, never):

@@ -232,8 +232,8 @@ class Inodes:
     def replace(self, directories: Iterable[RepoPath]) -> None:
         self.add(directories)
 
-    def enter(self, directories: Mapping[RepoPath, int]) -> bool:
-        return False
+    def enter(self, directories: Mapping[RepoPath, int]) -> None:
+        return
 
     def barrier(self) -> Hints:
         return Hints()

@@ -31,9 +31,8 @@ class LatePort:
     def replace(self, directories: Iterable[RepoPath]) -> None:
         """Watch nothing."""
 
-    def enter(self, directories: Mapping[RepoPath, int]) -> bool:
+    def enter(self, directories: Mapping[RepoPath, int]) -> None:
         """Watch nothing."""
-        return False
 
     def barrier(self) -> Hints:
         """Tell what is late."""

@@ -44,7 +44,7 @@ class CountingEngine(Service):
         return WatchBackend.AUTO
 
     def start(self, port: WatchPort) -> None:
-        port.replace([RepoPath(b"")])
+        port.add([RepoPath(b"")])
         assert self.starting.wait(HANGS_S)
 
     def hints(self, hints: Hints) -> None:

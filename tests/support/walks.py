@@ -152,8 +152,8 @@ class _Silent:
 
     def replace(self, directories: Iterable[RepoPath]) -> None: ...
 
-    def enter(self, directories: Mapping[RepoPath, int]) -> bool:
-        return False
+    def enter(self, directories: Mapping[RepoPath, int]) -> None:
+        return
 
     def barrier(self) -> Hints:
         return Hints()

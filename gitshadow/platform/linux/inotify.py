@@ -251,7 +251,7 @@ class InotifyWatcher:
         self._add(directories)
 
     def replace(self, directories: Iterable[RepoPath]) -> None:
-        """Watch exactly these directories."""
+        """Watch exactly these directories, and ask for a walk if one is new."""
         wanted = set(directories)
         with self._lock:
             for path in self._watches.paths - wanted:
@@ -260,14 +260,16 @@ class InotifyWatcher:
             self._walks.watched()
         self._add(wanted)
         self._walks.pace()
+        # What was written in a new one after it was listed came without a hint.
+        if wanted:
+            self._walks.want()
 
-    def enter(self, directories: Mapping[RepoPath, int]) -> bool:
+    def enter(self, directories: Mapping[RepoPath, int]) -> None:
         """Watch directories, each with its inode, that are listed next."""
         with self._lock:
             inode = self._watches.inode
             new = [path for path in directories if inode(path) != directories[path]]
         self._add(new)
-        return self._walks.reason is None
 
     def barrier(self) -> Hints:
         """Return every hint for what was written before the call, at once."""
@@ -276,7 +278,7 @@ class InotifyWatcher:
             self._inbox.ripen(float("inf"))
             hints = self._take()
         # Without watches the hints are not complete, so the caller has to walk.
-        return hints._replace(lost=True) if self._walks.reason is not None else hints
+        return hints._replace(lost=True) if self._walks.are_needed else hints
 
     def degraded(self) -> str | None:
         """Return what cannot be watched, and the remedy; None where all is."""
@@ -312,7 +314,7 @@ class InotifyWatcher:
             return self._take()
 
     def tidy(self) -> None:
-        """Ask for a walk if one is due because watches are missing."""
+        """Ask for a walk if one is due because watches are or were missing."""
         if self._walks.is_due():
             with self._lock:
                 self._inbox.lost = True

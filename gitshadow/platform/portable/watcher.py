@@ -87,12 +87,11 @@ class PortableWatcher:
         self._want(frozenset(directories))
         self._walks.pace()
 
-    def enter(self, directories: Mapping[RepoPath, int]) -> bool:
+    def enter(self, directories: Mapping[RepoPath, int]) -> None:
         """Note which of them are not watched as what they are; a walk follows each new watch."""
         known = self._inodes
         if any(known.get(path, inode) != inode for path, inode in directories.items()):
             self._is_stale = True
-        return True
 
     def barrier(self) -> Hints:
         """Return what was seen, and that it may not be all."""
