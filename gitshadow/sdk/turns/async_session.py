@@ -215,7 +215,7 @@ class AsyncTurn(TurnFront):
         request = request_of(options)
         with self._runtime.locked():
             whole = self._runtime.undoing.undo(self.id, request)
-            return await self._driver.shielded(self._runtime.carrying.run(whole))
+            return await self._driver.shielded(self._runtime.run(whole))
 
 
 class AsyncAgentUndo(SessionFront):
@@ -370,7 +370,7 @@ class AsyncAgentUndo(SessionFront):
         request = request_of(options)
         with self._runtime.locked():
             whole = self._runtime.undoing.undo(turn, request)
-            return await self._driver.shielded(self._runtime.carrying.run(whole))
+            return await self._driver.shielded(self._runtime.run(whole))
 
     async def redo(self, op: str, **options: Unpack[RedoOptions]) -> UndoReport:
         """Redo: reverse an undo in files, state, artifacts and conversation.
@@ -388,7 +388,7 @@ class AsyncAgentUndo(SessionFront):
         token = redo_token(options)
         with self._runtime.locked():
             found = self._runtime.undoing.redo(op, token)
-            return await self._driver.shielded(self._runtime.carrying.run(found))
+            return await self._driver.shielded(self._runtime.run(found))
 
     async def rewind(self, before: str, **options: Unpack[RewindOptions]) -> UndoReport:
         """Restore state and files from before an invocation, and hide all later events.
@@ -410,7 +410,7 @@ class AsyncAgentUndo(SessionFront):
         request = rewind_request(options)
         with self._runtime.locked():
             found = self._runtime.undoing.rewind(before, request)
-            return await self._driver.shielded(self._runtime.carrying.run(found))
+            return await self._driver.shielded(self._runtime.run(found))
 
     async def undo_last(self, *, effects: bool = False) -> UndoReport:
         """Rewind to before the newest invocation that is not rewound yet.
@@ -422,15 +422,13 @@ class AsyncAgentUndo(SessionFront):
         with self._runtime.locked():
             last = rewind.last_live(self._runtime.store, self._runtime.session)
             found = self._runtime.undoing.rewind(last, request)
-            return await self._driver.shielded(self._runtime.carrying.run(found))
+            return await self._driver.shielded(self._runtime.run(found))
 
     async def resume(self, op: str) -> UndoReport:
         """Continue an undo that was interrupted or left something to do; nothing is repeated."""
         with self._runtime.locked(finishing=True):
-            work = self._runtime.carrying.resumed(op)
-            return await self._driver.shielded(
-                self._runtime.carrying.run(work, again=True)
-            )
+            work = self._runtime.resumed(op)
+            return await self._driver.shielded(self._runtime.run(work, again=True))
 
     async def release(self) -> list[Release]:
         """Send the held calls that are due; turns do so when they begin and commit.
@@ -449,4 +447,4 @@ class AsyncAgentUndo(SessionFront):
         """
         with self._runtime.locked(finishing=True):
             await self._driver.shielded(resolution.ask_probes(self._runtime))
-            return await self._driver.shielded(self._runtime.carrying.recover())
+            return await self._driver.shielded(self._runtime.recover())

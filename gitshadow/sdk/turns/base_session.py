@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from gitshadow.errors import ShadowError, UsageError
 from gitshadow.sdk.turns import resolution, rewind, state_rollback
-from gitshadow.sdk.turns.events import Message, live, messages
+from gitshadow.sdk.turns.events import Message, creation, live, messages
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.option_checks import one_of
 from gitshadow.sdk.turns.policy import Policy, Proposal
@@ -22,7 +22,7 @@ from gitshadow.sdk.turns.session_runtime import (
     chosen,
     entries_of,
 )
-from gitshadow.sdk.turns.turn import TurnCore, creation
+from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.turn_end import Terms
 from gitshadow.sdk.turns.turn_states import TurnStatus
 from gitshadow.sdk.turns.values import JsonObject, Release, UndoEntry

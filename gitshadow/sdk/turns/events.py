@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from gitshadow.sdk.turns import json_values
-from gitshadow.store.journal.saga_rows import Marker, SessionEvent
+from gitshadow.sdk.turns.values import JsonObject
+from gitshadow.store.journal.saga_rows import Marker, NewEvent, SessionEvent
 
 Role = Literal["user", "assistant", "call", "result", "system"]
 _ROLES: tuple[Role, ...] = ("user", "assistant", "call", "result", "system")
@@ -34,6 +35,18 @@ class Message:
     text: str
     call_id: str | None = None
     tool: str | None = None
+
+
+def creation(session: str, state: JsonObject, ts_ns: int) -> NewEvent:
+    """Return the event that every session's history begins with: the state it was made with."""
+    return NewEvent(
+        session=session,
+        invocation="created",
+        author="system",
+        kind="created",
+        ts_ns=ts_ns,
+        delta={key: json_values.canonical(value) for key, value in state.items()},
+    )
 
 
 def hidden(markers: Iterable[Marker]) -> list[HiddenRange]:

@@ -2,15 +2,18 @@
 
 A rewind adds one event, a marker: its delta restores the state, its range is what it hides. Nothing
 is deleted, and the cost is that of what changed since. Outside effects are undone only on request;
-otherwise the report names them.
+otherwise the report names them. A fork begins with the history of a session before an invocation:
+state, artifacts and conversation are copied into the event that begins it, so none of that can be
+undone there; effects and files remain the first session's, which is only read, not even locked.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from gitshadow.errors import UsageError
 from gitshadow.model import Oid
-from gitshadow.sdk.turns import events
+from gitshadow.sdk.turns import events, json_values
 from gitshadow.sdk.turns.errors import (
     InvocationNotFound,
     NothingToUndo,
@@ -18,9 +21,18 @@ from gitshadow.sdk.turns.errors import (
 )
 from gitshadow.sdk.turns.protocols import SessionStore
 from gitshadow.sdk.turns.state_rollback import OTHER_SCOPES, Changes, values
+from gitshadow.store.journal.saga_rows import (
+    MARKER,
+    NewEvent,
+    SagaEntry,
+    SessionEvent,
+)
 
 CREATED = "created"
 """The invocation of a session's initial values: nothing returns to before it."""
+
+_OF_A_TURN = frozenset({"created", "turn", "state", "artifact", MARKER})
+"""Kinds of events that are no part of a conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,4 +154,65 @@ def _first(store: SessionStore, session: str, name: str, oid: Oid | None) -> int
     found = store.versions(session, name)
     return next(
         (one.number for one in found if oid is not None and one.oid == oid), None
+    )
+
+
+def plant(
+    store: SessionStore, source: str, before: str, session: str, now_ns: int
+) -> None:
+    """Begin a session with what another one was before an invocation; under the new one's lock.
+
+    Raises:
+        SessionNotFound, InvocationNotFound: there is nothing to begin with.
+        UsageError: the new session has a history already.
+        StoreError: an artifact's bytes are gone; nothing was begun.
+    """
+    first = find(store, source, before).first
+    if store.last_seq(session) >= 0:
+        raise UsageError(f"cannot fork {source}: session {session} exists")
+    # All bytes are read before any is written, so that a missing one leaves no half session.
+    oids = artifacts_before(store, source, first)
+    bytes_of = {name: store.read(oid) for name, oid in oids.items()}
+    kept = {
+        name: store.keep(session, name, 0, data, now_ns)
+        for name, data in bytes_of.items()
+    }
+    told = {"forked_from": source, "before": before}
+    begun = replace(
+        events.creation(session, {}, now_ns),
+        body=json_values.canonical(told),
+        delta=store.state_before(source, first),
+        artifacts=kept,
+    )
+    note = SagaEntry(
+        session=session,
+        turn=None,
+        call=None,
+        kind="forked",
+        ts_ns=now_ns,
+        body=json_values.canonical(told),
+    )
+    store.save([begun, *_conversation(store, source, first, begun), note])
+
+
+def _conversation(
+    store: SessionStore, source: str, first: int, begun: NewEvent
+) -> Iterator[NewEvent]:
+    """Yield copies of what was said and counted before an event."""
+    markers = [one for one in store.markers(source) if one.seq < first]
+    earlier = [one for one in store.events(source) if one.seq < first]
+    for event in events.live(earlier, markers):
+        if event.kind not in _OF_A_TURN:
+            yield _copy(event, begun)
+
+
+def _copy(event: SessionEvent, begun: NewEvent) -> NewEvent:
+    return NewEvent(
+        session=begun.session,
+        invocation=begun.invocation,
+        author=event.author,
+        kind=event.kind,
+        ts_ns=event.ts_ns,
+        text=event.text,
+        body=event.body,
     )

@@ -202,7 +202,7 @@ class Turn(TurnFront):
         request = request_of(options)
         with self._runtime.locked():
             whole = self._runtime.undoing.undo(self.id, request)
-            return self._driver.run(self._runtime.carrying.run(whole))
+            return self._driver.run(self._runtime.run(whole))
 
 
 class AgentUndo(SessionFront):
@@ -347,7 +347,7 @@ class AgentUndo(SessionFront):
         request = request_of(options)
         with self._runtime.locked():
             whole = self._runtime.undoing.undo(turn, request)
-            return self._driver.run(self._runtime.carrying.run(whole))
+            return self._driver.run(self._runtime.run(whole))
 
     def redo(self, op: str, **options: Unpack[RedoOptions]) -> UndoReport:
         """Redo: reverse an undo in files, state, artifacts and conversation.
@@ -365,7 +365,7 @@ class AgentUndo(SessionFront):
         token = redo_token(options)
         with self._runtime.locked():
             found = self._runtime.undoing.redo(op, token)
-            return self._driver.run(self._runtime.carrying.run(found))
+            return self._driver.run(self._runtime.run(found))
 
     def rewind(self, before: str, **options: Unpack[RewindOptions]) -> UndoReport:
         """Restore state and files from before an invocation, and hide all later events.
@@ -387,7 +387,7 @@ class AgentUndo(SessionFront):
         request = rewind_request(options)
         with self._runtime.locked():
             found = self._runtime.undoing.rewind(before, request)
-            return self._driver.run(self._runtime.carrying.run(found))
+            return self._driver.run(self._runtime.run(found))
 
     def undo_last(self, *, effects: bool = False) -> UndoReport:
         """Rewind to before the newest invocation that is not rewound yet.
@@ -399,13 +399,13 @@ class AgentUndo(SessionFront):
         with self._runtime.locked():
             last = rewind.last_live(self._runtime.store, self._runtime.session)
             found = self._runtime.undoing.rewind(last, request)
-            return self._driver.run(self._runtime.carrying.run(found))
+            return self._driver.run(self._runtime.run(found))
 
     def resume(self, op: str) -> UndoReport:
         """Continue an undo that was interrupted or left something to do; nothing is repeated."""
         with self._runtime.locked(finishing=True):
-            work = self._runtime.carrying.resumed(op)
-            return self._driver.run(self._runtime.carrying.run(work, again=True))
+            work = self._runtime.resumed(op)
+            return self._driver.run(self._runtime.run(work, again=True))
 
     def release(self) -> list[Release]:
         """Send the held calls that are due; turns do so when they begin and commit.
@@ -424,4 +424,4 @@ class AgentUndo(SessionFront):
         """
         with self._runtime.locked(finishing=True):
             self._driver.run(resolution.ask_probes(self._runtime))
-            return self._driver.run(self._runtime.carrying.recover())
+            return self._driver.run(self._runtime.recover())

@@ -1,9 +1,9 @@
 """One opened session of an agent program: the part that both fronts share.
 
 A turn or an undo of a session holds its lock. So a turn that is open in the journal while the lock
-is free has lost its process. A fork begins with the history of a session before an invocation:
-state, artifacts and conversation are copied into the event that begins it, so none of that can be
-undone there; effects and files remain the first session's, which is only read, not even locked.
+is free has lost its process. A submitted undo is in the journal as `submitted` until its engine
+begins it, and until then the session has no new turn. Carrying an undo out needs the lock;
+submitting one releases it.
 """
 
 import fnmatch
@@ -19,12 +19,11 @@ from gitshadow.errors import (
     UsageError,
 )
 from gitshadow.ipc.spool import stores_prompts
-from gitshadow.sdk.turns import events, json_values, rewind
+from gitshadow.sdk.turns import json_values, rewind
 from gitshadow.sdk.turns.bench import Bench
 from gitshadow.sdk.turns.call_records import held_row
-from gitshadow.sdk.turns.commands import Procedure, Tell
+from gitshadow.sdk.turns.commands import Invoke, Procedure, Save, Tell, demand
 from gitshadow.sdk.turns.errors import SessionBusy
-from gitshadow.sdk.turns.executor import Carrying
 from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.host import ContextCache, Host
 from gitshadow.sdk.turns.journal_store import JournalStore
@@ -38,8 +37,8 @@ from gitshadow.sdk.turns.option_checks import (
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.protocols import CompensationEngine, SessionStore
 from gitshadow.sdk.turns.registry import ToolRegistry
-from gitshadow.sdk.turns.report import UndoReport
-from gitshadow.sdk.turns.turn import TurnCore, TurnSettings, creation
+from gitshadow.sdk.turns.report import UndoKind, UndoReport
+from gitshadow.sdk.turns.turn import TurnCore, TurnSettings
 from gitshadow.sdk.turns.turn_states import TurnStatus
 from gitshadow.sdk.turns.turn_undo import Undoing
 from gitshadow.sdk.turns.undo_operation import Whole
@@ -47,80 +46,15 @@ from gitshadow.sdk.turns.user_hooks import UserHooks
 from gitshadow.sdk.turns.values import UndoEntry
 from gitshadow.store.journal.saga import SagaTables
 from gitshadow.store.journal.saga_rows import (
-    MARKER,
-    NewEvent,
     SagaCall,
     SagaEntry,
     SagaOp,
     SagaRow,
     SagaTurn,
-    SessionEvent,
 )
 from gitshadow.store.layout import Layout, discover
 
-_OF_A_TURN = frozenset({"created", "turn", "state", "artifact", MARKER})
-"""Kinds of events that are no part of a conversation."""
-
-
-def plant(
-    store: SessionStore, source: str, before: str, session: str, now_ns: int
-) -> None:
-    """Begin a session with what another one was before an invocation; under the new one's lock.
-
-    Raises:
-        SessionNotFound, InvocationNotFound: there is nothing to begin with.
-        UsageError: the new session has a history already.
-        StoreError: an artifact's bytes are gone; nothing was begun.
-    """
-    first = rewind.find(store, source, before).first
-    if store.last_seq(session) >= 0:
-        raise UsageError(f"cannot fork {source}: session {session} exists")
-    # All bytes are read before any is written, so that a missing one leaves no half session.
-    oids = rewind.artifacts_before(store, source, first)
-    bytes_of = {name: store.read(oid) for name, oid in oids.items()}
-    kept = {
-        name: store.keep(session, name, 0, data, now_ns)
-        for name, data in bytes_of.items()
-    }
-    told = {"forked_from": source, "before": before}
-    begun = replace(
-        creation(session, {}, now_ns),
-        body=json_values.canonical(told),
-        delta=store.state_before(source, first),
-        artifacts=kept,
-    )
-    note = SagaEntry(
-        session=session,
-        turn=None,
-        call=None,
-        kind="forked",
-        ts_ns=now_ns,
-        body=json_values.canonical(told),
-    )
-    store.save([begun, *_conversation(store, source, first, begun), note])
-
-
-def _conversation(
-    store: SessionStore, source: str, first: int, begun: NewEvent
-) -> Iterator[NewEvent]:
-    """Yield copies of what was said and counted before an event."""
-    markers = [one for one in store.markers(source) if one.seq < first]
-    earlier = [one for one in store.events(source) if one.seq < first]
-    for event in events.live(earlier, markers):
-        if event.kind not in _OF_A_TURN:
-            yield _copy(event, begun)
-
-
-def _copy(event: SessionEvent, begun: NewEvent) -> NewEvent:
-    return NewEvent(
-        session=begun.session,
-        invocation=begun.invocation,
-        author=event.author,
-        kind=event.kind,
-        ts_ns=event.ts_ns,
-        text=event.text,
-        body=event.body,
-    )
+_SUBMITTED = "submitted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +162,7 @@ class SessionRuntime:
         made = type(self)(store, opening, self.layout)
         try:
             made.take()
-            plant(store, self.session, before, session, self.clock())
+            rewind.plant(store, self.session, before, session, self.clock())
         except BaseException:
             made.close()
             raise
@@ -287,11 +221,6 @@ class SessionRuntime:
         """Return the session's id."""
         return self.setting.session
 
-    @property
-    def carrying(self) -> Carrying:
-        """Return what brings the session's undos to their end."""
-        return Carrying(self.undoing, self.engine, self._lock)
-
     def new_turn(self, label: str, policy: Policy | None = None) -> TurnCore:
         """Lock the session and return the next turn, not begun yet; None: the session's policy.
 
@@ -311,7 +240,7 @@ class SessionRuntime:
 
     def next_turn(self, label: str, *, lease_ns: int | None = None) -> TurnCore:
         """Return a turn with the next number; to be called under the lock."""
-        self.carrying.check_none_waits()
+        self.check_none_waits()
         last = self.store.last_turn(self.session)
         ordinal = last.ordinal + 1 if last is not None else 1
         # Programs give a turn the words of the user's, in which it begins.
@@ -417,7 +346,7 @@ class SessionRuntime:
         try:
             self._after_losses()
             if not finishing:
-                self.carrying.check_none_waits()
+                self.check_none_waits()
             yield
         finally:
             self.release()
@@ -439,19 +368,97 @@ class SessionRuntime:
         """Return the undo of an op, new or begun before."""
         return self.undoing.of(op)
 
-    def unfinished(self) -> list[SagaOp]:
-        """Return the undos of the session that have no report, oldest first."""
-        return self.carrying.unfinished()
-
     def sessions_with_work(self) -> list[str]:
         """Return the sessions of the repository that have an undo without a report."""
         if not isinstance(self.store, JournalStore):
             return []
         return SagaTables(self.store.db).sessions_with_work()
 
+    def run(self, work: Whole, *, again: bool = False) -> Procedure[UndoReport]:
+        """Carry an undo out, in place or by the session's engine.
+
+        Args:
+            work: What is to be done.
+            again: Whether it has ended before.
+
+        Raises:
+            RefusedError: the token does not fit; nothing was done.
+            UndoPending, EngineError: as `CompensationEngine.wait`.
+        """
+        engine = self.engine
+        if engine is None or not work.calls_handlers:
+            return (yield from self._done(work))
+        # Checked before the engine has the op: a refused undo must leave nothing behind.
+        yield from work.admit()
+        # The row is saved before the engine gets the op, because the engine reads everything from
+        # it.
+        op = replace(work.op, status=_SUBMITTED)
+        yield Save((op,))
+        # Engines block, for example on a database, so they get a thread of their own.
+        hand = Invoke(engine.submit, (op,))
+        hand = Invoke(engine.resume, (op.id,)) if again else hand
+        yield from demand(hand._replace(blocking=True))
+        # The engine's worker needs the lock, so waiting for it with the lock held would never
+        # end.
+        self._lock.release()
+        return (yield from _awaited(engine, op.id))
+
+    def recover(self) -> Procedure[list[UndoReport]]:
+        """Bring the undos to their end that lost their process, in place or by the engine."""
+        engine = self.engine
+        if engine is None:
+            found = []
+            for op in self.unfinished():
+                report = yield from self.finish(op.id)
+                found.append(report)
+            return found
+        taken = yield from demand(Invoke(engine.recover, blocking=True))
+        self._lock.release()
+        found = []
+        for op_id in taken:
+            report = yield from _awaited(engine, op_id)
+            found.append(report)
+        return found
+
     def finish(self, op_id: str) -> Procedure[UndoReport]:
-        """Carry an undo out in place, from wherever it stopped; under the lock."""
-        return self.carrying.finish(op_id)
+        """Carry an undo out in place, from wherever it stopped."""
+        return (yield from self._done(self.resumed(op_id)))
+
+    def _done(self, work: Whole) -> Procedure[UndoReport]:
+        """Run an undo here, and call its observers."""
+        telling = self.setting.telling
+        if work.op.kind == UndoKind.REWIND:
+            return (yield from telling.rewind(work))
+        return (yield from telling.undo(work))
+
+    def unfinished(self) -> list[SagaOp]:
+        """Return the undos, rollbacks and rewinds without a report, oldest first."""
+        ops = self.store.ops(self.session)
+        return [op for op in ops if op.status != "done"]
+
+    def check_none_waits(self) -> None:
+        """Do nothing if no undo is waiting for its engine.
+
+        Raises:
+            SessionBusy: one does; nothing may come between.
+        """
+        for op in self.unfinished():
+            if op.status == _SUBMITTED:
+                raise SessionBusy(
+                    f"cannot use session {op.session}: undo {op.id} is waiting for its engine",
+                    hint="wait for it to end, or finish it here: git agent-undo program recover",
+                )
+
+    def resumed(self, op_id: str) -> Whole:
+        """Return an earlier undo to go on with: what it did stays done.
+
+        Raises:
+            UsageError: this session has no such undo.
+        """
+        op = self.store.op(op_id)
+        if op is None or op.session != self.session:
+            raise UsageError(f"cannot find undo {op_id} in session {self.session}")
+        return self.composed(replace(op, status="applying"))
 
     def _after_losses(self) -> None:
         """Mark what lost its process: claims, and an open turn.
@@ -513,6 +520,10 @@ def _recorder(layout: Layout | None, opening: Opening) -> FileRecorder | None:
         opening.agent,
         writes_below=opening.host.writes_below,
     )
+
+
+def _awaited(engine: CompensationEngine, op_id: str) -> Procedure[UndoReport]:
+    return (yield from demand(Invoke(engine.wait, (op_id, None), blocking=True)))
 
 
 def _busy(session: str) -> SessionBusy:

@@ -39,6 +39,7 @@ from gitshadow.sdk.turns.errors import (
     TurnClosed,
     ValidationFailed,
 )
+from gitshadow.sdk.turns.events import creation
 from gitshadow.sdk.turns.external_inverses import Outside
 from gitshadow.sdk.turns.host import ContextCache, Host
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
@@ -653,18 +654,6 @@ class TurnCore:
             # Nothing was written, so the turn still has its earlier status.
             self.row = before
             raise
-
-
-def creation(session: str, state: JsonObject, ts_ns: int) -> NewEvent:
-    """Return the event that every session's history begins with: the state it was made with."""
-    return NewEvent(
-        session=session,
-        invocation="created",
-        author="system",
-        kind="created",
-        ts_ns=ts_ns,
-        delta={key: json_values.canonical(value) for key, value in state.items()},
-    )
 
 
 def kept_up_to(pivot: SagaCall, why: str | None) -> str:
