@@ -292,7 +292,7 @@ class SessionFront:
     def state_at(self, invocation: str) -> dict[str, object]:
         """Return the state as it was before an invocation."""
         store, session = self._runtime.store, self._runtime.session
-        return self._state_before(rewind.find(store, session, invocation).first)
+        return self._state_before(rewind.find(store, session, invocation))
 
     def _state_before(self, seq: int) -> dict[str, object]:
         store, session = self._runtime.store, self._runtime.session

@@ -8,7 +8,7 @@ undone there; effects and files remain the first session's, which is only read, 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from gitshadow.errors import UsageError
@@ -20,7 +20,7 @@ from gitshadow.sdk.turns.errors import (
     SessionNotFound,
 )
 from gitshadow.sdk.turns.protocols import SessionStore
-from gitshadow.sdk.turns.state_rollback import OTHER_SCOPES, Changes, values
+from gitshadow.sdk.turns.state_rollback import values
 from gitshadow.store.journal.saga_rows import (
     MARKER,
     NewEvent,
@@ -35,42 +35,15 @@ _OF_A_TURN = frozenset({"created", "turn", "state", "artifact", MARKER})
 """Kinds of events that are no part of a conversation."""
 
 
-@dataclass(frozen=True, slots=True)
-class RewindTarget:
-    """What a rewind restores, read before anything is changed.
-
-    `first` is the first event to be hidden, `marker` the number that the rewind's own event gets.
-    """
-
-    invocation: str
-    first: int
-    marker: int
-    hides: tuple[str, ...]
-    changes: Changes
-
-
-def find(store: SessionStore, session: str, before: str) -> RewindTarget:
-    """Return the target of a rewind.
+def find(store: SessionStore, session: str, before: str) -> int:
+    """Return the first event of an invocation, before which something returns.
 
     Raises:
         SessionNotFound: the session has no history.
         InvocationNotFound: it has no such invocation.
     """
     last = store.last_seq(session)
-    first = found(session, before, last, store.first_of(session, before))
-    state = {
-        key: value
-        for key, value in store.state_delta(session, first).items()
-        if not key.startswith(OTHER_SCOPES)
-    }
-    versions = {
-        name: version
-        for name, version in store.artifact_delta(session, first).items()
-        if not name.startswith(OTHER_SCOPES)
-    }
-    hides = tuple(store.invocations_since(session, first))
-    changes = Changes(state=state, artifacts=versions)
-    return RewindTarget(before, first, last + 1, hides, changes)
+    return found(session, before, last, store.first_of(session, before))
 
 
 def found(session: str, before: str, last: int, first: int | None) -> int:
@@ -126,9 +99,9 @@ def difference(
     Raises:
         SessionNotFound, InvocationNotFound: there is none.
     """
-    ends = [find(store, session, first).first, store.last_seq(session) + 1]
+    ends = [find(store, session, first), store.last_seq(session) + 1]
     if second is not None:
-        ends[1] = find(store, session, second).first
+        ends[1] = find(store, session, second)
     old, new = (values(store.state_before(session, seq)) for seq in ends)
     were, are = (artifacts_before(store, session, seq) for seq in ends)
     names = sorted(were.keys() | are.keys())
@@ -167,7 +140,7 @@ def plant(
         UsageError: the new session has a history already.
         StoreError: an artifact's bytes are gone; nothing was begun.
     """
-    first = find(store, source, before).first
+    first = find(store, source, before)
     if store.last_seq(session) >= 0:
         raise UsageError(f"cannot fork {source}: session {session} exists")
     # All bytes are read before any is written, so that a missing one leaves no half session.

@@ -231,7 +231,7 @@ def changes_of(
         elif _oid(later[name]) != _oid(version):
             moved[Domain.ARTIFACTS, name] = "it was saved again later"
     found = Changes(state=state, artifacts=artifacts, moved=moved)
-    return with_missing(store, found)
+    return _with_missing(store, found)
 
 
 def changes_of_part(
@@ -279,7 +279,7 @@ def changes_of_part(
             if name in versions:
                 artifacts[name] = versions[name]
     found = Changes(state=state, artifacts=artifacts, moved=moved)
-    return with_missing(store, found)
+    return _with_missing(store, found)
 
 
 def _names_set(event: SessionEvent, body: JsonObject) -> Iterator[tuple[Domain, str]]:
@@ -292,7 +292,7 @@ def _names_set(event: SessionEvent, body: JsonObject) -> Iterator[tuple[Domain, 
             yield domain, str(one)
 
 
-def with_missing(store: SessionStore, changes: Changes) -> Changes:
+def _with_missing(store: SessionStore, changes: Changes) -> Changes:
     """Name the artifacts whose bytes are gone, so that none is silently emptied."""
     gone = {
         name

@@ -26,7 +26,6 @@ from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.file_undo import FileWork
 from gitshadow.sdk.turns.protocols import SessionStore
 from gitshadow.sdk.turns.report import UndoKind, UndoReport, from_json
-from gitshadow.sdk.turns.rewind import RewindTarget
 from gitshadow.sdk.turns.saga import Unwind, new_op
 from gitshadow.sdk.turns.state_rollback import (
     Stretch,
@@ -35,7 +34,6 @@ from gitshadow.sdk.turns.state_rollback import (
     changes_of,
     changes_of_part,
     stretch_of,
-    with_missing,
 )
 from gitshadow.sdk.turns.turn import TurnSettings
 from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, way
@@ -104,9 +102,9 @@ class Undoing:
             InvocationNotFound: it has no such invocation.
             RefusedError: it returns to what was rewound, and effects are not made again.
         """
-        target = rewind.find(self.store, self._session, before)
+        first = rewind.find(self.store, self._session, before)
         gaps = events.hidden(self.store.markers(self._session))
-        if request.covers(Scope.EFFECTS) and not events.is_live(target.first, gaps):
+        if request.covers(Scope.EFFECTS) and not events.is_live(first, gaps):
             raise RefusedError(
                 f"cannot rewind before {before} with effects: it was rewound already,"
                 " and an undone effect is not repeated",
@@ -296,33 +294,32 @@ class Undoing:
         )
 
     def _rewind(self, op: SagaOp, request: UndoRequest) -> _Parts:
-        target = rewind.find(self.store, self._session, op.target)
-        changes = with_missing(self.store, target.changes).within(request)
-        covers = request.covers(Scope.EVENTS)
+        store, session = self.store, self._session
+        first, last = rewind.find(store, session, op.target), store.last_seq(session)
+        hidden = tuple(store.invocations_since(session, first))
         wording = Wording(
             text="Session rewound",
-            invocation=f"r-{target.marker}",
-            hides=Stretch(target.first, target.marker) if covers else None,
-            hidden=target.hides,
-            body={"rewind_before_invocation_id": target.invocation},
-            seq=target.marker,
+            invocation=f"r-{last + 1}",
+            hides=Stretch(first, last + 1) if request.covers(Scope.EVENTS) else None,
+            hidden=hidden,
+            body={"rewind_before_invocation_id": op.target},
+            seq=last + 1,
         )
+        changes = changes_of(store, session, Stretch(first, last)).within(request)
         history = undo_phases.history(Taking(op=op, changes=changes, wording=wording))
-        rows = [self.store.turn(self._session, one) for one in target.hides]
+        rows = [store.turn(session, one) for one in hidden]
         turns = [row for row in rows if row is not None]
         work = self._work(op, request, [row.id for row in turns])
         if work is not None:
             work = replace(work, turns=file_undo.began(turns))
-        calls = [self.store.calls(self._session, row.id) for row in reversed(turns)]
-        return _Parts(calls, history, work, self._back_again(work, target))
+        calls = [store.calls(session, row.id) for row in reversed(turns)]
+        return _Parts(calls, history, work, self._back_again(work, first))
 
-    def _back_again(
-        self, work: FileWork | None, target: RewindTarget
-    ) -> FileWork | None:
+    def _back_again(self, work: FileWork | None, first: int) -> FileWork | None:
         """Return the files that a rewind had changed, if that rewind is undone."""
         # If the target is the marker of a rewind, this rewind undoes that one and restores its
         # files.
-        event = self.store.events(self._session)[target.first]
+        event = self.store.events(self._session)[first]
         before = (
             json_values.readable(event.body).get("op") if event.kind == MARKER else None
         )
