@@ -10,7 +10,15 @@ from typing import NamedTuple
 
 from gitshadow.errors import JournalError
 from gitshadow.sdk.turns import inverse_kinds, json_values
-from gitshadow.store.journal.saga_rows import SagaCall, SagaLogRow, logged
+from gitshadow.sdk.turns.values import JsonObject
+from gitshadow.store.journal.saga_rows import (
+    SagaCall,
+    SagaEntry,
+    SagaLogRow,
+    SagaOp,
+    SagaTurn,
+    logged,
+)
 from gitshadow.undo.report import State
 
 RESOLVED = "resolved"
@@ -25,6 +33,21 @@ class Resolution(NamedTuple):
     state: State
     note: str
     was: str
+
+
+def note(
+    of: SagaTurn | SagaCall | SagaOp, kind: str, body: JsonObject, ts_ns: int
+) -> SagaEntry:
+    """Return a row for the log about a turn, a call or an undo."""
+    turn = of.id if isinstance(of, SagaTurn) else None
+    return SagaEntry(
+        session=of.session,
+        turn=of.turn if isinstance(of, SagaCall) else turn,
+        call=of.id if isinstance(of, SagaCall) else None,
+        kind=kind,
+        ts_ns=ts_ns,
+        body=json_values.lenient(body),
+    )
 
 
 def resolutions(log: Iterable[SagaLogRow]) -> dict[str, Resolution]:

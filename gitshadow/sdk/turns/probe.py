@@ -10,13 +10,14 @@ from typing import NamedTuple
 from gitshadow.sdk.turns import drift, evidence, json_values, path_images
 from gitshadow.sdk.turns.call_records import key_of
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Returned, Save, ask
+from gitshadow.sdk.turns.evidence import note
 from gitshadow.sdk.turns.inverse_binding import InverseParts, bound, trouble_in
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
 from gitshadow.sdk.turns.redaction import NO_SECRETS
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import JsonObject, Outcome
-from gitshadow.store.journal.saga_rows import SagaCall, SagaEntry, logged
+from gitshadow.store.journal.saga_rows import SagaCall, logged
 
 TOO_LATE = "it ended only after it was to be undone"
 
@@ -66,7 +67,7 @@ def settled(
         said = "it did not happen" if found is False else None
     if said is not None:
         after = replace(call, undo="skipped", error=said, op=op)
-        yield Save((after, _note(call, "undo_skipped", moment_ns, body)))
+        yield Save((after, note(call, "undo_skipped", body, moment_ns)))
         return after
     if found is None:
         return call
@@ -119,16 +120,5 @@ def happened(
     if is_late:
         after = replace(after, undo="failed", error=after.error or TOO_LATE)
     body = {**body, "inverse": logged(after.inverse)}
-    yield Save((after, _note(call, "probed", moment_ns, body)))
+    yield Save((after, note(call, "probed", body, moment_ns)))
     return after
-
-
-def _note(call: SagaCall, kind: str, moment_ns: int, body: JsonObject) -> SagaEntry:
-    return SagaEntry(
-        session=call.session,
-        turn=call.turn,
-        call=call.id,
-        kind=kind,
-        ts_ns=moment_ns,
-        body=json_values.lenient(body),
-    )

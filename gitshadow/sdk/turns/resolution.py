@@ -11,7 +11,6 @@ from gitshadow.sdk.turns.commands import Procedure, now
 from gitshadow.sdk.turns.report import from_json
 from gitshadow.sdk.turns.session_runtime import SessionRuntime
 from gitshadow.sdk.turns.turn_undo import turn_of
-from gitshadow.store.journal.saga_rows import SagaEntry
 from gitshadow.undo.report import Reason, State
 
 
@@ -42,14 +41,7 @@ def resolve(
             "error": found.error,
             "note": note,
         }
-        row = SagaEntry(
-            session=runtime.session,
-            turn=turn,
-            call=call,
-            kind=evidence.RESOLVED,
-            ts_ns=runtime.clock(),
-            body=json_values.lenient(body),
-        )
+        row = evidence.note(found, evidence.RESOLVED, body, runtime.clock())
         after = replace(found, undo=reversibility.RESOLVED_STATES[state])
         closed = [replace(one, state="resolved") for one in waiting]
         runtime.store.save([after, row, *closed])

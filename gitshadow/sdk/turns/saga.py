@@ -29,7 +29,7 @@ from gitshadow.sdk.turns.commands import (
 )
 from gitshadow.sdk.turns.drift import Comparison, Drift, VerificationFinding
 from gitshadow.sdk.turns.errors import FinalFailure
-from gitshadow.sdk.turns.evidence import Resolution
+from gitshadow.sdk.turns.evidence import Resolution, note
 from gitshadow.sdk.turns.external_inverses import Outside, patience_s
 from gitshadow.sdk.turns.json_values import StoredInverse
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
@@ -325,9 +325,9 @@ class Unwind:
         after = replace(
             call, undo=undo, error=error, op=self.op.id, owner=None, lease_ns=None
         )
-        note = self._note(f"undo_{undo}", {"error": error, "key": call.key}, call)
+        row = self._note(f"undo_{undo}", {"error": error, "key": call.key}, call)
         # Nothing of the host runs before the next save, so these rows may share its transaction.
-        yield Save((after, note), rides=True)
+        yield Save((after, row), rides=True)
         return after
 
     def _dropped(self, call: SagaCall) -> Procedure[SagaCall]:
@@ -380,17 +380,8 @@ class Unwind:
                     f" {declared or 'undeclared'}: the former applies"
                 )
 
-    def _note(
-        self, kind: str, body: JsonObject, call: SagaCall | None = None
-    ) -> SagaEntry:
-        return SagaEntry(
-            session=self.op.session,
-            turn=call.turn if call is not None else None,
-            call=call.id if call is not None else None,
-            kind=kind,
-            ts_ns=self._scene.now_ns,
-            body=json_values.lenient({"op": self.op.id, **body}),
-        )
+    def _note(self, kind: str, body: JsonObject, call: SagaCall) -> SagaEntry:
+        return note(call, kind, {"op": self.op.id, **body}, self._scene.now_ns)
 
 
 def _not_called(handler: Tool, arguments: JsonObject, event: Event) -> Event:

@@ -19,7 +19,7 @@ from gitshadow.errors import (
     UsageError,
 )
 from gitshadow.ipc.spool import stores_prompts
-from gitshadow.sdk.turns import json_values, rewind
+from gitshadow.sdk.turns import evidence, json_values, rewind
 from gitshadow.sdk.turns.bench import Bench
 from gitshadow.sdk.turns.call_records import held_row
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Save, Tell, demand
@@ -47,7 +47,6 @@ from gitshadow.sdk.turns.values import UndoEntry
 from gitshadow.store.journal.saga import SagaTables
 from gitshadow.store.journal.saga_rows import (
     SagaCall,
-    SagaEntry,
     SagaOp,
     SagaRow,
     SagaTurn,
@@ -286,14 +285,7 @@ class SessionRuntime:
         lost = replace(
             last, status=TurnStatus.INTERRUPTED.value, cause="lost", ended_ns=moment
         )
-        note = SagaEntry(
-            session=self.session,
-            turn=last.id,
-            call=None,
-            kind="turn_interrupted",
-            ts_ns=moment,
-            body=json_values.canonical({"owner": last.owner}),
-        )
+        note = evidence.note(last, "turn_interrupted", {"owner": last.owner}, moment)
         self.store.save([lost, note, *self._unsent(last, moment)])
         if self.recorder is not None:
             self.recorder.tell(Tell("turn_end", last.id))
@@ -305,14 +297,7 @@ class SessionRuntime:
                 held = replace(held_row(call), state="dropped")
                 yield replace(call, outcome="dropped", undo="skipped")
                 yield held
-                yield SagaEntry(
-                    session=self.session,
-                    turn=turn.id,
-                    call=call.id,
-                    kind="dropped",
-                    ts_ns=moment,
-                    body=json_values.canonical({"key": call.key}),
-                )
+                yield evidence.note(call, "dropped", {"key": call.key}, moment)
 
     def take(self) -> None:
         """Lock the session.

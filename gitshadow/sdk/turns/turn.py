@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from gitshadow.errors import ShadowError
-from gitshadow.sdk.turns import call_outcome, json_values, probe, savepoints
+from gitshadow.sdk.turns import call_outcome, evidence, json_values, probe, savepoints
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.call_records import held_row
 from gitshadow.sdk.turns.commands import (
@@ -414,14 +414,7 @@ class TurnCore:
         self, kind: str, body: JsonObject, ts_ns: int, call: str | None = None
     ) -> SagaEntry:
         """Return a row for the log."""
-        return SagaEntry(
-            session=self.row.session,
-            turn=self.row.id,
-            call=call,
-            kind=kind,
-            ts_ns=ts_ns,
-            body=json_values.lenient(body),
-        )
+        return replace(evidence.note(self.row, kind, body, ts_ns), call=call)
 
     def event(
         self, author: str, kind: str, text: str, ts_ns: int, body: str = "{}"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gitshadow.errors import RefusedError, ShadowError
 from gitshadow.messages.undo import Uncovered
-from gitshadow.sdk.turns import json_values
+from gitshadow.sdk.turns import evidence, json_values
 from gitshadow.sdk.turns.commands import Part, Procedure, Save, now
 from gitshadow.sdk.turns.report import UndoItem, UndoKind, UndoReport, from_json
 from gitshadow.sdk.turns.undo_request import UndoRequest
@@ -236,14 +236,7 @@ class Whole:
         yield Save((self.op, note, *self.closing(report)))
 
     def _note(self, kind: str, body: JsonObject, moment_ns: int) -> SagaEntry:
-        return SagaEntry(
-            session=self.op.session,
-            turn=None,
-            call=None,
-            kind=kind,
-            ts_ns=moment_ns,
-            body=json_values.lenient({"op": self.op.id, **body}),
-        )
+        return evidence.note(self.op, kind, {"op": self.op.id, **body}, moment_ns)
 
 
 def joined(one: UndoReport, two: UndoReport) -> UndoReport:
