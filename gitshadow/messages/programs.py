@@ -21,7 +21,7 @@ class StepRow(NamedTuple):
 
 
 class ProgramTurnRow(NamedTuple):
-    """One turn; `standing` is its status, unless it was undone or its process is gone."""
+    """One turn; `standing` is its status, or `interrupted` where its process is gone."""
 
     id: str
     session: str

@@ -401,6 +401,26 @@ def test_a_killed_turn_is_listed_until_all_of_it_is_undone(
     assert column(shown(capsys, "attention"), "state") == ["interrupted"]
 
 
+def test_a_turn_is_listed_as_undone_once_all_of_it_is(
+    au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """REP-02: an undo in which an inverse failed leaves the turn as it was in the list too."""
+
+    def listed() -> tuple[list[object], list[object]]:
+        rows = shown(capsys, "saga", "turns")
+        return column(rows, "status"), column(rows, "standing")
+
+    with au.turn("go") as turn:
+        turn.call("draft.create", title="a")
+        turn.call("card.charge", amount=5)
+    world.trouble["undo:card"] = [OSError("down")] * 3
+    assert au.undo("t-1").status == "partial"
+    assert listed() == (["committed"], ["committed"])
+    assert column(shown(capsys, "attention"), "call") == ["t-1.2"]
+    assert au.undo("t-1").ok
+    assert listed() == (["undone"], ["undone"])
+
+
 def test_one_call_is_undone_by_its_id(
     au: AgentUndo, world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:

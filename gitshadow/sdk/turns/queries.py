@@ -100,7 +100,7 @@ def turn_rows(db: Db, session: str | None) -> Iterator[ProgramTurnRow]:
             agent=turn.agent,
             label=turn.label,
             status=turn.status,
-            standing=_standing(db, turn),
+            standing=_standing(turn),
             cause=turn.cause,
             started=rfc3339(turn.started_ns),
             ended=rfc3339(turn.ended_ns),
@@ -109,11 +109,9 @@ def turn_rows(db: Db, session: str | None) -> Iterator[ProgramTurnRow]:
         )
 
 
-def _standing(db: Db, turn: SagaTurn) -> str:
-    """Return the state of a turn: its status, unless it was undone or its process is gone."""
-    if turn.status == "open":
-        return "interrupted" if _is_lost(turn) else "open"
-    return "undone" if _is_undone(db, turn) else turn.status
+def _standing(turn: SagaTurn) -> str:
+    """Return the state of a turn: its status, unless its process is gone."""
+    return "interrupted" if _is_lost(turn) else turn.status
 
 
 def call_rows(db: Db, session: str, turn: str) -> Iterator[ProgramCallRow]:
@@ -186,7 +184,7 @@ def attention_rows(
                 what="turn",
                 session=turn.session,
                 turn=turn.id,
-                state=_standing(db, turn),
+                state=_standing(turn),
                 text=turn.label,
             )
     for name in dict.fromkeys(turn.session for turn in turns):
@@ -266,7 +264,7 @@ def _is_cut(db: Db, turn: SagaTurn) -> bool:
 
 
 def _is_undone(db: Db, turn: SagaTurn) -> bool:
-    """Return whether a turn was undone, and no part left out that could have been."""
+    """Return whether all of a turn was to be undone, and no part is left that could be."""
     ops = SagaTables(db).ops(turn.session)
     redone = {op.target for op in ops if op.kind == UndoKind.REDO}
     found = [
