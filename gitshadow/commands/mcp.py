@@ -90,20 +90,18 @@ def proxy(
             hint="give its path, or put it on the PATH",
         )
     # The package mcp takes a second to import; what cannot be proxied is said before.
-    from gitshadow.sdk.integrations.mcp_proxy import Proxying, run
+    from gitshadow.sdk.integrations import mcp_proxy
 
-    run(
-        Proxying(
-            layout=layout,
-            server=spec,
-            session=session,
-            idle_s=idle,
-            denies=deny_non_reversible,
-            environ=os.environ,
-        ),
+    options = mcp_proxy.ProxyOptions(
+        root=layout.root,
+        session=session or mcp_proxy.new_session(spec.name),
+        server=spec,
+        idle_s=idle,
+        non_reversible="deny" if deny_non_reversible else "allow",
         note=_note,
-        leave=_leave,
+        hooks_tell=lambda: mcp_proxy.hooks_tell(layout),
     )
+    mcp_proxy.run(options, os.environ, _leave)
 
 
 def _spec(

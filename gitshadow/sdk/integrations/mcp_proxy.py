@@ -29,6 +29,7 @@ from gitshadow.sdk.integrations import mcp_link, mcp_results
 from gitshadow.sdk.integrations.mcp_config import ServerSpec
 from gitshadow.sdk.integrations.mcp_link import Answer, McpLink
 from gitshadow.sdk.integrations.mcp_results import ServerError
+from gitshadow.sdk.integrations.mcp_servers import parameters
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo, AsyncTurn
 from gitshadow.sdk.turns.declarations import ServerOrigin
 from gitshadow.sdk.turns.errors import RegistrationError
@@ -223,74 +224,32 @@ class Turns:
         self._pulse = anyio.Event()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proxying:
-    """The parameters of a proxy; without a session, it begins a new one."""
-
-    layout: Layout
-    server: ServerSpec
-    session: str | None
-    idle_s: float
-    denies: bool
-    environ: Mapping[str, str]
-
-    def options(self, note: Callable[[str], None]) -> ProxyOptions:
-        """Return the options for the connection."""
-        return ProxyOptions(
-            root=self.layout.root,
-            session=self.session or new_session(self.server.name),
-            server=self.server,
-            idle_s=self.idle_s,
-            non_reversible="deny" if self.denies else "allow",
-            note=note,
-            hooks_tell=self._hooks_tell,
-        )
-
-    def _hooks_tell(self) -> bool:
-        """Return whether an agent above this process reports through hooks."""
-        # A file with two claims, of a hook and of this proxy, would be ambiguous.
-        above = tuple((one.pid, one.started) for one in ancestors(os.getpid()))
-        request = OwnSessionRequest(above)
-        try:
-            found = answer(self.layout, OWN_ABOVE.name, encode(request))
-        except ShadowError:
-            return False
-        return bool(decode(OWN_ABOVE.answer, found).sessions)
-
-    def parameters(self) -> StdioServerParameters:
-        """Return the parameters to start the server with our own environment.
-
-        Raises:
-            UsageError: a variable that its settings name does not exist.
-        """
-        program, *rest = self.server.command
-        return StdioServerParameters(
-            command=program,
-            args=rest,
-            env=self.server.environment(self.environ),
-            cwd=self.server.cwd,
-        )
+def hooks_tell(layout: Layout) -> bool:
+    """Return whether an agent above this process reports through hooks."""
+    above = tuple((one.pid, one.started) for one in ancestors(os.getpid()))
+    request = OwnSessionRequest(above)
+    try:
+        found = answer(layout, OWN_ABOVE.name, encode(request))
+    except ShadowError:
+        return False
+    return bool(decode(OWN_ABOVE.answer, found).sessions)
 
 
 def run(
-    proxying: Proxying,
-    *,
-    note: Callable[[str], None],
-    leave: Callable[[int], NoReturn],
+    options: ProxyOptions, environ: Mapping[str, str], leave: Callable[[int], NoReturn]
 ) -> NoReturn:
     """Serve until the client, the server or a signal ends it.
 
     Args:
-        proxying: The parameters.
-        note: Shows a problem to people.
+        options: The options of the proxy.
+        environ: Our own environment, which the server gets as its table says.
         leave: Ends this process with a code: 0 for the client, 1 for the server, 128 and the
             number of a signal.
 
     Raises:
         UsageError: a variable that the server's settings name does not exist.
     """
-    parameters = proxying.parameters()
-    anyio.run(_run, proxying.options(note), parameters, leave)
+    anyio.run(_run, options, parameters(options.server, environ), leave)
     raise AssertionError("leave() does not return")
 
 
@@ -346,24 +305,16 @@ class _Proxy:
 
     def __init__(self, link: McpLink, options: ProxyOptions) -> None:
         self._link, self._options = link, options
-        self._turns = Turns(link, options)
-        self._tools = _Listing(self._turns.registry, options, self._forward, self._read)
+        self.turns = Turns(link, options)
+        self._tools = _Listing(self.turns.registry, options, self._forward, self._read)
 
     async def take(self, request: JSONRPCRequest) -> Answer:
         """Run one call in the current turn and return the answer to the client."""
         with anyio.CancelScope() as scope:
             passing = Passing(request, scope)
-            with self._turns.holding(passing):
+            with self.turns.holding(passing):
                 return await self._taken(passing)
         return mcp_link.error(request, "the call was abandoned")
-
-    async def watch(self) -> None:
-        """End turns that have no more calls."""
-        await self._turns.watch()
-
-    async def close(self) -> None:
-        """End the turn and the session."""
-        await self._turns.close()
 
     async def _taken(self, passing: Passing) -> Answer:
         try:
@@ -383,7 +334,7 @@ class _Proxy:
         name = as_name(f"{self._options.server.name}.{passing.tool}")
         if self._tools.is_stale(self._link, name):
             await self._tools.learn(self._link, passing.request)
-        turn = await self._turns.current(passing.turn)
+        turn = await self.turns.current(passing.turn)
         # Only now: the end of the previous turn sends its held calls, which are not this call.
         _PASSING.set(passing)
         return await turn.call(name, passing.arguments)
@@ -411,7 +362,7 @@ class _Proxy:
     async def _asked(self, name: str, arguments: JsonObject) -> Answer:
         params = {"name": name, "arguments": dict(arguments)}
         with anyio.fail_after(self._options.server.timeout_s):
-            return await self._link.request("tools/call", params, self._turns.latest)
+            return await self._link.request("tools/call", params, self.turns.latest)
 
     def _judged(self, name: str, answer: Answer) -> Outcome:
         if isinstance(answer, JSONRPCError):
@@ -425,8 +376,8 @@ async def serve(link: McpLink, options: ProxyOptions) -> bool:
     """Pass messages until one side ends; return whether it was the client."""
     proxy = _Proxy(link, options)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(proxy.watch)
-        by_client = await link.run(proxy.take, proxy.close)
+        tasks.start_soon(proxy.turns.watch)
+        by_client = await link.run(proxy.take, proxy.turns.close)
         tasks.cancel_scope.cancel()
     return by_client
 

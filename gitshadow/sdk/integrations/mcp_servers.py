@@ -105,13 +105,21 @@ class Servers:
         if not spec.command:
             raise ToolFailure(f"no command is declared for the server {spec.name}")
         try:
-            environ = spec.environment(self._environ)
+            return parameters(spec, self._environ)
         except UsageError as error:
             raise ToolFailure(str(error)) from error
-        program, *rest = spec.command
-        return StdioServerParameters(
-            command=program, args=rest, env=environ, cwd=spec.cwd
-        )
+
+
+def parameters(spec: ServerSpec, environ: Mapping[str, str]) -> StdioServerParameters:
+    """Return the parameters to start a server.
+
+    Raises:
+        UsageError: a variable that its settings name does not exist.
+    """
+    program, *rest = spec.command
+    return StdioServerParameters(
+        command=program, args=rest, env=spec.environment(environ), cwd=spec.cwd
+    )
 
 
 class _Reader:
