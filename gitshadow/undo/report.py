@@ -5,15 +5,18 @@ with them; the field names are those of the command line's contract, added to, n
 """
 
 from collections import Counter
-from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field, fields
 from enum import Enum, StrEnum
+from typing import NamedTuple, TypeVar
 
 from gitshadow.errors import ExitCode
 from gitshadow.messages.codec import M
 from gitshadow.messages.undo import EXITS, FileItem, FileUndoAnswer, Hunk, Uncovered
 from gitshadow.model import Oid, OpKind
 from gitshadow.undo.about import About
+
+T = TypeVar("T", bound="BaseItem | BaseReport")
 
 
 class Action(StrEnum):
@@ -133,6 +136,14 @@ def copied(source: object, kind: type[M], **renamed: object) -> M:
         for name in kind._fields
     )
     return kind._make(one.value if isinstance(one, Enum) else one for one in values)
+
+
+def made(message: NamedTuple, kind: type[T], /, **others: object) -> T:
+    """Return a value with the fields of a message of the same name, and others as given."""
+    names = {one.name for one in fields(kind)}.intersection(message._fields)
+    own = {name: getattr(message, name) for name in names - others.keys()}
+    make: Callable[..., T] = kind
+    return make(**own, **others)
 
 
 def overall(states: Set[State], *, planned: bool) -> Status:

@@ -39,6 +39,7 @@ from gitshadow.store.journal import alerts
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga import SagaTables
 from gitshadow.store.journal.saga_rows import Held, SagaCall, SagaTurn
+from gitshadow.undo.report import copied
 
 
 def session_named(db: Db, session: str | None, turn: str | None = None) -> str:
@@ -77,31 +78,18 @@ def log_rows(
     for step in SagaTables(db).log(session, turn):
         name = tools.get((step.session, step.call or ""))
         if tool is None or (name is not None and fnmatch.fnmatchcase(name, tool)):
-            yield StepRow(
-                seq=step.seq,
-                ts=rfc3339(step.ts_ns),
-                session=step.session,
-                turn=step.turn,
-                call=step.call,
-                tool=name,
-                kind=step.kind,
-                body=_shown(step.body),
-                digest=step.digest,
-            )
+            ts, body = rfc3339(step.ts_ns), _shown(step.body)
+            yield copied(step, StepRow, ts=ts, tool=name, body=body)
 
 
 def turn_rows(db: Db, session: str | None) -> Iterator[ProgramTurnRow]:
     """Return the turns of agent programs, newest first."""
     for turn in reversed(SagaTables(db).turns(session)):
         calls = SagaTables(db).calls(turn.session, turn.id)
-        yield ProgramTurnRow(
-            id=turn.id,
-            session=turn.session,
-            agent=turn.agent,
-            label=turn.label,
-            status=turn.status,
+        yield copied(
+            turn,
+            ProgramTurnRow,
             standing=_standing(turn),
-            cause=turn.cause,
             started=rfc3339(turn.started_ns),
             ended=rfc3339(turn.ended_ns),
             calls=len(calls),
@@ -117,20 +105,13 @@ def _standing(turn: SagaTurn) -> str:
 def call_rows(db: Db, session: str, turn: str) -> Iterator[ProgramCallRow]:
     """Return the calls of a turn in the order in which they started."""
     for call in SagaTables(db).calls(session, turn):
-        yield ProgramCallRow(
-            id=call.id,
-            tool=call.tool,
+        yield copied(
+            call,
+            ProgramCallRow,
             class_=call.klass,
-            description=call.description,
             intent=_shown(call.intent),
-            outcome=call.outcome,
             content=None if call.content is None else _content(call.content),
             inverse=_shown(call.inverse) if call.inverse else None,
-            key=call.key,
-            undo=call.undo,
-            attempts=call.attempts,
-            error=call.error,
-            op=call.op,
         )
 
 
@@ -141,14 +122,10 @@ def event_rows(db: Db, session: str, *, live: bool) -> Iterator[ProgramEventRow]
         gap = next((one for one in out if one.first <= event.seq <= one.last), None)
         if live and gap is not None:
             continue
-        yield ProgramEventRow(
-            seq=event.seq,
+        yield copied(
+            event,
+            ProgramEventRow,
             ts=rfc3339(event.ts_ns),
-            session=session,
-            invocation=event.invocation,
-            author=event.author,
-            kind=event.kind,
-            text=event.text,
             live=gap is None,
             hidden_by=gap.by if gap is not None else None,
             body=_shown(event.body),

@@ -21,6 +21,7 @@ from gitshadow.undo.report import (
     State,
     Status,
     copied,
+    made,
     overall,
 )
 from gitshadow.words import printable
@@ -65,9 +66,9 @@ class UndoItem(BaseItem):
     key of a state, the name of an artifact.
     """
 
-    call_id: str
-    tool: str
-    klass: str
+    call_id: str = ""
+    tool: str = ""
+    klass: str = ""
     action: Action = Action.NONE
     domain: Domain = Domain.EFFECTS
     follow_up: str | None = None
@@ -85,35 +86,19 @@ class UndoItem(BaseItem):
         Raises:
             ValueError: it has an unknown domain, action, state or reason.
         """
-        item = cls(
-            call_id="",
-            tool="",
-            klass="",
+        item = made(
+            row,
+            cls,
             domain=Domain.FILES,
-            path=row.path,
-            session=row.session,
             action=Action(row.action or Action.NONE),
             state=State(row.state),
             reason=Reason(row.reason) if row.reason else None,
-            detail=row.detail,
-            residue=row.residue,
-            old_path=row.old_path,
-            overwrites=row.overwrites,
-            added=row.added,
-            removed=row.removed,
         )
         if isinstance(row, FileItem):
             return item
+        domain = Domain(row.domain or Domain.EFFECTS)
         return replace(
-            item,
-            call_id=row.call_id,
-            tool=row.tool,
-            klass=row.class_,
-            domain=Domain(row.domain or Domain.EFFECTS),
-            follow_up=row.follow_up,
-            attempts=row.attempts,
-            error=row.error,
-            already=row.already_undone,
+            item, domain=domain, klass=row.class_, already=row.already_undone
         )
 
     def row(self) -> EffectItem:
@@ -128,16 +113,14 @@ class UndoItem(BaseItem):
         """Return the item as one line for people."""
         why = f" ({self.reason.value.replace('_', ' ')})" if self.reason else ""
         state = self.state.value.replace("_", " ")
-        said = "; ".join(part for part in self._words() if part)
+        residue = f"remains: {self.residue}" if self.residue else None
+        earlier = "already undone" if self.already else None
+        words = (earlier, self.detail, residue, self.error, self.follow_up)
+        said = "; ".join(part for part in words if part)
         name = f"{self.domain.noun} {self.path}"
         if self.path is None:
             name = f"{self.tool} {self.call_id}"
         return f"{state:<12} {name}{why}" + (f": {said}" if said else "")
-
-    def _words(self) -> tuple[str | None, ...]:
-        residue = f"remains: {self.residue}" if self.residue else None
-        earlier = "already undone" if self.already else None
-        return earlier, self.detail, residue, self.error, self.follow_up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,9 +185,7 @@ class UndoReport(BaseReport):
     ) -> "UndoReport":
         """Return the report with one more thing that was not undone."""
         item = UndoItem(
-            call_id="",
             tool=what,
-            klass="",
             state=State.NOT_REVERSED,
             reason=Reason.FAILED,
             domain=domain,
@@ -214,26 +195,8 @@ class UndoReport(BaseReport):
 
     def to_json(self) -> JsonObject:
         """Return the report as one JSON object."""
-        return encode(
-            EffectUndoAnswer(
-                op_id=self.op_id,
-                kind=self.kind.value,
-                target=self.target,
-                status=self.status.value,
-                token=self.token,
-                items=tuple(item.row() for item in self.items),
-                counts=self.counts,
-                commit=self.commit,
-                not_covered=self.not_covered,
-                headline=self.headline,
-                notes=self.notes,
-                already_undone=self.already_undone,
-                state_delta=dict(self.state_delta),
-                artifact_delta=dict(self.artifact_delta),
-                hidden_invocations=self.hidden_invocations,
-                marker_event=self.marker_event,
-            )
-        )
+        rows = tuple(item.row() for item in self.items)
+        return encode(copied(self, EffectUndoAnswer, items=rows))
 
     def render(self) -> str:
         """Return the report for people: the counts, then a line per item, then what is not covered.
@@ -273,21 +236,15 @@ def from_json(row: JsonObject) -> UndoReport:
     """
     stored = decode(EffectUndoAnswer, row)
     try:
-        return UndoReport(
+        return made(
+            stored,
+            UndoReport,
             kind=UndoKind(stored.kind),
-            target=stored.target,
             items=tuple(map(UndoItem.of_row, stored.items)),
-            token=stored.token,
-            op_id=stored.op_id,
             commit=Oid(stored.commit) if stored.commit is not None else None,
             planned=Status(stored.status) is Status.PLANNED,
             # Without its path, so that the same entry of two parts becomes one.
             not_covered=tuple(one._replace(path=None) for one in stored.not_covered),
-            notes=stored.notes,
-            state_delta=stored.state_delta,
-            artifact_delta=stored.artifact_delta,
-            hidden_invocations=stored.hidden_invocations,
-            marker_event=stored.marker_event,
         )
     except ValueError as error:
         raise JournalError(f"could not read a stored report: {error}") from error

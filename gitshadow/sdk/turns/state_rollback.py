@@ -315,9 +315,6 @@ def _oid(version: Version | None) -> Oid | None:
 
 def _item(domain: Domain, name: str, *, gone: bool) -> UndoItem:
     return UndoItem(
-        call_id="",
-        tool="",
-        klass="",
         path=name,
         domain=domain,
         action=Action.DELETE if gone else Action.WRITE,
