@@ -32,6 +32,7 @@ from pydantic import TypeAdapter
 from gitshadow.adapters.claude_code import SHAPE
 from gitshadow.messages.codec import JsonObject
 from gitshadow.model import ToolClass
+from gitshadow.sdk.integrations.hooks import registered
 from gitshadow.sdk.integrations.runs import Asked, Runs, elsewhere
 from gitshadow.sdk.integrations.tool_exposure import description, exposed, plain_name
 from gitshadow.sdk.turns.errors import ToolFailure
@@ -99,7 +100,8 @@ class ClaudeUndo:
         """
         found = tools
         if found is None:
-            declared = [tool for tool in self._runs.registry if _is_ours(tool)]
+            known, agents = self._runs.registry, f"{_DOMAIN}."
+            declared = [one for one in known if not one.name.startswith(agents)]
             found = [_tool(tool) for tool in declared]
         return create_sdk_mcp_server(
             name,
@@ -150,7 +152,7 @@ class ClaudeUndo:
         if called.name in self._own:
             self._told.append(called)
             return {}
-        asked = Asked(_registered(called.name), called.arguments, called.call_id)
+        asked = Asked(registered(called.name), called.arguments, called.call_id)
         try:
             outcome = await self._runs.announce(asked)
         except Exception as error:  # noqa: BLE001 - the agent would run the tool
@@ -164,8 +166,11 @@ class ClaudeUndo:
         if given.get("is_interrupt"):
             return self._over()
         said = given["error"]
-        tool = self._runs.registry.find(_registered(given["tool_name"]))
-        if tool is not None and (tool.options.get("files_only") or _only_reads(tool)):
+        tool = self._runs.registry.find(registered(given["tool_name"]))
+        if tool is not None and (
+            tool.options.get("files_only")
+            or tool.reversibility is Reversibility.READ_ONLY
+        ):
             return await self._ended(given, Outcome.failed(said))
         return await self._ended(given, RuntimeError(said))
 
@@ -227,21 +232,6 @@ def _built_in() -> list[tuple[str, ToolOptions]]:
         for kind, options in known.items()
         for name in sorted(SHAPE.tools[kind] - _OUTSIDE)
     ]
-
-
-def _registered(name: str) -> str:
-    """Return the registered name of a tool that the agent runs: `claude.Bash`, `shop.pay`."""
-    if not name.startswith("mcp__"):
-        return f"{_DOMAIN}.{name}"
-    return ".".join(name.removeprefix("mcp__").split("__", 1))
-
-
-def _is_ours(tool: Tool) -> bool:
-    return not tool.name.startswith(f"{_DOMAIN}.")
-
-
-def _only_reads(tool: Tool) -> bool:
-    return tool.reversibility is Reversibility.READ_ONLY
 
 
 def _tool(declared: Tool) -> SdkMcpTool[Any]:

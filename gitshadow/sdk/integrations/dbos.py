@@ -289,12 +289,15 @@ class DbosRunner:
             EngineError: the workflow failed or was cancelled, or there is none.
         """
         until, workflows = Deadline(op_id, timeout_s), self.engine.workflows()
-        look = _WorkflowWatch(workflows, op_id)
+        next_look = time.monotonic() + _LOOKS_S
 
         def check() -> None:
+            nonlocal next_look
             until.check()
-            if look.is_due():
-                self._take_lost(op_id, look.status())
+            if time.monotonic() >= next_look:
+                next_look = time.monotonic() + _LOOKS_S
+                seen = workflows.find(op_id)
+                self._take_lost(op_id, seen.status if seen is not None else "gone")
 
         found = self.bench.report(op_id, check)
         # The workflow releases the session a moment after it has written the report.
@@ -408,25 +411,6 @@ class _Workflows:
         # Nothing is lost: the steps that were completed are in the journal too.
         with _translated():
             self.client.delete_workflow(op_id)
-
-
-class _WorkflowWatch:
-    """Ask for the status of one workflow, but not too often."""
-
-    def __init__(self, workflows: _Workflows, op_id: str) -> None:
-        self._workflows = workflows
-        self._op_id = op_id
-        self._next = time.monotonic() + _LOOKS_S
-
-    def is_due(self) -> bool:
-        """Whether it is time to ask again."""
-        return time.monotonic() >= self._next
-
-    def status(self) -> str:
-        """Return the status as DBOS calls it, or `gone`."""
-        self._next = time.monotonic() + _LOOKS_S
-        found = self._workflows.find(self._op_id)
-        return found.status if found is not None else "gone"
 
 
 @contextmanager

@@ -220,7 +220,7 @@ class _Hook:
         return b""
 
     def _of_a_tool(self, phase: HookPhase) -> bytes:
-        tool, call_id = _registered(self._event.tool or ""), self._event.call_id
+        tool, call_id = registered(self._event.tool or ""), self._event.call_id
         if call_id is None or self._au.runtime.setting.registry.find(tool) is None:
             return b""
         found = self._payload.value("tool_input")
@@ -238,7 +238,7 @@ class _Hook:
         return b""
 
 
-def _registered(name: str) -> str:
+def registered(name: str) -> str:
     """Return the registered name of a tool that the agent runs: `claude.Bash`, `shop.pay`."""
     if not name.startswith("mcp__"):
         return f"claude.{name}"

@@ -449,15 +449,11 @@ class _Listing:
         spec = self._options.server
         self._registry.remove(as_name(f"{spec.name}.{tool.name}"))
         try:
-            self._add(tool, self._said(tool))
+            options = tool.options(trusted=spec.trusted, origin=self._origin)
+            self._add(tool, options | spec.options(tool.name, self._origin))
         except RegistrationError as error:
             self._options.note(f"{error}; {tool.name} counts as non-reversible")
             self._add(tool, {})
-
-    def _said(self, tool: Offered) -> ToolOptions:
-        spec = self._options.server
-        options = tool.options(trusted=spec.trusted, origin=self._origin)
-        return options | spec.options(tool.name, self._origin)
 
     def _add(self, tool: Offered, options: ToolOptions) -> None:
         function = Forward(tool.name, self._forward)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice, takewhile
+from operator import eq
 
 _SHOWN = 5
 _AROUND = 20
@@ -149,13 +150,9 @@ def _cut(before: object, after: object) -> tuple[str, str]:
     """Return two values as short texts; long ones from just before their first difference."""
     if not (isinstance(before, str | bytes) and isinstance(after, str | bytes)):
         return _short(before), _short(after)
-    same = sum(1 for _ in takewhile(bool, map(_equal, before, after)))
+    same = sum(1 for _ in takewhile(bool, map(eq, before, after)))
     first = max(0, same - _AROUND)
     return _short(before[first:]), _short(after[first:])
-
-
-def _equal(one: object, other: object) -> bool:
-    return one == other
 
 
 def _short(value: object) -> str:

@@ -102,7 +102,8 @@ class _SingleStep:
         seen = _Seen(before, worlds[0], (yield from self.trials.look()))
         (item,) = (one for one in _report_of(core).items if one.call_id)
         tool = self.trials.script[self.index][0]
-        proof = StepProof(self.index + 1, tool, _PROVEN[item.state], _said(item))
+        said = item.residue or item.follow_up
+        proof = StepProof(self.index + 1, tool, _PROVEN[item.state], said)
         flaw = seen.judged(item)
         return proof, [] if flaw is None else [flaw]
 
@@ -230,10 +231,6 @@ def _report_of(core: TurnCore) -> UndoReport:
     """Return the report of the rollback of a broken turn."""
     assert core.report is not None, "a broken turn is rolled back"
     return core.report
-
-
-def _said(item: UndoItem) -> str | None:
-    return item.residue or item.follow_up
 
 
 def _failed(event: object) -> bool:

@@ -102,15 +102,12 @@ def altered(calls: Iterable[SagaCall], log: Iterable[SagaLogRow]) -> Mapping[str
 
 def reaching_outside(calls: Iterable[SagaCall]) -> frozenset[str]:
     """Return the ids of calls whose inverse is a command, a request or a tool of a server."""
+    inverses = ((call.id, json_values.readable(call.inverse)) for call in calls)
     return frozenset(
-        call.id
-        for call in calls
-        if call.inverse is not None and _is_external(call.inverse)
+        call_id
+        for call_id, inverse in inverses
+        if inverse_kinds.is_external(str(inverse.get("handler")))
     )
-
-
-def _is_external(text: str) -> bool:
-    return inverse_kinds.is_external(str(json_values.readable(text).get("handler")))
 
 
 def without_inverse(

@@ -19,7 +19,6 @@ from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest
 from gitshadow.model import RepoPath
 from gitshadow.platform import current
 from gitshadow.sdk.turns.commands import Tell
-from gitshadow.sdk.turns.values import JsonObject
 from gitshadow.service.client import answer
 from gitshadow.store.layout import Layout
 from gitshadow.store.refs import display_path
@@ -27,18 +26,6 @@ from gitshadow.store.refs import display_path
 Payload = dict[str, object]
 
 _ENDS = ("prompt", "turn_end")
-
-
-class FilesTold(NamedTuple):
-    """The recorder's answer: its report, or why there is none.
-
-    `missing` are turns that it does not know, `loose` paths that may or may not be meant.
-    """
-
-    report: FileUndoAnswer | None = None
-    missing: tuple[str, ...] = ()
-    loose: tuple[str, ...] = ()
-    why: str | None = None
 
 
 class UndoRunner(NamedTuple):
@@ -86,17 +73,20 @@ class FileRecorder:
             self._is_known = not told.hooked
             return None
 
-    def undo(self, request: FileUndoRequest) -> FilesTold:
-        """Ask the recorder to undo files, or to plan that; a failure is a text."""
+    def undo(self, request: FileUndoRequest) -> FileUndoAnswer | str:
+        """Ask the recorder to undo files, or to plan that; a text says why it could not."""
         whole = request._replace(
             runner=self._runner.session,
             by_program=self._runner.is_program,
             cwd=_spelled(self.layout.root),
         )
         try:
-            return _told(answer(self.layout, UNDO.name, encode(whole)))
+            found = answer(self.layout, UNDO.name, encode(whole))
+            # A daemon gives an error as a document.
+            error = found.get("error")
+            return decode(FileUndoAnswer, found) if error is None else str(error)
         except (ShadowError, OSError) as error:
-            return FilesTold(why=str(error))
+            return str(error)
 
     def run_by(self, runner: UndoRunner) -> None:
         """Set who undoes files from now on."""
@@ -177,15 +167,6 @@ def _overlap(one: str, two: str) -> bool:
     """Return whether two paths are the same or one is below the other; "" is above all."""
     short, long = sorted((one, two), key=len)
     return long == short or long.startswith(short.rstrip("/") + "/") or not short
-
-
-def _told(document: JsonObject) -> FilesTold:
-    """Read the document of an undo; a daemon gives an error as one."""
-    error = document.get("error")
-    if error is not None:
-        return FilesTold(why=str(error))
-    report = decode(FileUndoAnswer, document)
-    return FilesTold(report, report.missing or (), report.loose or ())
 
 
 def _in_process(layout: Layout, body: bytes) -> bytes:

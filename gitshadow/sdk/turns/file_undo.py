@@ -26,7 +26,7 @@ from gitshadow.sdk.turns.commands import (
     Returned,
     ask,
 )
-from gitshadow.sdk.turns.file_recording import FileRecorder, FilesTold
+from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.report import Domain, UndoItem, UndoReport
 from gitshadow.sdk.turns.undo_operation import PhaseResult, blank
 from gitshadow.store.journal.saga_rows import SagaLogRow, SagaOp, SagaTurn
@@ -62,8 +62,8 @@ class FileWork:
         """Record the present files, so that the undo itself can be undone."""
         found = yield from self._asked(apply=False)
         part = blank(self.op)
-        if found.why is not None:
-            notes = (f"the current state was not recorded first: {found.why}",)
+        if isinstance(found, str):
+            notes = (f"the current state was not recorded first: {found}",)
             part = replace(part, notes=notes)
         return PhaseResult(part)
 
@@ -72,7 +72,7 @@ class FileWork:
         found = yield from self._asked(apply=True)
         return PhaseResult(self._part(found))
 
-    def _asked(self, *, apply: bool) -> Procedure[FilesTold]:
+    def _asked(self, *, apply: bool) -> Procedure[FileUndoAnswer | str]:
         program = ProgramUndo(
             session=self.recorder.session,
             turns=self.turns,
@@ -91,29 +91,29 @@ class FileWork:
         call = Invoke(self.recorder.undo, (request,), blocking=True)
         event = yield from ask(call)
         if isinstance(event, Returned):
-            found: FilesTold = event.value
+            found: FileUndoAnswer | str = event.value
             return found
         why = event.error if isinstance(event, Raised) else "no answer"
-        return FilesTold(why=f"{type(why).__name__}: {why}")
+        return f"{type(why).__name__}: {why}"
 
-    def _part(self, found: FilesTold) -> UndoReport:
+    def _part(self, found: FileUndoAnswer | str) -> UndoReport:
         part = replace(blank(self.op), not_covered=self.told)
-        if found.report is None:
-            return part.with_trouble("files", found.why or "no answer", Domain.FILES)
-        told = [*self.told, *found.report.not_covered]
+        if isinstance(found, str):
+            return part.with_trouble("files", found or "no answer", Domain.FILES)
+        told = [*self.told, *found.not_covered]
         if found.missing:
             what = f"files of {', '.join(found.missing)}"
             told.append(Uncovered(what, "it was not reported to the recorder"))
         why = "written outside its calls: it may belong to earlier work"
-        told += [Uncovered(path, why, path) for path in found.loose]
+        told += [Uncovered(path, why, path) for path in found.loose or ()]
         return replace(
             part,
-            items=tuple(map(UndoItem.of_row, found.report.items)),
-            commit=Oid(found.report.commit) if found.report.commit else None,
+            items=tuple(map(UndoItem.of_row, found.items)),
+            commit=Oid(found.commit) if found.commit else None,
             # A phase without items has no token, so it does not change the token of the plan.
-            token=found.report.token if found.report.items else "",
+            token=found.token if found.items else "",
             not_covered=tuple(told),
-            notes=tuple(_notes(found.report)),
+            notes=tuple(_notes(found)),
         )
 
 

@@ -152,14 +152,12 @@ class Unwind:
                 # The journal cannot be written, so its inverse was not claimed.
                 item = reversibility.left(call, Reason.FAILED, str(error))
             if item.state is State.NOT_REVERSED:
-                self._scene.stuck[call.id] = self._as_left(call)
+                # The row after its part; one that an engine replays was read after it.
+                done = self.after[-1:]
+                is_own = bool(done) and done[0].id == call.id
+                self._scene.stuck[call.id] = done[0] if is_own else call
             items.append(item)
         return PhaseResult(self._report(items, planned=False))
-
-    def _as_left(self, call: SagaCall) -> SagaCall:
-        """Return a call's row after its part; one that an engine replays was read after it."""
-        done = self.after[-1:]
-        return done[0] if done and done[0].id == call.id else call
 
     def _take_back(self, call: SagaCall) -> Procedure[JsonObject]:
         if reversibility.is_doubtful(call) or (
@@ -229,8 +227,10 @@ class Unwind:
                 call = yield from self._settle(call, "in_doubt", trouble)
                 return call, reversibility.left(call, Reason.IN_DOUBT, doubt)
             call = yield from self._settle(call, "failed", trouble)
-            final = _is_final(event, inverse)
-            if attempt == inverse.retry.attempts or final or _lied(found, handler):
+            # It returned without an effect and must not be repeated.
+            lied = found is not None and not handler.repeatable
+            final = lied or _is_final(event, inverse)
+            if attempt == inverse.retry.attempts or final:
                 break
             ours = yield from drift.seen(drift.recorded(call))
             yield Pause(inverse.retry.pause_s(attempt))
@@ -413,11 +413,6 @@ def _doubt(
     if handler.repeatable or harmless:
         return None
     return f"{handler.name} is not declared safe to repeat"
-
-
-def _lied(found: VerificationFinding | None, handler: Tool) -> bool:
-    """Return whether a handler returned without an effect and must not be repeated."""
-    return found is not None and not handler.repeatable
 
 
 def _is_final(event: Event, inverse: StoredInverse) -> bool:

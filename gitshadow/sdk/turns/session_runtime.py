@@ -120,7 +120,9 @@ class SessionRuntime:
             contexts=ContextCache(opening.host.contexts),
             root=layout.root if layout is not None else os.getcwd(),
             records_files=self.recorder is not None,
-            hooks=_hooks(layout, opening),
+            hooks=UserHooks(layout, opening.session, opening.host.environ)
+            if layout is not None
+            else None,
         )
         self._lock = store.lock(opening.session)
         self.engine = _bound(layout, opening)
@@ -456,12 +458,6 @@ class SessionRuntime:
         if is_open and last is not None and (last.lease_ns or 0) > self.clock():
             raise _busy(self.session)
         self.interrupt_open()
-
-
-def _hooks(layout: Layout | None, opening: Opening) -> UserHooks | None:
-    if layout is None:
-        return None
-    return UserHooks(layout, opening.session, opening.host.environ)
 
 
 def entries_of(calls: Iterable[SagaCall]) -> list[UndoEntry]:
