@@ -41,6 +41,7 @@ from gitshadow.sdk.turns.undo_operation import UndoPhase, Whole, begun, ended_ph
 from gitshadow.sdk.turns.undo_request import WITHOUT_EFFECTS, UndoRequest
 from gitshadow.sdk.turns.values import EVERYTHING, Reversibility, Scope
 from gitshadow.store.journal.saga_rows import MARKER, SagaCall, SagaOp, SagaTurn
+from gitshadow.undo.report import Status
 from gitshadow.words import did_you_mean
 
 _SCOPES = {
@@ -425,8 +426,11 @@ def _event_of(op: SagaOp, of: SagaOp, report: UndoReport) -> TurnEvent | None:
     if of.kind != UndoKind.UNDO or not is_all:
         return None
     if op.kind == UndoKind.REDO:
-        # It never makes effects again, so it is seldom complete.
-        return TurnEvent.REDO
+        undone = None if of.report is None else from_json(json_values.parse(of.report))
+        # An undo that found nothing left has nothing to give back. A redo never makes effects
+        # again, so it is seldom complete.
+        has_nothing = undone is not None and undone.status is Status.NOTHING_TO_DO
+        return None if has_nothing else TurnEvent.REDO
     return TurnEvent.UNDO if report.ok else None
 
 

@@ -70,6 +70,10 @@ async def test_a_turn_is_undone_once_all_of_it_is(recorded: Recorded) -> None:
     await session.undo("t-2")
     # A mail is never taken back.
     assert status() == ["undone", "committed"]
+    # The undo that found nothing left has nothing to give back.
+    again = await session.undo("t-1")
+    await session.redo(str(again.op_id))
+    assert status() == ["undone", "committed"]
     # What only a part of the undo took is given back; the turn is undone still.
     await session.redo(str(part.op_id))
     assert status() == ["undone", "committed"]
