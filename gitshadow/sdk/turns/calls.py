@@ -81,20 +81,9 @@ def run(turn: TurnCore, request: CallRequest) -> Procedure[Outcome]:
         TurnClosed, TurnCancelled, LimitExceeded: the turn does not go on.
         Exception: what the tool raised; the turn should end with it.
     """
-    moment = yield from now()
-    ordinal = turn.admit(moment)
-    tool = turn.setting.registry.find(request.tool)
-    if tool is not None and request.function is not None:
-        tool = replace(tool, function=request.function)
-    row = row_of(turn.row, request, ordinal, tool, moment, turn.setting.store_id)
-    if row.id in turn.calls:
-        raise UsageError(
-            f"cannot call {request.tool}: the id {row.id} was already used"
-        )
-    # The id is part of the idempotency key, so a second call with it could have no effect of its
-    # own.
-    with turn.running(row.id):
-        outcome = yield from _asked(turn, row, request, tool).run(tool)
+    call, tool = yield from _admitted(turn, request)
+    with turn.running(call.row.id):
+        outcome = yield from call.run(tool)
     # Checked after the call too: the rollback then includes a call that took too long.
     turn.check_time((yield from now()))
     return outcome
@@ -107,15 +96,7 @@ def announce(turn: TurnCore, request: CallRequest) -> Procedure[Outcome | None]:
         UsageError: the id is that of an earlier call of this turn.
         TurnClosed, LimitExceeded: the turn does not go on.
     """
-    moment = yield from now()
-    ordinal = turn.admit(moment)
-    tool = turn.setting.registry.find(request.tool)
-    row = row_of(turn.row, request, ordinal, tool, moment, turn.setting.store_id)
-    if row.id in turn.calls:
-        raise UsageError(
-            f"cannot call {request.tool}: the id {row.id} was already used"
-        )
-    call = _asked(turn, row, request, tool)
+    call, tool = yield from _admitted(turn, request)
     if tool is None:
         return (yield from call.unknown())
     opened = yield from call.open(tool)
@@ -182,12 +163,25 @@ def _not_called(tool: str, misfit: str) -> Outcome:
     return Outcome.failed(f"cannot call {tool}: {misfit}")
 
 
-def _asked(
-    turn: TurnCore, row: SagaCall, request: CallRequest, tool: Tool | None
-) -> "_Call":
+def _admitted(
+    turn: TurnCore, request: CallRequest
+) -> Procedure[tuple["_Call", Tool | None]]:
+    moment = yield from now()
+    ordinal = turn.admit(moment)
+    tool = turn.setting.registry.find(request.tool)
+    if tool is not None and request.function is not None:
+        tool = replace(tool, function=request.function)
+    row = row_of(turn.row, request, ordinal, tool, moment, turn.setting.store_id)
+    # The id is part of the idempotency key, so a second call with it could have no effect of its
+    # own.
+    if row.id in turn.calls:
+        raise UsageError(
+            f"cannot call {request.tool}: the id {row.id} was already used"
+        )
     arguments, origin = request.arguments, request.origin
     secrets = NO_SECRETS if tool is None else _secrets(tool, arguments)
-    return _Call(turn, row, arguments, secrets, again=request.again, origin=origin)
+    call = _Call(turn, row, arguments, secrets, again=request.again, origin=origin)
+    return call, tool
 
 
 def _secrets(tool: Tool, arguments: JsonObject) -> Secrets:
@@ -243,6 +237,13 @@ class _Call:
             return (yield from self._ended(Outcome.denied(reason)))
         if tool.holds:
             return (yield from self._held(tool))
+        begun = yield from self._begun(tool)
+        if isinstance(begun, _Prepared):
+            yield from self._tell("before", tool, begun)
+        return begun
+
+    def _begun(self, tool: Tool) -> Procedure[Outcome | _Prepared]:
+        """Write down what is about to be done; an outcome is a no."""
         prepared = yield from self._prepare(tool)
         refuse = tool.options.get("on_capture_failure", "refuse") == "refuse"
         if prepared.trouble is not None and refuse:
@@ -251,7 +252,6 @@ class _Call:
         # The intent is on disk before the tool runs. Without it, a crash inside the tool would
         # leave an effect that no undo knows of.
         yield from self._intend(tool, prepared)
-        yield from self._tell("before", tool, prepared)
         return prepared
 
     def close(
@@ -293,12 +293,9 @@ class _Call:
             return ended
 
     def _send(self, tool: Tool) -> Procedure[Outcome | BaseException]:
-        prepared = yield from self._prepare(tool)
-        refuse = tool.options.get("on_capture_failure", "refuse") == "refuse"
-        if prepared.trouble is not None and refuse:
-            said = f"cannot prepare to undo {tool.name}: {prepared.trouble}"
-            return (yield from self._ended(Outcome.failed(said)))
-        yield from self._intend(tool, prepared)
+        prepared = yield from self._begun(tool)
+        if isinstance(prepared, Outcome):
+            return prepared
         event = yield from ask(self._command(tool, prepared))
         ended = _result(event, tool, self.arguments)
         if isinstance(ended, BaseException):
