@@ -362,7 +362,9 @@ class SessionRuntime:
         return SagaTables(self.store.db).sessions_with_work()
 
     def run(self, work: Whole, *, again: bool = False) -> Procedure[UndoReport]:
-        """Carry an undo out, in place or by the session's engine.
+        """Carry an undo out, in place or by the session's engine; under the lock.
+
+        The lock is released once an engine has taken the undo over.
 
         Args:
             work: What is to be done.
@@ -391,7 +393,7 @@ class SessionRuntime:
         return (yield from _awaited(engine, op.id))
 
     def recover(self) -> Procedure[list[UndoReport]]:
-        """Bring the undos to their end that lost their process, in place or by the engine."""
+        """Bring the undos to their end that lost their process, as `run`; under the lock."""
         engine = self.engine
         if engine is None:
             found = []
@@ -408,7 +410,7 @@ class SessionRuntime:
         return found
 
     def finish(self, op_id: str) -> Procedure[UndoReport]:
-        """Carry an undo out in place, from wherever it stopped."""
+        """Carry an undo out in place, from wherever it stopped; under the lock."""
         return (yield from self._done(self.resumed(op_id)))
 
     def _done(self, work: Whole) -> Procedure[UndoReport]:
