@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 import click
 
@@ -238,7 +239,8 @@ def _health_rows(
                 yield _health_row(state, None)
             continue
         more = versions.findings(agent, host) if host is not None else ()
-        yield _health_row(health.with_findings(state, more), host)
+        found_all = (*state.findings, *more)
+        yield _health_row(replace(state, findings=found_all), host)
 
 
 def _health_row(state: health.Health, host: HostVersion | None) -> HooksRow:

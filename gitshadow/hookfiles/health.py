@@ -5,7 +5,7 @@ Invariant: a file that cannot be read is reported as such, never as "not install
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -61,9 +61,16 @@ class Health:
     agent: str
     scope: InstallScope
     path: str
-    state: HealthState
+    is_there: bool = False
     findings: tuple[HealthFinding, ...] = ()
     changed: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> HealthState:
+        """Return the worst of its findings' states."""
+        least = HealthState.INSTALLED if self.is_there else HealthState.ABSENT
+        states = (least, *(finding.state for finding in self.findings))
+        return max(states, key=list(HealthState).index)
 
 
 def look(
@@ -78,8 +85,8 @@ def look(
         if isinstance(placement, Owned)
         else _look_at_shared(agent, scope, around, placement)
     )
-    older = list(_older_extras(agent, scope, around))
-    return with_findings(hooks, older) if older else hooks
+    older = _older_extras(agent, scope, around)
+    return replace(hooks, findings=(*hooks.findings, *older))
 
 
 def _older_extras(
@@ -126,39 +133,6 @@ def _packaged(
     return packaged.content(piece, agent.name, executable)
 
 
-def with_findings(health: Health, more: Iterable[HealthFinding]) -> Health:
-    """Return the state of installed hooks with findings about the program that runs them."""
-    worse = _health(
-        health.agent,
-        health.scope,
-        health.path,
-        there=health.state is not HealthState.ABSENT,
-        findings=[*health.findings, *more],
-    )
-    return replace(worse, changed=health.changed)
-
-
-def _health(
-    agent: str,
-    scope: InstallScope,
-    path: str,
-    *,
-    there: bool,
-    findings: list[HealthFinding],
-) -> Health:
-    state = HealthState.INSTALLED if there else HealthState.ABSENT
-    order = list(HealthState)
-    for finding in findings:
-        state = max(state, finding.state, key=order.index)
-    return Health(
-        agent=agent,
-        scope=scope,
-        path=path,
-        state=state,
-        findings=tuple(findings),
-    )
-
-
 def _again(agent: Agent, scope: InstallScope) -> str:
     return f"git agent-undo hooks install {agent.name} --{scope}"
 
@@ -198,7 +172,13 @@ def _look_at_owned(
     if 0 < there < len(owned.pieces):
         problem = f"{len(owned.pieces) - there} of its files are missing"
         found.append(HealthFinding(HealthState.STALE, problem, _again(agent, scope)))
-    return _health(agent.name, scope, path, there=there > 0, findings=_distinct(found))
+    return Health(
+        agent=agent.name,
+        scope=scope,
+        path=path,
+        is_there=there > 0,
+        findings=_distinct(found),
+    )
 
 
 def _unreadable(error: ShadowError) -> HealthFinding:
@@ -207,8 +187,8 @@ def _unreadable(error: ShadowError) -> HealthFinding:
     )
 
 
-def _distinct(findings: list[HealthFinding]) -> list[HealthFinding]:
-    return list(dict.fromkeys(findings))
+def _distinct(findings: list[HealthFinding]) -> tuple[HealthFinding, ...]:
+    return tuple(dict.fromkeys(findings))
 
 
 def _program_findings(
@@ -227,9 +207,8 @@ def _look_at_shared(
         found = list(places.candidates(shared, around))
         chosen = places.choose(shared, around)
     except ShadowError as error:
-        return _health(
-            agent.name, scope, path, there=False, findings=[_unreadable(error)]
-        )
+        trouble = (_unreadable(error),)
+        return Health(agent=agent.name, scope=scope, path=path, findings=trouble)
     findings: list[HealthFinding] = []
     holders: list[str] = []
     changed: list[str] = []
@@ -253,11 +232,14 @@ def _look_at_shared(
             )
     if holders:
         findings += _switches(agent, around)
-    where = holders[0] if holders else chosen.path
-    found_here = _health(
-        agent.name, scope, where, there=bool(holders), findings=_distinct(findings)
+    return Health(
+        agent=agent.name,
+        scope=scope,
+        path=holders[0] if holders else chosen.path,
+        is_there=bool(holders),
+        findings=_distinct(findings),
+        changed=tuple(dict.fromkeys(changed)),
     )
-    return replace(found_here, changed=tuple(dict.fromkeys(changed)))
 
 
 def _file_findings(
@@ -348,8 +330,10 @@ def _untrusted(
     lacking = [
         entry.event
         for entry in ours
-        if not {f"{path}:{_snake(entry.event)}" for path in (file.path, file.real)}
-        & known
+        if known.isdisjoint(
+            f"{path}:{re.sub('(?<!^)(?=[A-Z])', '_', entry.event).lower()}"
+            for path in (file.path, file.real)
+        )
     ]
     if lacking:
         some = "" if len(lacking) == len(ours) else f" for {', '.join(lacking)}"
@@ -373,7 +357,3 @@ def _untrusted_project(around: InstallEnvironment) -> Iterator[HealthFinding]:
         problem = "Pi does not trust this project, so it does not load the extension"
         fix = "type /trust in Pi; without a terminal: pi --approve"
         yield HealthFinding(HealthState.UNTRUSTED, problem, fix)
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
