@@ -42,12 +42,7 @@ def _timed(
     events: tuple[EventRegistration, ...], **timeouts: int
 ) -> tuple[EventRegistration, ...]:
     return tuple(
-        EventRegistration(
-            name=event.name,
-            matcher=event.matcher,
-            timeout=timeouts.get(event.name, event.timeout),
-            flat=event.flat,
-        )
+        event._replace(timeout=timeouts.get(event.name, event.timeout))
         for event in events
     )
 
@@ -141,9 +136,8 @@ DROID = EntryShape(
         tools="PreToolUse PostToolUse",
     ),
     base=(),
-    former=(("hooks",),),
 )
-DROID_SETTINGS = DROID._replace(base=("hooks",), former=())
+DROID_SETTINGS = DROID._replace(base=("hooks",))
 CRUSH = EntryShape(events=_flat("PreToolUse", timeout=5, matcher=".*"), typed=False)
 ANTIGRAVITY = EntryShape(
     events=(
@@ -209,20 +203,29 @@ def _owned(
     executable: bool = False,
 ) -> Mapping[InstallScope, Placement]:
     """Place packaged files below a directory per scope."""
+    files = {name: f"{source}/{name}" for name in names}
+    return _below(user, project, files, executable=executable)
 
-    def pieces(top: FileLocation) -> Owned:
-        return Owned(
+
+def _below(
+    user: FileLocation,
+    project: FileLocation,
+    sources: Mapping[str, str],
+    *,
+    executable: bool = False,
+) -> Mapping[InstallScope, Owned]:
+    """Place files, by their paths below a directory per scope."""
+    return {
+        scope: Owned(
             tuple(
                 PackagedPiece(
-                    f"{source}/{name}",
-                    FileLocation(top.root, f"{top.path}/{name}"),
-                    executable,
+                    source, FileLocation(top.root, f"{top.path}/{name}"), executable
                 )
-                for name in names
+                for name, source in sources.items()
             )
         )
-
-    return {InstallScope.USER: pieces(user), InstallScope.PROJECT: pieces(project)}
+        for scope, top in ((InstallScope.USER, user), (InstallScope.PROJECT, project))
+    }
 
 
 _COMMANDS = ("oops", "who")
@@ -234,55 +237,32 @@ def _commands(
 ) -> Mapping[Extra, Mapping[InstallScope, Owned]]:
     """Place one file per command into a directory that an agent reads commands from."""
     suffix = source.rpartition(".")[2]
-
-    def pieces(top: FileLocation) -> Owned:
-        return Owned(
-            tuple(
-                PackagedPiece(
-                    source.replace("*", name),
-                    FileLocation(top.root, f"{top.path}/{name}.{suffix}"),
-                )
-                for name in _COMMANDS
-            )
-        )
-
-    places = {InstallScope.USER: pieces(user), InstallScope.PROJECT: pieces(project)}
-    return {Extra.COMMANDS: places}
-
-
-def _skill(top: FileLocation, name: str, source: str) -> PackagedPiece:
-    return PackagedPiece(source, FileLocation(top.root, f"{top.path}/{name}/SKILL.md"))
+    files = {f"{name}.{suffix}": source.replace("*", name) for name in _COMMANDS}
+    return {Extra.COMMANDS: _below(user, project, files)}
 
 
 def _skills(
     user: FileLocation, project: FileLocation
 ) -> Mapping[Extra, Mapping[InstallScope, Owned]]:
     """Place the skill below a directory of skills."""
-    source = f"{_PLUGIN}/skills/agent-undo/SKILL.md"
-    places = ((InstallScope.USER, user), (InstallScope.PROJECT, project))
-    return {
-        Extra.SKILL: {
-            scope: Owned((_skill(top, "agent-undo", source),)) for scope, top in places
-        }
-    }
+    sources = {"agent-undo/SKILL.md": f"{_PLUGIN}/skills/agent-undo/SKILL.md"}
+    return {Extra.SKILL: _below(user, project, sources)}
 
 
-def _codex_commands(top: FileLocation) -> Owned:
-    # Codex has no commands of a user's own any more; a skill that only a person starts, by
-    # `$oops`, is one ("Agent Skills" of its documentation, and 0.169).
-    found: list[PackagedPiece] = []
-    for name in _COMMANDS:
-        policy = FileLocation(top.root, f"{top.path}/{name}/agents/openai.yaml")
-        found.append(_skill(top, name, f"{_PLUGIN}/commands/{name}.md"))
-        found.append(PackagedPiece("codex/openai.yaml", policy))
-    return Owned(tuple(found))
-
-
+# Codex has no commands of a user's own any more; a skill that only a person starts, by `$oops`, is
+# one ("Agent Skills" of its documentation, and 0.169).
+_CODEX_COMMANDS = {
+    path: source
+    for name in _COMMANDS
+    for path, source in (
+        (f"{name}/SKILL.md", f"{_PLUGIN}/commands/{name}.md"),
+        (f"{name}/agents/openai.yaml", "codex/openai.yaml"),
+    )
+}
 _CODEX_EXTRAS: Mapping[Extra, Mapping[InstallScope, Owned]] = {
-    Extra.COMMANDS: {
-        InstallScope.USER: _codex_commands(_home(".agents/skills")),
-        InstallScope.PROJECT: _codex_commands(_tree(".agents/skills")),
-    },
+    Extra.COMMANDS: _below(
+        _home(".agents/skills"), _tree(".agents/skills"), _CODEX_COMMANDS
+    ),
     **_skills(_home(".agents/skills"), _tree(".agents/skills")),
 }
 

@@ -101,7 +101,7 @@ def fault(entry: HookEntry, want: Want) -> str | None:
         return f"{entry.event} is not an event to register"
     if entry.command != want.command:
         return "another command"
-    if event.flat != (entry.group is None) or entry.base in want.shape.former:
+    if event.flat != (entry.group is None):
         return "in an unknown format"
     if entry.matcher not in COVERING[event.matcher]:
         return "a matcher that excludes some tools"
@@ -112,10 +112,9 @@ def fault(entry: HookEntry, want: Want) -> str | None:
 
 def is_changed(entry: HookEntry, want: Want) -> bool:
     """Return whether a person changed the command of an entry that still reports."""
-    # It does not replace our entry if it is for another event or in a file that is not read now.
-    is_read = entry.base not in want.shape.former
+    # It does not replace our entry if it is for another event.
     is_wanted = event_of(want.shape, entry.event) is not None
-    return is_read and is_wanted and invocation.is_changed(entry.command, want.agent)
+    return is_wanted and invocation.is_changed(entry.command, want.agent)
 
 
 def _timeout_fault(timeout: object, shape: EntryShape) -> str | None:

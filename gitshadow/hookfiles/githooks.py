@@ -37,12 +37,6 @@ _COMMENT = "# Reports to gitshadow, then runs the hook that was here before."
 _GUARDS = (
     "# Refuses a push of recorded history, else runs the hook that was here before."
 )
-# A script is ours only if every byte is. Scripts that an earlier version installed differ in
-# these comments alone, so they are recognized and need no new installation.
-_EARLIER_COMMENTS = {
-    "# Tells gitshadow, then runs the hook that stood here before.": _COMMENT,
-    "# Stops a push of recorded history, else runs the hook that stood here before.": _GUARDS,
-}
 _PROGRAM = "gitshadow="
 GUARD = "pre-push"
 CHECKED = "pre-commit"
@@ -135,7 +129,7 @@ def plan(
         old = _removals(_default_directory(layout))
         if check is None:
             check = _is_configured(git, CHECK)
-        settings = (*_settings(git, command), *_check_settings(git, command, check))
+        settings = _settings(git, command, check=check)
         return GitHookPlan(Way.CONFIG, (*old.changes, *settings), old.advice)
     directory = _hooks_directory(layout, git)
     if directory is None:
@@ -146,7 +140,7 @@ def plan(
         path = os.path.join(directory, event)
         seen = _read(path)
         text = script(event, command, check=_is_checked(event, seen, check))
-        if seen is not None and _with_our_comments(seen) == text.encode():
+        if seen == text.encode():
             continue
         if seen is not None and not is_ours(seen, event):
             # The earlier backup may be the only copy of that hook, so it is not replaced.
@@ -203,26 +197,18 @@ def status(layout: Layout, git: Git, command: str) -> GitHookState:
     return GitHookState.STALE if removal.changes else GitHookState.MISSING
 
 
-def _settings(git: Git, command: str) -> Iterator[HookChange]:
+def _settings(git: Git, command: str, *, check: bool) -> Iterator[HookChange]:
     """Yield settings that are missing; a hook is named after us, never after an event."""
-    for event in EVENTS:
-        wanted = {"command": configured_command(event, command), "event": event}
-        for key, value in wanted.items():
-            name = f"{_section(event)}.{key}"
+    wanted = {event: (configured_command(event, command), event) for event in EVENTS}
+    if check:
+        wanted[CHECK] = (check_command(command), CHECKED)
+    for hook, values in wanted.items():
+        for key, value in zip(("command", "event"), values, strict=True):
+            name = f"{_section(hook)}.{key}"
             if _setting(git, name) != [value]:
                 yield HookChange(Act.SET, name, value)
-
-
-def _check_settings(git: Git, command: str, check: bool) -> Iterator[HookChange]:
-    if not check:
-        if _is_configured(git, CHECK):
-            yield HookChange(Act.UNSET, _section(CHECK))
-        return
-    wanted = {"command": check_command(command), "event": CHECKED}
-    for key, value in wanted.items():
-        name = f"{_section(CHECK)}.{key}"
-        if _setting(git, name) != [value]:
-            yield HookChange(Act.SET, name, value)
+    if not check and _is_configured(git, CHECK):
+        yield HookChange(Act.UNSET, _section(CHECK))
 
 
 def _configured(git: Git) -> Iterator[str]:
@@ -413,16 +399,8 @@ def is_ours(data: bytes, event: str) -> bool:
             ours = [
                 script(event, word, check=on) for word in words for on in (False, True)
             ]
-            known = _with_our_comments(data)
-            return len(words) == 1 and known in map(os.fsencode, ours)
+            return len(words) == 1 and data in map(os.fsencode, ours)
     return False
-
-
-def _with_our_comments(script: bytes) -> bytes:
-    """Return a script with the comments of today in place of earlier ones."""
-    for earlier, comment in _EARLIER_COMMENTS.items():
-        script = script.replace(f"{earlier}\n".encode(), f"{comment}\n".encode())
-    return script
 
 
 def _words(text: str) -> list[str]:

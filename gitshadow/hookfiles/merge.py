@@ -145,17 +145,10 @@ def _with_line(text: str, want: Want) -> str:
 
 def _all_handlers(text: str, want: Want) -> Iterator[HookEntry]:
     document = parse(text)
-    for base in _bases(document, want.shape):
-        path = _find(document, base)
-        if path is not None:
-            yield from _handlers(document, path, base)
-
-
-def missing(text: str, want: Want) -> list[str]:
-    """Return the events without a right entry."""
-    there = {entry.event for entry in entries(text, want) if is_right(entry, want)}
-    there |= {entry.event for entry in changed(text, want)}
-    return [event.name for event in want.shape.events if event.name not in there]
+    base = _base(document, want.shape)
+    path = None if base is None else _find(document, base)
+    if base is not None and path is not None:
+        yield from _handlers(document, path, base)
 
 
 def parse(text: str) -> ParsedText:
@@ -183,14 +176,14 @@ def _base(document: ParsedText, shape: EntryShape) -> tuple[str, ...] | None:
     return () if at_top else shape.base
 
 
-def _bases(document: ParsedText, shape: EntryShape) -> list[tuple[str, ...]]:
-    """Return every way to a map of events that may have our entries."""
-    base = _base(document, shape)
-    return [] if base is None else [base, *shape.former]
+def _find(
+    document: ParsedText, names: tuple[str, ...], *, of_objects: bool = True
+) -> Path | None:
+    """Return the path at the end of some names, None if there is none.
 
-
-def _find(document: ParsedText, names: tuple[str, ...]) -> Path | None:
-    """Return the path of the object at the end of some names, None if there is none."""
+    Raises:
+        ShadowError: a value on the way is not an object, and only objects are wanted.
+    """
     value, path = document.root, []
     for name in names:
         index = None if value is None else value.index(name)
@@ -198,7 +191,8 @@ def _find(document: ParsedText, names: tuple[str, ...]) -> Path | None:
             return None
         value = value.children[index]
         path.append(index)
-        _check_object(value, f'"{name}"')
+        if of_objects:
+            _check_object(value, f'"{name}"')
     return None if value is None else tuple(path)
 
 
@@ -240,13 +234,8 @@ def _without_stale(text: str, want: Want) -> str:
         stale = _first_stale(text, want)
         if stale is None:
             return text
-        if stale.base in want.shape.former:
-            nothing = parse("")
-            text = _without(text, stale, nothing)
-            text = _without_empty(text, stale.base, nothing)
-        else:
-            known = event_of(want.shape, stale.event) is not None
-            text = _without(text, stale, parse(text if known else ""))
+        known = event_of(want.shape, stale.event) is not None
+        text = _without(text, stale, parse(text if known else ""))
 
 
 def _first_stale(text: str, want: Want) -> HookEntry | None:
@@ -327,12 +316,7 @@ def _without(text: str, entry: HookEntry, was: ParsedText) -> str:
 
 def _without_map(text: str, want: Want, was: ParsedText) -> str:
     """Remove the empty objects on the way to the events, innermost first."""
-    for base in _bases(parse(text), want.shape):
-        text = _without_empty(text, base, was)
-    return text
-
-
-def _without_empty(text: str, base: tuple[str, ...], was: ParsedText) -> str:
+    base = _base(parse(text), want.shape) or ()
     for depth in range(len(base), 0, -1):
         path = _find(parse(text), base[:depth])
         if path is not None:
@@ -344,22 +328,11 @@ def _tidy(text: str, path: Path, names: tuple[str, ...], was: ParsedText) -> str
     """Remove an emptied container, or give it the white space that it had before."""
     if parse(text).at(path).children:
         return text
-    former = _named(was, names)
+    former = _find(was, names, of_objects=False)
     if former is None:
         return jsonc.remove(text, path)
     inner = "" if was.at(former).children else jsonc.inside(was, former)
     return jsonc.set_inside(text, path, inner)
-
-
-def _named(document: ParsedText, names: tuple[str, ...]) -> Path | None:
-    value, path = document.root, []
-    for name in names:
-        index = None if value is None else value.index(name)
-        if value is None or index is None:
-            return None
-        value = value.children[index]
-        path.append(index)
-    return tuple(path) if value is not None else None
 
 
 def _without_root(text: str, was: ParsedText, want: Want, *, known: bool) -> str | None:
@@ -379,7 +352,10 @@ def _without_root(text: str, was: ParsedText, want: Want, *, known: bool) -> str
 
 def _holds_more(document: ParsedText, was: ParsedText, shape: EntryShape) -> bool:
     """Return whether hooks were added since."""
-    base, former = _named(document, shape.base), _named(was, shape.base)
+    base, former = (
+        _find(document, shape.base, of_objects=False),
+        _find(was, shape.base, of_objects=False),
+    )
     if base is None or not document.at(base).children:
         return False
     return former is None or document.at(base).data != was.at(former).data
@@ -389,7 +365,7 @@ def _without_top(text: str, was: ParsedText, shape: EntryShape) -> str:
     for name in shape.top:
         root = parse(text).root
         index = None if root is None else root.index(name)
-        if index is not None and _named(was, (name,)) is None:
+        if index is not None and _find(was, (name,), of_objects=False) is None:
             text = jsonc.remove(text, (index,))
     return text
 

@@ -71,8 +71,6 @@ class EntryShape(NamedTuple):
         event_key: The file is TOML and has one list of all handlers, `hooks`; the event is the
             value of this key of each. None for a map from events to handlers.
         base: The names on the way to the map of events.
-        former: Ways that earlier versions wrote and the agent does not read: entries there are
-            replaced.
         keep_base: A file that has its events at another level keeps them there.
         typed: A handler has a type.
         named: A handler has a name.
@@ -86,7 +84,6 @@ class EntryShape(NamedTuple):
     events: tuple[EventRegistration, ...]
     event_key: str | None = None
     base: tuple[str, ...] = ("hooks",)
-    former: tuple[tuple[str, ...], ...] = ()
     keep_base: bool = False
     typed: bool = True
     named: bool = False

@@ -24,9 +24,6 @@ class Editor(Protocol):
     def changed(self, text: str, want: Want) -> list[HookEntry]:
         """Return the entries in a text that a person changed."""
 
-    def missing(self, text: str, want: Want) -> list[str]:
-        """Return the events without a right entry."""
-
     def put_in(self, text: str, want: Want) -> str:
         """Return a text with our entries."""
 

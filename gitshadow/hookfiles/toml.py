@@ -88,13 +88,6 @@ def _is_ours(entry: HookEntry, want: Want) -> bool:
     return invocation.agent_of(entry.command) == want.agent
 
 
-def missing(text: str, want: Want) -> list[str]:
-    """Return the events without a right entry."""
-    there = {item.event for item in entries(text, want) if is_right(item, want)}
-    there |= {item.event for item in changed(text, want)}
-    return [event.name for event in want.shape.events if event.name not in there]
-
-
 def put_in(text: str, want: Want) -> str:
     """Return the text with our entries; the same text if they are right already.
 
@@ -104,8 +97,9 @@ def put_in(text: str, want: Want) -> str:
     found = entries(text, want)
     if any(not is_right(entry, want) for entry in found):
         text = _without_ours(text, want)
-    lacking = missing(text, want)
-    events = [event for event in want.shape.events if event.name in lacking]
+    there = {entry.event for entry in entries(text, want) if is_right(entry, want)}
+    there |= {entry.event for entry in changed(text, want)}
+    events = [event for event in want.shape.events if event.name not in there]
     if not events:
         return text
     # Appended text leaves every byte before it as it was. It is not valid if the file has hooks in

@@ -185,41 +185,6 @@ def test_stale_scripts_are_replaced_and_still_chain(yard: Yard) -> None:
     assert yard.snapshot() == before
 
 
-def with_earlier_comments(yard: Yard) -> None:
-    """Give the installed scripts the comments that an earlier version wrote."""
-    earlier = {
-        b"# Reports to gitshadow, then runs the hook that was here before.\n": (
-            b"# Tells gitshadow, then runs the hook that stood here before.\n"
-        ),
-        b"# Refuses a push of recorded history, else runs the hook that was here before.\n": (
-            b"# Stops a push of recorded history, else runs the hook that stood here before.\n"
-        ),
-    }
-    for event in githooks.EVENTS:
-        path = yard.repo.root / ".git" / "hooks" / event
-        text = path.read_bytes()
-        [(now, then)] = [pair for pair in earlier.items() if pair[0] in text]
-        path.write_bytes(text.replace(now, then))
-
-
-def test_scripts_of_an_earlier_version_are_ours(yard: Yard) -> None:
-    before = yard.snapshot()
-    yard.install()
-    with_earlier_comments(yard)
-    assert (yard.plan().changes, yard.status()) == ((), GitHookState.INSTALLED)
-    assert yard.uninstall().advice == ""
-    assert yard.snapshot() == before
-
-
-def test_stale_script_of_an_earlier_version_is_replaced(yard: Yard) -> None:
-    yard.install("/opt/old/git-agent-undo")
-    with_earlier_comments(yard)
-    assert set(acts(yard.plan())) == {Act.WRITE}
-    yard.install()
-    assert b"stood here" not in b"".join(data for _, data in yard.snapshot().values())
-    assert yard.status() is GitHookState.INSTALLED
-
-
 def test_removal_leaves_a_hook_that_somebody_changed(yard: Yard) -> None:
     yard.install()
     yard.repo.append(".git/hooks/post-commit", "make deploy\n")

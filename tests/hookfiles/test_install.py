@@ -16,13 +16,11 @@ from gitshadow.errors import RefusedError, UsageError
 from gitshadow.hookfiles import (
     advice,
     detect,
-    entries,
     health,
     install,
     invocation,
-    merge,
 )
-from gitshadow.hookfiles.catalog import AGENTS, DROID
+from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.health import HealthState
 from gitshadow.hookfiles.install import FileAction, FileStep
@@ -395,49 +393,6 @@ def test_droid_events_are_at_the_top_level_of_its_hooks_file(
     found = json.loads(settings.read_text())
     assert set(found) == {"hooks"}
     assert "PreToolUse" in found["hooks"]
-
-
-def droid_before(around: InstallEnvironment, text: str = "") -> str:
-    """Return a hooks file as earlier versions wrote it, which Droid does not read."""
-    shape = DROID._replace(base=("hooks",), former=())
-    wanted = entries.want(AGENTS["droid"], InstallScope.USER, around, shape)
-    return merge.put_in(text, wanted)
-
-
-@pytest.mark.parametrize(
-    "theirs",
-    ["", '{\n  "hooks": {"Stop": [{"hooks": [{"command": "theirs"}]}]}\n}\n', "{}\n"],
-)
-def test_droid_entries_of_the_former_form_are_found_and_replaced(
-    theirs: str, around: InstallEnvironment
-) -> None:
-    path = main_file("droid", InstallScope.USER, around)
-    path.parent.mkdir()
-    path.write_text(droid_before(around, theirs))
-    look = health.look(AGENTS["droid"], InstallScope.USER, around)
-    assert look is not None
-    assert look.state is HealthState.STALE
-    (step,) = put_in("droid", InstallScope.USER, around)
-    assert step.action is FileAction.CHANGE
-    found = json.loads(path.read_text())
-    assert "PreToolUse" in found
-    assert "git-agent-undo" not in json.dumps(found.get("hooks"))
-    look = health.look(AGENTS["droid"], InstallScope.USER, around)
-    assert look is not None
-    assert (look.state, look.findings) == (HealthState.INSTALLED, ())
-    take_out("droid", InstallScope.USER, around)
-    left = json.loads(path.read_text()) if path.exists() else {}
-    assert left == (json.loads(theirs) if theirs else {})
-
-
-def test_droid_entries_of_the_former_form_are_taken_out(
-    around: InstallEnvironment,
-) -> None:
-    path = main_file("droid", InstallScope.USER, around)
-    path.parent.mkdir()
-    path.write_text(droid_before(around))
-    take_out("droid", InstallScope.USER, around)
-    assert not path.exists()
 
 
 @pytest.mark.parametrize(
