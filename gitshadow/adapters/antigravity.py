@@ -12,7 +12,7 @@ from dataclasses import replace
 from gitshadow.adapters.base import BadPayload, HookEvent, HookPhase, Parsed
 from gitshadow.adapters.payload import Payload
 from gitshadow.adapters.shape import Shape, tool_classes
-from gitshadow.model import JsonObject, JsonValue
+from gitshadow.model import JsonValue
 
 NAME = "antigravity"
 
@@ -51,7 +51,9 @@ def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
         return None
     if event == "PostToolUse":
         return _ended(payload, event)
-    given = _decoded(payload.object("toolCall.args"))
+    # The texts among a tool's arguments are encoded twice.
+    arguments = payload.object("toolCall.args").fields
+    given = {key: _plain(value) for key, value in arguments.items()}
     found = _SHAPE.read(
         payload.changed(event=event, step=_step(payload), arguments=given)
     )
@@ -79,11 +81,6 @@ def _step(payload: Payload) -> str | None:
     if isinstance(number, bool) or not isinstance(number, int):
         return None
     return f"step-{number}"
-
-
-def _decoded(given: Payload) -> JsonObject:
-    """Undo a second encoding of the texts among a tool's arguments."""
-    return {key: _plain(value) for key, value in given.fields.items()}
 
 
 def _plain(value: JsonValue) -> JsonValue:

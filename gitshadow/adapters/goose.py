@@ -56,7 +56,8 @@ _EDITED, _RAN = "AfterFileEdit", "AfterShellExecution"
 def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
     """Read one payload; a `base.Parser`."""
     event = payload.text("event")
-    if event == "PreToolUseResult" and not _refused(payload):
+    decision = (payload.text("decision") or "").lower()
+    if event == "PreToolUseResult" and decision not in _REFUSED:
         return None
     if event in (_EDITED, _RAN) and payload.text("tool_name") is None:
         payload = _with_tool(event, payload)
@@ -68,10 +69,6 @@ def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
     # `text_editor` shows files, too; its `command` says which it does.
     found = unless_viewing(found, payload.object("tool_input"))
     return by_file(found)
-
-
-def _refused(payload: Payload) -> bool:
-    return (payload.text("decision") or "").lower() in _REFUSED
 
 
 def _with_tool(event: str, payload: Payload) -> Payload:

@@ -68,8 +68,9 @@ def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
     """Read one payload; a `base.Parser`."""
     found = _SHAPE.read(payload)
     if not isinstance(found, HookEvent):
-        # The fields of these events are not published, so one that cannot be read is no gap.
-        return None if _is_of_a_subagent(payload) else found
+        # The fields of a subagent's events are not published, so one that cannot be read is no gap.
+        name = payload.text("hookEventName") or ""
+        return None if name.startswith("subagent_") else found
     teardown = found.turn_id is None and found.reason == "shutdown"
     if found.raw_event == "stop" and teardown:
         found = replace(found, phase=HookPhase.SESSION_END)
@@ -81,11 +82,6 @@ def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
     if (found.turn_id or "").startswith(_COMPLETED):
         return _continued(found)
     return replace(found, prompt=_asked(found.prompt))
-
-
-def _is_of_a_subagent(payload: Payload) -> bool:
-    """Return whether an event is about a subagent."""
-    return (payload.text("hookEventName") or "").startswith("subagent_")
 
 
 def _awaited(payload: Payload) -> tuple[str, ...]:

@@ -38,7 +38,6 @@ from gitshadow.query.params import typed_path
 from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import sessions, turns
-from gitshadow.store.journal.blame import ClaimRow
 from gitshadow.store.journal.db import Db
 from gitshadow.store.objects import OUR_EMAIL, OUR_NAME, CommitInfo
 from gitshadow.store.refs import display_path
@@ -153,7 +152,9 @@ class _Owners:
             ts=None if event is None else rfc3339(event.ts_ns),
             machine=credit.machine,
             candidates=tuple(credit.candidates),
-            claimed=None if claim is None else _claimed(claim),
+            claimed=None
+            if claim is None
+            else ClaimedBy(claim.source, claim.agent, claim.model, claim.session),
         )
         if credit.session is None:
             return row
@@ -207,10 +208,6 @@ class _Owners:
             commit, path = said.previous
             row = row._replace(previous=(commit, display_path(path)))
         return row
-
-
-def _claimed(claim: ClaimRow) -> ClaimedBy:
-    return ClaimedBy(claim.source, claim.agent, claim.model, claim.session)
 
 
 def _facts(info: CommitInfo) -> dict[str, str]:

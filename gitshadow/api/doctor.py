@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 
-from gitshadow.errors import JournalError, LockedError, ShadowError, StoreError
+from gitshadow.errors import JournalError, LockedError, StoreError
 from gitshadow.maintenance.diagnostics import FIX, MENDING, RECORDING, examine, missing
 from gitshadow.maintenance.startup_repair import finish_undo, outwait, ref_locks, repair
 from gitshadow.messages.status import CheckRow, DoctorAnswer, DoctorRequest
@@ -29,11 +29,8 @@ def _tried(work: Callable[[], object], name: str, stuck: list[CheckRow]) -> None
     try:
         work()
     except (StoreError, LockedError) as error:
-        stuck.append(CheckRow(name, False, error.message, _remedy(error)))
-
-
-def _remedy(error: ShadowError) -> str:
-    return f"{error.hint}; then {FIX}" if error.hint not in (None, FIX) else FIX
+        remedy = f"{error.hint}; then {FIX}" if error.hint not in (None, FIX) else FIX
+        stuck.append(CheckRow(name, False, error.message, remedy))
 
 
 def _mend(context: RecorderContext, stuck: list[CheckRow]) -> list[str]:
@@ -46,7 +43,7 @@ def _mend(context: RecorderContext, stuck: list[CheckRow]) -> list[str]:
                 os.unlink(lock.path)
                 done.append(f"removed {os.path.basename(lock.path)}, a stale lock")
     before, broken = ws.repo.refs(), ws.repo.loose.all_broken()
-    deep = bool(_missing(context))
+    deep = _missing(context)
     _tried(lambda: repair(context, deep=deep), MENDING, stuck)
     after = ws.repo.refs()
     good = len([oid for oid in broken if not ws.repo.loose.is_broken(oid)])

@@ -175,7 +175,7 @@ def turns(context: RecorderContext, request: TurnsRequest) -> TurnsAnswer:
     context.observer.settle()
     db = context.workspace.db
     session = session_of(db, request.session).id if request.session else None
-    agents = _agents(db)
+    agents = {one.id: one.agent for one in session_journal.all_sessions(db)}
     rows = {
         (turn.session, turn.id): turn_row(
             turn, *events.counts_of_turn(db, turn.session, turn.id)
@@ -196,11 +196,6 @@ def turns(context: RecorderContext, request: TurnsRequest) -> TurnsAnswer:
         newest = (_with_lines(context, row) for row in found[:_COUNTED_ROWS])
         found[:_COUNTED_ROWS] = newest
     return TurnsAnswer(tuple(found))
-
-
-def _agents(db: Db) -> dict[str, str | None]:
-    """Return the agent of each session."""
-    return {one.id: one.agent for one in session_journal.all_sessions(db)}
 
 
 def _with_lines(context: RecorderContext, row: TurnRow) -> TurnRow:

@@ -319,7 +319,7 @@ def git_hook(context: RecorderContext, request: GitHookRequest) -> NothingAnswer
     if event == _REFS:
         context.observer.settle_soon()
         return NothingAnswer()
-    above = _above(request)
+    above = ancestors(request.pid) if request.pid is not None else ()
     ours = bool(above) and commits.belongs_to(above[0])
     over = commits.gone() or event in _ENDS or (event == _DONE and ours)
     process = _runner(request, event, above)
@@ -372,10 +372,6 @@ def _git_verb(above: tuple[ProcessId, ...]) -> bytes | None:
                 return word
         return None
     return None
-
-
-def _above(request: GitHookRequest) -> tuple[ProcessId, ...]:
-    return ancestors(request.pid) if request.pid is not None else ()
 
 
 def _runner(

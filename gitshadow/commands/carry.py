@@ -214,7 +214,7 @@ class _Mover(NamedTuple):
             else "partial"
             if found.items or items
             else "nothing_to_do",
-            _joined(there.token, here.token),
+            f"{there.token}-{here.token}" if there.token and here.token else "",
             (*found.items, *items),
             maybe=found.maybe,
             notes=found.notes if not found.files and not found.items else (),
@@ -243,7 +243,8 @@ class _Mover(NamedTuple):
         gone = {one.after.path for one in landed if one not in kept}
         items = tuple(
             item
-            if item.state != "included" or not _names(item).isdisjoint(gone)
+            if item.state != "included"
+            or not {item.path, item.old_path}.isdisjoint(gone)
             else item._replace(
                 action="none",
                 state="skipped",
@@ -327,11 +328,3 @@ def _is_undone(one: CarriedFile, here: FileUndoAnswer) -> bool:
 
 def _ends(one: CarriedFile) -> set[str | None]:
     return {one.before.path, one.after.path}
-
-
-def _names(item: StagingItem) -> set[str]:
-    return {item.path} | ({item.old_path} if item.old_path is not None else set())
-
-
-def _joined(one: str, other: str) -> str:
-    return f"{one}-{other}" if one and other else ""

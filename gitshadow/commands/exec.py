@@ -123,7 +123,13 @@ def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
     try:
         try:
-            pid = _start(argv, environ, before)
+            pid = os.posix_spawnp(
+                argv[0],
+                list(argv),
+                environ,
+                setsigmask=before,
+                setsigdef=_IGNORED_BY_PYTHON,
+            )
         except OSError as error:
             return _not_started(argv[0], error)
         return _wait(pid, waited)
@@ -131,14 +137,6 @@ def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         # A Ctrl-C that ended the command is not to interrupt us as soon as the mask is gone.
         current().machine_facts().drop_signals(waited)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _start(
-    argv: Sequence[str], environ: Mapping[str, str], mask: set[signal.Signals | int]
-) -> int:
-    return os.posix_spawnp(
-        argv[0], list(argv), environ, setsigmask=mask, setsigdef=_IGNORED_BY_PYTHON
-    )
 
 
 def _not_started(name: str, error: OSError) -> int:

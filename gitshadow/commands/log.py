@@ -99,7 +99,9 @@ def log_command(
         if not answer.machine:
             _print_history(answer, history, parse(_Shown, filters))
             return
-    request = parse(LogRequest, {**asked, "kinds": _list(filters["kinds"])})
+    kinds = filters["kinds"]
+    given = list(kinds) if isinstance(kinds, tuple) else []
+    request = parse(LogRequest, {**asked, "kinds": given})
     reply = send(LOG, request)
     print_list(
         reply,
@@ -108,10 +110,6 @@ def log_command(
         as_json=as_json,
         empty=_no_changes(request.agent),
     )
-
-
-def _list(values: object) -> list[object]:
-    return list(values) if isinstance(values, tuple) else []
 
 
 class _Shown(NamedTuple):

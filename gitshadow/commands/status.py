@@ -170,8 +170,11 @@ def judge(
         allow = _allow("daemon", "auto", environ)
         # One reason is shown, the worst: a list would hide which one to fix first.
         lack = next(_lacking(status, rows, list(come), unhooked, allow), None)
+        # Nothing was missed since the daemon's start, or since the last gap after it. Both are RFC
+        # 3339 in UTC, so the later one is the greater text.
+        since = max(status.daemon.started or "", status.last_gap or "") or None
         verdict = _verdict(_PARTLY if lack else _PROTECTED, *(lack or ()))._replace(
-            since=_since(status) if running else None,
+            since=since if running else None,
             by=(*(["daemon"] if running else []), *come),
         )
     return verdict._replace(hooks=rows, unhooked=tuple(unhooked))
@@ -223,11 +226,3 @@ def _allow(key: str, value: str, environ: Mapping[str, str]) -> str:
     if environ.get(variable):
         return f"unset {variable}"
     return f"git config agent-undo.{key} {value}"
-
-
-def _since(status: StatusAnswer) -> str | None:
-    """Return since when nothing was missed: the daemon's start, or the last gap after it.
-
-    Both are RFC 3339 in UTC, so the later one is the greater text.
-    """
-    return max(status.daemon.started or "", status.last_gap or "") or None

@@ -68,17 +68,14 @@ def _hooks(layout: Layout) -> tuple[list[InstallWork], list[str]]:
         if step.action is not FileAction.NONE or step.record
     ]
     plan = githooks.plan_removal(layout, git)
+    roots = list({layout.root, *(one.root for one in recorded(layout))})
     works: list[InstallWork] = [
         agent_work(steps, around, installing=False),
         config_work(gitconfig.plan_removal(layout)),
         git_work(plan, git),
-        login_work(login.plan_removal(_roots(layout), around), around),
+        login_work(login.plan_removal(roots, around), around),
     ]
     return works, [*plan.advice.splitlines(), *gitconfig.left_alone(layout)]
-
-
-def _roots(layout: Layout) -> list[str]:
-    return list({layout.root, *(one.root for one in recorded(layout))})
 
 
 def _leaving(layout: Layout) -> InstallWork:

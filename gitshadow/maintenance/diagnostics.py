@@ -386,13 +386,9 @@ def _signs(db: Db, session: Session) -> Iterator[_Sign]:
             continue
         if next_ns is None or micro(turn.ended_ns) != micro(next_ns):
             yield _Sign(turn.ended_ns, HookPhase.TURN_END, came=True)
-        elif turn not in killed and _ended_well(mine):
+        elif turn not in killed and mine and mine[0].outcome not in lifecycle.EXPIRIES:
+            # Its newest call ended: a turn that stops in one was cancelled.
             yield _Sign(turn.ended_ns, HookPhase.TURN_END, came=False)
-
-
-def _ended_well(calls: Sequence[Call]) -> bool:
-    """Return whether the newest call of a turn ended: a turn that stops in one was cancelled."""
-    return bool(calls) and calls[0].outcome not in lifecycle.EXPIRIES
 
 
 def _signs_of_calls(db: Db, session: Session, calls: Sequence[Call]) -> Iterator[_Sign]:

@@ -19,7 +19,7 @@ from gitshadow.store import artifacts, marks
 from gitshadow.store.git import Git
 from gitshadow.store.journal import corrections, pins, sessions, state
 from gitshadow.store.journal import prune as journal
-from gitshadow.store.layout import Layout, pages_about
+from gitshadow.store.layout import pages_about
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.packs import Packer
 from gitshadow.store.refs import exposed_ref
@@ -198,14 +198,10 @@ def _is_held(ws: Workspace, tree: Oid | None) -> bool:
 
 def _take_out_elsewhere(ws: Workspace, worktree: str) -> None:
     """Drop the file states of another worktree, unless its daemon runs and checks them itself."""
-    lock = WriterLock(_lock_of(ws.layout, worktree))
+    lock = WriterLock(os.path.join(ws.layout.state_dir, "wt", worktree, "lock"))
     try:
         lock.acquire(0)
     except (LockedError, OSError):
         return
     with lock, ws.db.write():
         state.drop_states(ws.db, worktree)
-
-
-def _lock_of(layout: Layout, worktree: str) -> str:
-    return os.path.join(layout.state_dir, "wt", worktree, "lock")

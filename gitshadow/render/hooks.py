@@ -33,7 +33,7 @@ def plan_lines(
         if not item.is_change:
             continue
         if brief:
-            size = f"  ({_size(item.diff)})" if item.diff else ""
+            size = "  (+{} -{} lines)".format(*_counts(item.diff)) if item.diff else ""
             yield view.paint(printable(_summary(item)), "bold") + size
             continue
         head = f"{item.agent} ({item.scope}): {item.action} {item.path}"
@@ -53,10 +53,6 @@ def _summary(item: InstallItem) -> str:
     if removed > added:
         return f"{whose}: remove {count} from {item.path}"
     return f"{whose}: {count} into {item.path}"
-
-
-def _size(diff: Sequence[str]) -> str:
-    return "+{} -{} lines".format(*_counts(diff))
 
 
 def _counts(diff: Sequence[str]) -> tuple[int, int]:

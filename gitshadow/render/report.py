@@ -194,7 +194,8 @@ def _counted(report: FileUndoAnswer) -> Iterator[str]:
         (count["not_reversed"] - gone["not_reversed"] - parts, "skipped", "skip"),
     )
     is_done = report.status not in ("planned", "refused")
-    noun = "file" if _is_about_files(report) else "item"
+    in_files = all(item.domain in ("", "files") for item in report.items)
+    noun = "file" if in_files else "item"
     for number_of, past, future in found:
         if number_of:
             things = counted(number_of, noun) if noun else str(number_of)
@@ -204,10 +205,6 @@ def _counted(report: FileUndoAnswer) -> Iterator[str]:
         yield f"{'deleted' if is_done else 'delete'} {counted(erased, 'file')} for good"
     if count["no_effect"]:
         yield f"{count['no_effect']} unchanged"
-
-
-def _is_about_files(report: FileUndoAnswer) -> bool:
-    return all(item.domain in ("", "files") for item in report.items)
 
 
 def _in_part(report: FileUndoAnswer) -> int:

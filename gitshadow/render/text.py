@@ -71,8 +71,10 @@ def log_lines(events: Iterable[EventRow], view: View) -> Iterator[str]:
         sure = printable(row.confidence or "")
         when = local_time(row.ts or "")
         doubt = f"  ({sure})" if narrow and sure and sure not in _SURE else ""
+        # As `show` takes it: another machine's number begins with its id.
+        number = f"{printable(row.machine)[:6]}:{row.seq}" if row.machine else row.seq
         cells = (
-            f"{_number_of(row):>{4 if narrow else 6}}",
+            f"{number:>{4 if narrow else 6}}",
             when[_DAY_AND_MINUTE] if narrow else when,
             f"{who(row):<14}",
             view.paint(
@@ -93,11 +95,6 @@ def _certainty(row: EventRow, *, narrow: bool) -> Sequence[str]:
         f"{printable(row.confidence or '') or '-':<9}",
         f"{row.turn_short or short(row.burst or '') or '-':<{_ID_WIDTH}}",
     )
-
-
-def _number_of(row: EventRow) -> str:
-    """Return an event's number as `show` takes it: another machine's begins with its id."""
-    return f"{printable(row.machine)[:6]}:{row.seq}" if row.machine else str(row.seq)
 
 
 def _subject(row: EventRow, view: View) -> str:

@@ -109,10 +109,6 @@ def _demands(table: Mapping[str, object]) -> tuple[Demands, list[str]]:
         if given:
             # Who lists paths or a number of lines means it, and need not name a level as well.
             levels.setdefault(key, Level.REFUSE)
-    return _with_levels(made, levels), errors
-
-
-def _with_levels(made: Demands, levels: Mapping[str, Level]) -> Demands:
     return made._replace(
         open_turn=levels.get("openTurn", Level.OFF),
         protected=levels.get("protected", Level.OFF),
@@ -120,7 +116,7 @@ def _with_levels(made: Demands, levels: Mapping[str, Level]) -> Demands:
         unknown=levels.get("unknown", Level.OFF),
         undone=levels.get("undone", Level.OFF),
         gaps=levels.get("gaps", Level.OFF),
-    )
+    ), errors
 
 
 def _level(key: str, value: object) -> Level:

@@ -216,7 +216,8 @@ def _take(
     around = reach(event, ws.layout.root)
     if around.other_paths and not addressed:
         told = _forward(context, delivery, around.other_paths)
-        if told and not around.paths and _share_our_journal(context, told):
+        ours = ws.layout.state_dir
+        if told and not around.paths and ours in [one.state_dir for one in told]:
             # A call is one row of a journal: that of the worktree in which it writes.
             return None
     if not _concerns(context, event, around.paths):
@@ -242,7 +243,9 @@ def _take(
         _capture_after(context, event, done)
         _begin_at_writes(context, event, done)
         _compare(context, event, around, done)
-        _touch_nested(context, event, around)
+        if event.phase in (HookPhase.AFTER, HookPhase.FAILED) and around.nested:
+            # Writes in repositories below this one, which no undo here restores.
+            context.observer.store(around.nested)
     return event, done
 
 
@@ -302,10 +305,6 @@ def _others(here: Layout, paths: tuple[bytes, ...]) -> list[Layout]:
     return [one for root, one in known.items() if root != here.root]
 
 
-def _share_our_journal(context: RecorderContext, told: list[Layout]) -> bool:
-    return any(one.state_dir == context.workspace.layout.state_dir for one in told)
-
-
 def _concerns(
     context: RecorderContext, event: HookEvent, inside: tuple[RepoPath, ...]
 ) -> bool:
@@ -350,8 +349,12 @@ def _capture_after(context: RecorderContext, event: HookEvent, done: Intake) -> 
                 context.pipeline.record_found(done.paths[0], event.edit, call)
         if done.paths:
             context.observer.store(done.paths)
+        elif event.tool_class in PATHLESS_WRITERS and context.observer.watching:
+            # A deletion may be deferred still, as the beginning of a save. If it were recorded
+            # later, a write of somebody else after the call could become a part of it.
+            context.observer.settle_call()
         elif event.tool_class in PATHLESS_WRITERS:
-            _after_shell(context)
+            context.observer.settle()
 
 
 def _begin_at_writes(context: RecorderContext, event: HookEvent, done: Intake) -> None:
@@ -416,19 +419,3 @@ def _judge_by_list(
     with ws.db.write():
         turns.put_changed(ws.db, call, changed)
     context.pipeline.judge_again(Doubt(call, call.opened_ns, closed_ns))
-
-
-def _touch_nested(context: RecorderContext, event: HookEvent, around: Reach) -> None:
-    """Note writes in repositories below this one, which no undo here restores."""
-    if event.phase in (HookPhase.AFTER, HookPhase.FAILED) and around.nested:
-        context.observer.store(around.nested)
-
-
-def _after_shell(context: RecorderContext) -> None:
-    """Record what a tool wrote that names no path, before its agent goes on."""
-    # A deletion may be deferred still, as the beginning of a save. If it were recorded later, a
-    # write of somebody else after the call could become a part of it.
-    if context.observer.watching:
-        context.observer.settle_call()
-    else:
-        context.observer.settle()
