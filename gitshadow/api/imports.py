@@ -9,9 +9,7 @@ from gitshadow.errors import ShadowError, StoreError, UsageError
 from gitshadow.interchange import agent_trace, authorship, commit_trailers
 from gitshadow.interchange.claims import (
     MOST_BYTES,
-    ExternalClaim,
     Reader,
-    Span,
     bounded,
 )
 from gitshadow.interchange.event_lines import (
@@ -97,11 +95,12 @@ class ClaimImporter:
         for commit in self._ws.git.commits_saying(tip, pattern):
             message = self._ws.repo.commit(commit).message
             found = [
-                ExternalClaim(
+                blame.ClaimRow(
                     "entire",
                     commit,
                     blame.WHOLE_COMMIT,
-                    Span(number, number),
+                    number,
+                    number,
                     Actor.AGENT,
                     session=name,
                 )
@@ -113,7 +112,7 @@ class ClaimImporter:
 
     def traces(self, texts: Iterable[str], name: str) -> ImportedClaims:
         """Import Agent Trace records, one in each text."""
-        by_commit: dict[Oid, list[ExternalClaim]] = {}
+        by_commit: dict[Oid, list[blame.ClaimRow]] = {}
         for number, text in enumerate(texts, 1):
             reader = Reader(f"{name}, line {number}")
             for claim in agent_trace.read_record(text, reader):
@@ -123,35 +122,20 @@ class ClaimImporter:
         return self.done
 
     def _store(
-        self, source: str, by_commit: Mapping[Oid, list[ExternalClaim]], reader: Reader
+        self, source: str, by_commit: Mapping[Oid, list[blame.ClaimRow]], reader: Reader
     ) -> None:
         for commit, found in by_commit.items():
             repo = self._ws.repo
             if not (repo.format.is_oid(commit) and repo.has(commit)):
                 self.done.skip([f"{reader.what}: commit {commit[:10]} is not here"])
                 continue
-            rows = [_row(claim) for claim in found]
-            self.done.claims += blame.replace_claims(self._ws.db, source, commit, rows)
+            self.done.claims += blame.replace_claims(self._ws.db, source, commit, found)
             self.done.commits.add(commit)
             self.done.lines += sum(
                 row.last - row.first + 1
-                for row in rows
+                for row in found
                 if row.path != blame.WHOLE_COMMIT
             )
-
-
-def _row(claim: ExternalClaim) -> blame.ClaimRow:
-    return blame.ClaimRow(
-        claim.source,
-        claim.commit,
-        claim.path,
-        claim.span.first,
-        claim.span.last,
-        claim.actor,
-        claim.agent,
-        claim.model,
-        claim.session,
-    )
 
 
 def import_file(context: RecorderContext, request: ImportFileRequest) -> ImportAnswer:

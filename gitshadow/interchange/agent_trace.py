@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from gitshadow.adapters.payload import Payload
 from gitshadow.interchange.claims import (
-    ExternalClaim,
     FileSpans,
     Reader,
     Span,
@@ -25,6 +24,7 @@ from gitshadow.interchange.claims import (
 )
 from gitshadow.messages.codec import JsonObject
 from gitshadow.model import Actor, Oid, RepoPath
+from gitshadow.store.journal.blame import ClaimRow
 
 VERSION = "0.1.0"
 KEY = "dev.gitshadow"
@@ -146,7 +146,7 @@ def model_id(model: str) -> str:
     return model[:_MOST_MODEL]
 
 
-def read_record(text: str, reader: Reader) -> Iterator[ExternalClaim]:
+def read_record(text: str, reader: Reader) -> Iterator[ClaimRow]:
     """Yield the claims of one record about lines of a commit.
 
     The reader lists what is wrong in the record, which is skipped.
@@ -171,7 +171,7 @@ def read_record(text: str, reader: Reader) -> Iterator[ExternalClaim]:
 
 def _claims_of(
     one: Payload, commit: Oid, agent: str | None, reader: Reader
-) -> Iterator[ExternalClaim]:
+) -> Iterator[ClaimRow]:
     path = reader.path(one.value("path"))
     if path is None:
         return
@@ -185,11 +185,12 @@ def _claims_of(
                 continue
             is_agent = kind == "ai"
             model = writer.value("contributor.model_id")
-            yield ExternalClaim(
+            yield ClaimRow(
                 source="agent-trace",
                 commit=commit,
                 path=path,
-                span=span,
+                first=span.first,
+                last=span.last,
                 actor=Actor.AGENT if is_agent else Actor.HUMAN,
                 agent=agent if is_agent else None,
                 model=bounded(model) if is_agent and isinstance(model, str) else None,

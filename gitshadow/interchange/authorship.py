@@ -20,7 +20,6 @@ from typing import NamedTuple
 from gitshadow.adapters.payload import Payload
 from gitshadow.errors import RefusedError
 from gitshadow.interchange.claims import (
-    ExternalClaim,
     FileSpans,
     Reader,
     Span,
@@ -33,6 +32,7 @@ from gitshadow.messages.codec import encode
 from gitshadow.model import Actor, Oid, RepoPath
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import meta
+from gitshadow.store.journal.blame import ClaimRow
 from gitshadow.store.objects import NewCommit
 
 SCHEMA = "authorship/3.0.0"
@@ -152,7 +152,7 @@ def _ranges(spans: Sequence[Span]) -> str:
     )
 
 
-def read_note(commit: Oid, data: bytes, reader: Reader) -> Iterator[ExternalClaim]:
+def read_note(commit: Oid, data: bytes, reader: Reader) -> Iterator[ClaimRow]:
     """Yield the claims of a note about lines of its commit; wrong parts of it are skipped.
 
     The claims of a path are disjoint.
@@ -187,16 +187,13 @@ class _Writers:
 
     def claim(
         self, commit: Oid, path: RepoPath, span: Span, key: str
-    ) -> ExternalClaim | None:
+    ) -> ClaimRow | None:
         """Return the claim of an entry, None if its key has no record."""
         name = key.partition("::")[0]
         if name.startswith("h_"):
             known = name in self._tables["humans"]
-            return (
-                ExternalClaim(SOURCE, commit, path, span, Actor.HUMAN)
-                if known
-                else None
-            )
+            row = ClaimRow(SOURCE, commit, path, *span, Actor.HUMAN)
+            return row if known else None
         table = "sessions" if name.startswith("s_") else "prompts"
         record = self._tables[table].get(name)
         found = record.get("agent_id") if isinstance(record, dict) else None
@@ -205,11 +202,11 @@ class _Writers:
         agent = Payload(found)
         tool = agent.text("tool") or "agent"
         model = agent.text("model")
-        return ExternalClaim(
+        return ClaimRow(
             SOURCE,
             commit,
             path,
-            span,
+            *span,
             Actor.AGENT,
             agent=bounded(_AGENTS.get(tool, tool)),
             model=bounded(model) if model and model != "unknown" else None,
@@ -230,15 +227,12 @@ def _blocks(
             if entries is not None and key and spans:
                 entries.append((key, spans))
         elif line:
-            path = reader.path(line[1:-1] if _is_quoted(line) else line)
+            is_quoted = len(line) >= 2 and line[0] == line[-1] == '"'
+            path = reader.path(line[1:-1] if is_quoted else line)
             entries = [] if path is not None else None
             if path is not None and entries is not None:
                 found.setdefault(path, entries)
     return found
-
-
-def _is_quoted(line: str) -> bool:
-    return len(line) >= 2 and line[0] == line[-1] == '"'
 
 
 def _read_ranges(listed: str, reader: Reader) -> list[Span]:
@@ -260,7 +254,7 @@ def _claims(
     path: RepoPath,
     entries: Sequence[tuple[str, list[Span]]],
     writers: _Writers,
-) -> Iterator[ExternalClaim]:
+) -> Iterator[ClaimRow]:
     """Yield disjoint claims: the last entry over a line counts."""
     taken: list[Span] = []
     for key, spans in reversed(entries):

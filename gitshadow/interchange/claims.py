@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gitshadow.adapters.payload import Payload
-from gitshadow.model import Actor, JsonValue, Oid, RepoPath
+from gitshadow.model import JsonValue, RepoPath
 from gitshadow.store.object_format import is_oid
 from gitshadow.store.paths import safe_path
 
@@ -73,19 +73,6 @@ def text_of(data: bytes, span: Span) -> bytes:
     lines = data.split(b"\n")
     ended = [line + b"\n" for line in lines[:-1]] + lines[-1:]
     return b"".join(ended[span.first - 1 : span.last])
-
-
-class ExternalClaim(NamedTuple):
-    """A claim of another tool about lines of a path in a commit."""
-
-    source: str
-    commit: Oid
-    path: RepoPath
-    span: Span
-    actor: Actor
-    agent: str | None = None
-    model: str | None = None
-    session: str | None = None
 
 
 @dataclass(slots=True)

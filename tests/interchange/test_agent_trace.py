@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from gitshadow.interchange import agent_trace
 from gitshadow.interchange.agent_trace import TraceOrigin
 from gitshadow.interchange.claims import (
-    ExternalClaim,
     FileSpans,
     Reader,
     Span,
@@ -23,6 +22,7 @@ from gitshadow.interchange.claims import (
 )
 from gitshadow.messages.codec import JsonObject
 from gitshadow.model import Actor, Oid, RepoPath
+from gitshadow.store.journal.blame import ClaimRow
 
 SCHEMA = json.loads(
     (
@@ -48,7 +48,7 @@ def of(
     return FileSpans(RepoPath(path), data, spans)
 
 
-def read(record: object) -> tuple[list[ExternalClaim], list[str]]:
+def read(record: object) -> tuple[list[ClaimRow], list[str]]:
     reader = Reader("r")
     text = record if isinstance(record, str) else json.dumps(record)
     return list(agent_trace.read_record(text, reader)), reader.skipped
@@ -145,7 +145,7 @@ def test_ranges_come_back_as_they_were(owners: list[SpanWriter | None]) -> None:
         assert skipped == []
         for claim in claims:
             assert (claim.commit, claim.path) == (COMMIT, b"d/a b")
-            lines = range(claim.span.first, claim.span.last + 1)
+            lines = range(claim.first, claim.last + 1)
             assert not back.keys() & set(lines)
             back.update(dict.fromkeys(lines, claim.agent))
     known = enumerate(owners, 1)
@@ -181,10 +181,10 @@ def test_records_of_others_are_read_as_claims() -> None:
     (one, two), skipped = read(record)
     assert skipped == []
     assert (one.actor, one.agent, one.model) == (Actor.AGENT, "cursor", "openai/gpt-4o")
-    assert one.span == (42, 67)
+    assert (one.first, one.last) == (42, 67)
     assert one.session is not None
     assert one.session.startswith("x-")
-    assert (two.actor, two.agent, two.span) == (Actor.HUMAN, None, (70, 70))
+    assert (two.actor, two.agent, two.first, two.last) == (Actor.HUMAN, None, 70, 70)
 
 
 @pytest.mark.parametrize(

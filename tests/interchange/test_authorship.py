@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from gitshadow.interchange import authorship
 from gitshadow.interchange.claims import (
     MOST_BYTES,
-    ExternalClaim,
     FileSpans,
     Reader,
     Span,
@@ -18,6 +17,7 @@ from gitshadow.interchange.claims import (
     runs,
 )
 from gitshadow.model import Actor, Oid, RepoPath
+from gitshadow.store.journal.blame import ClaimRow
 
 COMMIT = Oid("c" * 40)
 S1 = SpanWriter(
@@ -38,7 +38,7 @@ def made(*files: FileSpans) -> str:
     return note.text.decode()
 
 
-def read(text: str | bytes) -> tuple[list[ExternalClaim], list[str]]:
+def read(text: str | bytes) -> tuple[list[ClaimRow], list[str]]:
     reader = Reader("note")
     data = text.encode() if isinstance(text, str) else text
     return list(authorship.read_note(COMMIT, data, reader)), reader.skipped
@@ -121,7 +121,7 @@ def test_ranges_come_back_as_they_were(owners: list[SpanWriter | None]) -> None:
     assert skipped == []
     back: dict[int, str | None] = {}
     for claim in claims:
-        lines = range(claim.span.first, claim.span.last + 1)
+        lines = range(claim.first, claim.last + 1)
         assert not back.keys() & set(lines)
         back.update(dict.fromkeys(lines, claim.session))
     known = enumerate(owners, 1)
@@ -138,7 +138,7 @@ def test_note_of_git_ai_is_read() -> None:
     )
     claims, skipped = read(text)
     assert skipped == []
-    told = {tuple(c.span): (c.actor, c.agent, c.model) for c in claims}
+    told = {(c.first, c.last): (c.actor, c.agent, c.model) for c in claims}
     assert told == {
         (1, 2): (Actor.AGENT, "claude-code", "m"),
         (3, 3): (Actor.HUMAN, None, None),
@@ -154,7 +154,7 @@ def test_last_entry_over_a_line_counts_and_the_first_block_of_a_path() -> None:
     agents = {f"s_{n}": {"agent_id": {"tool": f"t{n}", "id": "i"}} for n in range(1, 4)}
     text = note_of("a\n  s_1 1-5\n  s_2 3\nb\n  s_1 1\na\n  s_3 1\n", sessions=agents)
     claims, _ = read(text)
-    told = sorted((c.path, *c.span, c.agent) for c in claims)
+    told = sorted((c.path, c.first, c.last, c.agent) for c in claims)
     assert told == [
         (b"a", 1, 2, "t1"),
         (b"a", 3, 3, "t2"),

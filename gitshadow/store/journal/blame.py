@@ -25,9 +25,9 @@ class ClaimRow(NamedTuple):
     first: int
     last: int
     actor: Actor
-    agent: str | None
-    model: str | None
-    session: str | None
+    agent: str | None = None
+    model: str | None = None
+    session: str | None = None
 
 
 class BlameState(NamedTuple):
