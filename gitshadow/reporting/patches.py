@@ -58,11 +58,11 @@ def net_deltas(rows: Sequence[PathChange]) -> list[Delta]:
         if row.old_path is None and first is None:
             before = row.before
         found[row.path] = Delta(row.path, old_path, before, row.after)
-    return [delta for _, delta in sorted(found.items()) if _differs(delta)]
-
-
-def _differs(delta: Delta) -> bool:
-    return delta.before != delta.after or delta.path != delta.old_path
+    return [
+        delta
+        for _, delta in sorted(found.items())
+        if delta.before != delta.after or delta.path != delta.old_path
+    ]
 
 
 class NetPatch(NamedTuple):
@@ -123,18 +123,12 @@ def stat_rows(
 
 
 def _stat_row(repo: Repo, delta: Delta, *, lines: bool) -> StatRow:
-    kind = "modify"
-    if delta.before is None:
-        kind = "create"
-    elif delta.after is None:
-        kind = "delete"
-    elif delta.path != delta.old_path:
-        kind = "rename"
+    kind = _kind(delta)
     counts = line_counts(repo, delta) if lines else None
     added, removed = counts or (None, None)
     return StatRow(
         path=display_path(delta.path),
-        kind=kind,
+        kind="modify" if kind == "mode" else kind,
         old_path=display_path(delta.old_path) if kind == "rename" else None,
         added=added,
         removed=removed,
@@ -163,11 +157,13 @@ def line_counts(repo: Repo, delta: Delta) -> tuple[int, int] | None:
         hunks = "" if before == after else unified_diff(before, after)
     if hunks is None:
         return None
-    lines = hunks.split("\n")
-    return (
-        sum(line.startswith("+") for line in lines),
-        sum(line.startswith("-") for line in lines),
-    )
+    return _counts(hunks.split("\n"))
+
+
+def _counts(lines: Sequence[str]) -> tuple[int, int]:
+    """Return how many lines of hunks come, and how many go."""
+    signs = [line[:1] for line in lines]
+    return signs.count("+"), signs.count("-")
 
 
 def _header(delta: Delta) -> list[str]:
@@ -235,16 +231,17 @@ class Patchwork:
         if lines is None:
             return row
         shown, more = self._within(lines)
+        added, removed = _counts(lines)
         return row._replace(
-            added=sum(line.startswith("+") for line in lines),
-            removed=sum(line.startswith("-") for line in lines),
+            added=added,
+            removed=removed,
             patch="\n".join(shown),
             note=note or more or None,
         )
 
     def _lines(self, delta: Delta) -> tuple[list[str] | None, str]:
         """Return the lines of a patch, None where there is none, and why."""
-        before, after = self._data(delta.before), self._data(delta.after)
+        before, after = _data(self._repo, delta.before), _data(self._repo, delta.after)
         if before is None or after is None:
             return None, "the content is missing from the object store"
         largest = max(len(before), len(after))
@@ -260,7 +257,10 @@ class Patchwork:
     def _within(self, lines: list[str]) -> tuple[list[str], str]:
         """Return as much of a patch as fits, and what does not."""
         room = min(FILE_LINES, self._left)
-        shown = [_short(line) for line in lines[:room]]
+        shown = [
+            line if len(line) <= LINE_CHARACTERS else f"{line[:LINE_CHARACTERS]}…"
+            for line in lines[:room]
+        ]
         self._left -= len(shown)
         if len(shown) < len(lines):
             self.cut += 1
@@ -268,18 +268,6 @@ class Patchwork:
         if any(len(line) > LINE_CHARACTERS for line in lines):
             return shown, "long lines are cut"
         return shown, ""
-
-    def _data(self, version: FileVersion | None) -> bytes | None:
-        if version is None:
-            return b""
-        try:
-            return self._repo.read_blob(version.oid)
-        except StoreError:
-            return None
-
-
-def _short(line: str) -> str:
-    return line if len(line) <= LINE_CHARACTERS else line[:LINE_CHARACTERS] + "…"
 
 
 def _kind(delta: Delta) -> str:
