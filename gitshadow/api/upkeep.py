@@ -48,7 +48,15 @@ def prune(context: RecorderContext, request: PruneRequest) -> PruneAnswer:
         mirrored = mirror.forget(context.workspace, names)
     staying = [unit for unit in found if unit not in going]
     return PruneAnswer(
-        dropped=tuple(_unit(unit) for unit in going),
+        dropped=tuple(
+            PrunedUnit(
+                id=unit.name,
+                sessions=tuple(unit.ids),
+                programs=tuple(unit.programs),
+                started=rfc3339(unit.started_ns),
+            )
+            for unit in going
+        ),
         dry_run=request.dry_run,
         mirror=_trouble(mirrored),
         mirrors=tuple(mirrored),
@@ -72,16 +80,7 @@ def _going(
     limits = RetentionLimits(request.older_than, request.keep, request.size)
     if request.retention:
         limits = forgetting.limits_of(ws)
-    return retention.beyond(found, limits, ws.clock.now_ns(), Scales(ws))
-
-
-def _unit(unit: RetentionUnit) -> PrunedUnit:
-    return PrunedUnit(
-        id=unit.name,
-        sessions=tuple(unit.ids),
-        programs=tuple(unit.programs),
-        started=rfc3339(unit.started_ns),
-    )
+    return retention.beyond(found, limits, ws.clock.now_ns(), Scales.of(ws))
 
 
 def purge(context: RecorderContext, request: PurgeRequest) -> PurgeAnswer:

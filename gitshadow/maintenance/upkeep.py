@@ -11,9 +11,8 @@ Invariant: a failure here never stops recording, and only who asked for upkeep w
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from gitshadow.errors import JournalError, LockedError, ShadowError, StoreError
 from gitshadow.maintenance.prune import finish, forget, limits_of, units_of
@@ -26,7 +25,6 @@ from gitshadow.messages.storage import (
     SessionCost,
     TotalCost,
 )
-from gitshadow.model import Oid
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import refs
@@ -112,83 +110,48 @@ def _is_on(text: str | None) -> bool:
     return text is not None and text.lower() not in _OFF
 
 
-class Cost(NamedTuple):
-    """What some refs keep: how many objects, and the bytes they take on disk."""
+class Scales:
+    """Weigh the history; made where the repository is open, used by any thread.
 
-    objects: int
-    size_bytes: int
+    All objects are found and weighed in one walk, at the first question, which raises StoreError
+    where they cannot be read.
+    """
 
+    def __init__(self, git: Git, repo: Repo, db: Db) -> None:
+        """Read the refs and chains."""
+        self.refs = repo.refs()
+        self.chains: dict[str, list[str]] = {}
+        for chain in sessions.chains(db):
+            self.chains.setdefault(chain.session, []).append(chain.ref)
+        self._weights = Weights(git, self.refs, repo.tips_of_user())
 
-class DiskUsage:
-    """Count for one repository; all objects are found and weighed in one walk."""
+    @classmethod
+    def of(cls, ws: Workspace) -> "Scales":
+        """Return those of an open worktree, with a git of their own."""
+        return cls(Git(ws.layout, dict(ws.environ)), ws.repo, ws.db)
 
-    def __init__(
-        self, git: Git, names: Mapping[str, Oid], users: Collection[Oid]
-    ) -> None:
-        self._refs = names
-        self._weights = Weights(git, names, users)
-
-    @property
-    def refs(self) -> Mapping[str, Oid]:
-        """Return all refs of ours."""
-        return self._refs
-
-    def total(self) -> Cost:
-        """Return what all of them keep."""
+    def cost(self, names: Sequence[str] | None = None) -> TotalCost:
+        """Return what some refs keep, or all of them."""
         sizes = self._weights.sizes
-        return Cost(len(sizes), sum(sizes))
+        kept = range(len(sizes)) if names is None else self._weights.kept_by(names)
+        return TotalCost(len(kept), sum(sizes[one] for one in kept))
 
-    def of(self, names: Sequence[str]) -> Cost:
-        """Return what some refs keep."""
-        kept, sizes = self._weights.kept_by(names), self._weights.sizes
-        return Cost(len(kept), sum(sizes[one] for one in kept))
+    def total(self) -> int:
+        """Return the bytes that all of the history takes."""
+        return self.cost().bytes
 
-    def freed(self, going: Iterable[Sequence[str]]) -> Iterator[int]:
-        """Yield the bytes that nothing keeps when some refs go after those before them."""
-        left = set(self._refs)
+    def frees(self, going: Sequence[RetentionUnit]) -> Iterator[int]:
+        """Yield the bytes that each unit frees when it goes after those before it."""
+        left = set(self.refs)
         # An object is freed when the last ref that reaches it goes.
         holders = Counter(one for ref in left for one in self._weights.kept_by([ref]))
-        for names in going:
-            gone = left.intersection(names)
+        for unit in going:
+            own = [ref for one in unit.ids for ref in self.chains.get(one, ())]
+            gone = left.intersection((*own, *map(artifact_ref, unit.programs)))
             left -= gone
             lost = Counter(one for ref in gone for one in self._weights.kept_by([ref]))
             holders.subtract(lost)
             yield sum(self._weights.sizes[one] for one in lost if not holders[one])
-
-
-class Scales:
-    """Weigh what is to be forgotten; made where the repository is open, used by any thread."""
-
-    def __init__(self, ws: Workspace) -> None:
-        """Read the refs and chains."""
-        self._git = Git(ws.layout, dict(ws.environ))
-        self._refs = ws.repo.refs()
-        self._users = ws.repo.tips_of_user()
-        self._ledger: DiskUsage | None = None
-        self._chains: dict[str, list[str]] = {}
-        for chain in sessions.chains(ws.db):
-            self._chains.setdefault(chain.session, []).append(chain.ref)
-
-    def total(self) -> int:
-        """Return the bytes that all of the history takes; StoreError where it cannot be read."""
-        return self._counted().total().size_bytes
-
-    def frees(self, going: Sequence[RetentionUnit]) -> Iterator[int]:
-        """Yield the bytes that each unit frees when it goes after those before it.
-
-        Raises:
-            StoreError: the objects could not be read.
-        """
-        yield from self._counted().freed(map(self._refs_of, going))
-
-    def _refs_of(self, unit: RetentionUnit) -> list[str]:
-        own = [ref for one in unit.ids for ref in self._chains.get(one, ())]
-        return own + [artifact_ref(name) for name in unit.programs]
-
-    def _counted(self) -> DiskUsage:
-        if self._ledger is None:
-            self._ledger = DiskUsage(self._git, self._refs, self._users)
-        return self._ledger
 
 
 def usage(layout: Layout, git: Git, repo: Repo, db: Db) -> DuAnswer:
@@ -197,32 +160,29 @@ def usage(layout: Layout, git: Git, repo: Repo, db: Db) -> DuAnswer:
     Raises:
         StoreError: the refs or objects could not be read.
     """
-    ledger = DiskUsage(git, repo.refs(), repo.tips_of_user())
-    chains: dict[str, list[str]] = {}
-    for chain in sessions.chains(db):
-        chains.setdefault(chain.session, []).append(chain.ref)
-    costs = {name: ledger.of(found) for name, found in chains.items()}
-    dearest = sorted(chains, key=lambda name: (-costs[name].size_bytes, name))
+    scales = Scales(git, repo, db)
+    chains = scales.chains
+    costs = {name: scales.cost(found) for name, found in chains.items()}
+    dearest = sorted(chains, key=lambda name: (-costs[name].bytes, name))
     known = {ref for found in chains.values() for ref in found}
     other = []
-    left = [ref for ref in ledger.refs if ref not in known]
+    left = [ref for ref in scales.refs if ref not in known]
     for kind, is_one in _KINDS:
         found = [ref for ref in left if is_one(ref)]
         left = [ref for ref in left if ref not in found]
         other.append((kind, found))
     other.append(("other", left))
-    total = ledger.total()
     packs = Packs(layout.objects_dir, layout.packing_dir).ours()
     return DuAnswer(
         *disk(layout.state_dir, layout.common_dir, LooseObjects(layout.objects_dir)),
-        total=TotalCost(*total),
+        total=scales.cost(),
         packs=PacksCost(len(packs), sum(one.size_bytes for one in packs)),
         sessions=tuple(
             SessionCost(name, tuple(sorted(chains[name])), *costs[name])
             for name in dearest
         ),
         other=tuple(
-            OtherCost(kind, tuple(sorted(found)), *ledger.of(found))
+            OtherCost(kind, tuple(sorted(found)), *scales.cost(found))
             for kind, found in other
             if found
         ),
@@ -387,7 +347,7 @@ class _Choice(threading.Thread):
         super().__init__(name="chooser", daemon=True)
         self._units, self._limits = units_of(ws), limits
         self._now_ns = ws.clock.now_ns()
-        self._scales = Scales(ws)
+        self._scales = Scales.of(ws)
         self.going: list[RetentionUnit] = []
 
     def run(self) -> None:
