@@ -51,6 +51,7 @@ class BlameState(NamedTuple):
 
 _CLAIMS = Table("claims", ClaimRow, renamed={"commit": "commit_oid"})
 _STATES = Table("blame_states", BlameState)
+put_state = _STATES.put
 _NEWEST = "WHERE worktree = ? AND path = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
 _STANDING = (
     "SELECT seq, made_by, heads FROM blame_states WHERE worktree = ? AND path = ?"
@@ -100,11 +101,6 @@ def newest_states(
 def states_at(db: Db, worktree: str, path: RepoPath) -> list[tuple[int, str, str]]:
     """Return after which event each snapshot of a file was taken, by what, on which heads."""
     return [(row[0], row[1], row[2]) for row in db.rows(_STANDING, (worktree, path))]
-
-
-def put_state(db: Db, state: BlameState) -> None:
-    """Store a snapshot; call it inside `db.write()`."""
-    _STATES.put(db, state)
 
 
 def drop_state(db: Db, state: BlameState) -> None:

@@ -6,12 +6,15 @@ the session did not make itself. A burst belongs to one session in one worktree.
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from functools import partial
 
 from gitshadow.model import Burst
 from gitshadow.store.digests import digest
 from gitshadow.store.journal.db import Db, Table
 
 _BURSTS = Table("bursts", Burst)
+put, get = _BURSTS.put, _BURSTS.finder("id")
+by_prefix = partial(_BURSTS.by_prefix, order="ORDER BY last_seq")
 _END = 2**62
 _FIRST_PAGE, _LARGEST_PAGE = 128, 4096
 _OPEN = (
@@ -87,11 +90,6 @@ def next_ordinal(
     return 1 + db.number(_MAX_ORDINAL, (session, worktree, before_seq))
 
 
-def put(db: Db, burst: Burst) -> None:
-    """Store a burst, new or grown; call it inside `db.write()`."""
-    _BURSTS.put(db, burst)
-
-
 def recount(db: Db, changed: Collection[str | None]) -> None:
     """Set the span of bursts from the events that they have now; one without any is deleted.
 
@@ -111,16 +109,6 @@ def recount(db: Db, changed: Collection[str | None]) -> None:
             " WHERE id = ?",
             (*row, burst),
         )
-
-
-def get(db: Db, burst: str) -> Burst | None:
-    """Return a burst, or None."""
-    return _BURSTS.get(db, "WHERE id = ?", burst)
-
-
-def by_prefix(db: Db, prefix: str) -> list[Burst]:
-    """Return the bursts whose id begins so; an exact id stands alone."""
-    return _BURSTS.by_prefix(db, prefix, "ORDER BY last_seq")
 
 
 def list_bursts(db: Db, worktree: str, session: str | None = None) -> list[Burst]:

@@ -354,6 +354,11 @@ class Table(Generic[T]):
         row = db.row(f"{self.select} {rest}", values)
         return None if row is None else self.load(row)
 
+    def finder(self, *columns: str) -> Callable[..., T | None]:
+        """Return a function that gives the row with these columns, or None."""
+        rest = f"WHERE {' AND '.join(f'{column} = ?' for column in columns)}"
+        return lambda db, *values: self.get(db, rest, *values)
+
     def rows(self, db: Db, rest: str, *values: Value) -> list[T]:
         """Return all rows of a query that ends so."""
         return [self.load(row) for row in db.rows(f"{self.select} {rest}", values)]

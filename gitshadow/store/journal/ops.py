@@ -6,12 +6,15 @@ everything it did was rolled back, so a crash at any point leaves a row that say
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from gitshadow.model import FileVersion, Oid, Op, OpStatus, RepoPath
 from gitshadow.store.journal.db import Db, Table, version_cells
 
 _OPS = Table("ops", Op, renamed={"commit": "commit_oid"}, micro_ns="ts_ns")
+put, get = _OPS.put, _OPS.finder("id")
+by_prefix = partial(_OPS.by_prefix, order="ORDER BY ts_ns")
 _STEPS = (
     "SELECT idx, path, before_oid, before_mode, after_oid, after_mode"
     " FROM op_steps WHERE op = ? ORDER BY idx"
@@ -38,21 +41,6 @@ class EndedOps(NamedTuple):
 
     done: int
     newest_ns: int
-
-
-def put(db: Db, op: Op) -> None:
-    """Store an op, new or changed; call it inside `db.write()`."""
-    _OPS.put(db, op)
-
-
-def get(db: Db, op: str) -> Op | None:
-    """Return an op, or None."""
-    return _OPS.get(db, "WHERE id = ?", op)
-
-
-def by_prefix(db: Db, prefix: str) -> list[Op]:
-    """Return the ops whose id begins so; an exact id stands alone."""
-    return _OPS.by_prefix(db, prefix, "ORDER BY ts_ns")
 
 
 def list_ops(db: Db) -> list[Op]:

@@ -18,16 +18,7 @@ class Pin:
 
 
 _PINS = Table("pins", Pin, renamed={"commit": "commit_oid"})
-
-
-def put(db: Db, pin: Pin) -> None:
-    """Store a pin; call it inside `db.write()`."""
-    _PINS.put(db, pin)
-
-
-def get(db: Db, name: str) -> Pin | None:
-    """Return a pin, or None."""
-    return _PINS.get(db, "WHERE name = ?", name)
+put, get = _PINS.put, _PINS.finder("name")
 
 
 def list_pins(db: Db) -> list[Pin]:

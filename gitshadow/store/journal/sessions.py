@@ -3,28 +3,25 @@
 The id of a session never changes. A model has a row only where it changed.
 """
 
+from functools import partial
+
 from gitshadow.model import Actor, Chain, Session
 from gitshadow.store.journal import meta
 from gitshadow.store.journal.db import Db, Table
 
 _SESSIONS = Table("sessions", Session, micro_ns="started_ns")
+put, get = _SESSIONS.put, _SESSIONS.finder("id")
+by_prefix = partial(
+    _SESSIONS.by_prefix, order="ORDER BY started_ns DESC", ids=("id", "native_id")
+)
 # A chain's row is written after its ref has moved. A crash in between leaves a ref that is ahead,
 # which the next start replays; a row that is ahead would name commits that no ref keeps alive.
 _CHAINS = Table("chains", Chain)
+put_chain, get_chain = _CHAINS.put, _CHAINS.finder("session", "worktree")
 # An Agent Trace record (0.1.0) takes no longer name of a model (`model_id`).
 _MOST_MODEL_CHARACTERS = 250
 TRANSCRIPT = "transcript:"
 """Before the id of a session, the key of the path of its conversation."""
-
-
-def put(db: Db, session: Session) -> None:
-    """Store a session, new or changed; call it inside `db.write()`."""
-    _SESSIONS.put(db, session)
-
-
-def get(db: Db, session: str) -> Session | None:
-    """Return a session by its id, or None."""
-    return _SESSIONS.get(db, "WHERE id = ?", session)
 
 
 def note_transcript(db: Db, session: str, path: str) -> None:
@@ -45,12 +42,6 @@ def find_native(db: Db, agent: str | None, native_id: str) -> Session | None:
         native_id,
         agent,
     )
-
-
-def by_prefix(db: Db, prefix: str) -> list[Session]:
-    """Return the sessions whose id or native id begins so; an exact one stands alone."""
-    ids = ("id", "native_id")
-    return _SESSIONS.by_prefix(db, prefix, "ORDER BY started_ns DESC", ids)
 
 
 def all_sessions(db: Db) -> list[Session]:
@@ -104,16 +95,6 @@ def close_rebuilt(db: Db, reason: str) -> None:
         " WHERE ended_ns IS NULL",
         (reason,),
     )
-
-
-def put_chain(db: Db, chain: Chain) -> None:
-    """Store the tip of a chain; call it inside `db.write()`."""
-    _CHAINS.put(db, chain)
-
-
-def get_chain(db: Db, session: str, worktree: str) -> Chain | None:
-    """Return the chain of a session in a worktree, or None."""
-    return _CHAINS.get(db, "WHERE session = ? AND worktree = ?", session, worktree)
 
 
 def chains(db: Db, worktree: str | None = None) -> list[Chain]:

@@ -332,6 +332,7 @@ _WORKTREES = Table(
     WorktreeRow,
     computed={"head_mark": Computed(f"COALESCE({_MARK_OF}, '')")},
 )
+get_worktree = _WORKTREES.finder("id")
 
 
 def load(db: Db, worktree: str) -> States:
@@ -457,11 +458,6 @@ def drop_states(db: Db, worktree: str) -> None:
 def worktrees(db: Db) -> list[WorktreeRow]:
     """Return the rows of all worktrees, by name."""
     return _WORKTREES.rows(db, "ORDER BY id")
-
-
-def get_worktree(db: Db, worktree: str) -> WorktreeRow | None:
-    """Return a worktree's row, or None."""
-    return _WORKTREES.get(db, "WHERE id = ?", worktree)
 
 
 def put_worktree(db: Db, row: WorktreeRow, known: WorktreeRow | None = None) -> None:

@@ -4,6 +4,7 @@ A window is `[opened_ns, closed_ns)` in the file system's clock.
 """
 
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from gitshadow.model import Call, RepoPath, ToolClass, Turn
 from gitshadow.store.journal.db import Computed, Db, Table
@@ -20,6 +21,8 @@ _TURNS = Table(
     },
     micro_ns="started_ns",
 )
+put_turn, get_turn = _TURNS.put, _TURNS.finder("session", "id")
+turns_by_prefix = partial(_TURNS.by_prefix, order="ORDER BY started_ns")
 
 
 def _paths(joined: str | None) -> tuple[RepoPath, ...]:
@@ -47,16 +50,8 @@ _CALLS = Table(
     },
     micro_ns="opened_ns",
 )
-
-
-def put_turn(db: Db, turn: Turn) -> None:
-    """Store a turn, new or changed; call it inside `db.write()`."""
-    _TURNS.put(db, turn)
-
-
-def get_turn(db: Db, session: str, turn: str) -> Turn | None:
-    """Return a turn, or None."""
-    return _TURNS.get(db, "WHERE session = ? AND id = ?", session, turn)
+get_call = _CALLS.finder("session", "id")
+calls_by_prefix = partial(_CALLS.by_prefix, order="ORDER BY opened_ns")
 
 
 def open_turn_of(db: Db, session: str) -> Turn | None:
@@ -166,11 +161,6 @@ def first_prompt(db: Db, session: str) -> str | None:
     return None if row is None else str(row[0])
 
 
-def turns_by_prefix(db: Db, prefix: str) -> list[Turn]:
-    """Return the turns whose id begins so; an exact id stands alone."""
-    return _TURNS.by_prefix(db, prefix, "ORDER BY started_ns")
-
-
 def open_call(db: Db, call: Call) -> None:
     """Store a call, new or changed, with the paths it names; call it inside `db.write()`."""
     _CALLS.put(db, call)
@@ -205,11 +195,6 @@ def changed_paths(db: Db, call: Call) -> frozenset[RepoPath]:
     sql = "SELECT path FROM call_changes WHERE session = ? AND call = ?"
     found = db.rows(sql, (call.session, call.id))
     return frozenset(RepoPath(path) for (path,) in found if isinstance(path, bytes))
-
-
-def get_call(db: Db, session: str, call: str) -> Call | None:
-    """Return a call with its paths, or None."""
-    return _CALLS.get(db, "WHERE session = ? AND id = ?", session, call)
 
 
 def close_call(
@@ -303,8 +288,3 @@ def checkpoint_before(
     sql = "SELECT MAX(ts_ns) FROM checkpoints WHERE worktree = ? AND path = ? AND ts_ns <= ?"
     found = (db.number(sql, (worktree, path, until_ns)) for path in paths)
     return max(found, default=0)
-
-
-def calls_by_prefix(db: Db, prefix: str) -> list[Call]:
-    """Return the calls whose id begins so; an exact id stands alone."""
-    return _CALLS.by_prefix(db, prefix, "ORDER BY opened_ns")
