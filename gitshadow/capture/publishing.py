@@ -12,7 +12,6 @@ the journal is written, which happens here for chains whose ref is gone only.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import NamedTuple
 
 from gitshadow.capture.commit_plan import CommitStep
@@ -54,293 +53,16 @@ _SEVERAL = (b"several", b"several@agent-undo.invalid")
 _OLD_DATE = 1_000_000_000
 
 
-class Published(NamedTuple):
-    """The tip of a chain after its links were published.
-
-    `commits` are the oids of the links, in order; `baseline` is set where the chain is new.
-    """
-
-    chain: Chain
-    commits: tuple[Oid, ...]
-    baseline: Baseline | None
-
-
-class ChainRoot(NamedTuple):
-    """Store what a chain is rooted in: the working tree's tree and the modes that are not plain.
-
-    `modes` are what 100644 and 100755 stand for; `odd` the exact modes that differ from them.
-    `writers` are the sessions whose changes the chain has not seen yet, sorted by id.
-    """
-
-    tree: Oid
-    head: Oid | None
-    modes: tuple[int, int]
-    odd: Mapping[RepoPath, int]
-    writers: tuple[Session, ...] = ()
-
-    def notes(self, paths: Sequence[RepoPath] | None = None) -> tuple[PathNote, ...]:
-        """Return the path notes of these paths (None: all), sorted."""
-        chosen = self.odd.keys() if paths is None else self.odd.keys() & set(paths)
-        return tuple(PathNote(self.odd[path], path, None) for path in sorted(chosen))
-
-
-class ChainGoneError(StaleTipError):
-    """Report a chain whose ref another program deleted."""
-
-
-class ChainWriter:
-    """Append links to the chains of one worktree."""
-
-    def __init__(self, repo: Repo, worktree: str, machine: str | None = None) -> None:
-        self._repo = repo
-        self._worktree = worktree
-        self._machine = machine
-        self._dates: dict[str, int] = {}
-
-    def publish(
-        self,
-        session: Session,
-        chain: Chain | None,
-        ground: ChainRoot,
-        links: Sequence[CommitStep],
-        *,
-        reserve: Callable[[], int],
-    ) -> Published:
-        """Append links to a session's chain, creating it with a baseline where it is new.
-
-        Args:
-            session: Whose chain it is.
-            chain: The chain as the journal has it; None for a new one.
-            ground: The working tree before the first link.
-            links: What to append; may be empty for a baseline alone.
-            reserve: Gives the sequence number of a new baseline.
-
-        Raises:
-            ChainGoneError: somebody deleted the chain's ref, and Git perhaps its objects.
-            StoreError: nothing was published.
-        """
-        for _ in range(_STALE_TRIES):
-            try:
-                return self._publish(session, chain, ground, links, reserve)
-            except StoreError as error:
-                # Without its ref the tip may be collected at any time, so the error of a missing
-                # object counts as a lost chain, too.
-                if chain is not None and self._repo.ref(chain.ref) is None:
-                    raise ChainGoneError(f"ref {chain.ref} is missing") from error
-                if not isinstance(error, StaleTipError):
-                    raise
-                # The loser of a compare-and-swap begins again at the new tip.
-                chain = self._reread(session, chain)
-                time.sleep(0.002)
-        raise StaleTipError(
-            f"could not publish to {session.id}: its ref keeps changing"
-        )
-
-    def publish_pin(self, name: str, ref: str, ground: ChainRoot, now_ns: int) -> Oid:
-        """Publish one commit of the present on a ref of its own."""
-        message = ShadowCommit(
-            subject=f"Pin {name}",
-            kind="pin",
-            worktree=self._worktree,
-            time_ns=now_ns,
-            pin=name,
-            modes=None if ground.modes == PLAIN_MODES else ground.modes,
-            paths=ground.notes(),
-        )
-        user, email = self._repo.identity()
-        commit = self._repo.write_commit(
-            NewCommit(
-                tree=ground.tree,
-                parents=() if ground.head is None else (ground.head,),
-                author_name=user,
-                author_email=email,
-                author_time=now_ns // 1_000_000_000,
-                committer_time=self._committer_date(None, ground),
-                message=refs.format_message(message),
-            )
-        )
-        self._repo.create_ref(ref, commit)
-        return commit
-
-    def _publish(
-        self,
-        session: Session,
-        chain: Chain | None,
-        ground: ChainRoot,
-        links: Sequence[CommitStep],
-        reserve: Callable[[], int],
-    ) -> Published:
-        # All commits of a chain have one committer date; see `_committer_date`.
-        date = self._committer_date(chain, ground)
-        baseline = None
-        if chain is None:
-            seq = reserve()
-            commit = self._baseline(session, ground, seq, date)
-            who = Attribution(
-                actor=session.actor,
-                session=session.id,
-                agent=session.agent,
-                confidence=Confidence.CERTAIN,
-                reason=BASELINE_REASON,
-            )
-            at_ns = micro(session.started_ns)
-            baseline = Baseline(seq, at_ns, self._worktree, who, commit)
-            ref = refs.chain_ref(session.id, self._worktree)
-            tip, tree, tip_seq = commit, ground.tree, seq
-        else:
-            ref, tip, tree, tip_seq = chain.ref, chain.tip, chain.tree, chain.tip_seq
-        # Others wrote since this chain's tip. Their changes come in by a commit of their own, so
-        # that the diff of the next one is one write alone.
-        if tree != ground.tree:
-            tip, tree = self._sync(session, tip, tree, ground, date), ground.tree
-        commits: list[Oid] = []
-        for link in links:
-            tree = self._tree_after(tree, link)
-            tip = self._commit(session, link.message, tree, (tip,), date)
-            commits.append(tip)
-            tip_seq = link.message.seqs[1] if link.message.seqs else tip_seq
-        if chain is None:
-            self._repo.create_ref(ref, tip)
-            self._dates[ref] = date
-        else:
-            self._repo.move_ref(ref, chain.tip, tip)
-        done = Chain(
-            ref=ref,
-            session=session.id,
-            worktree=self._worktree,
-            tip=tip,
-            tree=tree,
-            tip_seq=tip_seq,
-        )
-        return Published(done, tuple(commits), baseline)
-
-    def _tree_after(self, tree: Oid, link: CommitStep) -> Oid:
-        trees, known = self._repo.trees, link.group.trees
-        carried = trees.carried(tree, *known) if known is not None else None
-        return trees.splice(tree, link.changes) if carried is None else carried
-
-    def _reread(self, session: Session, chain: Chain | None) -> Chain | None:
-        """Return the real tip of a chain whose ref was not at the expected commit."""
-        ref = chain.ref if chain else refs.chain_ref(session.id, self._worktree)
-        tip = self._repo.ref(ref)
-        if tip is None:
-            return None
-        tree = self._repo.commit(tip).tree
-        known = chain.tip_seq if chain else 0
-        return Chain(
-            ref=ref,
-            session=session.id,
-            worktree=self._worktree,
-            tip=tip,
-            tree=tree,
-            tip_seq=known,
-        )
-
-    def _baseline(
-        self, session: Session, ground: ChainRoot, seq: int, date: int
-    ) -> Oid:
-        message = ShadowCommit(
-            subject="Baseline",
-            kind="baseline",
-            time_ns=session.started_ns,
-            seqs=(seq, seq),
-            native=session.native_id,
-            actor=session.actor,
-            parent=session.parent,
-            started_ns=session.started_ns,
-            machine=self._machine,
-            modes=None if ground.modes == PLAIN_MODES else ground.modes,
-            paths=ground.notes(),
-        )
-        parents = () if ground.head is None else (ground.head,)
-        return self._commit(session, message, ground.tree, parents, date)
-
-    def _sync(
-        self, session: Session, tip: Oid, tree: Oid, ground: ChainRoot, date: int
-    ) -> Oid:
-        """Commit the changes of other sessions; the author is the other session if it is one."""
-        changes = self._repo.trees.diff(tree, ground.tree)
-        count = len(changes)
-        names = sorted({one.agent or one.actor.value for one in ground.writers})
-        by = f" ({', '.join(names)})" if names else ""
-        message = ShadowCommit(
-            subject=f"Sync {count} file{'' if count == 1 else 's'}{by}",
-            kind="sync",
-            time_ns=micro(time.time_ns()),
-            note=", ".join(one.id for one in ground.writers) or None,
-            paths=ground.notes([change.path for change in changes]),
-        )
-        author = _SEVERAL if len(names) > 1 else (OUR_NAME, OUR_EMAIL)
-        if len(names) == 1:
-            author = self._author(ground.writers[0])
-        return self._commit(session, message, ground.tree, (tip,), date, author)
-
-    def _commit(
-        self,
-        session: Session,
-        message: ShadowCommit,
-        tree: Oid,
-        parents: tuple[Oid, ...],
-        date: int,
-        author: tuple[bytes, bytes] | None = None,
-    ) -> Oid:
-        full = replace(
-            message,
-            session=session.id,
-            agent=session.agent,
-            worktree=self._worktree,
-        )
-        name, email = author or self._author(session)
-        new = NewCommit(
-            tree=tree,
-            parents=parents,
-            author_name=name,
-            author_email=email,
-            author_time=message.time_ns // 1_000_000_000,
-            committer_time=date,
-            message=refs.format_message(full),
-        )
-        return self._repo.write_commit(new)
-
-    def _author(self, session: Session) -> tuple[bytes, bytes]:
-        if session.actor is Actor.HUMAN:
-            return self._repo.identity()
-        name = session.agent or "unknown"
-        return name.encode(), f"{refs.clean_name(name)}@agent-undo.invalid".encode()
-
-    def _committer_date(self, chain: Chain | None, ground: ChainRoot) -> int:
-        """Return the chain's date: a second before the HEAD of its baseline.
-
-        If HEAD was not pushed, before what it is built on: fetch offers commits by date,
-        and must come upon one that the other side has before it comes upon ours.
-        """
-        if chain is not None:
-            # A tip whose object is gone is an error here; one that was written just now is loose.
-            date = self._dates.get(chain.ref)
-            if date is None or not self._repo.loose.has(chain.tip):
-                date = self._repo.commit(chain.tip).committer_time
-                self._dates[chain.ref] = date
-            return date
-        if ground.head is None:
-            return _OLD_DATE
-        return max(1, self._repo.oldest_unshared(ground.head) - 1)
-
-
-class Proven(NamedTuple):
-    """Store a tree that can be published; `lost` are paths whose bytes are nowhere any more."""
-
-    tree: Oid
-    lost: tuple[RepoPath, ...] = ()
-
-
 def prove(
     repo: Repo,
     files: WorkFiles,
     tree: Oid,
     live: Oid | None,
     states: Callable[[], Mapping[RepoPath, FileState]],
-) -> Proven:
-    """Return a tree with the same files, every object of which is in the store.
+) -> tuple[Oid, list[RepoPath]]:
+    """Return a tree whose objects are all stored, and the paths that it lost.
+
+    The bytes of lost paths are nowhere any more.
 
     Args:
         repo: The object store.
@@ -360,12 +82,12 @@ def prove(
     lost = _restore_missing(repo, files, entries)
     if lost:
         tree = repo.trees.splice(tree, dict.fromkeys(lost))
-    return Proven(tree, tuple(lost))
+    return tree, lost
 
 
 def _rebuild(
     repo: Repo, files: WorkFiles, live: Oid | None, states: Mapping[RepoPath, FileState]
-) -> Proven:
+) -> tuple[Oid, list[RepoPath]]:
     carried: dict[RepoPath, Entry | None] = {
         path: entry
         for path, entry in (repo.trees.flat(live).items() if live is not None else ())
@@ -378,7 +100,7 @@ def _rebuild(
     lost = _restore_missing(repo, files, entries)
     for path in lost:
         del entries[path]
-    return Proven(repo.trees.splice(None, carried | entries), tuple(lost))
+    return repo.trees.splice(None, carried | entries), lost
 
 
 def _restore_missing(
@@ -442,17 +164,18 @@ class Publisher:
         repo: Repo,
         files: WorkFiles,
         db: Db,
+        worktree: str,
         states: StateTable,
-        modes: Modes,
         machine: str | None,
     ) -> None:
         self._repo = repo
         self._files = files
         self._db = db
         self._states = states
-        self._modes = modes
+        self._worktree = worktree
+        self.modes = Modes(states)
         self._machine = machine
-        self._chains: ChainWriter | None = None
+        self._dates: dict[str, int] = {}
         self.findings: list[LostObject] = []
 
     def chain(self, session: str, batch: Batch) -> Chain | None:
@@ -460,69 +183,257 @@ class Publisher:
         if session in batch.chains:
             return batch.chains[session]
         if session not in batch.known:
-            chain = sessions.get_chain(self._db, session, batch.row.id)
+            chain = sessions.get_chain(self._db, session, self._worktree)
             batch.known[session] = chain
         return batch.known[session]
 
     def append(
         self, session: Session, steps: Sequence[CommitStep], batch: Batch
     ) -> Chain:
-        """Publish steps on one chain and collect their rows, states and the new tree."""
-        known = self.chain(session.id, batch)
+        """Publish steps on one chain and collect their rows, states and the new tree.
+
+        A new chain gets a baseline first; without steps, that alone.
+
+        Raises:
+            StoreError: nothing was published.
+        """
+        chain = self.chain(session.id, batch)
         # The proof costs a diff of trees; after an ordinary write the newest chain has the tree.
-        if not self._is_reachable(known, batch):
+        if not self._is_reachable(chain, batch):
             self._prove(batch)
-        try:
-            published = self._publish_links(session, known, steps, batch)
-        # The user deleted the ref. Recording goes on with a new chain, and the loss becomes a gap.
-        except ChainGoneError as error:
-            self._forget_chain(session, error, batch)
-            self._prove(batch)
-            published = self._publish_links(session, None, steps, batch)
-        if published.baseline is not None:
-            batch.rows.append(published.baseline)
-        batch.chains[session.id] = published.chain
-        # The next group of the batch begins where this one ended, also on another chain.
-        batch.tree = published.chain.tree
-        for step, commit in zip(steps, published.commits, strict=True):
-            batch.rows += step.rows(commit)
-            self._collect_states(step.group.drafts, batch)
-        return published.chain
+        writers = self._others(session, chain, batch)
+        for _ in range(_STALE_TRIES):
+            try:
+                return self._publish(session, chain, steps, batch, writers)
+            except StoreError as error:
+                # Without its ref the tip may be collected at any time, so the error of a missing
+                # object counts as a lost chain, too. Recording goes on with a new chain, and the
+                # loss becomes a gap.
+                if chain is not None and self._repo.ref(chain.ref) is None:
+                    self._forget_chain(session, chain.ref)
+                    self._prove(batch)
+                    chain, writers = None, ()
+                    continue
+                if not isinstance(error, StaleTipError):
+                    raise
+                # The loser of a compare-and-swap begins again at the new tip.
+                chain = self._reread(session, chain)
+                time.sleep(0.002)
+        raise StaleTipError(
+            f"could not publish to {session.id}: its ref keeps changing"
+        )
 
     def pin(self, name: str, ref: str, batch: Batch, now_ns: int) -> Oid:
         """Publish the present as one commit on a ref of its own."""
-        ground = self._ground(batch)
-        return self._writer(batch).publish_pin(name, ref, ground, now_ns)
+        message = ShadowCommit(
+            subject=f"Pin {name}",
+            kind="pin",
+            time_ns=now_ns,
+            pin=name,
+            modes=self._odd_plain(),
+            paths=self._notes(),
+        )
+        head = batch.row.head
+        date = self._committer_date(None, head)
+        parents = () if head is None else (head,)
+        commit = self._write(message, batch.tree, parents, date, self._repo.identity())
+        self._repo.create_ref(ref, commit)
+        return commit
 
-    def _writer(self, batch: Batch) -> ChainWriter:
-        if self._chains is None:
-            self._chains = ChainWriter(self._repo, batch.row.id, self._machine)
-        return self._chains
-
-    def _ground(self, batch: Batch, writers: tuple[Session, ...] = ()) -> ChainRoot:
-        modes = self._modes
-        return ChainRoot(batch.tree, batch.row.head, modes.plain, modes.odd(), writers)
-
-    def _publish_links(
+    def _publish(
         self,
         session: Session,
-        known: Chain | None,
-        links: Sequence[CommitStep],
+        chain: Chain | None,
+        steps: Sequence[CommitStep],
         batch: Batch,
-    ) -> Published:
-        ground = self._ground(batch, self._others(session, known, batch))
-        reserve = partial(events.reserve, self._db, 1)
-        chains = self._writer(batch)
-        return chains.publish(session, known, ground, links, reserve=reserve)
+        writers: tuple[Session, ...],
+    ) -> Chain:
+        # All commits of a chain have one committer date; see `_committer_date`.
+        date = self._committer_date(chain, batch.row.head)
+        rows: list[CommitEvent] = []
+        if chain is None:
+            baseline = self._baseline(session, batch, date)
+            rows.append(baseline)
+            ref = refs.chain_ref(session.id, self._worktree)
+            tip, tree, tip_seq = baseline.commit, batch.tree, baseline.seq
+        else:
+            ref, tip, tree, tip_seq = chain.ref, chain.tip, chain.tree, chain.tip_seq
+        # Others wrote since this chain's tip. Their changes come in by a commit of their own, so
+        # that the diff of the next one is one write alone.
+        if tree != batch.tree:
+            tip = self._sync(session, tip, tree, batch.tree, date, writers)
+            tree = batch.tree
+        for step in steps:
+            tree = self._tree_after(tree, step)
+            tip = self._commit(session, step.message, tree, (tip,), date)
+            rows += step.rows(tip)
+            tip_seq = step.message.seqs[1] if step.message.seqs else tip_seq
+        if chain is None:
+            self._repo.create_ref(ref, tip)
+            self._dates[ref] = date
+        else:
+            self._repo.move_ref(ref, chain.tip, tip)
+        done = Chain(
+            ref=ref,
+            session=session.id,
+            worktree=self._worktree,
+            tip=tip,
+            tree=tree,
+            tip_seq=tip_seq,
+        )
+        batch.chains[session.id] = done
+        # The next group of the batch begins where this one ended, also on another chain.
+        batch.tree = tree
+        batch.rows += rows
+        for step in steps:
+            self._collect_states(step.group.drafts, batch)
+        return done
 
-    def _forget_chain(
-        self, session: Session, error: ChainGoneError, batch: Batch
-    ) -> None:
+    def _tree_after(self, tree: Oid, step: CommitStep) -> Oid:
+        trees, known = self._repo.trees, step.group.trees
+        carried = trees.carried(tree, *known) if known is not None else None
+        return trees.splice(tree, step.changes) if carried is None else carried
+
+    def _reread(self, session: Session, chain: Chain | None) -> Chain | None:
+        """Return the real tip of a chain whose ref was not at the expected commit."""
+        ref = chain.ref if chain else refs.chain_ref(session.id, self._worktree)
+        tip = self._repo.ref(ref)
+        if tip is None:
+            return None
+        tree = self._repo.commit(tip).tree
+        known = chain.tip_seq if chain else 0
+        return Chain(
+            ref=ref,
+            session=session.id,
+            worktree=self._worktree,
+            tip=tip,
+            tree=tree,
+            tip_seq=known,
+        )
+
+    def _baseline(self, session: Session, batch: Batch, date: int) -> Baseline:
+        seq = events.reserve(self._db, 1)
+        message = ShadowCommit(
+            subject="Baseline",
+            kind="baseline",
+            time_ns=session.started_ns,
+            seqs=(seq, seq),
+            native=session.native_id,
+            actor=session.actor,
+            parent=session.parent,
+            started_ns=session.started_ns,
+            machine=self._machine,
+            modes=self._odd_plain(),
+            paths=self._notes(),
+        )
+        parents = () if batch.row.head is None else (batch.row.head,)
+        commit = self._commit(session, message, batch.tree, parents, date)
+        who = Attribution(
+            actor=session.actor,
+            session=session.id,
+            agent=session.agent,
+            confidence=Confidence.CERTAIN,
+            reason=BASELINE_REASON,
+        )
+        return Baseline(seq, micro(session.started_ns), self._worktree, who, commit)
+
+    def _sync(
+        self,
+        session: Session,
+        tip: Oid,
+        tree: Oid,
+        present: Oid,
+        date: int,
+        writers: Sequence[Session],
+    ) -> Oid:
+        """Commit the changes of other sessions; the author is the other session if it is one."""
+        changes = self._repo.trees.diff(tree, present)
+        count = len(changes)
+        names = sorted({one.agent or one.actor.value for one in writers})
+        by = f" ({', '.join(names)})" if names else ""
+        message = ShadowCommit(
+            subject=f"Sync {count} file{'' if count == 1 else 's'}{by}",
+            kind="sync",
+            time_ns=micro(time.time_ns()),
+            note=", ".join(one.id for one in writers) or None,
+            paths=self._notes([change.path for change in changes]),
+        )
+        author = _SEVERAL if len(names) > 1 else (OUR_NAME, OUR_EMAIL)
+        if len(names) == 1:
+            author = self._author(writers[0])
+        return self._commit(session, message, present, (tip,), date, author)
+
+    def _commit(
+        self,
+        session: Session,
+        message: ShadowCommit,
+        tree: Oid,
+        parents: tuple[Oid, ...],
+        date: int,
+        author: tuple[bytes, bytes] | None = None,
+    ) -> Oid:
+        full = replace(message, session=session.id, agent=session.agent)
+        return self._write(full, tree, parents, date, author or self._author(session))
+
+    def _write(
+        self,
+        message: ShadowCommit,
+        tree: Oid,
+        parents: tuple[Oid, ...],
+        date: int,
+        author: tuple[bytes, bytes],
+    ) -> Oid:
+        full = replace(message, worktree=self._worktree)
+        new = NewCommit(
+            tree=tree,
+            parents=parents,
+            author_name=author[0],
+            author_email=author[1],
+            author_time=message.time_ns // 1_000_000_000,
+            committer_time=date,
+            message=refs.format_message(full),
+        )
+        return self._repo.write_commit(new)
+
+    def _odd_plain(self) -> tuple[int, int] | None:
+        """Return what 100644 and 100755 stand for, None if that is what Git says."""
+        return None if self.modes.plain == PLAIN_MODES else self.modes.plain
+
+    def _notes(self, paths: Sequence[RepoPath] | None = None) -> tuple[PathNote, ...]:
+        """Return the path notes of these paths (None: all), sorted."""
+        odd = self.modes.odd()
+        chosen = odd.keys() if paths is None else odd.keys() & set(paths)
+        return tuple(PathNote(odd[path], path, None) for path in sorted(chosen))
+
+    def _author(self, session: Session) -> tuple[bytes, bytes]:
+        if session.actor is Actor.HUMAN:
+            return self._repo.identity()
+        name = session.agent or "unknown"
+        return name.encode(), f"{refs.clean_name(name)}@agent-undo.invalid".encode()
+
+    def _committer_date(self, chain: Chain | None, head: Oid | None) -> int:
+        """Return the chain's date: a second before the HEAD of its baseline.
+
+        If HEAD was not pushed, before what it is built on: fetch offers commits by date,
+        and must come upon one that the other side has before it comes upon ours.
+        """
+        if chain is not None:
+            # A tip whose object is gone is an error here; one that was written just now is loose.
+            date = self._dates.get(chain.ref)
+            if date is None or not self._repo.loose.has(chain.tip):
+                date = self._repo.commit(chain.tip).committer_time
+                self._dates[chain.ref] = date
+            return date
+        if head is None:
+            return _OLD_DATE
+        return max(1, self._repo.oldest_unshared(head) - 1)
+
+    def _forget_chain(self, session: Session, ref: str) -> None:
         with self._db.write():
             for chain in sessions.chains_of(self._db, session.id):
-                if chain.worktree == batch.row.id:
+                if chain.worktree == self._worktree:
                     sessions.drop_chain(self._db, chain.ref)
-        why = f"{error.message}; its history can no longer be undone"
+        why = f"ref {ref} is missing; its history can no longer be undone"
         self.findings.append(LostObject(why))
 
     def _others(
@@ -531,7 +442,7 @@ class Publisher:
         """Return whose changes a chain has yet to bring in."""
         if known is None or known.tree == batch.tree:
             return ()
-        names = set(events.writers_since(self._db, batch.row.id, known.tip_seq))
+        names = set(events.writers_since(self._db, self._worktree, known.tip_seq))
         names.update(row.attribution.session for row in batch.rows)
         # A chain that lacks only its own session's rows has nothing to bring in.
         names.discard(session.id)
@@ -547,7 +458,7 @@ class Publisher:
             return True
         if any(chain.tree == batch.tree for chain in batch.chains.values()):
             return True
-        newest = sessions.newest_chain(self._db, batch.row.id)
+        newest = sessions.newest_chain(self._db, self._worktree)
         return newest is not None and newest.tree == batch.tree and self._stands(newest)
 
     def _stands(self, chain: Chain) -> bool:
@@ -560,16 +471,16 @@ class Publisher:
         """Make sure that every object of the batch's tree is there."""
         # libgit2 caches the list of packs; a gc by git may have replaced them.
         self._repo.refresh()
-        chains = sessions.chains(self._db, batch.row.id)
+        chains = sessions.chains(self._db, self._worktree)
         live = next((chain.tree for chain in chains if self._stands(chain)), None)
         if live is None and batch.row.head is not None:
             live = self._repo.commit(batch.row.head).tree
-        proven = prove(self._repo, self._files, batch.tree, live, self._states.all)
-        batch.tree = proven.tree
-        batch.drop.update(proven.lost)
+        states = self._states.all
+        batch.tree, lost = prove(self._repo, self._files, batch.tree, live, states)
+        batch.drop.update(lost)
         self.findings += [
             LostObject("its recorded state is missing from the object store", path)
-            for path in proven.lost
+            for path in lost
         ]
 
     def _collect_states(self, drafts: Sequence[Draft], batch: Batch) -> None:
@@ -578,9 +489,9 @@ class Publisher:
             if gone is not None:
                 batch.put.pop(gone, None)
                 batch.drop.add(gone)
-                self._modes.drop(gone)
+                self.modes.drop(gone)
             if draft.after is None:
                 continue
             batch.put[draft.path] = draft.after
             batch.drop.discard(draft.path)
-            self._modes.note(draft.path, draft.after.version.mode)
+            self.modes.note(draft.path, draft.after.version.mode)

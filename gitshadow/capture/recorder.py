@@ -23,7 +23,7 @@ from gitshadow.capture.commit_plan import (
 )
 from gitshadow.capture.drafts import Draft
 from gitshadow.capture.publishing import Batch, LostObject, Publisher
-from gitshadow.capture.states import Modes, StateTable
+from gitshadow.capture.states import StateTable
 from gitshadow.errors import JournalError, StoreError
 from gitshadow.model import (
     Attribution,
@@ -77,8 +77,8 @@ class Recorder:
         self._states = states
         self.idle_gap_ns = DEFAULT_IDLE_GAP_NS
         self.tells_prompts = False
-        self._modes = Modes(states)
-        self._publisher = Publisher(repo, files, db, states, self._modes, machine)
+        self._publisher = Publisher(repo, files, db, row.id, states, machine)
+        self._modes = self._publisher.modes
         self.behind = False
 
     @property
