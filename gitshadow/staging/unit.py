@@ -23,7 +23,7 @@ from gitshadow.undo.plan import PathFilter
 from gitshadow.undo.reverse import Blobs
 from gitshadow.undo.run import recover
 from gitshadow.undo.targets import Target
-from gitshadow.undo.worktree_scan import PathSources, survey
+from gitshadow.undo.worktree_scan import survey
 from gitshadow.words import counted, shortened
 
 _TRIES = 3
@@ -96,8 +96,7 @@ class UnitReader:
     def world(self, paths: Collection[RepoPath]) -> World:
         """Return the disk as it is at some paths."""
         engine = self.engine
-        sources = PathSources(engine.state, engine.uncovered)
-        return survey(paths, engine.files, sources)
+        return survey(paths, engine.files, engine.state, engine.uncovered)
 
     def _survivors(
         self, whole: Stretches, paths: PathFilter

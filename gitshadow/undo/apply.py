@@ -12,8 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+from gitshadow.capture.drafts import Draft
 from gitshadow.errors import RefusedError, StoreError
-from gitshadow.model import FileState, FileVersion, Oid, RepoPath
+from gitshadow.model import EventKind, FileState, FileVersion, Oid, RepoPath, StatKey
 from gitshadow.platform import current
 from gitshadow.store.clock import EpochClock
 from gitshadow.store.files import Look, WorkFiles
@@ -27,6 +28,8 @@ from gitshadow.undo.worktree_scan import version_at
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 # Objects, the commit and the journal need room too, after the files are written.
 _SPARE_BYTES = 1 << 20
+# Only the version that was there before goes into a row.
+_NO_STAT = StatKey(0, 0, 0, 0)
 _MEANWHILE = "it changed while undo ran"
 
 _Step = TypeVar("_Step", WriteStep, RemovalStep)
@@ -45,20 +48,6 @@ class FullError(RefusedError):
     """Report that the disk is full; everything is as it was before."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """One change that was made, as it is to be recorded.
-
-    With `old_path` the file moved from there and `before` is what was there. `after` is None
-    if the path is absent now.
-    """
-
-    path: RepoPath
-    old_path: RepoPath | None = None
-    before: FileVersion | None
-    after: FileState | None
-
-
 class Failure(NamedTuple):
     """Why a step was not made."""
 
@@ -69,12 +58,13 @@ class Failure(NamedTuple):
 class Result(NamedTuple):
     """The result of a plan: its items as they are now, and the changes made.
 
+    `applied` is to be recorded with the time of the op.
     `lost` are the extended attributes that files had and that those in their places have not,
     `unset` the modes that restored directories could not get.
     """
 
     items: tuple[Item, ...]
-    applied: tuple[Applied, ...]
+    applied: tuple[Draft, ...]
     lost: tuple[tuple[RepoPath, tuple[str, ...]], ...] = ()
     unset: tuple[tuple[RepoPath, int], ...] = ()
 
@@ -415,7 +405,7 @@ class _Run:
             detail=failures[0].detail,
         )
 
-    def _changes(self) -> Iterator[Applied]:
+    def _changes(self) -> Iterator[Draft]:
         """Yield what was changed; a move where the old path is simply empty now."""
         # Only a move to a free path whose old path is now empty is a rename; two files that change
         # places are two writes.
@@ -432,9 +422,9 @@ class _Run:
                 continue
             old_path = moved.get(path)
             source = self.plan.steps[old_path or path]
-            yield Applied(
-                path=path, old_path=old_path, before=source.before, after=state
-            )
+            was = source.before
+            before = None if was is None else FileState(was, _NO_STAT, 0)
+            yield Draft(EventKind.RESTORE, path, before, state, 0, 0, old_path)
 
     def _is_barred(self, path: RepoPath) -> bool:
         """Return whether something that is no directory is above a path."""

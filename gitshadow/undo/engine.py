@@ -21,18 +21,15 @@ from gitshadow.model import (
     Confidence,
     EventKind,
     FileState,
-    FileVersion,
     Oid,
     Op,
     RepoPath,
     Session,
-    StatKey,
 )
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store import refs
 from gitshadow.store.files import Look
 from gitshadow.store.journal import pins, sessions
-from gitshadow.undo.apply import Applied
 from gitshadow.undo.choose import UnitWindow
 from gitshadow.undo.databases import Databases
 from gitshadow.undo.report import Item, Reason
@@ -81,7 +78,7 @@ class UndoEngine:
         if hidden:
             self._context.pipeline.admit(hidden)
 
-    def record_restore(self, op: Op, applied: Sequence[Applied]) -> Oid | None:
+    def record_restore(self, op: Op, applied: Sequence[Draft]) -> Oid | None:
         """Publish the changes of an op as one commit on the chain of the session that ran it.
 
         The rows hold what `applied` says, not what the disk holds by now: a write that came
@@ -98,7 +95,7 @@ class UndoEngine:
             confidence=Confidence.CERTAIN,
             reason=f"written by git agent-undo {op.kind.value}",
         )
-        drafts = [self._draft(one, op) for one in applied]
+        drafts = [one._replace(begin_ns=op.ts_ns, end_ns=op.ts_ns) for one in applied]
         rows = self._context.workspace.recorder.record_restore(op, who, drafts)
         found = [row.commit for row in rows if row.kind is EventKind.RESTORE]
         return found[0] if found else None
@@ -175,24 +172,6 @@ class UndoEngine:
         modes = {note.path: note.mode for note in message.paths} if message else {}
         plain = message.modes if message and message.modes else (0o644, 0o755)
         return PinSnapshot(info.tree, known.ts_ns, modes, plain)
-
-    def _draft(self, one: Applied, op: Op) -> Draft:
-        before = None
-        if one.before is not None:
-            before = self._past(one.before, op.ts_ns)
-        return Draft(
-            kind=EventKind.RESTORE,
-            path=one.path,
-            old_path=one.old_path,
-            before=before,
-            after=one.after,
-            begin_ns=op.ts_ns,
-            end_ns=op.ts_ns,
-        )
-
-    def _past(self, version: FileVersion, at_ns: int) -> FileState:
-        """Wrap a version that stood there; only its version goes into the row."""
-        return FileState(version, StatKey(0, 0, 0, 0), at_ns)
 
     def _runner_session(self) -> Session:
         if self._runner is not None:

@@ -214,19 +214,6 @@ class Report(BaseReport):
 
     def answer(self) -> FileUndoAnswer:
         """Return the report as the journal stores it, and as verbs answer with it."""
-        return FileUndoAnswer(
-            op_id=self.op_id,
-            kind=self.kind.value,
-            target=self.target,
-            status=self.status.value,
-            token=self.token,
-            items=tuple(item.row() for item in self.items),
-            counts=self.counts,
-            commit=self.commit,
-            not_covered=self.not_covered,
-            headline=self.headline,
-            notes=self.notes,
-            maybe=self.maybe,
-            unclear=self.unclear,
-            head_moved=self.head_moved,
-        )
+        items = tuple(item.row() for item in self.items)
+        later = FileUndoAnswer._field_defaults
+        return copied(self, FileUndoAnswer, items=items, **later)

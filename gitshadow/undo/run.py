@@ -51,7 +51,6 @@ from gitshadow.undo.targets import Target, Undoings
 from gitshadow.undo.unstored import Unstored
 from gitshadow.undo.worktree_scan import (
     DirectoryOwner,
-    PathSources,
     survey,
     tree_at,
     tree_before,
@@ -496,7 +495,7 @@ class _Undo:
     def _survey(self, paths: Iterable[RepoPath], given: report_context.Rules) -> World:
         engine = self.engine
         uncovered = engine.uncovered_under(given) if given else engine.uncovered
-        return survey(paths, engine.files, PathSources(engine.state, uncovered))
+        return survey(paths, engine.files, engine.state, uncovered)
 
     def _read(self, oid: Oid) -> bytes | None:
         try:

@@ -31,19 +31,17 @@ from gitshadow.undo.path_plans import Below, Respelled, World
 from gitshadow.undo.report import Reason
 
 
-class PathSources(NamedTuple):
-    """What is known of a path.
+def survey(
+    paths: Iterable[RepoPath],
+    files: WorkFiles,
+    recorded: Callable[[RepoPath], FileState | None],
+    uncovered: Callable[[RepoPath], Reason | None],
+) -> World:
+    """Look at every path, and at what is in the way above and below it.
 
-    `state` is what was recorded of it, `uncovered` why it is not covered (None: it is).
+    `recorded` returns what was recorded of a path, `uncovered` why it is not covered (None: it is).
     """
-
-    state: Callable[[RepoPath], FileState | None]
-    uncovered: Callable[[RepoPath], Reason | None]
-
-
-def survey(paths: Iterable[RepoPath], files: WorkFiles, known: PathSources) -> World:
-    """Look at every path, and at what is in the way above and below it."""
-    surveyor = _Surveyor(files, known)
+    surveyor = _Surveyor(files, recorded, uncovered)
     with files.together():
         for path in sorted(set(paths)):
             if safe_path(path):
@@ -72,7 +70,8 @@ def version_at(files: WorkFiles, path: RepoPath) -> FileVersion | None:
 @dataclass(slots=True)
 class _Surveyor:
     files: WorkFiles
-    known: PathSources
+    recorded: Callable[[RepoPath], FileState | None]
+    uncovered: Callable[[RepoPath], Reason | None]
     present: dict[RepoPath, FileVersion | None] = field(default_factory=dict)
     directories: dict[RepoPath, Below] = field(default_factory=dict)
     barriers: set[RepoPath] = field(default_factory=set)
@@ -82,7 +81,7 @@ class _Surveyor:
 
     def visit(self, path: RepoPath) -> None:
         """Look at one path."""
-        reason = self.known.uncovered(path)
+        reason = self.uncovered(path)
         if reason is not None:
             self.excluded[path] = reason
         self.present[path] = None
@@ -131,7 +130,7 @@ class _Surveyor:
         # What is not recorded may be large or private, so it is read only before it is replaced.
         if path in self.excluded:
             return self._unread(look)
-        state = self.known.state(path)
+        state = self.recorded(path)
         # The recorded stat is trusted, as Git trusts its index, unless the file was written in the
         # tick of the clock in which it was read (racy).
         if state is not None and not state.racy and state.stat == look.stat:

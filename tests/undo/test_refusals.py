@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.capture.drafts import Draft
 from gitshadow.errors import RefusedError, StoreError
 from gitshadow.model import (
     EventKind,
@@ -19,7 +20,6 @@ from gitshadow.store import refs
 from gitshadow.store.files import Reading, WorkFiles
 from gitshadow.store.journal import events, ops
 from gitshadow.store.purge import stand_in
-from gitshadow.undo.apply import Applied
 from gitshadow.undo.engine import UndoEngine
 from tests.support.engine import Engine
 from tests.undo.words import lines, reasons
@@ -330,7 +330,7 @@ def test_an_op_that_cannot_be_recorded_is_rolled_back(engine: Engine) -> None:
     before = engine.tree_now()
 
     class Failing(UndoEngine):
-        def record_restore(self, op: Op, applied: Sequence[Applied]) -> Oid | None:
+        def record_restore(self, op: Op, applied: Sequence[Draft]) -> Oid | None:
             raise StoreError("could not write to the object store")
 
     engine.port_type = Failing
