@@ -9,9 +9,8 @@ Invariant: Git is asked only for content of which a line is still there.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from gitshadow.blame.git_history import GitLine
+from gitshadow.blame.git_history import GitLine, GitPast
 from gitshadow.blame.owners import (
     Diff,
     Origin,
@@ -24,7 +23,7 @@ from gitshadow.blame.owners import (
     split_lines,
     whole,
 )
-from gitshadow.blame.rewrites import HeadHistory, Rewrites, changes_of
+from gitshadow.blame.rewrites import Rewrites, changes_of
 from gitshadow.errors import StoreError
 from gitshadow.model import Actor, Confidence, Oid, PathChange, RepoPath
 
@@ -35,46 +34,6 @@ UNSEEN = "it was committed here, but its writing was not recorded"
 SILENT = "git blame gave no author"
 
 
-class CommitHistory(HeadHistory, Protocol):
-    """Look up commits and their lines in Git, besides what `HeadHistory` does."""
-
-    def began(self, event: PathChange | None) -> Oid | None:
-        """Return the commit on which the session of an event began; HEAD's for None."""
-        ...
-
-    def recorded_since(self) -> Oid | None:
-        """Return the commit on which recording began; None on an unborn branch."""
-        ...
-
-    def holding(self, path: RepoPath, blob: Oid) -> Oid | None:
-        """Return the newest commit where HEAD was that has a blob at a path."""
-        ...
-
-    def oldest(self, path: RepoPath, blob: Oid | None) -> Oid | None:
-        """Return the oldest commit where HEAD was that has a blob (None: nothing) at a path."""
-        ...
-
-    def blob(self, commit: Oid, path: RepoPath) -> Oid | None:
-        """Return what a commit has at a path, None for nothing."""
-        ...
-
-    def newer(self, commits: Sequence[Oid], base: Oid) -> set[Oid]:
-        """Return those of some commits that are not ancestors of a base."""
-        ...
-
-    def made_here(self, commit: Oid) -> bool:
-        """Return whether a commit was made in this worktree: what is in it was to be seen."""
-        ...
-
-    def plainly_made(self, commit: Oid) -> bool:
-        """Return whether a commit was made here by `git commit`, without taking another over."""
-        ...
-
-    def blame(self, commit: Oid, path: RepoPath) -> list[GitLine]:
-        """Return what `git blame` says; raise StoreError where it cannot."""
-        ...
-
-
 @dataclass(slots=True)
 class GitOrigins:
     """Answer for the origins of one replay that rest on Git.
@@ -82,7 +41,7 @@ class GitOrigins:
     `first` is the oldest recorded event of the file: commits under it hold nothing recorded.
     """
 
-    commits: CommitHistory
+    commits: GitPast
     read: Callable[[Oid], bytes]
     diff: Diff
     rewrites: Rewrites

@@ -7,9 +7,9 @@ Invariant: what is not proven stays with its last author, or is asked of Git, or
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from gitshadow.attribution.commits import is_by_hooks
+from gitshadow.blame.git_history import GitPast
 from gitshadow.blame.owners import (
     BlamedContent,
     Diff,
@@ -45,22 +45,6 @@ _MOST_CELLS = 8_000_000
 """How many origins are kept for states that Git may restore (8 bytes each)."""
 
 
-class HeadHistory(Protocol):
-    """Look up the commits where HEAD was."""
-
-    def committed(self, path: RepoPath) -> frozenset[Oid]:
-        """Return the blobs that a path had in the commits where HEAD was."""
-        ...
-
-    def bringing(self, path: RepoPath, blob: Oid) -> Oid | None:
-        """Return the oldest commit where HEAD was that brought a blob to a path."""
-        ...
-
-    def blob(self, commit: Oid, path: RepoPath) -> Oid | None:
-        """Return what a commit has at a path, None for nothing."""
-        ...
-
-
 @dataclass(slots=True)
 class Rewrites:
     """The states of a replay, and which of them Git may restore.
@@ -69,7 +53,7 @@ class Rewrites:
     tell is a DoubtError, from any method.
     """
 
-    past: HeadHistory
+    past: GitPast
     diff: Diff
     before: Before = field(default_factory=Before)
     ignore_space: bool = False

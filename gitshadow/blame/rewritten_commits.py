@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import chain, islice
 from operator import or_
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from gitshadow.blame.git_history import GitPast
 from gitshadow.blame.owners import Diff, added_numbers, kept_lines, split_lines, whole
 from gitshadow.errors import StoreError
 from gitshadow.model import LINK_MODE, Oid, RepoPath
@@ -39,46 +40,6 @@ _MOST_CHANGES = 256
 
 Merge = Callable[[bytes, bytes, bytes], bytes | None]
 """Make the change from the first content to the second one in the third; None on a conflict."""
-
-
-class KnownCommits(Protocol):
-    """Look up the commits that may be rewritten ones or their originals."""
-
-    def known(self) -> Mapping[Oid, CommitInfo]:
-        """Return the commits since recording began, newest first; reflogs count, too."""
-        ...
-
-    def tips(self) -> Sequence[Oid]:
-        """Return where HEAD was, newest first."""
-        ...
-
-    def commit(self, oid: Oid) -> CommitInfo | None:
-        """Return one commit, None if it is gone."""
-        ...
-
-    def blob(self, commit: Oid, path: RepoPath) -> Oid | None:
-        """Return what a commit has at a path, None for nothing."""
-        ...
-
-    def differences(self, old: Oid | None, new: Oid) -> Sequence[TreeChange]:
-        """Return the paths that differ between two commits."""
-        ...
-
-    def is_older(self, one: CommitInfo, other: CommitInfo) -> bool:
-        """Return whether a commit may have been made before another one."""
-        ...
-
-    def amended(self, commit: Oid) -> Oid | None:
-        """Return the commit that `git commit --amend` replaced by one, as the reflog says."""
-        ...
-
-    def is_repeated(self, commit: Oid) -> bool:
-        """Return whether a commit was made here from others (rebase, pick, am, amend)."""
-        ...
-
-    def merge_base(self, one: Oid, other: Oid) -> Oid | None:
-        """Return the newest common ancestor of two commits."""
-        ...
 
 
 class CommitLine(NamedTuple):
@@ -145,7 +106,7 @@ class RewrittenCommits:
     `is_recorded` returns whether recorded writes say whose the lines of a blob are.
     """
 
-    commits: KnownCommits
+    commits: GitPast
     read: Callable[[Oid], bytes]
     diff: Diff
     merge: Merge

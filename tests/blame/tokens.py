@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gitshadow.blame.git_history import Facts, GitLine
+from gitshadow.blame.git_history import Facts, GitLine, GitPast
 from gitshadow.model import Actor, Attribution, Confidence, Oid, PathChange, RepoPath
 from gitshadow.store.objects import CommitInfo
 from gitshadow.store.trees import Entry as TreeEntry
@@ -355,11 +355,11 @@ class Tokens(Values):
             self.done["checkout"] += 1
 
 
-@dataclass
-class MemoryGit:
+class MemoryGit(GitPast):
     """Answer blame's questions about Git, by tokens instead of diffs."""
 
-    world: Tokens
+    def __init__(self, world: Tokens) -> None:
+        self.world = world
 
     def committed(self, path: RepoPath) -> frozenset[Oid]:
         return frozenset(c.tree[path] for c in self.world.heads if path in c.tree)
