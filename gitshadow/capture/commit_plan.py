@@ -11,13 +11,10 @@ from typing import NamedTuple
 
 from gitshadow.capture.drafts import Draft, leaves, making_room
 from gitshadow.model import (
-    PLAIN_MODES,
     Attribution,
     Burst,
     Call,
     CommitEvent,
-    EventKind,
-    HeadChange,
     Oid,
     Op,
     PathChange,
@@ -29,6 +26,7 @@ from gitshadow.model import (
     micro,
 )
 from gitshadow.store import refs
+from gitshadow.store.commit_rows import CommitChange, change_rows
 from gitshadow.store.refs import PathNote, ShadowCommit
 from gitshadow.store.trees import Entry
 
@@ -36,7 +34,6 @@ from gitshadow.store.trees import Entry
 # formatter or a generator.
 STORM_PATHS = 64
 OFFLINE, MOVED_IN, INEXACT = "offline", "moved_in", "inexact"
-_KINDS = {"restore": EventKind.RESTORE, "coverage": EventKind.COVERAGE}
 
 
 class AttributedDraft(NamedTuple):
@@ -102,43 +99,13 @@ class CommitStep(NamedTuple):
 
     def rows(self, commit: Oid) -> list[CommitEvent]:
         """Return the rows that the commit stands for, in order of seq."""
-        group, frame, ts_ns = self.group, self.frame, self.message.time_ns
-        rows: list[CommitEvent] = []
-        if group.kind == "head":
-            rows.append(
-                HeadChange(
-                    frame.seq,
-                    ts_ns,
-                    frame.worktree,
-                    group.attribution,
-                    commit,
-                    group.note,
-                    len(group.drafts),
-                    frame.modes if group.drafts else PLAIN_MODES,
-                )
-            )
-        for seq, draft in enumerate(group.rowed, frame.seq + len(rows)):
-            before, after = draft.versions
-            change = PathChange(
-                seq=seq,
-                ts_ns=ts_ns,
-                worktree=frame.worktree,
-                kind=_KINDS.get(group.kind, draft.kind),
-                path=draft.path,
-                attribution=group.attribution,
-                commit=commit,
-                old_path=draft.old_path,
-                before=before,
-                after=after,
-                burst=frame.burst.id if frame.burst else None,
-                op=group.op.id if group.op else None,
-                offline=OFFLINE in group.flags,
-                switched=group.kind == "head",
-                moved_in=MOVED_IN in group.flags,
-                inexact=INEXACT in group.flags,
-            )
-            rows.append(change)
-        return rows
+        group = self.group
+        listed = [
+            CommitChange(draft.path, draft.old_path, *draft.versions)
+            for draft in group.rowed
+        ]
+        modes = self.frame.modes
+        return change_rows(self.message, group.attribution, commit, listed, modes)
 
 
 def group_of(kind: str, claimed: Sequence[AttributedDraft]) -> Group:
@@ -228,6 +195,7 @@ def _message(group: Group, frame: Frame, ts_ns: int) -> ShadowCommit:
     return ShadowCommit(
         subject=refs.subject_for(group.kind, group.drafts, op.kind if op else None),
         kind=group.kind,
+        worktree=frame.worktree,
         time_ns=ts_ns,
         seqs=(frame.seq, frame.seq + group.rows - 1),
         files=len(group.drafts) if group.kind == "head" else None,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gitshadow.model import EventKind, FileState, FileVersion, Oid, RepoPath
+from gitshadow.store.journal.switches import kind_of
 from gitshadow.store.object_format import is_empty_blob
 from gitshadow.store.paths import parents
 from gitshadow.store.spelling import fold_key
@@ -287,16 +288,8 @@ def _end(path: RepoPath, state: FileState, there_ns: int | None) -> End:
 
 
 def _kind(before: FileState | None, after: FileState | None) -> EventKind | None:
-    if before is None:
-        return None if after is None else EventKind.CREATE
-    if after is None:
-        return EventKind.DELETE
-    old, new = before.version, after.version
-    if old == new:
-        return None
-    if old.is_link != new.is_link:
-        return EventKind.TYPE
-    return EventKind.MODE if old.oid == new.oid else EventKind.MODIFY
+    old, new = (None if one is None else one.version for one in (before, after))
+    return None if old == new else kind_of(old, new)
 
 
 def _draft(

@@ -22,12 +22,10 @@ from gitshadow.model import (
     GITLINK_MODE,
     PLAIN_MODES,
     Actor,
-    Attribution,
     Baseline,
     Burst,
     Chain,
     CommitEvent,
-    Confidence,
     FileState,
     Oid,
     RepoPath,
@@ -36,7 +34,7 @@ from gitshadow.model import (
     micro,
 )
 from gitshadow.store import refs
-from gitshadow.store.commit_rows import BASELINE_REASON
+from gitshadow.store.commit_rows import baseline_row
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.journal import events, sessions
 from gitshadow.store.journal.corrections import Correction
@@ -316,6 +314,9 @@ class Publisher:
         message = ShadowCommit(
             subject="Baseline",
             kind="baseline",
+            worktree=self._worktree,
+            session=session.id,
+            agent=session.agent,
             time_ns=session.started_ns,
             seqs=(seq, seq),
             native=session.native_id,
@@ -328,14 +329,7 @@ class Publisher:
         )
         parents = () if batch.row.head is None else (batch.row.head,)
         commit = self._commit(session, message, batch.tree, parents, date)
-        who = Attribution(
-            actor=session.actor,
-            session=session.id,
-            agent=session.agent,
-            confidence=Confidence.CERTAIN,
-            reason=BASELINE_REASON,
-        )
-        return Baseline(seq, micro(session.started_ns), self._worktree, who, commit)
+        return baseline_row(message, session.actor, commit)
 
     def _sync(
         self,

@@ -119,7 +119,9 @@ class CommitContext(NamedTuple):
     actor: Actor
 
 
-class _Change(NamedTuple):
+class CommitChange(NamedTuple):
+    """Store one change of a commit that is to be a row."""
+
     path: RepoPath
     old_path: RepoPath | None
     before: FileVersion | None
@@ -134,21 +136,38 @@ def rows_of(message: ShadowCommit, scene: CommitContext) -> list[CommitEvent]:
     """
     if message.seqs is None:
         return []
-    first = message.seqs[0]
     if message.kind == "baseline":
-        return [_baseline(message, scene, first)]
+        return [baseline_row(message, scene.actor, scene.commit)]
     # Syncs, pins and corrections have no rows: what they contain was written elsewhere.
     if message.kind not in ROW_KINDS:
         return []
-    rows: list[CommitEvent] = []
     who, changed = author_of(message, scene.actor), list(_changes(message, scene))
-    listed = changed
-    if message.kind == "head":
-        files, modes = len(changed), scene.modes.plain if changed else PLAIN_MODES
-        where = (first, message.time_ns, message.worktree)
-        rows.append(HeadChange(*where, who, scene.commit, message.note, files, modes))
+    listed, modes = changed, scene.modes.plain
+    is_head = message.kind == "head"
+    if is_head:
         listed = [one for one in changed if _is_listed(one, modes)]
-    _check_numbers(message, scene.commit, len(changed), len(rows) + len(listed))
+    _check_numbers(message, scene.commit, len(changed), len(listed) + is_head)
+    said = replace(message, files=len(changed))
+    return change_rows(said, who, scene.commit, listed, modes)
+
+
+def change_rows(
+    message: ShadowCommit,
+    who: Attribution,
+    commit: Oid,
+    listed: Iterable[CommitChange],
+    modes: tuple[int, int],
+) -> list[CommitEvent]:
+    """Return the rows of a commit that says how many files it changed, in order of seq.
+
+    `listed` are the changes that get rows, `modes` what 100644 and 100755 stand for.
+    """
+    first = message.seqs[0] if message.seqs else 0
+    rows: list[CommitEvent] = []
+    if message.kind == "head":
+        where = (first, message.time_ns, message.worktree)
+        files, used = message.files or 0, modes if message.files else PLAIN_MODES
+        rows.append(HeadChange(*where, who, commit, message.note, files, used))
     for seq, one in enumerate(listed, first + len(rows)):
         change = PathChange(
             seq=seq,
@@ -157,7 +176,7 @@ def rows_of(message: ShadowCommit, scene: CommitContext) -> list[CommitEvent]:
             kind=_kind(message, one),
             path=one.path,
             attribution=who,
-            commit=scene.commit,
+            commit=commit,
             old_path=one.old_path,
             before=one.before,
             after=one.after,
@@ -199,7 +218,7 @@ def author_of(message: ShadowCommit, actor: Actor) -> Attribution:
     )
 
 
-def _changes(message: ShadowCommit, scene: CommitContext) -> Iterator[_Change]:
+def _changes(message: ShadowCommit, scene: CommitContext) -> Iterator[CommitChange]:
     """Yield what the commit changed, by path bytes, renames as one."""
     modes = scene.modes
     notes = {note.path: note for note in message.paths}
@@ -219,7 +238,7 @@ def _changes(message: ShadowCommit, scene: CommitContext) -> Iterator[_Change]:
             source = note.old_path
             old = diff.get(source, (None, None))[0]
         after = new and (note.mode if note else refs.exact_mode(new[0], modes.plain))
-        yield _Change(
+        yield CommitChange(
             path=path,
             old_path=note.old_path if note else None,
             before=old and FileVersion(old[1], modes.known.of(source, old)),
@@ -227,7 +246,7 @@ def _changes(message: ShadowCommit, scene: CommitContext) -> Iterator[_Change]:
         )
 
 
-def _is_listed(one: _Change, modes: tuple[int, int]) -> bool:
+def _is_listed(one: CommitChange, modes: tuple[int, int]) -> bool:
     """Return whether what Git switched at a path has a row: the trees do not say all of it."""
     return one.old_path is not None or has_hidden_mode(one.before, one.after, modes)
 
@@ -241,7 +260,7 @@ def _covered(change: TreeChange) -> tuple[Entry | None, Entry | None]:
     )
 
 
-def _kind(message: ShadowCommit, one: _Change) -> EventKind:
+def _kind(message: ShadowCommit, one: CommitChange) -> EventKind:
     if message.kind in _FIXED:
         return _FIXED[message.kind]
     if one.old_path is not None:
@@ -249,17 +268,17 @@ def _kind(message: ShadowCommit, one: _Change) -> EventKind:
     return kind_of(one.before, one.after)
 
 
-def _baseline(message: ShadowCommit, scene: CommitContext, seq: int) -> Baseline:
+def baseline_row(message: ShadowCommit, actor: Actor, commit: Oid) -> Baseline:
+    """Return the row of a baseline."""
     who = Attribution(
-        actor=scene.actor,
+        actor=actor,
         session=message.session or "",
         agent=message.agent,
         confidence=Confidence.CERTAIN,
         reason=BASELINE_REASON,
     )
-    return Baseline(
-        seq, micro(message.time_ns), message.worktree, who, commit=scene.commit
-    )
+    seq = message.seqs[0] if message.seqs else 0
+    return Baseline(seq, micro(message.time_ns), message.worktree, who, commit)
 
 
 class People:
