@@ -151,14 +151,12 @@ class Libgit2Backend:
         self._repository.free()
 
     def let_go(self) -> None:
-        """Close open packs, and forget which there are."""
         self._known_packs = None
         self._repository.free()
 
     # Objects
 
     def read(self, oid: Oid) -> tuple[str, bytes]:
-        """Return kind and content of an object that is not loose in this repository."""
         try:
             return self._read(self._repository.odb, oid)
         except StoreError:
@@ -177,7 +175,6 @@ class Libgit2Backend:
         return True
 
     def read_packed(self, oid: Oid) -> tuple[str, bytes]:
-        """Return kind and content of an object from a pack, whatever its loose file is like."""
         return self._read(self._packs(), oid)
 
     def _read(
@@ -192,7 +189,6 @@ class Libgit2Backend:
         return ObjectType(kind).name.lower(), bytes(data)
 
     def packed_blobs(self) -> Callable[[Oid], bytes | None]:
-        """Return a reader of blobs in packs that does not hash them again, None for others."""
         packs = self._packs()
 
         def read(oid: Oid) -> bytes | None:
@@ -205,17 +201,14 @@ class Libgit2Backend:
         return read
 
     def exists(self, oid: Oid) -> bool:
-        """Return whether an object is in the store, in any file of it."""
         if self._repository.odb.exists(oid):
             return True
         return self._borrows_anew() and bool(self._repository.odb.exists(oid))
 
     def is_packed(self, oid: Oid) -> bool:
-        """Return whether a pack of this repository has an object now."""
         return bool(self._packs().exists(oid))
 
     def may_be_packed(self, oid: Oid) -> bool:
-        """Return whether a pack has an object; one made since `let_go` may have it all the same."""
         # The packs are listed once: an object that is stored twice only takes space until its loose
         # copy is pruned. Whether a pack is still there is looked up, because Git may have removed
         # it.
@@ -234,7 +227,6 @@ class Libgit2Backend:
         return [pygit2.OdbBackendPack(place) for place in places]
 
     def write(self, kind: str, data: bytes) -> Oid:
-        """Store an object that may exist, which keeps Git from pruning it for a while."""
         try:
             oid = Oid(str(self._repository.odb.write(ObjectType[kind.upper()], data)))
         except (pygit2.GitError, ValueError) as error:
@@ -246,7 +238,6 @@ class Libgit2Backend:
         return oid
 
     def write_all(self, objects: Mapping[Oid, tuple[str, bytes]]) -> None:
-        """Store new objects, each with its kind and content; what one refers to comes before it."""
         for oid, (kind, data) in objects.items():
             self._loose.write(kind, data, oid)
 
@@ -268,7 +259,6 @@ class Libgit2Backend:
     # Refs
 
     def head(self) -> tuple[str | None, Oid | None]:
-        """Return the branch that HEAD names (None: detached) and its commit (None: unborn)."""
         try:
             reference = self._repository.lookup_reference("HEAD")
             name = reference.target if isinstance(reference.target, str) else None
@@ -280,7 +270,6 @@ class Libgit2Backend:
             raise _unread("read HEAD", error) from error
 
     def ref(self, name: str) -> Oid | None:
-        """Return what a ref points at, through symbolic refs; None where there is no such ref."""
         try:
             reference = self._repository.references.get(name)
             return None if reference is None else _target(reference)
@@ -288,11 +277,9 @@ class Libgit2Backend:
             raise _unread(f"read ref {name}", error) from error
 
     def refs(self, prefix: str) -> dict[str, Oid]:
-        """Return all refs below a prefix that point at something, by name."""
         return self._listed.refs(prefix)
 
     def create_ref(self, name: str, oid: Oid) -> None:
-        """Create a ref, without a reflog."""
         try:
             self._repository.references.create(name, oid, force=False)
         except (pygit2.AlreadyExistsError, ValueError) as error:
@@ -302,7 +289,6 @@ class Libgit2Backend:
         self._written(name)
 
     def move_ref(self, name: str, old: Oid, new: Oid) -> None:
-        """Move a ref by compare-and-swap, without a reflog."""
         try:
             reference = self._repository.references.get(name)
             # Compare-and-swap in two steps: this look finds what moved before, and `set_target`
@@ -315,7 +301,6 @@ class Libgit2Backend:
         self._written(name)
 
     def force_ref(self, name: str, oid: Oid) -> None:
-        """Set a ref whose present value does not count, without a reflog."""
         try:
             self._loose_refs.discard_unreadable(name)
             self._repository.references.create(name, oid, force=True)
@@ -367,13 +352,11 @@ class Libgit2Backend:
         return _unread(f"write ref {name}", error)
 
     def broken_refs(self) -> list[str]:
-        """Return our refs that cannot be read, sorted."""
         return self._loose_refs.broken()
 
     # What only Git's own rules say
 
     def resolve(self, name: str) -> Oid | None:
-        """Return the commit that a revision names (gitrevisions(7)), None for none."""
         try:
             commit = self._for_names().revparse_single(name).peel(pygit2.Commit)
         except _FAILURES:
@@ -381,7 +364,6 @@ class Libgit2Backend:
         return Oid(str(commit.id))
 
     def unpushed(self, tip: Oid, most: int) -> Mapping[Oid, Iterable[Oid]]:
-        """Return the parents of the newest commits that no remote-tracking ref reaches."""
         try:
             walker = self._for_names().walk(tip)
             for oid in self.refs("refs/remotes/").values():
@@ -394,7 +376,6 @@ class Libgit2Backend:
             return {}
 
     def config(self) -> Sequence[ConfigEntry]:
-        """Return the configuration in the order in which later entries count."""
         try:
             return [ConfigEntry(one.name, one.value) for one in self._repository.config]
         except (pygit2.GitError, ValueError, OSError) as error:

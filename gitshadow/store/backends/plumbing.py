@@ -286,7 +286,6 @@ class PlumbingBackend:
     # Objects
 
     def read(self, oid: Oid) -> tuple[str, bytes]:
-        """Return kind and content of an object that is not loose in this repository."""
         broken: StoreError | None = None
         for other in self._borrowed:
             try:
@@ -303,14 +302,12 @@ class PlumbingBackend:
         raise broken or StoreError(f"could not read object {oid}: it is missing")
 
     def read_packed(self, oid: Oid) -> tuple[str, bytes]:
-        """Return kind and content of an object from a pack, whatever its loose file is like."""
         # Git looks into packs first, so the loose file is not opened.
         if self._own_packs.having(oid) is None:
             raise StoreError(f"could not read object {oid}: it is in no pack")
         return self._checked(oid)
 
     def packed_blobs(self) -> Callable[[Oid], bytes | None]:
-        """Return a reader of blobs in packs that does not hash them again, None for others."""
 
         def read(oid: Oid) -> bytes | None:
             if self._own_packs.known_having(oid) is None:
@@ -340,22 +337,18 @@ class PlumbingBackend:
         return found
 
     def exists(self, oid: Oid) -> bool:
-        """Return whether an object is in the store, in any file of it."""
         if self._loose.has(oid) or any(one.has(oid) for one in self._borrowed):
             return True
         known = self._packs.known_having(oid) or self._packs.having(oid)
         return known is not None or (self._borrows_anew() and self.exists(oid))
 
     def is_packed(self, oid: Oid) -> bool:
-        """Return whether a pack of this repository has an object now."""
         return self._own_packs.having(oid) is not None
 
     def may_be_packed(self, oid: Oid) -> bool:
-        """Return whether a pack has an object; one made since `let_go` may have it all the same."""
         return self._packs.known_having(oid) is not None
 
     def write(self, kind: str, data: bytes) -> Oid:
-        """Store an object that may exist, which keeps Git from pruning it for a while."""
         # As Git's own `write_object_file` (object-file.c): a new mtime instead of a second copy.
         oid = self.form.oid(kind, data)
         if not (self._touched(self._loose.path(oid)) or self._touched_pack(oid)):
@@ -365,7 +358,6 @@ class PlumbingBackend:
         return oid
 
     def write_all(self, objects: Mapping[Oid, tuple[str, bytes]]) -> None:
-        """Store new objects, each with its kind and content; what one refers to comes before it."""
         if self.has_second_ids:
             self._mapped.write(objects)
             return
@@ -387,43 +379,35 @@ class PlumbingBackend:
     # Refs
 
     def head(self) -> tuple[str | None, Oid | None]:
-        """Return the branch that HEAD names (None: detached) and its commit (None: unborn)."""
         return self._refs.head()
 
     def ref(self, name: str) -> Oid | None:
-        """Return what a ref points at, through symbolic refs; None where there is no such ref."""
         return self._refs.ref(name)
 
     def refs(self, prefix: str) -> dict[str, Oid]:
-        """Return all refs below a prefix that point at something, by name."""
         return self._refs.refs(prefix)
 
     def create_ref(self, name: str, oid: Oid) -> None:
-        """Create a ref, without a reflog."""
         if self.ref(name) is not None:
             raise StaleTipError(f"could not create ref {name}: it exists")
         self._update(name, f"create {name}\0{oid}\0", oid)
 
     def move_ref(self, name: str, old: Oid, new: Oid) -> None:
-        """Move a ref by compare-and-swap, without a reflog."""
         # Git compares under the ref's lock; this look spares a process where it has moved already.
         if self.ref(name) != old:
             raise StaleTipError(f"could not move ref {name}: it is not at {old}")
         self._update(name, f"update {name}\0{new}\0{old}\0", new)
 
     def force_ref(self, name: str, oid: Oid) -> None:
-        """Set a ref whose present value does not count, without a reflog."""
         self._loose_refs.discard_unreadable(name)
         self._update(name, f"update {name}\0{oid}\0\0", oid)
 
     def delete_ref(self, name: str) -> None:
-        """Delete a ref and its reflog; one that is absent is fine."""
         self._loose_refs.discard_unreadable(name)
         if self._refs.exists(name):
             self._update(name, f"delete {name}\0\0", None)
 
     def broken_refs(self) -> list[str]:
-        """Return our refs that cannot be read, sorted."""
         return self._loose_refs.broken()
 
     def _update(self, name: str, command: str, wanted: Oid | None) -> None:
@@ -474,7 +458,6 @@ class PlumbingBackend:
     # What only Git's own rules say
 
     def resolve(self, name: str) -> Oid | None:
-        """Return the commit that a revision names (gitrevisions(7)), None for none."""
         how = ("rev-parse", "--verify", "--quiet", "--end-of-options")
         # What follows `:/` is a pattern up to the end, and names commits alone.
         asked = name if name.startswith(":/") else name + "^{commit}"
@@ -482,7 +465,6 @@ class PlumbingBackend:
         return Oid(out.decode("ascii").strip()) if out else None
 
     def unpushed(self, tip: Oid, most: int) -> Mapping[Oid, Iterable[Oid]]:
-        """Return the parents of the newest commits that no remote-tracking ref reaches."""
         how = ("rev-list", "--parents", f"--max-count={most}", tip)
         try:
             out = self._git.run(*how, "--not", "--remotes", "--")
@@ -492,7 +474,6 @@ class PlumbingBackend:
         return {Oid(row[0]): [Oid(one) for one in row[1:]] for row in rows}
 
     def config(self) -> Sequence[ConfigEntry]:
-        """Return the configuration in the order in which later entries count."""
         return self._config.entries()
 
 
