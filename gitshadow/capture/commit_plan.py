@@ -26,7 +26,7 @@ from gitshadow.model import (
     micro,
 )
 from gitshadow.store import refs
-from gitshadow.store.commit_rows import CommitChange, change_rows
+from gitshadow.store.commit_rows import RowedChange, change_rows
 from gitshadow.store.refs import PathNote, ShadowCommit
 from gitshadow.store.trees import Entry
 
@@ -101,7 +101,7 @@ class CommitStep(NamedTuple):
         """Return the rows that the commit stands for, in order of seq."""
         group = self.group
         listed = [
-            CommitChange(draft.path, draft.old_path, *draft.versions)
+            RowedChange(draft.path, draft.old_path, *draft.versions)
             for draft in group.rowed
         ]
         modes = self.frame.modes

@@ -119,7 +119,7 @@ class CommitContext(NamedTuple):
     actor: Actor
 
 
-class CommitChange(NamedTuple):
+class RowedChange(NamedTuple):
     """Store one change of a commit that is to be a row."""
 
     path: RepoPath
@@ -155,7 +155,7 @@ def change_rows(
     message: ShadowCommit,
     who: Attribution,
     commit: Oid,
-    listed: Iterable[CommitChange],
+    listed: Iterable[RowedChange],
     modes: tuple[int, int],
 ) -> list[CommitEvent]:
     """Return the rows of a commit that says how many files it changed, in order of seq.
@@ -218,7 +218,7 @@ def author_of(message: ShadowCommit, actor: Actor) -> Attribution:
     )
 
 
-def _changes(message: ShadowCommit, scene: CommitContext) -> Iterator[CommitChange]:
+def _changes(message: ShadowCommit, scene: CommitContext) -> Iterator[RowedChange]:
     """Yield what the commit changed, by path bytes, renames as one."""
     modes = scene.modes
     notes = {note.path: note for note in message.paths}
@@ -238,7 +238,7 @@ def _changes(message: ShadowCommit, scene: CommitContext) -> Iterator[CommitChan
             source = note.old_path
             old = diff.get(source, (None, None))[0]
         after = new and (note.mode if note else refs.exact_mode(new[0], modes.plain))
-        yield CommitChange(
+        yield RowedChange(
             path=path,
             old_path=note.old_path if note else None,
             before=old and FileVersion(old[1], modes.known.of(source, old)),
@@ -246,7 +246,7 @@ def _changes(message: ShadowCommit, scene: CommitContext) -> Iterator[CommitChan
         )
 
 
-def _is_listed(one: CommitChange, modes: tuple[int, int]) -> bool:
+def _is_listed(one: RowedChange, modes: tuple[int, int]) -> bool:
     """Return whether what Git switched at a path has a row: the trees do not say all of it."""
     return one.old_path is not None or has_hidden_mode(one.before, one.after, modes)
 
@@ -260,7 +260,7 @@ def _covered(change: TreeChange) -> tuple[Entry | None, Entry | None]:
     )
 
 
-def _kind(message: ShadowCommit, one: CommitChange) -> EventKind:
+def _kind(message: ShadowCommit, one: RowedChange) -> EventKind:
     if message.kind in _FIXED:
         return _FIXED[message.kind]
     if one.old_path is not None:
