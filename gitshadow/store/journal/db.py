@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, overload
 
 from gitshadow.errors import JournalError
 from gitshadow.model import FileVersion, Oid, RepoPath, micro
@@ -354,8 +354,14 @@ class Table(Generic[T]):
         row = db.row(f"{self.select} {rest}", values)
         return None if row is None else self.load(row)
 
+    @overload
+    def finder(self, key: str, /) -> Callable[[Db, str], T | None]: ...
+
+    @overload
+    def finder(self, key: str, more: str, /) -> Callable[[Db, str, str], T | None]: ...
+
     def finder(self, *columns: str) -> Callable[..., T | None]:
-        """Return a function that gives the row with these columns, or None."""
+        """Return a function that gives the row with these texts as its key, or None."""
         rest = f"WHERE {' AND '.join(f'{column} = ?' for column in columns)}"
         return lambda db, *values: self.get(db, rest, *values)
 
