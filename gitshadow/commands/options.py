@@ -3,6 +3,8 @@
 Invariant: nothing here asks the engine.
 """
 
+import functools
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -50,61 +52,85 @@ class SeparatingCommand(click.Command):
         return super().parse_args(ctx, args[:at])
 
 
-def json_option(function: _F) -> _F:
-    """Add `--json`."""
-    return option(
-        "--json", "as_json", is_flag=True, help="Print JSON instead of text."
-    )(function)
+json_option = option(
+    "--json", "as_json", is_flag=True, help="Print JSON instead of text."
+)
+date_option = option(
+    "--date",
+    type=Choice(("relative", "iso")),
+    default="relative",
+    show_default=True,
+    help="Show ages, or dates and times.",
+)
+# As Git spells it; `terminal.screen` asks `chosen_colour` for it.
+colour_option = option(
+    "--color",
+    type=Choice(("auto", "always", "never")),
+    expose_value=False,
+    callback=lambda _context, _option, value: _COLOUR.set(value),
+    help="When to use colour; color.ui by default.",
+)
+tools_option = option(
+    "--tools",
+    metavar="MODULE:NAME|FILE.toml",
+    help=f"A ToolRegistry or Program, or your MCP servers; {TOOLS_VARIABLE} by default.",
+)
+session_option = option(
+    "--session",
+    metavar="ID",
+    help="The agent program's session, if there are several.",
+)
+yes_option = option("-y", "--yes", is_flag=True, help="Do not ask.")
+dry_run_option = option(
+    "--dry-run", is_flag=True, help="Print the plan, change nothing."
+)
+PLAN_OPTIONS = (yes_option, colour_option, json_option, dry_run_option)
+"""What every verb has that shows a plan first."""
+token_option = option(
+    "--token", help="Apply exactly the plan with this token, or nothing."
+)
+include_low_option = option(
+    "--include-low", is_flag=True, help="Also include uncertain changes."
+)
+except_option = option(
+    "--except", "leave", multiple=True, metavar="PATH", help="Skip this path."
+)
+scope_option = option(
+    "--scope",
+    type=Choice(("files", "effects", "state", "artifacts", "events")),
+    multiple=True,
+    help="For a program's turn: only this part of it; may be repeated.",
+)
 
 
-def date_option(function: _F) -> _F:
-    """Add `--date`."""
-    return option(
-        "--date",
-        type=Choice(("relative", "iso")),
-        default="relative",
-        show_default=True,
-        help="Show ages, or dates and times.",
-    )(function)
+def gathers(
+    name: str, kind: Callable[..., object], *options: Callable[[_F], _F]
+) -> Callable[[Function], Function]:
+    """Make a decorator that adds options and hands them over as one argument.
 
+    Args:
+        name: The argument.
+        kind: Makes it; its parameters are the names of the options that it takes.
+        options: What to add, in the order of the help text.
+    """
+    taken = inspect.signature(kind).parameters
 
-def colour_option(function: _F) -> _F:
-    """Add `--color`, as Git spells it; `terminal.screen` asks `chosen_colour` for it."""
-    return option(
-        "--color",
-        type=Choice(("auto", "always", "never")),
-        expose_value=False,
-        callback=lambda _context, _option, value: _COLOUR.set(value),
-        help="When to use colour; color.ui by default.",
-    )(function)
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def gathered(*args: object, **given: object) -> object:
+            own = {key: given.pop(key) for key in taken if key in given}
+            return function(*args, **given, **{name: kind(**own)})
+
+        for added in reversed(options):
+            gathered = added(gathered)
+        return gathered
+
+    return decorate
 
 
 def chosen_colour() -> str | None:
     """Return what `--color` says in the command at work, None where it is not given."""
     return _COLOUR.get()
-
-
-def tools_option(function: _F) -> _F:
-    """Add `--tools`."""
-    return option(
-        "--tools",
-        metavar="MODULE:NAME|FILE.toml",
-        help=f"A ToolRegistry or Program, or your MCP servers; {TOOLS_VARIABLE} by default.",
-    )(function)
-
-
-def session_option(function: _F) -> _F:
-    """Add `--session`."""
-    return option(
-        "--session",
-        metavar="ID",
-        help="The agent program's session, if there are several.",
-    )(function)
-
-
-def yes_option(function: _F) -> _F:
-    """Add `--yes`."""
-    return option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
 
 
 def spelled_paths(arguments: Sequence[str]) -> list[str]:

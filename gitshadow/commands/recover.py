@@ -12,15 +12,18 @@ from gitshadow.commands.effects import act, journal, load_toolbox, send_held
 from gitshadow.commands.options import (
     ask_yes,
     colour_option,
+    dry_run_option,
     is_interactive,
     json_option,
+    scope_option,
     session_option,
+    token_option,
     tools_option,
     yes_option,
 )
 from gitshadow.commands.terminal import print_answer, print_rows
 from gitshadow.commands.undo_effects import carry_out
-from gitshadow.commands.undo_flow import UndoFlags, scope_option
+from gitshadow.commands.undo_flow import UndoFlags
 from gitshadow.commands.usage_errors import VerbGroup
 from gitshadow.errors import ExitCode, UsageError
 from gitshadow.messages.codec import parse
@@ -244,8 +247,8 @@ def attention_command(session: str | None, as_json: bool) -> None:
 @click.command("rewind")
 @click.option("--before", required=True, metavar="ID", help="The turn to rewind to.")
 @click.option("--effects", is_flag=True, help="Also undo outside effects.")
-@click.option("--dry-run", is_flag=True, help="Print the plan, change nothing.")
-@click.option("--token", help="Apply exactly the plan with this token, or nothing.")
+@dry_run_option
+@token_option
 @scope_option
 @session_option
 @tools_option

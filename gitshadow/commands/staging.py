@@ -11,7 +11,12 @@ from contextlib import suppress
 import click
 
 from gitshadow.commands.client import find_layout, send, spelled
-from gitshadow.commands.options import SeparatingCommand, separated, spelled_paths
+from gitshadow.commands.options import (
+    SeparatingCommand,
+    include_low_option,
+    separated,
+    spelled_paths,
+)
 from gitshadow.commands.staging_flow import (
     CommitFlags,
     PlanFlags,
@@ -51,7 +56,7 @@ _OID_DIGITS = 12
 @click.option(
     "--undo", is_flag=True, help="Restore the index from before the last one."
 )
-@click.option("--include-low", is_flag=True, help="Also include uncertain changes.")
+@include_low_option
 @plan_options
 @click.argument("target", required=False)
 @click.argument("paths", nargs=-1, metavar="[PATH]...")

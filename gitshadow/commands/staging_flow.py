@@ -4,7 +4,6 @@ Invariant: nothing changes before a plan was shown, unless `--yes` or a token is
 `agent-undo.confirm` is false; a plan that a person agreed to is applied by its token.
 """
 
-import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -13,12 +12,14 @@ import click
 
 from gitshadow.commands.client import spelled
 from gitshadow.commands.options import (
+    PLAN_OPTIONS,
     ask_yes,
-    colour_option,
+    except_option,
+    gathers,
+    include_low_option,
     is_interactive,
-    json_option,
     spelled_paths,
-    yes_option,
+    token_option,
 )
 from gitshadow.commands.terminal import screen
 from gitshadow.errors import ExitCode, RefusedError, UsageError
@@ -41,56 +42,29 @@ class PlanFlags(NamedTuple):
     as_json: bool
 
 
-def plan_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that make up a `PlanFlags`; hand it over as `flags`."""
-
-    @functools.wraps(function)
-    def gathered(
-        *args: object,
-        yes: bool,
-        dry_run: bool,
-        token: str | None,
-        as_json: bool,
-        **options: object,
-    ) -> int:
-        return function(*args, flags=PlanFlags(yes, dry_run, token, as_json), **options)
-
-    for option in (
-        click.option(
-            "--token", help="Apply exactly the plan with this token, or nothing."
-        ),
-        click.option("--dry-run", is_flag=True, help="Print the plan, change nothing."),
-    ):
-        gathered = option(gathered)
-    return yes_option(colour_option(json_option(gathered)))
+plan_options = gathers(
+    "flags",
+    PlanFlags,
+    *PLAN_OPTIONS,
+    token_option,
+)
 
 
-def unit_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that limit a unit; hand them over as `part`, a request without targets."""
+def _part(
+    only: tuple[str, ...], leave: tuple[str, ...], include_low: bool
+) -> UnitRequest:
+    """Return what limits a unit, a request without targets."""
+    chosen = tuple(spelled_paths(only)), tuple(spelled_paths(leave))
+    return UnitRequest((), *chosen, include_low)
 
-    @functools.wraps(function)
-    def gathered(
-        *args: object,
-        only: tuple[str, ...],
-        leave: tuple[str, ...],
-        include_low: bool,
-        **options: object,
-    ) -> int:
-        chosen = tuple(spelled_paths(only)), tuple(spelled_paths(leave))
-        part = UnitRequest((), *chosen, include_low)
-        return function(*args, part=part, **options)
 
-    for option in (
-        click.option(
-            "--include-low", is_flag=True, help="Also include uncertain changes."
-        ),
-        click.option(
-            "--except", "leave", multiple=True, metavar="PATH", help="Skip this path."
-        ),
-        click.option("--only", multiple=True, metavar="PATH", help="Only this path."),
-    ):
-        gathered = option(gathered)
-    return gathered
+unit_options = gathers(
+    "part",
+    _part,
+    click.option("--only", multiple=True, metavar="PATH", help="Only this path."),
+    except_option,
+    include_low_option,
+)
 
 
 class CommitFlags(NamedTuple):
@@ -100,27 +74,22 @@ class CommitFlags(NamedTuple):
     trailers: bool = False
 
 
-def commit_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that make up a `CommitFlags`; hand it over as `how`."""
+def _commit_flags(no_verify: bool, trailers: bool, edit: bool = False) -> CommitFlags:
+    words = ["--edit"] if edit else []
+    words += ["--no-verify"] if no_verify else []
+    return CommitFlags(tuple(words), trailers)
 
-    @functools.wraps(function)
-    def gathered(
-        *args: object, no_verify: bool, trailers: bool, **options: object
-    ) -> int:
-        words = ["--edit"] if options.pop("edit", False) else []
-        words += ["--no-verify"] if no_verify else []
-        return function(*args, how=CommitFlags(tuple(words), trailers), **options)
 
-    for option in (
-        click.option("--no-verify", is_flag=True, help="Skip Git's commit hooks."),
-        click.option(
-            "--trailers",
-            is_flag=True,
-            help="Name agents and sessions in trailers of the message.",
-        ),
-    ):
-        gathered = option(gathered)
-    return gathered
+commit_options = gathers(
+    "how",
+    _commit_flags,
+    click.option(
+        "--trailers",
+        is_flag=True,
+        help="Name agents and sessions in trailers of the message.",
+    ),
+    click.option("--no-verify", is_flag=True, help="Skip Git's commit hooks."),
+)
 
 
 def unit_of(targets: Sequence[str], part: UnitRequest) -> UnitRequest:

@@ -3,7 +3,13 @@
 from click import argument, option
 
 from gitshadow.commands.client import spelled
-from gitshadow.commands.options import separated, spelled_paths, tools_option, verb
+from gitshadow.commands.options import (
+    except_option,
+    separated,
+    spelled_paths,
+    tools_option,
+    verb,
+)
 from gitshadow.commands.undo_flow import (
     HandOverError,
     ProgramOptions,
@@ -52,7 +58,7 @@ def _newest(tools: str | None, manner: UndoFlags) -> int:
 
 @verb("undo", separates=True)
 @option("--only", multiple=True, metavar="PATH", help="Undo only this path.")
-@option("--except", "leave", multiple=True, metavar="PATH", help="Skip this path.")
+@except_option
 @program_options
 @manner_options
 @unit_options

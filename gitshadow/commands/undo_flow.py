@@ -4,28 +4,28 @@ Invariant: without `--yes` or a token nothing is changed before a plan was shown
 `agent-undo.confirm` is false; a plan that a person agreed to is applied by its token.
 """
 
-import functools
 import os
 import sys
-from collections.abc import Callable
 from typing import NamedTuple
 
 from click import Choice, option
 
 from gitshadow.commands.client import find_layout, send
 from gitshadow.commands.options import (
+    PLAN_OPTIONS,
     ask_yes,
-    colour_option,
+    gathers,
+    include_low_option,
     is_interactive,
-    json_option,
+    scope_option,
     session_option,
+    token_option,
     tools_option,
-    yes_option,
 )
 from gitshadow.commands.terminal import Screen, screen
 from gitshadow.commands.user_hooks import told
 from gitshadow.errors import ExitCode, UsageError
-from gitshadow.messages.codec import encode, parse
+from gitshadow.messages.codec import encode
 from gitshadow.messages.undo import (
     EXITS,
     UNDO,
@@ -89,9 +89,6 @@ def _answer(choosing: Choosing, *, forward: bool) -> str | None:
         output.show(f"{key} - {HELP[key]}" for key in choosing.keys)
 
 
-_SHARED = ("yes", "dry_run", "token", "on_conflict")
-
-
 class UndoFlags(NamedTuple):
     """The options that all four verbs take; `request` has those that are part of it."""
 
@@ -108,61 +105,61 @@ class HandOverError(Exception):
         self.whose = whose
 
 
-def manner_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that make up a `UndoFlags`; hand it over as `manner`."""
-
-    @functools.wraps(function)
-    def gathered(
-        *args: object, as_json: bool, interactive: bool, **options: object
-    ) -> int:
-        request = parse(FileUndoRequest, {name: options.pop(name) for name in _SHARED})
-        manner = UndoFlags(request, as_json, interactive)
-        return function(*args, manner=manner, **options)
-
-    for added in (
-        option(
-            "--on-conflict",
-            type=Choice(("skip", "overwrite", "markers")),
-            default="skip",
-            show_default=True,
-            help="What to do if later edits conflict.",
-        ),
-        option("--token", help="Apply exactly the plan with this token, or nothing."),
-        option(
-            "-i",
-            "--interactive",
-            is_flag=True,
-            help="Choose hunk by hunk, as git add -p does.",
-        ),
-        option("--dry-run", is_flag=True, help="Print the plan, change nothing."),
-    ):
-        gathered = added(gathered)
-    return yes_option(colour_option(json_option(gathered)))
+def _manner(
+    yes: bool,
+    dry_run: bool,
+    token: str | None,
+    on_conflict: str,
+    as_json: bool,
+    interactive: bool,
+) -> UndoFlags:
+    request = FileUndoRequest(
+        yes=yes, dry_run=dry_run, token=token, on_conflict=on_conflict
+    )
+    return UndoFlags(request, as_json, interactive)
 
 
-def unit_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that say what of a unit is undone; they are in the request of `manner`."""
+manner_options = gathers(
+    "manner",
+    _manner,
+    *PLAN_OPTIONS,
+    option(
+        "-i",
+        "--interactive",
+        is_flag=True,
+        help="Choose hunk by hunk, as git add -p does.",
+    ),
+    token_option,
+    option(
+        "--on-conflict",
+        type=Choice(("skip", "overwrite", "markers")),
+        default="skip",
+        show_default=True,
+        help="What to do if later edits conflict.",
+    ),
+)
 
-    @functools.wraps(function)
-    def gathered(
-        *args: object,
-        manner: UndoFlags,
-        include_low: bool,
-        include_unstored: bool,
-        **others: object,
-    ) -> int:
-        request = manner.request._replace(
-            include_low=include_low, include_unstored=include_unstored
-        )
-        return function(*args, manner=manner._replace(request=request), **others)
 
-    low = option("--include-low", is_flag=True, help="Also include uncertain changes.")
-    unstored = option(
+def _with_unit(
+    manner: UndoFlags, include_low: bool, include_unstored: bool
+) -> UndoFlags:
+    request = manner.request._replace(
+        include_low=include_low, include_unstored=include_unstored
+    )
+    return manner._replace(request=request)
+
+
+# What of a unit is undone: a part of the request of `manner`.
+unit_options = gathers(
+    "manner",
+    _with_unit,
+    include_low_option,
+    option(
         "--include-unstored",
         is_flag=True,
         help="Also delete untracked data that was not stored, for good.",
-    )
-    return low(unstored(gathered))
+    ),
+)
 
 
 class ProgramOptions(NamedTuple):
@@ -175,45 +172,25 @@ class ProgramOptions(NamedTuple):
     resume: str | None = None
 
 
-def program_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that make up a `ProgramOptions`; hand it over as `program`."""
-
-    @functools.wraps(function)
-    def gathered(
-        *args: object,
-        session: str | None,
-        tools: str | None,
-        on_drift: str,
-        scope: tuple[str, ...],
-        resume: str | None,
-        **others: object,
-    ) -> int:
-        program = ProgramOptions(session, tools, on_drift, scope, resume)
-        return function(*args, program=program, **others)
-
-    on_drift = option(
+program_options = gathers(
+    "program",
+    ProgramOptions,
+    option(
+        "--resume",
+        metavar="OP",
+        help="Continue an undo of a program's turn that was left incomplete.",
+    ),
+    option(
         "--on-drift",
         type=Choice(("skip", "overwrite")),
         default="skip",
         show_default=True,
         help="For a program's turn: what to do if things have changed since.",
-    )
-    resume = option(
-        "--resume",
-        metavar="OP",
-        help="Continue an undo of a program's turn that was left incomplete.",
-    )
-    return resume(on_drift(scope_option(session_option(tools_option(gathered)))))
-
-
-def scope_option(function: Callable[..., int]) -> Callable[..., int]:
-    """Add `--scope`."""
-    return option(
-        "--scope",
-        type=Choice(("files", "effects", "state", "artifacts", "events")),
-        multiple=True,
-        help="For a program's turn: only this part of it; may be repeated.",
-    )(function)
+    ),
+    scope_option,
+    session_option,
+    tools_option,
+)
 
 
 def carry_out(request: FileUndoRequest, manner: UndoFlags) -> int:
