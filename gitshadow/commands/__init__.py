@@ -11,7 +11,7 @@ PROGRAM = "git agent-undo"
 
 
 class Verb(NamedTuple):
-    """A verb: its module, one line of help, and the name of its command there.
+    """A verb: its module, one line of help, and where it runs.
 
     A `direct` one never runs in the command server: it needs the session of the terminal, runs
     programs that may ask on it, or stays. One that `starts_daemon` runs there only for a caller in
@@ -20,7 +20,6 @@ class Verb(NamedTuple):
 
     module: str
     help: str
-    command: str = "command"
     direct: bool = False
     starts_daemon: bool = False
 
@@ -30,12 +29,8 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
     "set up": {
         "init": Verb("init", "Start recording this repository.", starts_daemon=True),
         "hooks": Verb("hooks", "Install or remove agent hooks."),
-        "status": Verb(
-            "status", "Show whether you are protected right now.", "status_command"
-        ),
-        "daemon": Verb(
-            "daemon", "Start, stop or watch the daemon.", "daemon_command", direct=True
-        ),
+        "status": Verb("status", "Show whether you are protected right now."),
+        "daemon": Verb("daemon", "Start, stop or watch the daemon.", direct=True),
         "exec": Verb("exec", "Run a command and record its changes.", direct=True),
         "doctor": Verb(
             "doctor", "Diagnose problems and suggest fixes.", starts_daemon=True
@@ -46,130 +41,73 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "uninstall": Verb("uninstall", "Remove gitshadow from a repository."),
     },
     "undo": {
-        "oops": Verb("undo", "Undo the latest changes of an agent.", "oops_command"),
-        "undo": Verb(
-            "undo", "Undo a tool call, turn, session or file.", "undo_command"
-        ),
-        "redo": Verb("undo", "Redo: reverse the last undo.", "redo_command"),
+        "oops": Verb("undo", "Undo the latest changes of an agent."),
+        "undo": Verb("undo", "Undo a tool call, turn, session or file."),
+        "redo": Verb("undo", "Redo: reverse the last undo."),
         "restore": Verb(
             "restore", "Restore files to an earlier state.", starts_daemon=True
         ),
-        "pin": Verb("lists", "Name the current state; list pins.", "pin_command"),
-        "ops": Verb("lists", "List undos, redos and restores.", "ops_command"),
+        "pin": Verb("lists", "Name the current state; list pins."),
+        "ops": Verb("lists", "List undos, redos and restores."),
     },
     "by turn into Git": {
-        "stage": Verb("staging", "Stage what a turn changed.", "stage_command"),
-        "commit": Verb(
-            "staging", "Commit what turns changed.", "commit_command", direct=True
-        ),
+        "stage": Verb("staging", "Stage what a turn changed."),
+        "commit": Verb("staging", "Commit what turns changed.", direct=True),
         "split": Verb(
-            "staging",
-            "Make one commit per turn of a messy tree.",
-            "split_command",
-            direct=True,
+            "staging", "Make one commit per turn of a messy tree.", direct=True
         ),
-        "apply": Verb(
-            "carry",
-            "Apply a turn to a branch or worktree.",
-            "apply_command",
-            direct=True,
-        ),
-        "move": Verb(
-            "carry", "Move a turn to another worktree.", "move_command", direct=True
-        ),
+        "apply": Verb("carry", "Apply a turn to a branch or worktree.", direct=True),
+        "move": Verb("carry", "Move a turn to another worktree.", direct=True),
     },
     "inspect": {
         "ui": Verb("ui", "Browse and undo in a terminal UI.", direct=True),
-        "log": Verb("log", "List turns, your changes and undos.", "log_command"),
-        "turns": Verb("lists", "List the turns and their prompts.", "turns_command"),
-        "sessions": Verb(
-            "lists", "List agent sessions and your own work.", "sessions_command"
-        ),
-        "show": Verb("lists", "Show a turn, or one thing by its id.", "show_command"),
-        "diff": Verb(
-            "diff", "Show what a turn changed; compare states.", "diff_command"
-        ),
-        "cat": Verb("diff", "Print an earlier version of a file.", "cat_command"),
-        "blame": Verb("blame", "Show who wrote each line of a file.", "blame_command"),
-        "stats": Verb("blame", "Count lines by author.", "stats_command"),
-        "check": Verb("check", "Check a commit against policies.", "check_command"),
-        "review": Verb("check", "Mark agent lines as reviewed.", "review_command"),
+        "log": Verb("log", "List turns, your changes and undos."),
+        "turns": Verb("lists", "List the turns and their prompts."),
+        "sessions": Verb("lists", "List agent sessions and your own work."),
+        "show": Verb("lists", "Show a turn, or one thing by its id."),
+        "diff": Verb("diff", "Show what a turn changed; compare states."),
+        "cat": Verb("diff", "Print an earlier version of a file."),
+        "blame": Verb("blame", "Show who wrote each line of a file."),
+        "stats": Verb("blame", "Count lines by author."),
+        "check": Verb("check", "Check a commit against policies."),
+        "review": Verb("check", "Mark agent lines as reviewed."),
         "report": Verb("report", "Write an HTML report of a session."),
-        "expose": Verb(
-            "sharing", "Show a session to Git tools, or hide it.", "expose_command"
-        ),
+        "expose": Verb("sharing", "Show a session to Git tools, or hide it."),
     },
     "agent programs": {
         "program": Verb(
-            "recover",
-            "Inspect and repair programs of the SDK.",
-            "program_command",
-            direct=True,
+            "recover", "Inspect and repair programs of the SDK.", direct=True
         ),
         "mcp": Verb("mcp", "Run an MCP server, or record one.", direct=True),
     },
     "maintain": {
-        "du": Verb("storage", "Show how much disk the history uses.", "du_command"),
-        "prune": Verb("storage", "Delete old sessions.", "prune_command"),
+        "du": Verb("storage", "Show how much disk the history uses."),
+        "prune": Verb("storage", "Delete old sessions."),
         "purge": Verb(
-            "storage",
-            "Erase content from the recorded history.",
-            "purge_command",
-            starts_daemon=True,
+            "storage", "Erase content from the recorded history.", starts_daemon=True
         ),
-        "push": Verb(
-            "sharing", "Send sessions to a remote.", "push_command", direct=True
-        ),
+        "push": Verb("sharing", "Send sessions to a remote.", direct=True),
         "fetch": Verb(
-            "sharing",
-            "Fetch sessions of others from a remote.",
-            "fetch_command",
-            direct=True,
+            "sharing", "Fetch sessions of others from a remote.", direct=True
         ),
         "mirror": Verb(
-            "sharing",
-            "Update the mirror outside the project.",
-            "mirror_command",
-            direct=True,
+            "sharing", "Update the mirror outside the project.", direct=True
         ),
-        "export": Verb(
-            "exchange", "Export attribution for other tools.", "export_command"
-        ),
-        "import": Verb(
-            "exchange", "Import attribution from other tools.", "import_command"
-        ),
+        "export": Verb("exchange", "Export attribution for other tools."),
+        "import": Verb("exchange", "Import attribution from other tools."),
     },
     "for scripts and hooks": {
-        "record": Verb("record", "Record some paths now.", "record_command"),
-        "session": Verb(
-            "record", "Open or close a session by hand.", "session_command"
-        ),
-        "flush": Verb(
-            "record", "Wait for pending changes to be recorded.", "flush_command"
-        ),
-        "prompt": Verb(
-            "status", "Print one short line for a shell prompt.", "prompt_command"
-        ),
-        "completion": Verb(
-            "completion", "Print a shell completion script.", "completion_command"
-        ),
-        "pack": Verb("storage", "Pack the history, to save disk.", "pack_command"),
+        "record": Verb("record", "Record some paths now."),
+        "session": Verb("record", "Open or close a session by hand."),
+        "flush": Verb("record", "Wait for pending changes to be recorded."),
+        "prompt": Verb("status", "Print one short line for a shell prompt."),
+        "completion": Verb("completion", "Print a shell completion script."),
+        "pack": Verb("storage", "Pack the history, to save disk."),
         "reindex": Verb(
-            "storage",
-            "Rebuild the journal from the refs.",
-            "reindex_command",
-            starts_daemon=True,
+            "storage", "Rebuild the journal from the refs.", starts_daemon=True
         ),
-        "hook": Verb(
-            "hook",
-            "(internal) Entry point for agent hooks.",
-            "hook_command",
-        ),
-        "git-hook": Verb(
-            "hook",
-            "(internal) Entry point for Git hooks.",
-            "git_hook_command",
-        ),
+        "hook": Verb("hook", "(internal) Entry point for agent hooks."),
+        "git-hook": Verb("hook", "(internal) Entry point for Git hooks."),
     },
 }
 
@@ -231,9 +169,11 @@ def find(name: str) -> Verb | None:
     return None
 
 
-def load(verb: Verb) -> object:
-    """Import a verb; return its command."""
-    return getattr(import_module(f"gitshadow.commands.{verb.module}"), verb.command)
+def load(name: str, verb: Verb) -> object:
+    """Import a verb; return its command: `x_command`, or `command` in a module of one verb."""
+    module = import_module(f"gitshadow.commands.{verb.module}")
+    own = f"{name.replace('-', '_')}_command"
+    return getattr(module, own if hasattr(module, own) else "command")
 
 
 def names() -> list[str]:

@@ -35,9 +35,9 @@ class LazyGroup(click.Group):
         verb = find(cmd_name)
         if verb is None:
             return None
-        command = load(verb)
+        command = load(cmd_name, verb)
         if not isinstance(command, click.Command):
-            raise TypeError(f"{verb.module}.{verb.command} is not a command")
+            raise TypeError(f"{cmd_name} of {verb.module} is not a command")
         return command
 
     def resolve_command(

@@ -13,7 +13,7 @@ def read(name: str, words: str) -> tuple[dict[str, object], list[str]]:
     """Return what click reads, and the words after `--`."""
     found = find(name)
     assert found is not None
-    command = load(found)
+    command = load(name, found)
     assert isinstance(command, click.Command)
     with command.make_context(name, words.split()) as context:
         return context.params, separated()
