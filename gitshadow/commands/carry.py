@@ -13,7 +13,6 @@ import click
 
 from gitshadow.commands.client import find_layout, send
 from gitshadow.commands.staging_flow import (
-    PlanFlags,
     carry_out,
     check_token,
     confirm,
@@ -23,6 +22,7 @@ from gitshadow.commands.staging_flow import (
     unit_of,
     unit_options,
 )
+from gitshadow.commands.terminal import PlanFlags
 from gitshadow.commands.undo_flow import runner
 from gitshadow.errors import UsageError
 from gitshadow.messages.staging import (

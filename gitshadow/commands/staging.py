@@ -19,7 +19,6 @@ from gitshadow.commands.options import (
 )
 from gitshadow.commands.staging_flow import (
     CommitFlags,
-    PlanFlags,
     carry_out,
     check_token,
     commit_options,
@@ -30,6 +29,7 @@ from gitshadow.commands.staging_flow import (
     unit_of,
     unit_options,
 )
+from gitshadow.commands.terminal import PlanFlags
 from gitshadow.errors import RefusedError, ShadowError, UsageError
 from gitshadow.messages.staging import (
     ADOPT,

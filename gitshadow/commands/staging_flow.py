@@ -13,34 +13,18 @@ import click
 from gitshadow.commands.client import spelled
 from gitshadow.commands.options import (
     PLAN_OPTIONS,
-    ask_yes,
     except_option,
     gathers,
     include_low_option,
-    is_interactive,
     spelled_paths,
     token_option,
 )
-from gitshadow.commands.terminal import screen
-from gitshadow.errors import ExitCode, RefusedError, UsageError
-from gitshadow.messages.codec import encode
-from gitshadow.messages.staging import STAGING_EXITS, StagingAnswer, UnitRequest
+from gitshadow.commands.terminal import PlanFlags, PlanFlow
+from gitshadow.errors import RefusedError, UsageError
+from gitshadow.messages.codec import JsonObject, encode
+from gitshadow.messages.staging import StagingAnswer, UnitRequest
 from gitshadow.messages.undo import UndoTarget
-from gitshadow.render import output
 from gitshadow.render.style import View
-
-Lines = Callable[[StagingAnswer, View], Iterator[str]]
-Ask = Callable[[bool, str | None], StagingAnswer]
-
-
-class PlanFlags(NamedTuple):
-    """The options that all of these verbs take."""
-
-    yes: bool
-    dry_run: bool
-    token: str | None
-    as_json: bool
-
 
 plan_options = gathers(
     "flags",
@@ -113,50 +97,18 @@ def confirm() -> str | None:
     return os.environ.get("GITSHADOW_CONFIRM")
 
 
-def carry_out(ask: Ask, flags: PlanFlags, lines: Lines) -> int:
+def carry_out(
+    ask: Callable[[bool, str | None], StagingAnswer],
+    flags: PlanFlags,
+    lines: Callable[[StagingAnswer, View], Iterator[str]],
+) -> int:
     """Plan, ask where a person has to be asked, apply, print, and return the exit code."""
-    shown = screen()
-    if flags.dry_run or flags.yes or flags.token:
-        return _finish(ask(not flags.dry_run, flags.token), flags, lines, shown.view)
-    plan = ask(False, None)
-    if plan.status != "planned":
-        return _finish(plan, flags, lines, shown.view)
-    token: str | None = None
-    if plan.confirm is not False:
-        if not _agreed(plan, flags, lines, shown.view):
-            return int(ExitCode.REFUSED)
-        token = plan.token or None
-    return _finish(ask(True, token), flags, lines, shown.view)
+    return PlanFlow(ask, flags, lines, _document).carry_out()
 
 
-def _agreed(plan: StagingAnswer, flags: PlanFlags, lines: Lines, view: View) -> bool:
-    """Show the plan and ask; without a terminal, print how to continue."""
-    if flags.as_json:
-        refused = _public(plan)._replace(status="refused")
-        output.show_json({**encode(refused), "hint": "--yes"})
-        return False
-    if not is_interactive():
-        output.show(lines(plan, view))
-        click.echo("hint: nothing was changed; to apply this plan: --yes", err=True)
-        return False
-    output.show(lines(plan._replace(token=""), view))
-    if ask_yes("apply this?", default=True):
-        return True
-    click.echo("nothing was changed")
-    return False
-
-
-def _finish(answer: StagingAnswer, flags: PlanFlags, lines: Lines, view: View) -> int:
-    if flags.as_json:
-        output.show_json(encode(_public(answer)))
-    else:
-        output.show(lines(answer, view))
-    return int(STAGING_EXITS.get(answer.status, ExitCode.ERROR))
-
-
-def _public(answer: StagingAnswer) -> StagingAnswer:
+def _document(answer: StagingAnswer) -> JsonObject:
     """Return an answer without what only this process needs."""
-    return answer._replace(confirm=None, prepared=None, files=())
+    return encode(answer._replace(confirm=None, prepared=None, files=()))
 
 
 def done(answer: StagingAnswer) -> StagingAnswer:

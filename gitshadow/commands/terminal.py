@@ -6,17 +6,22 @@ Git's settings decide colour and pager. With `--json` nothing but JSON reaches s
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from gitshadow.commands.client import Reply, current_directory, find_layout
-from gitshadow.commands.options import chosen_colour
+from gitshadow.commands.options import ask_yes, chosen_colour, is_interactive
+from gitshadow.errors import ExitCode
 from gitshadow.messages.codec import A, JsonObject, M, decode, encode
+from gitshadow.messages.staging import StagingAnswer
+from gitshadow.messages.undo import EXITS, FileUndoAnswer
 from gitshadow.render import output
 from gitshadow.render.style import View
 from gitshadow.store.git_settings import read_settings
 from gitshadow.store.layout import Layout
 
+P = TypeVar("P", FileUndoAnswer, StagingAnswer)
 R = TypeVar("R")
 _SETTINGS = ("color.ui", "core.pager")
 _DEFAULT_PAGER = "less"
@@ -171,3 +176,78 @@ def _print_lines(
         output.show(text_of(found, shown.view), pager=shown.pager)
     else:
         print(empty, file=sys.stderr)
+
+
+class PlanFlags(NamedTuple):
+    """The options that all verbs take that show a plan first."""
+
+    yes: bool
+    dry_run: bool
+    token: str | None
+    as_json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFlow(Generic[P]):
+    """How a command shows a plan, asks, applies it, and reports.
+
+    Attributes:
+        ask: Asks for the plan, or with `True` to apply it: that of a token, if there is one.
+        flags: The options.
+        lines: Formats plan and report.
+        document: Returns a plan or report as the document of `--json`.
+        default: Returns what Enter means to the question.
+    """
+
+    ask: Callable[[bool, str | None], P]
+    flags: PlanFlags
+    lines: Callable[[P, View], Iterator[str]]
+    document: Callable[[P], JsonObject] = encode
+    default: Callable[[P], bool] = lambda _plan: True
+
+    def carry_out(self) -> int:
+        """Plan, ask where a person has to be asked, apply, print, and return the exit code.
+
+        A token counts as a yes: who has one has seen the plan.
+        """
+        # Before anything is applied, because an undo may remove the current directory.
+        view, flags = screen().view, self.flags
+        if flags.dry_run or flags.yes or flags.token:
+            return self.finish(self.ask(not flags.dry_run, flags.token), view)
+        plan = self.ask(False, None)
+        if plan.status != "planned":
+            return self.finish(plan, view)
+        # Without a question nobody saw the plan, so the newest plan is as good.
+        token = None
+        # An answer of an older daemon has no `confirm`, and then the question is asked.
+        if plan.confirm is not False:
+            if not self._agreed(plan, view):
+                return int(ExitCode.REFUSED)
+            token = plan.token or None
+        return self.finish(self.ask(True, token), view)
+
+    def _agreed(self, plan: P, view: View) -> bool:
+        """Show the plan and ask; without a terminal, print how to continue."""
+        if self.flags.as_json:
+            # A script gets the whole plan, so that it can apply it with --token.
+            refused = {**self.document(plan), "status": "refused", "hint": "--yes"}
+            output.show_json(refused)
+            return False
+        if not is_interactive():
+            output.show(self.lines(plan, view))
+            words = "hint: nothing was changed; to apply this plan: --yes"
+            print(words, file=sys.stderr)
+            return False
+        output.show(self.lines(plan._replace(token=""), view))
+        if ask_yes("apply this?", default=self.default(plan)):
+            return True
+        print("nothing was changed", flush=True)
+        return False
+
+    def finish(self, answer: P, view: View) -> int:
+        """Print a plan or a report; return its exit code."""
+        if self.flags.as_json:
+            output.show_json(self.document(answer))
+        else:
+            output.show(self.lines(answer, view))
+        return int(EXITS.get(answer.status, ExitCode.ERROR))

@@ -13,7 +13,6 @@ from click import Choice, option
 from gitshadow.commands.client import find_layout, send
 from gitshadow.commands.options import (
     PLAN_OPTIONS,
-    ask_yes,
     gathers,
     include_low_option,
     is_interactive,
@@ -22,12 +21,10 @@ from gitshadow.commands.options import (
     token_option,
     tools_option,
 )
-from gitshadow.commands.terminal import Screen, screen
+from gitshadow.commands.terminal import PlanFlags, PlanFlow, Screen, screen
 from gitshadow.commands.user_hooks import told
 from gitshadow.errors import ExitCode, UsageError
-from gitshadow.messages.codec import encode
 from gitshadow.messages.undo import (
-    EXITS,
     UNDO,
     FileUndoAnswer,
     FileUndoRequest,
@@ -196,34 +193,22 @@ program_options = gathers(
 def carry_out(request: FileUndoRequest, manner: UndoFlags) -> int:
     """Plan, ask where a person has to be asked, apply, print, and return the exit code.
 
-    A token counts as a yes: who has one has seen the plan.
-
     Raises:
         UsageError: hunks are to be chosen where nobody can be asked.
         HandOverError: it is a program's turn; only if the request has `hand_over`.
     """
-    if manner.interactive:
-        return _carry_out_chosen(request, manner)
-    # Before anything is applied, because the undo may remove the current directory.
-    shown = screen()
-    if request.dry_run or request.yes or request.token:
-        report = _ask(request._replace(yes=not request.dry_run))
-        return _finish(report, manner, shown)
-    plan = _ask(request)
-    if plan.status != "planned":
-        return _finish(plan, manner, shown)
-    # Without a question nobody saw the plan, so the newest plan is as good.
-    token = None
-    # An answer of an older daemon has no `confirm`, and then the question is asked.
-    if plan.confirm is not False:
-        if not _agreed(plan, manner, shown):
-            return int(ExitCode.REFUSED)
-        token = plan.token or None
-    report = _ask(request._replace(yes=True, token=token))
-    return _finish(report, manner, shown)
+    flags = PlanFlags(request.yes, request.dry_run, request.token, manner.as_json)
+
+    def ask(yes: bool, token: str | None) -> FileUndoAnswer:
+        return _ask(request._replace(yes=yes, token=token))
+
+    flow = PlanFlow(
+        ask, flags, report_lines, default=lambda plan: not would_overwrite(plan)
+    )
+    return _carry_out_chosen(request, flow) if manner.interactive else flow.carry_out()
 
 
-def _carry_out_chosen(request: FileUndoRequest, manner: UndoFlags) -> int:
+def _carry_out_chosen(request: FileUndoRequest, flow: PlanFlow[FileUndoAnswer]) -> int:
     """Plan, have a person choose hunk by hunk, apply just that, print; return the exit code.
 
     The answers are the yes: nothing else is asked. What is applied is the plan that was shown,
@@ -232,7 +217,7 @@ def _carry_out_chosen(request: FileUndoRequest, manner: UndoFlags) -> int:
     Raises:
         UsageError: nobody can be asked, or an option was given that asks nobody.
     """
-    if manner.as_json or request.token or not is_interactive():
+    if flow.flags.as_json or request.token or not is_interactive():
         raise UsageError(
             "cannot choose interactively: no terminal",
             hint="run it on a terminal, without --json and --token; or choose files"
@@ -241,13 +226,13 @@ def _carry_out_chosen(request: FileUndoRequest, manner: UndoFlags) -> int:
     shown = screen()
     plan = _ask(request._replace(yes=False, offer=True))
     if plan.status != "planned":
-        return _finish(plan, manner, shown)
+        return flow.finish(plan, shown.view)
     choice = choose(plan, shown)
     if choice is None:
         print("nothing was changed", flush=True)
         return int(ExitCode.REFUSED)
     report = _ask(request._replace(choice=choice, yes=not request.dry_run))
-    return _finish(report, manner, shown)
+    return flow.finish(report, shown.view)
 
 
 def of_here(request: FileUndoRequest) -> FileUndoRequest:
@@ -278,30 +263,3 @@ def runner() -> str | None:
     # An agent's program sets one of these for the commands that it runs.
     names = ("GITSHADOW_SESSION", "CLAUDE_CODE_SESSION_ID")
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
-
-
-def _agreed(plan: FileUndoAnswer, manner: UndoFlags, shown: Screen) -> bool:
-    """Show the plan and ask; without a terminal, print how to continue."""
-    if manner.as_json or not is_interactive():
-        if manner.as_json:
-            # A script gets the whole plan, so that it can apply it with --token.
-            output.show_json({**encode(plan), "status": "refused", "hint": "--yes"})
-        else:
-            output.show(report_lines(plan, shown.view))
-            print(
-                "hint: nothing was changed; to apply this plan: --yes", file=sys.stderr
-            )
-        return False
-    output.show(report_lines(plan._replace(token=""), shown.view))
-    if ask_yes("apply this?", default=not would_overwrite(plan)):
-        return True
-    print("nothing was changed", flush=True)
-    return False
-
-
-def _finish(report: FileUndoAnswer, manner: UndoFlags, shown: Screen) -> int:
-    if manner.as_json:
-        output.show_json(encode(report))
-    else:
-        output.show(report_lines(report, shown.view))
-    return int(EXITS.get(report.status, ExitCode.ERROR))

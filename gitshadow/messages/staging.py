@@ -1,21 +1,10 @@
 """staging: a turn's changes in the index, in a commit, in another worktree; plans and reports."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
-from gitshadow.errors import ExitCode
 from gitshadow.messages.codec import Verb
 from gitshadow.messages.rows import AboutRow
 from gitshadow.messages.undo import UndoTarget
-
-STAGING_EXITS: Mapping[str, ExitCode] = {
-    "done": ExitCode.DONE,
-    "nothing_to_do": ExitCode.DONE,
-    "planned": ExitCode.DONE,
-    "partial": ExitCode.PARTIAL,
-    "refused": ExitCode.REFUSED,
-}
-"""The exit code for each status of an answer."""
 
 
 class UnitRequest(NamedTuple):

@@ -14,6 +14,7 @@ CLOSE_FIRST = "close it first"
 """The end of why a database stays that a program has open; no option forces its undo."""
 
 EXITS: Mapping[str, ExitCode] = {
+    "done": ExitCode.DONE,
     "reversed": ExitCode.DONE,
     "nothing_to_do": ExitCode.DONE,
     "planned": ExitCode.DONE,
