@@ -45,11 +45,9 @@ _SHAPE = Shape(
 )
 
 
-def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
+@_SHAPE.adjusted
+def parse(found: HookEvent, payload: Payload, env: Mapping[str, str]) -> Parsed:
     """Read one payload; a `base.Parser`."""
-    found = _SHAPE.read(payload)
-    if not isinstance(found, HookEvent):
-        return found
     found = replace(found, cwd=path_of_uri(payload.value("cwd")))
     if found.tool is None:
         return found

@@ -67,11 +67,9 @@ QWEN: Shape = replace(
 )
 
 
-def _devin(payload: Payload, env: Mapping[str, str]) -> Parsed:
+@DEVIN.adjusted
+def _devin(found: HookEvent, payload: Payload, env: Mapping[str, str]) -> Parsed:
     """Read a payload of Devin CLI."""
-    found = DEVIN.read(payload)
-    if not isinstance(found, HookEvent):
-        return found
     phase = found.phase
     if payload.value("tool_response.success") is False:
         phase = HookPhase.FAILED if phase is HookPhase.AFTER else phase
@@ -85,19 +83,15 @@ def _devin(payload: Payload, env: Mapping[str, str]) -> Parsed:
     )
 
 
-def _droid(payload: Payload, env: Mapping[str, str]) -> Parsed:
+@DROID.adjusted
+def _droid(found: HookEvent, payload: Payload, env: Mapping[str, str]) -> Parsed:
     """Read a payload of Droid."""
-    found = DROID.read(payload)
-    if not isinstance(found, HookEvent):
-        return found
     return replace(found, calling_session=payload.native_id("calling_session_id"))
 
 
-def _qwen(payload: Payload, env: Mapping[str, str]) -> Parsed:
+@QWEN.adjusted
+def _qwen(found: HookEvent, payload: Payload, env: Mapping[str, str]) -> Parsed:
     """Read a payload of Qwen Code; the prompt of a headless run is not recorded."""
-    found = QWEN.read(payload)
-    if not isinstance(found, HookEvent):
-        return found
     # `UserPromptSubmit` comes for each message to the model, results of tools included. Only
     # `submitted_prompt` marks what a person sent, and only the terminal interface has it.
     if found.phase is HookPhase.PROMPT and found.prompt is None:

@@ -74,11 +74,9 @@ _SHAPE = Shape(
 _BELOW = {**IN_SUBAGENT, HookPhase.TURN_END: HookPhase.SUBAGENT_END}
 
 
-def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
+@_SHAPE.adjusted
+def parse(found: HookEvent, payload: Payload, env: Mapping[str, str]) -> Parsed:
     """Read one payload; a `base.Parser`."""
-    found = _SHAPE.read(payload)
-    if not isinstance(found, HookEvent):
-        return found
     if found.phase is HookPhase.PROMPT and "agent_id" in payload:
         # Both events of one message have its id, so they begin one turn.
         found = replace(found, turn_id=payload.identifier("taskId"))

@@ -64,12 +64,12 @@ _SHAPE = Shape(
 )
 
 
-def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
+@_SHAPE.adjusted
+def parse(found: HookEvent, payload: Payload, env: Mapping[str, str]) -> Parsed:
     """Read one payload; a `base.Parser`."""
-    found = _SHAPE.read(payload)
-    if isinstance(found, HookEvent) and found.tool == "apply_patch":
+    if found.tool == "apply_patch":
         return replace(found, duration_ns=_wall_time(payload.value("tool_response")))
-    if isinstance(found, HookEvent) and found.tool_class is ToolClass.SHELL:
+    if found.tool_class is ToolClass.SHELL:
         return _patching(found, _SHAPE.input_of(payload).value("command"))
     return found
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from gitshadow.adapters.base import TOOL_PHASES, HookEvent, HookPhase, Parsed
 from gitshadow.adapters.payload import Payload, derived_call_id, shortened_id
-from gitshadow.adapters.shape import Shape, tool_classes
+from gitshadow.adapters.shape import CLAUDE_SETTINGS_PHASES, Shape, tool_classes
 
 NAME = "copilot"
 
@@ -18,26 +18,18 @@ _SHAPE = Shape(
     agent=NAME,
     event=("hook_event_name",),
     phases={
+        **CLAUDE_SETTINGS_PHASES,
         "sessionStart": HookPhase.SESSION_START,
-        "SessionStart": HookPhase.SESSION_START,
         "userPromptSubmitted": HookPhase.PROMPT,
-        "UserPromptSubmit": HookPhase.PROMPT,
         "UserPromptSubmitted": HookPhase.PROMPT,
         "preToolUse": HookPhase.BEFORE,
-        "PreToolUse": HookPhase.BEFORE,
         "postToolUse": HookPhase.AFTER,
-        "PostToolUse": HookPhase.AFTER,
         "postToolUseFailure": HookPhase.FAILED,
-        "PostToolUseFailure": HookPhase.FAILED,
         "agentStop": HookPhase.TURN_END,
         "AgentStop": HookPhase.TURN_END,
-        "Stop": HookPhase.TURN_END,
         "subagentStart": HookPhase.SUBAGENT_START,
-        "SubagentStart": HookPhase.SUBAGENT_START,
         "subagentStop": HookPhase.SUBAGENT_END,
-        "SubagentStop": HookPhase.SUBAGENT_END,
         "sessionEnd": HookPhase.SESSION_END,
-        "SessionEnd": HookPhase.SESSION_END,
     },
     session=("sessionId", "session_id"),
     call=("toolCallId", "tool_call_id", "tool_use_id"),

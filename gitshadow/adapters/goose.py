@@ -11,7 +11,13 @@ from dataclasses import replace
 
 from gitshadow.adapters.base import HookEvent, HookPhase, Parsed
 from gitshadow.adapters.payload import Payload, raw_path
-from gitshadow.adapters.shape import Shape, by_file, tool_classes, unless_viewing
+from gitshadow.adapters.shape import (
+    CLAUDE_SETTINGS_PHASES,
+    Shape,
+    by_file,
+    tool_classes,
+    unless_viewing,
+)
 from gitshadow.model import ToolClass
 
 NAME = "goose"
@@ -25,16 +31,10 @@ _SHAPE = Shape(
     agent=NAME,
     event=("event",),
     phases={
-        "SessionStart": HookPhase.SESSION_START,
-        "UserPromptSubmit": HookPhase.PROMPT,
-        "PreToolUse": HookPhase.BEFORE,
+        **CLAUDE_SETTINGS_PHASES,
         "PreToolUseResult": HookPhase.DENIED,
-        "PostToolUse": HookPhase.AFTER,
-        "PostToolUseFailure": HookPhase.FAILED,
         "AfterFileEdit": HookPhase.AFTER,
         "AfterShellExecution": HookPhase.AFTER,
-        "Stop": HookPhase.TURN_END,
-        "SessionEnd": HookPhase.SESSION_END,
     },
     session=("session_id",),
     call=("tool_call_id",),

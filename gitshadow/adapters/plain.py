@@ -98,15 +98,9 @@ KIMI = Shape(
     agent="kimi",
     event=("hook_event_name",),
     phases={
-        "SessionStart": HookPhase.SESSION_START,
-        "UserPromptSubmit": HookPhase.PROMPT,
-        "PreToolUse": HookPhase.BEFORE,
-        "PostToolUse": HookPhase.AFTER,
-        "PostToolUseFailure": HookPhase.FAILED,
-        "Stop": HookPhase.TURN_END,
+        **CLAUDE_SETTINGS_PHASES,
         "StopFailure": HookPhase.TURN_END,
         "Interrupt": HookPhase.TURN_END,
-        "SessionEnd": HookPhase.SESSION_END,
     },
     session=("session_id",),
     call=("tool_call_id",),
@@ -174,12 +168,11 @@ VSCODE_COPILOT = Shape(
 )
 
 
-def _gemini(payload: Payload, env: Mapping[str, str]) -> Parsed:
-    found = GEMINI.read(payload)
-    if not isinstance(found, HookEvent) or found.phase is not HookPhase.AFTER:
-        return found
-    failed = bool(payload.value("tool_response.error"))
-    return replace(found, phase=HookPhase.FAILED) if failed else found
+@GEMINI.adjusted
+def _gemini(found: HookEvent, payload: Payload, env: Mapping[str, str]) -> Parsed:
+    if found.phase is HookPhase.AFTER and payload.value("tool_response.error"):
+        return replace(found, phase=HookPhase.FAILED)
+    return found
 
 
 def _openhands(payload: Payload, env: Mapping[str, str]) -> Parsed:
@@ -187,9 +180,9 @@ def _openhands(payload: Payload, env: Mapping[str, str]) -> Parsed:
     return by_file(unless_viewing(found, payload.object("tool_input")))
 
 
-def _kimi(payload: Payload, env: Mapping[str, str]) -> Parsed:
-    found = KIMI.read(payload)
-    if isinstance(found, HookEvent) and found.phase is HookPhase.PROMPT:
+@KIMI.adjusted
+def _kimi(found: HookEvent, payload: Payload, env: Mapping[str, str]) -> Parsed:
+    if found.phase is HookPhase.PROMPT:
         # A prompt is a list of parts; older ones were a text.
         return replace(
             found, prompt=found.prompt or prompt_of(payload.objects("prompt"))
@@ -197,10 +190,8 @@ def _kimi(payload: Payload, env: Mapping[str, str]) -> Parsed:
     return found
 
 
-def _vibe(payload: Payload, env: Mapping[str, str]) -> Parsed:
-    found = VIBE.read(payload)
-    if not isinstance(found, HookEvent):
-        return found
+@VIBE.adjusted
+def _vibe(found: HookEvent, payload: Payload, env: Mapping[str, str]) -> Parsed:
     if found.phase is HookPhase.AFTER and payload.text("tool_status") == "failure":
         found = replace(found, phase=HookPhase.FAILED)
     parent = payload.native_id("parent_session_id")

@@ -1,6 +1,6 @@
 """The table-driven reading that most agents share: which field has which key.
 
-Quirks are in the agent's module, which calls `Shape.read` and `dataclasses.replace`s.
+Quirks are in the agent's module, which `dataclasses.replace`s fields of what `Shape.read` returns.
 Invariant: reading never raises for the content of a payload, and ids are printable and bounded.
 """
 
@@ -18,6 +18,7 @@ from gitshadow.adapters.base import (
     HookEvent,
     HookPhase,
     Parsed,
+    Parser,
     Replacement,
 )
 from gitshadow.adapters.payload import Payload, derived_call_id, distinct, raw_path
@@ -142,6 +143,19 @@ class Shape:
     def parse(self, payload: Payload, env: Mapping[str, str]) -> Parsed:
         """Read a payload of a host without quirks; a `base.Parser`."""
         return self.read(payload)
+
+    def adjusted(
+        self, adjust: Callable[[HookEvent, Payload, Mapping[str, str]], Parsed]
+    ) -> Parser:
+        """Make a parser of what changes an event once it is read."""
+
+        def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
+            found = self.read(payload)
+            return (
+                adjust(found, payload, env) if isinstance(found, HookEvent) else found
+            )
+
+        return parse
 
     def read(self, payload: Payload, phase: HookPhase | None = None) -> Parsed:
         """Read one payload.

@@ -63,10 +63,10 @@ _SAME_AT_BOTH_ENDS = (
 )
 
 
-def parse(payload: Payload, env: Mapping[str, str]) -> Parsed:
+@_SHAPE.adjusted
+def parse(found: HookEvent, payload: Payload, env: Mapping[str, str]) -> Parsed:
     """Read one payload; a `base.Parser`."""
-    found = _SHAPE.read(payload)
-    if not isinstance(found, HookEvent) or found.tool is None:
+    if found.tool is None:
         return found
     # There are no call ids, and the end of a call contains more than its start: the id is made of
     # what both have.
