@@ -20,7 +20,6 @@ from gitshadow.messages.status import (
     InitRequest,
     StatusAnswer,
     StatusRequest,
-    UnreportedRow,
 )
 from gitshadow.model import Actor, Excluded, RepoPath, Session
 from gitshadow.query.rows import closing_row, rfc3339
@@ -53,7 +52,6 @@ def init(context: RecorderContext, request: InitRequest) -> InitAnswer:
 
 def init_answer(layout: Layout, done: Initialised) -> InitAnswer:
     """Return the answer of `init` after a first or a repeated look at the worktree."""
-    around = setup.look_around(layout)
     unreadable = [
         f"could not read {display_path(path)}: {why}" for path, why in done.unreadable
     ]
@@ -62,7 +60,7 @@ def init_answer(layout: Layout, done: Initialised) -> InitAnswer:
         worktree=layout.worktree,
         files=done.files,
         already=done.already,
-        warnings=(*unreadable, *around.warnings),
+        warnings=(*unreadable, *setup.warnings(layout)),
         hints=() if done.already else (_VIEW_HINT,),
         excluded=len(done.excluded),
         data=tuple(
@@ -117,9 +115,7 @@ def status(context: RecorderContext, request: StatusRequest) -> StatusAnswer:
         disk=disk(ws.layout.state_dir, ws.layout.common_dir, context.loose),
         undo_window=_window(context),
         hints=tuple(_hints(context)),
-        unreported=tuple(
-            UnreportedRow(one.agent, one.problem) for one in diagnostics.unreported(ws)
-        ),
+        unreported=diagnostics.unreported(ws),
         alerts=tuple(
             AlertRow(
                 alerts.turn_of(ws.db, one) or one.session,

@@ -1,6 +1,7 @@
 """du, pack, prune, purge, reindex: what the history takes, and what is deleted from it."""
 
 import base64
+import os
 from typing import IO
 
 import click
@@ -46,9 +47,10 @@ def du_command(as_json: bool) -> None:
     """
     # Recorded first, so that the figures are those of now.
     send(FLUSH, FlushRequest())
-    from gitshadow.service import in_process
+    from gitshadow.maintenance.upkeep import usage
 
-    print_answer(made_here(in_process.du(find_layout())), du_lines, as_json=as_json)
+    found = usage(find_layout(), os.environ)
+    print_answer(made_here(found), du_lines, as_json=as_json)
 
 
 @click.command("pack")
@@ -59,9 +61,10 @@ def pack_command(as_json: bool) -> None:
     The daemon does so by itself, and so do commands where no daemon runs.
     """
     send(FLUSH, FlushRequest())
-    from gitshadow.service import in_process
+    from gitshadow.maintenance.upkeep import pack_now
 
-    print_answer(made_here(in_process.pack(find_layout())), pack_lines, as_json=as_json)
+    done = pack_now(find_layout(), os.environ)
+    print_answer(made_here(done), pack_lines, as_json=as_json)
 
 
 @click.command("prune")

@@ -6,7 +6,6 @@ Invariant: reads only; a finding that is not ok always has a remedy, a command w
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ from gitshadow.errors import StoreError
 from gitshadow.maintenance import file_system
 from gitshadow.maintenance.startup_repair import ref_locks
 from gitshadow.maintenance.upkeep import TROUBLE
-from gitshadow.messages.status import CheckRow
+from gitshadow.messages.status import CheckRow, UnreportedRow
 from gitshadow.model import Call, Oid, Session, micro
 from gitshadow.platform import current
 from gitshadow.query.rows import rfc3339
@@ -318,14 +317,6 @@ def _spool(context: RecorderContext) -> Iterator[CheckRow]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Unreported:
-    """An agent whose hooks promise an event that no longer comes, in one sentence."""
-
-    agent: str
-    problem: str
-
-
 class _Sign(NamedTuple):
     """An event that a hook should have reported before a time, and whether it did."""
 
@@ -334,7 +325,7 @@ class _Sign(NamedTuple):
     came: bool
 
 
-def unreported(ws: Workspace) -> list[Unreported]:
+def unreported(ws: Workspace) -> tuple[UnreportedRow, ...]:
     """Return which events agents report no more, as their newest turns and calls show.
 
     An agent may rename or drop an event, and other settings may replace a part of our hooks. One
@@ -348,11 +339,11 @@ def unreported(ws: Workspace) -> list[Unreported]:
         is_recent = one.last_seen_ns is not None and one.last_seen_ns >= since_ns
         if one.agent and one.parent is None and is_recent and is_hooked(one):
             by_agent.setdefault(one.agent, []).append(one)
-    return [
-        Unreported(agent, problem.format(agent))
+    return tuple(
+        UnreportedRow(agent, problem.format(agent))
         for agent, newest in sorted(by_agent.items())
         for problem in _problems(ws.db, agent, newest[:_SESSIONS])
-    ]
+    )
 
 
 def _problems(db: Db, agent: str, newest: Sequence[Session]) -> Iterator[str]:

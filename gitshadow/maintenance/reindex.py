@@ -14,10 +14,11 @@ import tempfile
 import time
 from collections.abc import Collection, Container, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from typing import NamedTuple
+from typing import TypeAlias
 
 from gitshadow.errors import NotInitialisedError, StoreError, UsageError
 from gitshadow.messages.sharing import BringBackAnswer
+from gitshadow.messages.storage import ReindexAnswer
 from gitshadow.model import (
     GITLINK_MODE,
     EventKind,
@@ -54,19 +55,14 @@ REFSPEC = "refs/agent-undo/*:refs/agent-undo/*"
 _EPHEMERAL_LOCK_S = 5.0
 
 
-class Reindexed(NamedTuple):
-    """What was rebuilt; `unreadable` are refs with the reason."""
-
-    events: int
-    sessions: int
-    salvaged: int
-    damaged: tuple[str, ...]
-    unreadable: tuple[tuple[str, str], ...]
-    set_aside: str | None
+Reindexed: TypeAlias = tuple[ReindexAnswer, tuple[tuple[str, str], ...]]
 
 
 def reindex(layout: Layout) -> Reindexed:
     """Build the journal of a repository from its refs.
+
+    Returns:
+        What was rebuilt, and each ref that could not be read, with the reason.
 
     Raises:
         LockedError: another process is recording, in this worktree or in a linked one, or an
@@ -141,9 +137,10 @@ def _reindex(layout: Layout, repo: Repo) -> Reindexed:
     aside = _set_aside(layout)
     os.replace(fresh, layout.journal)
     ingest.move(layout, repo, rebuilt.foreign)
-    return Reindexed(
-        count, known, saved.rows, tuple(saved.damaged), rebuilt.broken, aside
-    )
+    unreadable = tuple(ref for ref, _ in rebuilt.broken)
+    damaged = tuple(saved.damaged)
+    answer = ReindexAnswer(count, known, saved.rows, damaged, unreadable, aside)
+    return answer, rebuilt.broken
 
 
 def _take_over(

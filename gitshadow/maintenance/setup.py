@@ -147,12 +147,6 @@ class Initialised(NamedTuple):
     stored: int = 0
 
 
-class InitWarnings(NamedTuple):
-    """The warnings that `init` prints."""
-
-    warnings: tuple[str, ...]
-
-
 def refuse_personal(root: str, home: str | None) -> None:
     """Refuse roots that hold a person's whole life rather than a project.
 
@@ -463,17 +457,15 @@ def common_modes(states: States) -> tuple[int, int]:
     return found[0], found[1]
 
 
-def look_around(layout: Layout) -> InitWarnings:
+def warnings(layout: Layout) -> list[str]:
     """Return what a person should know about this repository before trusting us with it."""
     repo = Repo.open(layout)
     try:
-        warnings = [
+        found = [
             f"{remotes.warning(leak)}; for how to exclude it: git agent-undo doctor"
             for leak in remotes.leaks(repo)
         ]
     finally:
         repo.close()
     note = current().NOTE
-    if note is not None:
-        warnings.append(note)
-    return InitWarnings(tuple(warnings))
+    return found if note is None else [*found, note]

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from gitshadow.errors import JournalError, LockedError, ShadowError, StoreError
 from gitshadow.maintenance.prune import finish, forget, limits_of, units_of
@@ -53,6 +53,7 @@ _KINDS = (
 QUIET_S = 2.0
 _STORM_OBJECTS = 1_000
 _LOCKED_S = 5.0
+_PACK_LOCK_S = 20.0
 _FAILED_S = 60.0
 _LIMIT_S = 60.0
 _AT_END_S = 3.0
@@ -154,13 +155,17 @@ class Scales:
             yield sum(self._weights.sizes[one] for one in lost if not holders[one])
 
 
-def usage(layout: Layout, git: Git, repo: Repo, db: Db) -> DuAnswer:
+def usage(layout: Layout, environ: Mapping[str, str]) -> DuAnswer:
     """Return what the history takes, session by session, dearest first, and in total.
 
     Raises:
-        StoreError: the refs or objects could not be read.
+        StoreError, JournalError: refs, objects or journal could not be read.
     """
-    scales = Scales(git, repo, db)
+    with (
+        closing(Repo.open(layout)) as repo,
+        closing(Db.open(layout.journal, create=False)) as db,
+    ):
+        scales = Scales(Git(layout, dict(environ)), repo, db)
     chains = scales.chains
     costs = {name: scales.cost(found) for name, found in chains.items()}
     dearest = sorted(chains, key=lambda name: (-costs[name].bytes, name))
@@ -388,22 +393,17 @@ def at_end(ws: Workspace) -> Callable[[], None] | None:
     return run
 
 
-def pack_now(
-    layout: Layout, environ: Mapping[str, str], *, wait_s: float
-) -> PackAnswer:
+def pack_now(layout: Layout, environ: Mapping[str, str]) -> PackAnswer:
     """Pack whatever of the history is loose, and say what there is then.
 
     Raises:
         LockedError: another process packs, for too long.
         StoreError, UnsupportedError: it could not be done; what was done stays.
     """
-    repo = Repo.open(layout)
-    try:
+    with closing(Repo.open(layout)) as repo:
         work = work_of(repo)
-    finally:
-        repo.close()
     packer = Packer(layout, Git(layout, dict(environ)))
-    done = packer.pack(work, wait_s=wait_s, afresh=True)
+    done = packer.pack(work, wait_s=_PACK_LOCK_S, afresh=True)
     packs = packer.packs.ours()
     return PackAnswer(
         packed=done.objects,

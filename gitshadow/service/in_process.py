@@ -12,7 +12,6 @@ from gitshadow.maintenance.startup_repair import mend
 from gitshadow.messages.codec import JsonObject, Params, encode, parse
 from gitshadow.messages.sharing import BringBackRequest
 from gitshadow.messages.status import InitRequest
-from gitshadow.messages.storage import DuAnswer, PackAnswer, ReindexAnswer
 from gitshadow.recording.context import RecorderContext, open_context
 from gitshadow.service import hook_intake, settings
 from gitshadow.store.layout import Layout
@@ -54,38 +53,6 @@ def run(
     if tidy is not None:
         tidy()
     return document
-
-
-def pack(layout: Layout) -> PackAnswer:
-    """Pack the loose objects of the history, while another process may record.
-
-    Raises:
-        LockedError: another process packs, for too long.
-        ShadowError: it could not be done; what was done stays.
-    """
-    from gitshadow.maintenance.upkeep import pack_now
-
-    return pack_now(layout, os.environ, wait_s=LOCK_S)
-
-
-def du(layout: Layout) -> DuAnswer:
-    """Return the disk usage of the history, while another process may record.
-
-    Raises:
-        ShadowError: refs, objects or journal could not be read.
-    """
-    from gitshadow.maintenance.upkeep import usage
-    from gitshadow.store.git import Git
-    from gitshadow.store.journal.db import Db
-    from gitshadow.store.repo import Repo
-
-    repo = Repo.open(layout)
-    db = Db.open(layout.journal, create=False)
-    try:
-        return usage(layout, Git(layout, dict(os.environ)), repo, db)
-    finally:
-        db.close()
-        repo.close()
 
 
 def _tidying(context: RecorderContext) -> Callable[[], None] | None:
@@ -150,23 +117,15 @@ def _reindex(layout: Layout) -> JsonObject:
     from gitshadow.maintenance.reindex import refuse_unrecorded, reindex
 
     refuse_unrecorded(layout)
-    done = reindex(layout)
+    answer, unreadable = reindex(layout)
     context = _open(layout, LOCK_S)
     try:
         setup.forget_carried(context.workspace)
-        for ref, why in done.unreadable:
+        for ref, why in unreadable:
             context.pipeline.gap(f"could not read {ref}: {why}")
         context.observer.settle()
     finally:
         context.close()
-    answer = ReindexAnswer(
-        events=done.events,
-        sessions=done.sessions,
-        salvaged=done.salvaged,
-        damaged=tuple(done.damaged),
-        unreadable=tuple(ref for ref, _ in done.unreadable),
-        set_aside=done.set_aside,
-    )
     return encode(answer)
 
 

@@ -1,9 +1,10 @@
 """What the history costs is what Git says it is."""
 
+import os
 from random import Random
 
+from gitshadow.maintenance.upkeep import pack_now, usage
 from gitshadow.messages.codec import encode
-from gitshadow.service import in_process
 from tests.support.packed import Shelf
 from tests.support.repo import Repo
 from tests.support.studio import Studio, studio_of
@@ -49,10 +50,10 @@ def test_du_is_gits_own_count(repo: Repo) -> None:
     """KEEP-12: loose and packed, by session and in total."""
     with studio_of(repo) as studio:
         recorded(studio)
-        check(repo, encode(in_process.du(studio.context.workspace.layout)))
+        check(repo, encode(usage(studio.context.workspace.layout, os.environ)))
         layout = studio.context.workspace.layout
-        in_process.pack(layout)
-        found = encode(in_process.du(layout))
+        pack_now(layout, os.environ)
+        found = encode(usage(layout, os.environ))
         check(repo, found)
         ours = Shelf(repo).packer.packs.ours()
         size = sum(pack.size_bytes for pack in ours)
@@ -63,9 +64,9 @@ def test_what_the_user_committed_costs_nothing(repo: Repo) -> None:
     """KEEP-12: it would be there without us."""
     with studio_of(repo) as studio:
         studio.write("S1", "n", Random(1).randbytes(20_000))
-        before = encode(in_process.du(studio.context.workspace.layout))["total"]
+        before = encode(usage(studio.context.workspace.layout, os.environ))["total"]
         studio.commit("takes it over")
-        after = encode(in_process.du(studio.context.workspace.layout))["total"]
+        after = encode(usage(studio.context.workspace.layout, os.environ))["total"]
         assert isinstance(before, dict)
         assert isinstance(after, dict)
         assert before["bytes"] > after["bytes"] > 0

@@ -12,10 +12,10 @@ import pytest
 from gitshadow.errors import JournalError, LockedError
 from gitshadow.maintenance import prune
 from gitshadow.maintenance.retention import RetentionUnit
+from gitshadow.maintenance.upkeep import pack_now, usage
 from gitshadow.model import EventKind, RepoPath
 from gitshadow.recording.context import RecorderContext
 from gitshadow.sdk.testing import sample_rows
-from gitshadow.service import in_process
 from gitshadow.store import artifacts
 from gitshadow.store.journal import events, purge, turns
 from gitshadow.store.journal import prune as journal
@@ -91,7 +91,7 @@ def test_after_prune_of_all_the_repository_has_its_size_from_before(
         studio.run("expose", session=studio.session("S1"))
         repo.git("pack-refs", "--all")
         if packed:
-            in_process.pack(studio.context.workspace.layout)
+            pack_now(studio.context.workspace.layout, os.environ)
         studio.write("S3", "late", "three\n")
         studio.run("expose", session=studio.session("S3"))
         end(studio, "S3")
@@ -263,9 +263,9 @@ def test_what_two_sessions_and_the_user_share_stays(repo: Repo) -> None:
         layout = studio.context.workspace.layout
         studio.write("S1", "n", "the same bytes\n")
         studio.write("S2", "m", "the same bytes\n")
-        in_process.pack(layout)
+        pack_now(layout, os.environ)
         studio.commit("the agents' text")
-        in_process.pack(layout)
+        pack_now(layout, os.environ)
         end(studio, "S1", "S2")
         one, two = studio.session("S1"), studio.session("S2")
         assert list(prune.forget(studio.context, chosen(studio.context, one), wait_s=5))
@@ -288,10 +288,10 @@ def test_packs_without_anything_of_it_stay_kept(repo: Repo) -> None:
         layout = studio.context.workspace.layout
         studio.write("S1", "n", "one\n")
         end(studio, "S1")
-        in_process.pack(layout)
+        pack_now(layout, os.environ)
         for number in range(9):
             studio.write("S2", "m", f"two {number}\n")
-        in_process.pack(layout)
+        pack_now(layout, os.environ)
         shelf = Shelf(repo)
         assert len(shelf.names()) == 2
         going = chosen(studio.context, studio.session("S1"))
@@ -402,7 +402,7 @@ def test_size_counts_what_git_counts(repo: Repo) -> None:
             studio.write(who, f"n{number}", random.Random(number).randbytes(10_000))
             end(studio, who)
         layout = studio.context.workspace.layout
-        limit = in_process.du(layout).total.bytes - 15_000
+        limit = usage(layout, os.environ).total.bytes - 15_000
         planned = studio.run("prune", size=limit, dry_run=True)
         ids = [studio.session(f"S{number}") for number in range(4)]
         done = studio.run("prune", size=limit)
@@ -410,5 +410,5 @@ def test_size_counts_what_git_counts(repo: Repo) -> None:
         gone = [row["id"] for row in rows_of(done) if row["id"] in ids]
         assert gone == ids[: len(gone)]
         assert gone
-        assert in_process.du(layout).total.bytes <= limit
+        assert usage(layout, os.environ).total.bytes <= limit
         audit_states(repo)

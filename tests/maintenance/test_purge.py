@@ -9,6 +9,7 @@ import pytest
 
 from gitshadow.errors import RefusedError
 from gitshadow.maintenance import purge
+from gitshadow.maintenance.upkeep import pack_now
 from gitshadow.service import in_process
 from gitshadow.sharing.mirror import mirror_now
 from gitshadow.store.journal import purge as journal
@@ -259,7 +260,7 @@ def test_packs_that_hold_it_are_given_to_git(repo: Repo) -> None:
         assert Shelf(repo).names()
         studio.run("purge", paths=["k"])
         assert Shelf(repo).names() == []
-        in_process.pack(studio.context.workspace.layout)
+        pack_now(studio.context.workspace.layout, os.environ)
         repo.git("gc", "-q", "--prune=now")
         audit_states(repo)
     repo.fsck()

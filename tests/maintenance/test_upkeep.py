@@ -11,7 +11,7 @@ import pytest
 
 from gitshadow.errors import StoreError
 from gitshadow.maintenance import prune, upkeep
-from gitshadow.maintenance.upkeep import Upkeep
+from gitshadow.maintenance.upkeep import Upkeep, pack_now
 from gitshadow.service import in_process
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
@@ -267,7 +267,7 @@ def test_pack_packs_what_there_is(repo: Repo) -> None:
     with studio_of(repo) as studio:
         studio.hand("a", "one\n")
         layout = studio.context.workspace.layout
-        answer = in_process.pack(layout)
+        answer = pack_now(layout, os.environ)
         shelf = Shelf(repo)
         assert answer.packed == len(shelf.ours())
         assert answer.packs == 1
@@ -299,6 +299,6 @@ def test_pack_says_what_it_could_not_make_where_the_disk_is_full(
         with pytest.raises(
             StoreError, match=f"{name}: No space left on device"
         ) as said:
-            in_process.pack(layout)
+            pack_now(layout, os.environ)
     assert said.value.hint
     assert packs_in(layout).ours() == []

@@ -112,8 +112,8 @@ def _is_switched(row: Event) -> TypeGuard[PathChange]:
 
 def rebuilt(repo: Repo) -> list[tuple[object, ...]]:
     """Return what the refs alone say, after a reindex."""
-    done = reindex.reindex(layout_of(repo))
-    assert done.unreadable == ()
+    _, unreadable = reindex.reindex(layout_of(repo))
+    assert unreadable == ()
     db = Db.open(layout_of(repo).journal, create=False)
     try:
         return [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.service import in_process
+from gitshadow.maintenance.upkeep import pack_now
 from tests.support.repo import Repo
 from tests.support.studio import Studio
 
@@ -69,7 +69,7 @@ def play(studio: Studio) -> None:
     layout = studio.context.workspace.layout
     studio.write("S1", "k", b"one " + SECRET)
     studio.write("S1", "a", "agent one\n")
-    in_process.pack(layout)
+    pack_now(layout, os.environ)
     studio.write("S2", "k", b"two " + SECRET)
     studio.write("S2", "b", "agent two\n")
     studio.hand("k", b"mine " + SECRET)
