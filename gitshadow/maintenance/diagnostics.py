@@ -90,6 +90,13 @@ def missing(ws: Workspace) -> list[Oid]:
     return lost(ws.git, ws.git.missing(tips)) if tips else []
 
 
+def _check(
+    name: str, wrong: object, said: str, fine: str, remedy: str = FIX
+) -> CheckRow:
+    """Return a row with what is wrong and its remedy, or with what is fine."""
+    return CheckRow(name, not wrong, said if wrong else fine, remedy if wrong else None)
+
+
 def _recording(context: RecorderContext) -> Iterator[CheckRow]:
     enabled = context.workspace.config.enabled
     unreadable = context.workspace.index.unreadable
@@ -97,11 +104,9 @@ def _recording(context: RecorderContext) -> Iterator[CheckRow]:
         fix = "use the git that wrote it, or delete the index and run: git reset"
         yield CheckRow("recording", False, unreadable, fix)
     else:
-        yield CheckRow(
-            "recording",
-            enabled,
-            "recording is on" if enabled else "recording is off",
-            None if enabled else "git config agent-undo.enabled true",
+        fix = "git config agent-undo.enabled true"
+        yield _check(
+            "recording", not enabled, "recording is off", "recording is on", fix
         )
     degraded = context.observer.degraded
     yield CheckRow(
@@ -111,12 +116,8 @@ def _recording(context: RecorderContext) -> Iterator[CheckRow]:
 
 def _journal(context: RecorderContext) -> Iterator[CheckRow]:
     wrong = context.workspace.db.damage()
-    yield CheckRow(
-        "journal",
-        wrong is None,
-        f"damaged: {wrong}" if wrong else "every page of the journal can be read",
-        FIX if wrong else None,
-    )
+    fine = "every page of the journal can be read"
+    yield _check("journal", wrong, f"damaged: {wrong}", fine)
 
 
 def _watches(context: RecorderContext) -> Iterator[CheckRow]:
@@ -169,13 +170,12 @@ def _witness(context: RecorderContext) -> Iterator[CheckRow]:
         yield CheckRow("witness", True, "the kernel is not asked who wrote", None)
         return
     why = context.processes.witness.check()
-    yield CheckRow(
+    yield _check(
         "witness",
-        why is None,
-        f"the kernel does not report who wrote: {why}"
-        if why
-        else "the kernel reports who wrote",
-        "see docs/witness.md, or: git config agent-undo.witness false" if why else None,
+        why,
+        f"the kernel does not report who wrote: {why}",
+        "the kernel reports who wrote",
+        "see docs/witness.md, or: git config agent-undo.witness false",
     )
 
 
@@ -205,12 +205,7 @@ def _refs(context: RecorderContext) -> Iterator[CheckRow]:
         ("changed to something else", changed),
     )
     said = [f"{what}: {', '.join(which[:_SHOWN])}" for what, which in findings if which]
-    yield CheckRow(
-        "refs",
-        not said,
-        "; ".join(said) or "all refs are intact",
-        FIX if said else None,
-    )
+    yield _check("refs", said, "; ".join(said), "all refs are intact")
 
 
 def _objects(context: RecorderContext) -> Iterator[CheckRow]:
@@ -224,14 +219,8 @@ def _objects(context: RecorderContext) -> Iterator[CheckRow]:
     except StoreError as error:
         yield CheckRow("objects", False, error.message, FIX)
         return
-    yield CheckRow(
-        "objects",
-        not found,
-        f"missing in the history: {_some(found)}"
-        if found
-        else "no object of the history is missing",
-        FIX if found else None,
-    )
+    said = f"missing in the history: {_some(found)}"
+    yield _check("objects", found, said, "no object of the history is missing")
 
 
 def _with_owners(ws: Workspace, found: Sequence[CheckRow]) -> list[CheckRow]:
@@ -272,37 +261,23 @@ def _rows(context: RecorderContext) -> Iterator[CheckRow]:
     commits = events.commits(ws.db)
     there = ws.git.sizes(commits) if commits else {}
     gone = [oid for oid in commits if oid not in there]
-    yield CheckRow(
-        "rows",
-        not gone,
-        f"the commits of {counted(len(gone), 'write')} are missing"
-        if gone
-        else "every change has its commit",
-        REINDEX if gone else None,
-    )
+    said = f"the commits of {counted(len(gone), 'write')} are missing"
+    yield _check("rows", gone, said, "every change has its commit", REINDEX)
 
 
 def _locks(context: RecorderContext) -> Iterator[CheckRow]:
     found = ref_locks(context.workspace)
     stale = [one for one in found if one.is_stale]
     shown = "; ".join(one.describe() for one in (stale or found)[:_SHOWN])
-    yield CheckRow(
-        "locks",
-        not stale,
-        f"left by a killed process: {shown}" if stale else shown or "no ref is locked",
-        FIX if stale else None,
-    )
+    said = f"left by a killed process: {shown}"
+    yield _check("locks", stale, said, shown or "no ref is locked")
 
 
 def _undos(context: RecorderContext) -> Iterator[CheckRow]:
     ws = context.workspace
     found = ops.applying(ws.db, ws.layout.worktree)
-    yield CheckRow(
-        "undo",
-        not found,
-        f"{found[0].id} could not be finished yet" if found else "none is unfinished",
-        FIX if found else None,
-    )
+    said = "".join(f"{one.id} could not be finished yet" for one in found[:1])
+    yield _check("undo", found, said, "none is unfinished")
 
 
 def _spool(context: RecorderContext) -> Iterator[CheckRow]:
@@ -423,15 +398,13 @@ def _wrote(db: Db, call: Call) -> bool:
 def _hook_events(context: RecorderContext) -> Iterator[CheckRow]:
     found = unreported(context.workspace)
     names = " and ".join(dict.fromkeys(one.agent for one in found))
-    yield CheckRow(
+    yield _check(
         "hook events",
-        not found,
-        "; ".join(one.problem for one in found)
-        or "no agent has stopped reporting an event",
+        found,
+        "; ".join(one.problem for one in found),
+        "no agent has stopped reporting an event",
         f"look for settings of {names} that replace some of gitshadow's hooks, and"
-        f" restart it; or update gitshadow: the agent may have renamed an event"
-        if found
-        else None,
+        f" restart it; or update gitshadow: the agent may have renamed an event",
     )
 
 
@@ -444,13 +417,12 @@ def _coverage(context: RecorderContext) -> Iterator[CheckRow]:
         if one.reason == TOO_LARGE and index.contains(one.path)
     ]
     shown = ", ".join(display_path(path) for path in holes[:_SHOWN])
-    yield CheckRow(
+    yield _check(
         "coverage",
-        not holes,
-        f"{counted(len(holes), 'tracked file')} too large to be recorded: {shown}"
-        if holes
-        else "all tracked files are recorded",
-        "git config agent-undo.maxFileSize 100M" if holes else None,
+        holes,
+        f"{counted(len(holes), 'tracked file')} too large to be recorded: {shown}",
+        "all tracked files are recorded",
+        "git config agent-undo.maxFileSize 100M",
     )
 
 
@@ -486,12 +458,8 @@ def _gaps(context: RecorderContext) -> Iterator[CheckRow]:
 
 def _packing(context: RecorderContext) -> Iterator[CheckRow]:
     trouble = meta.get(context.workspace.db, TROUBLE)
-    yield CheckRow(
-        "packing",
-        not trouble,
-        trouble or "nothing prevents packing the history",
-        "git agent-undo pack" if trouble else None,
-    )
+    fine = "nothing prevents packing the history"
+    yield _check("packing", trouble, trouble or "", fine, "git agent-undo pack")
 
 
 def _mirror(context: RecorderContext) -> Iterator[CheckRow]:
