@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gitshadow.errors import UsageError
+from gitshadow.messages.codec import Nothing
 from gitshadow.messages.lists import (
     LogAnswer,
     LogRequest,
@@ -16,9 +17,7 @@ from gitshadow.messages.lists import (
     PinRequest,
     PinRow,
     PinsAnswer,
-    PinsRequest,
     SessionsAnswer,
-    SessionsRequest,
     TurnsAnswer,
     TurnsRequest,
     UnpinAnswer,
@@ -147,7 +146,7 @@ def _kinds(request: LogRequest) -> tuple[EventKind, ...] | None:
     return tuple(kind for kind in EventKind if kind not in _QUIET)
 
 
-def sessions(context: RecorderContext, request: SessionsRequest) -> SessionsAnswer:
+def sessions(context: RecorderContext, request: Nothing) -> SessionsAnswer:
     """Return one row for each session and worktree, newest first."""
     context.observer.settle()
     rows = list(_session_rows(context))
@@ -266,7 +265,7 @@ def pin(context: RecorderContext, request: PinRequest) -> PinAnswer:
     return PinAnswer(name, commit, ref, rfc3339(now_ns))
 
 
-def pins(context: RecorderContext, request: PinsRequest) -> PinsAnswer:
+def pins(context: RecorderContext, request: Nothing) -> PinsAnswer:
     """Return the pins, newest first."""
     found = pin_journal.list_pins(context.workspace.db)
     return PinsAnswer(

@@ -22,6 +22,7 @@ from gitshadow.attribution.process import (
 )
 from gitshadow.config import PromptPolicy
 from gitshadow.errors import StoreError, UsageError
+from gitshadow.messages.codec import Nothing
 from gitshadow.messages.record import (
     AlreadyRow,
     ExecBeginAnswer,
@@ -29,10 +30,8 @@ from gitshadow.messages.record import (
     ExecEndAnswer,
     ExecEndRequest,
     FlushAnswer,
-    FlushRequest,
     GapRequest,
     GitHookRequest,
-    NothingAnswer,
     RecordAnswer,
     RecordRequest,
     SessionEndAnswer,
@@ -59,7 +58,7 @@ _DONE = "hooks-done"
 _REFS = "reference-transaction"
 
 
-def flush(context: RecorderContext, request: FlushRequest) -> FlushAnswer:
+def flush(context: RecorderContext, request: Nothing) -> FlushAnswer:
     """Return when everything written before the call is in the journal.
 
     Raises:
@@ -247,10 +246,10 @@ def exec_end(context: RecorderContext, request: ExecEndRequest) -> ExecEndAnswer
     return ExecEndAnswer(name)
 
 
-def journal_gap(context: RecorderContext, request: GapRequest) -> NothingAnswer:
+def journal_gap(context: RecorderContext, request: GapRequest) -> Nothing:
     """Journal a gap that the daemon itself noticed."""
     context.pipeline.gap(request.why or "the daemon failed")
-    return NothingAnswer()
+    return Nothing()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,7 +306,7 @@ def _newest_manual(context: RecorderContext) -> Session:
     return live[-1]
 
 
-def git_hook(context: RecorderContext, request: GitHookRequest) -> NothingAnswer:
+def git_hook(context: RecorderContext, request: GitHookRequest) -> Nothing:
     """Record everything written before a call of a git hook; open or close a window.
 
     A window is open while other hooks run after ours. If our script calls them (`chained`) it
@@ -318,7 +317,7 @@ def git_hook(context: RecorderContext, request: GitHookRequest) -> NothingAnswer
     # A reference transaction comes in the middle of a git command, which must not wait for a walk.
     if event == _REFS:
         context.observer.settle_soon()
-        return NothingAnswer()
+        return Nothing()
     above = ancestors(request.pid) if request.pid is not None else ()
     ours = bool(above) and commits.belongs_to(above[0])
     over = commits.gone() or event in _ENDS or (event == _DONE and ours)
@@ -335,7 +334,7 @@ def git_hook(context: RecorderContext, request: GitHookRequest) -> NothingAnswer
     if process is not None:
         commits.begin(process, context.workspace.clock.now_ns())
     _write_trailers(context, request, above)
-    return NothingAnswer()
+    return Nothing()
 
 
 def _write_trailers(

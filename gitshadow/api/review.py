@@ -18,9 +18,9 @@ from gitshadow.messages.check import (
     NothingToReview,
     ReviewRequest,
     ReviewsAnswer,
-    ReviewsRequest,
     UnreviewRequest,
 )
+from gitshadow.messages.codec import Nothing
 from gitshadow.messages.record import GitHookRequest
 from gitshadow.model import Actor, Level, RepoPath, ToolClass, micro
 from gitshadow.query.params import typed_path
@@ -214,7 +214,7 @@ def review(
     return _row(mark)
 
 
-def reviews(context: RecorderContext, request: ReviewsRequest) -> ReviewsAnswer:
+def reviews(context: RecorderContext, request: Nothing) -> ReviewsAnswer:
     """Return the review marks, newest first."""
     found = marks.list_marks(context.workspace.repo)
     return ReviewsAnswer(tuple(_row(mark) for mark in found))

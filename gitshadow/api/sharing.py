@@ -1,16 +1,14 @@
 """push, fetch, mirror, expose, unexpose: what leaves this repository, and what comes."""
 
 from gitshadow.errors import RefusedError, UsageError
+from gitshadow.messages.codec import Nothing
 from gitshadow.messages.sharing import (
-    CameBackAnswer,
-    CameBackRequest,
     ExposeAnswer,
     ExposeRequest,
     FetchAnswer,
     FetchedMark,
     FetchRequest,
     MirrorAnswer,
-    MirrorRequest,
     PushAnswer,
     PushRequest,
     UnexposeAnswer,
@@ -61,14 +59,14 @@ def push(context: RecorderContext, request: PushRequest) -> PushAnswer:
     )
 
 
-def came_back(context: RecorderContext, request: CameBackRequest) -> CameBackAnswer:
+def came_back(context: RecorderContext, request: Nothing) -> Nothing:
     """Record that a restore from a mirror is complete, so that a daemon may copy there again."""
     with context.workspace.db.write():
         meta.settle_return(context.workspace.db)
-    return CameBackAnswer()
+    return Nothing()
 
 
-def mirror(context: RecorderContext, request: MirrorRequest) -> MirrorAnswer:
+def mirror(context: RecorderContext, request: Nothing) -> MirrorAnswer:
     """Bring the mirror up to what is here.
 
     Raises:

@@ -23,9 +23,9 @@ from gitshadow.messages.check import (
     CheckAnswer,
     CheckRequest,
     ReviewRequest,
-    ReviewsRequest,
     UnreviewRequest,
 )
+from gitshadow.messages.codec import Nothing
 from gitshadow.render import check as shown
 from gitshadow.render import output
 from gitshadow.render.check import review_lines, reviews_lines, unreview_lines
@@ -210,7 +210,7 @@ def review_command(
         )
     if listed:
         print_list(
-            send(REVIEWS, ReviewsRequest()),
+            send(REVIEWS, Nothing()),
             lambda answer: answer.rows,
             reviews_lines,
             as_json=as_json,

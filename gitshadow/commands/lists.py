@@ -6,7 +6,7 @@ from gitshadow.commands.client import Reply, send
 from gitshadow.commands.options import colour_option, json_option, spelled_paths, verb
 from gitshadow.commands.terminal import print_answer, print_list
 from gitshadow.errors import UnsupportedError, UsageError
-from gitshadow.messages.codec import encode
+from gitshadow.messages.codec import Nothing, encode
 from gitshadow.messages.lists import (
     OPS,
     PIN,
@@ -16,8 +16,6 @@ from gitshadow.messages.lists import (
     UNPIN,
     OpsRequest,
     PinRequest,
-    PinsRequest,
-    SessionsRequest,
     TurnsRequest,
     UnpinRequest,
 )
@@ -40,7 +38,7 @@ from gitshadow.render.text import (
 @json_option
 def sessions_command(everything: bool, as_json: bool) -> None:
     """List sessions: runs of agents, and periods of other work."""
-    reply = send(SESSIONS, SessionsRequest())
+    reply = send(SESSIONS, Nothing())
     print_list(
         reply,
         lambda answer: answer.rows,
@@ -176,7 +174,7 @@ def pin_command(name: str | None, listed: bool, delete: bool, as_json: bool) -> 
         )
     if name is None:
         print_list(
-            send(PINS, PinsRequest()),
+            send(PINS, Nothing()),
             lambda answer: answer.rows,
             pin_lines,
             as_json=as_json,

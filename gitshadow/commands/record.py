@@ -9,12 +9,12 @@ from gitshadow.commands.lists import sessions_command
 from gitshadow.commands.options import json_option, spelled_paths
 from gitshadow.commands.terminal import print_answer
 from gitshadow.commands.usage_errors import VerbGroup
+from gitshadow.messages.codec import Nothing
 from gitshadow.messages.record import (
     FLUSH,
     RECORD,
     SESSION_END,
     SESSION_START,
-    FlushRequest,
     RecordAnswer,
     RecordRequest,
     SessionEndRequest,
@@ -57,7 +57,7 @@ def _lines(answer: RecordAnswer) -> Iterator[str]:
 @json_option
 def flush_command(as_json: bool) -> None:
     """Wait for pending changes to be recorded. Prints nothing."""
-    reply = send(FLUSH, FlushRequest())
+    reply = send(FLUSH, Nothing())
     if as_json:
         output.show_json(reply.document)
 

@@ -12,11 +12,11 @@ from gitshadow.commands.terminal import screen
 from gitshadow.commands.times import state_named
 from gitshadow.commands.undo_flow import UndoFlags, carry_out, manner_options
 from gitshadow.errors import ExitCode, UsageError
+from gitshadow.messages.codec import Nothing
 from gitshadow.messages.sharing import (
     BRING_BACK,
     CAME_BACK,
     BringBackRequest,
-    CameBackRequest,
 )
 from gitshadow.messages.undo import FileUndoRequest, UndoTarget
 from gitshadow.render import output
@@ -81,5 +81,5 @@ def _from_mirror(mirror: str, paths: Sequence[str], manner: UndoFlags) -> int:
     request = _restore_of(paths, manner)._replace(at=answer.at or 0)
     code = carry_out(request, manner)
     if code == ExitCode.DONE and not request.dry_run:
-        send(CAME_BACK, CameBackRequest())
+        send(CAME_BACK, Nothing())
     return code

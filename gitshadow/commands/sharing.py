@@ -6,6 +6,7 @@ from gitshadow.commands.client import send
 from gitshadow.commands.options import json_option
 from gitshadow.commands.terminal import print_answer
 from gitshadow.errors import UsageError
+from gitshadow.messages.codec import Nothing
 from gitshadow.messages.sharing import (
     EXPOSE,
     FETCH,
@@ -14,7 +15,6 @@ from gitshadow.messages.sharing import (
     UNEXPOSE,
     ExposeRequest,
     FetchRequest,
-    MirrorRequest,
     PushRequest,
     UnexposeRequest,
 )
@@ -80,7 +80,7 @@ def mirror_command(as_json: bool) -> None:
 
     To set a mirror, once: git config --global agent-undo.mirror DIRECTORY
     """
-    print_answer(send(MIRROR, MirrorRequest()), mirror_lines, as_json=as_json)
+    print_answer(send(MIRROR, Nothing()), mirror_lines, as_json=as_json)
 
 
 @click.command("expose")

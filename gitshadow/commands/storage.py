@@ -19,7 +19,8 @@ from gitshadow.commands.terminal import print_answer
 from gitshadow.commands.times import parse_length
 from gitshadow.config import parse_size
 from gitshadow.errors import ExitCode, RefusedError, UsageError
-from gitshadow.messages.record import FLUSH, FlushRequest
+from gitshadow.messages.codec import Nothing
+from gitshadow.messages.record import FLUSH
 from gitshadow.messages.storage import (
     PRUNE,
     PURGE,
@@ -46,7 +47,7 @@ def du_command(as_json: bool) -> None:
     by two sessions count for both, and once in the total.
     """
     # Recorded first, so that the figures are those of now.
-    send(FLUSH, FlushRequest())
+    send(FLUSH, Nothing())
     from gitshadow.maintenance.upkeep import usage
 
     found = usage(find_layout(), os.environ)
@@ -60,7 +61,7 @@ def pack_command(as_json: bool) -> None:
 
     The daemon does so by itself, and so do commands where no daemon runs.
     """
-    send(FLUSH, FlushRequest())
+    send(FLUSH, Nothing())
     from gitshadow.maintenance.upkeep import pack_now
 
     done = pack_now(find_layout(), os.environ)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gitshadow.messages.codec import Verb
+from gitshadow.messages.codec import Nothing, Verb
 
 
 class CheckRequest(NamedTuple):
@@ -110,10 +110,6 @@ class NothingToReview(NamedTuple):
     sessions: tuple[str, ...]
 
 
-class ReviewsRequest(NamedTuple):
-    """All review marks."""
-
-
 class ReviewsAnswer(NamedTuple):
     """The review marks, newest first."""
 
@@ -128,5 +124,5 @@ class UnreviewRequest(NamedTuple):
 
 CHECK = Verb("check", CheckRequest, CheckAnswer)
 REVIEW = Verb("review", ReviewRequest, MarkRow)
-REVIEWS = Verb("reviews", ReviewsRequest, ReviewsAnswer)
+REVIEWS = Verb("reviews", Nothing, ReviewsAnswer)
 UNREVIEW = Verb("unreview", UnreviewRequest, MarkRow)

@@ -60,6 +60,10 @@ class Verb(NamedTuple, Generic[Q, A]):
     answer: type[A]
 
 
+class Nothing(NamedTuple):
+    """A request or an answer that has no fields."""
+
+
 class Unset(Enum):
     """The type of `UNSET`, the value of a field that is missing but has no default."""
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from gitshadow.messages.codec import Verb
+from gitshadow.messages.codec import Nothing, Verb
 from gitshadow.messages.rows import EventRow, OpRow, SessionRow, TurnRow
 
 
@@ -30,10 +30,6 @@ class LogAnswer(NamedTuple):
 
     rows: tuple[EventRow, ...]
     machine: str = ""
-
-
-class SessionsRequest(NamedTuple):
-    """All sessions."""
 
 
 class SessionsAnswer(NamedTuple):
@@ -70,7 +66,7 @@ class OpsAnswer(NamedTuple):
 
 
 LOG = Verb("log", LogRequest, LogAnswer)
-SESSIONS = Verb("sessions", SessionsRequest, SessionsAnswer)
+SESSIONS = Verb("sessions", Nothing, SessionsAnswer)
 TURNS = Verb("turns", TurnsRequest, TurnsAnswer)
 OPS = Verb("ops", OpsRequest, OpsAnswer)
 
@@ -88,10 +84,6 @@ class PinAnswer(NamedTuple):
     commit: str
     ref: str
     ts: str | None
-
-
-class PinsRequest(NamedTuple):
-    """All pins."""
 
 
 class PinRow(NamedTuple):
@@ -124,5 +116,5 @@ class UnpinAnswer(NamedTuple):
 
 
 PIN = Verb("pin", PinRequest, PinAnswer)
-PINS = Verb("pins", PinsRequest, PinsAnswer)
+PINS = Verb("pins", Nothing, PinsAnswer)
 UNPIN = Verb("unpin", UnpinRequest, UnpinAnswer)

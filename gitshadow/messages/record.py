@@ -2,11 +2,7 @@
 
 from typing import NamedTuple
 
-from gitshadow.messages.codec import Verb
-
-
-class FlushRequest(NamedTuple):
-    """Everything that was written before."""
+from gitshadow.messages.codec import Nothing, Verb
 
 
 class FlushAnswer(NamedTuple):
@@ -127,11 +123,7 @@ class GapRequest(NamedTuple):
     why: str | None = None
 
 
-class NothingAnswer(NamedTuple):
-    """Nothing to say."""
-
-
-FLUSH = Verb("flush", FlushRequest, FlushAnswer)
+FLUSH = Verb("flush", Nothing, FlushAnswer)
 RECORD = Verb("record", RecordRequest, RecordAnswer)
 SESSION_START = Verb("session_start", SessionStartRequest, SessionStartAnswer)
 SESSION_END = Verb("session_end", SessionEndRequest, SessionEndAnswer)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from gitshadow.messages.codec import Verb
+from gitshadow.messages.codec import Nothing, Verb
 
 
 class PushRequest(NamedTuple):
@@ -62,22 +62,10 @@ class FetchAnswer(NamedTuple):
     machines: tuple[str, ...]
 
 
-class MirrorRequest(NamedTuple):
-    """The mirror that is set."""
-
-
 class MirrorAnswer(NamedTuple):
     """The directory of the mirror, which has everything now."""
 
     mirror: str
-
-
-class CameBackRequest(NamedTuple):
-    """Everything from the mirror is in its place."""
-
-
-class CameBackAnswer(NamedTuple):
-    """Nothing."""
 
 
 class BringBackRequest(NamedTuple):
@@ -126,8 +114,8 @@ class UnexposeAnswer(NamedTuple):
 
 PUSH = Verb("push", PushRequest, PushAnswer)
 FETCH = Verb("fetch", FetchRequest, FetchAnswer)
-MIRROR = Verb("mirror", MirrorRequest, MirrorAnswer)
+MIRROR = Verb("mirror", Nothing, MirrorAnswer)
 BRING_BACK = Verb("bring_back", BringBackRequest, BringBackAnswer)
-CAME_BACK = Verb("came_back", CameBackRequest, CameBackAnswer)
+CAME_BACK = Verb("came_back", Nothing, Nothing)
 EXPOSE = Verb("expose", ExposeRequest, ExposeAnswer)
 UNEXPOSE = Verb("unexpose", UnexposeRequest, UnexposeAnswer)

@@ -12,9 +12,9 @@ from textual.widget import Widget
 from textual.worker import get_current_worker
 
 from gitshadow.errors import ShadowError
-from gitshadow.messages.codec import A, Q, Unset, Verb
+from gitshadow.messages.codec import A, Nothing, Q, Unset, Verb
 from gitshadow.messages.history import HISTORY, HistoryRequest, HistoryRow
-from gitshadow.messages.lists import LOG, OPS, PINS, OpsRequest, PinRow, PinsRequest
+from gitshadow.messages.lists import LOG, OPS, PINS, OpsRequest, PinRow
 from gitshadow.messages.rows import EventRow, OpRow
 from gitshadow.messages.states import (
     CAT,
@@ -257,7 +257,7 @@ class DataSource(NamedTuple):
         shown = self.worktrees or self.engine.worktrees()[:1]
         pins = tuple(
             pin
-            for pin in self.engine.send(PINS, PinsRequest()).rows
+            for pin in self.engine.send(PINS, Nothing()).rows
             if pin.worktree in shown
         )
         return HistoryState(pins, ops[0] if ops else None)

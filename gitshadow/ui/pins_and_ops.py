@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from gitshadow.errors import ShadowError
-from gitshadow.messages.codec import decode
+from gitshadow.messages.codec import Nothing, decode
 from gitshadow.messages.lists import (
     OPS,
     PIN,
@@ -23,7 +23,6 @@ from gitshadow.messages.lists import (
     UNPIN,
     OpsRequest,
     PinRequest,
-    PinsRequest,
     UnpinRequest,
 )
 from gitshadow.messages.rows import OpRow
@@ -256,7 +255,7 @@ class PinsScreen(RowsScreen):
 
     def fetch(self) -> Sequence[ListedRow]:
         """Ask for the pins."""
-        found = self.engine.send(PINS, PinsRequest()).rows
+        found = self.engine.send(PINS, Nothing()).rows
         lines = pin_lines(found, View())
         return [
             ListedRow(row.name, line) for row, line in zip(found, lines, strict=True)

@@ -16,7 +16,8 @@ from gitshadow.commands import client
 from gitshadow.errors import ShadowError
 from gitshadow.ipc import client as ipc_client
 from gitshadow.ipc import launch
-from gitshadow.messages.record import FLUSH, FlushRequest
+from gitshadow.messages.codec import Nothing
+from gitshadow.messages.record import FLUSH
 from gitshadow.messages.status import INIT, InitRequest
 from gitshadow.store.layout import Layout
 from tests.support import audit, fork_server, served
@@ -212,7 +213,7 @@ class Shadow:
     def settle(self) -> None:
         """Run `flush`."""
         with self._in_its_environment() as layout:
-            client.send(FLUSH, FlushRequest(), root_hint=layout.root)
+            client.send(FLUSH, Nothing(), root_hint=layout.root)
 
     def _stop(self) -> None:
         """Run `stop`; a process that survives it is found afterwards."""
