@@ -4,9 +4,10 @@ Invariant: every text is one line without control characters, and only ASCII if 
 terminal has nothing else.
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
+from textual.dom import DOMNode
 
 from gitshadow.render.style import printable
 
@@ -75,14 +76,7 @@ class Glyphs(NamedTuple):
         return "▸" if self.unicode else ">"
 
 
-class _Shown(Protocol):
-    """A widget or screen, which has an app."""
-
-    @property
-    def app(self) -> object: ...
-
-
-def glyphs_of(widget: _Shown) -> Glyphs:
+def glyphs_of(widget: DOMNode) -> Glyphs:
     """Return the signs of the app that shows a widget; all of them if it has none."""
     found = getattr(widget.app, "glyphs", None)
     return found if isinstance(found, Glyphs) else Glyphs()

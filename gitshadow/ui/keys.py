@@ -19,10 +19,10 @@ class KeyBinding(NamedTuple):
 
 
 MOVING = (
-    KeyBinding("j,down", "down", "one line down"),
-    KeyBinding("k,up", "up", "one line up"),
-    KeyBinding("ctrl+d,pagedown", "page_down", "page down"),
-    KeyBinding("ctrl+u,pageup", "page_up", "page up"),
+    KeyBinding("j,down", "line(1)", "one line down"),
+    KeyBinding("k,up", "line(-1)", "one line up"),
+    KeyBinding("ctrl+d,pagedown", "page(1)", "page down"),
+    KeyBinding("ctrl+u,pageup", "page(-1)", "page up"),
     KeyBinding("g,home", "first", "newest; in a list the first line"),
     KeyBinding("G,end", "last", "oldest; in a list the last line"),
 )
@@ -33,17 +33,15 @@ LOOKING = (
         "back",
         "back to the previous pane; on the timeline twice: clear the filter",
     ),
-    KeyBinding("tab", "next_pane", "next pane"),
-    KeyBinding("shift+tab", "previous_pane", "previous pane"),
+    KeyBinding("tab", "pane(1)", "next pane"),
+    KeyBinding("shift+tab", "pane(-1)", "previous pane"),
     KeyBinding("z", "zoom", "zoom this pane, and back"),
     KeyBinding("space", "open", "show or hide the single changes of a block"),
-    KeyBinding(
-        "right_square_bracket", "older_in_lane", "next older block in this lane"
-    ),
-    KeyBinding("left_square_bracket", "newer_in_lane", "next newer block in this lane"),
+    KeyBinding("right_square_bracket", "in_lane(1)", "next older block in this lane"),
+    KeyBinding("left_square_bracket", "in_lane(-1)", "next newer block in this lane"),
     KeyBinding("slash", "search", "search paths and prompts"),
-    KeyBinding("n", "search_on", "next older match"),
-    KeyBinding("N", "search_back", "next newer match"),
+    KeyBinding("n", "match(True)", "next older match"),
+    KeyBinding("N", "match(False)", "next newer match"),
     KeyBinding(
         "f", "filter", "filter: agent:, session:, file:, kind:, since:, until:, text"
     ),

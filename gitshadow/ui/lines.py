@@ -108,21 +108,13 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         """Move by some lines."""
         self.go(self.cursor + by, 1 if by > 0 else -1)
 
-    def action_down(self) -> None:
-        """Go one line down."""
-        self.move(1)
+    def action_line(self, by: int) -> None:
+        """Go one line down or up."""
+        self.move(by)
 
-    def action_up(self) -> None:
-        """Go one line up."""
-        self.move(-1)
-
-    def action_page_down(self) -> None:
-        """Go a page down."""
-        self.move(max(1, self.size.height - 1))
-
-    def action_page_up(self) -> None:
-        """Go a page up."""
-        self.move(-max(1, self.size.height - 1))
+    def action_page(self, by: int) -> None:
+        """Go a page down or up."""
+        self.move(by * max(1, self.size.height - 1))
 
     def action_first(self) -> None:
         """Go to the first line."""
@@ -210,7 +202,7 @@ class TextView(LineView):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.bindings(keys.TEXT),
-        Binding("space", "page_down", show=False),
+        Binding("space", "page(1)", show=False),
     ]
     DEFAULT_CSS = "TextView { scrollbar-size-vertical: 1; }"
 

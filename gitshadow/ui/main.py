@@ -221,13 +221,9 @@ class MainScreen(Screen[None]):
         shown = "this worktree" if source.worktrees else counted(len(names), "worktree")
         self._history.border_title = f"Timeline of {shown}"
 
-    def action_next_pane(self) -> None:
-        """Go to the next pane."""
-        self._enter(self._pane.step(1))
-
-    def action_previous_pane(self) -> None:
-        """Go to the pane before."""
-        self._enter(self._pane.step(-1))
+    def action_pane(self, by: int) -> None:
+        """Go to the next pane, or to the one before."""
+        self._enter(self._pane.step(by))
 
     def action_zoom(self) -> None:
         """Show this pane alone, or all again."""
@@ -240,15 +236,11 @@ class MainScreen(Screen[None]):
         if line is not None and line.block.kind is not BlockKind.PIN:
             self._loader.toggle(line)
 
-    def action_older_in_lane(self) -> None:
-        """Go to the next older block in this lane."""
-        if not self._history.along(1):
-            self.say("no older block of this lane is loaded")
-
-    def action_newer_in_lane(self) -> None:
-        """Go to the next newer block in this lane."""
-        if not self._history.along(-1):
-            self.say("no newer block of this lane is loaded")
+    def action_in_lane(self, by: int) -> None:
+        """Go to the next older block in this lane, or to the next newer one."""
+        if not self._history.along(by):
+            where = "older" if by > 0 else "newer"
+            self.say(f"no {where} block of this lane is loaded")
 
     def action_moment(self) -> None:
         """Show what differs from then to now, or what the block changed."""
@@ -307,13 +299,9 @@ class MainScreen(Screen[None]):
         """Ask for a text, and go to the next older block with it."""
         self._finder.ask(self)
 
-    def action_search_on(self) -> None:
-        """Go to the next older match."""
-        self._finder.find(older=True)
-
-    def action_search_back(self) -> None:
-        """Go to the next newer match."""
-        self._finder.find(older=False)
+    def action_match(self, older: bool) -> None:
+        """Go to the next older match, or to the next newer one."""
+        self._finder.find(older=older)
 
     def action_filter(self) -> None:
         """Ask for a filter."""
