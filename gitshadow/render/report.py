@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from gitshadow.messages.rows import AboutRow
+from gitshadow.messages.staging import StagingItem
 from gitshadow.messages.undo import CLOSE_FIRST, FileItem, FileUndoAnswer
 from gitshadow.render.diffstat import graphed, stat_sum
 from gitshadow.render.style import View, patch_style, printable, printable_line
@@ -159,7 +160,7 @@ def item_line(item: FileItem, view: View, *, redo: bool) -> str:
     """Return the line that announces an item whose hunks follow."""
     how = _how(item, view, planned=True)
     return view.paint(
-        f"{_verb(item, planned=True, redo=redo)} {_name(item, view)}{how}", "bold"
+        f"{_verb(item, planned=True, redo=redo)} {name_of(item, view)}{how}", "bold"
     )
 
 
@@ -237,7 +238,7 @@ def left_lines(
             if mark == "skip" and not planned:
                 mark = "skipped"
             shown = view.paint(f"{mark:<{_MARK_WIDTH}}", "warn")
-            yield f"  {shown}  {_name(item, view)}: {reason_text(item)}"
+            yield f"  {shown}  {name_of(item, view)}: {reason_text(item)}"
 
 
 def reason_text(item: FileItem) -> str:
@@ -263,7 +264,7 @@ def _moved(
     for item, graph in zip(shown, graphs, strict=True):
         verb = f"{_verb(item, planned=planned, redo=redo):<{_MARK_WIDTH}}"
         how = _how(item, view, planned=planned)
-        yield f"  {view.paint(verb, 'good')}  {_name(item, view)}{how}{graph}"
+        yield f"  {view.paint(verb, 'good')}  {name_of(item, view)}{how}{graph}"
     rest = len(moved) - len(shown)
     if rest:
         yield f"  … and {rest} more"
@@ -276,7 +277,7 @@ def _graphs(items: Sequence[FileItem], view: View) -> Iterator[str]:
     # Escape sequences of colours would count as columns.
     plain = view._replace(colour=False)
     widths = [
-        len(_name(item, plain) + _how(item, plain, planned=True)) for item in items
+        len(name_of(item, plain) + _how(item, plain, planned=True)) for item in items
     ]
     widest = max(widths, default=0)
     drawn = graphed(items, view, widest + _MARK_WIDTH + len("      "))
@@ -292,16 +293,14 @@ def _verb(item: FileItem, *, planned: bool, redo: bool = False) -> str:
     return future if planned else past
 
 
-def _name(item: FileItem, view: View) -> str:
+def name_of(item: FileItem | StagingItem, view: View) -> str:
+    """Return the path of a file, for a renamed one with the old path."""
     shown = view.path(item.path)
     return f"{view.path(item.old_path)} → {shown}" if item.old_path else shown
 
 
 def _how(item: FileItem, view: View, *, planned: bool) -> str:
-    words = [_NOTES.get(item.action, "")]
-    stat = _stat(item, view)
-    if stat:
-        words.append(stat)
+    words = [_NOTES.get(item.action, ""), signed(item, view)]
     if planned and item.by_timing:
         words.append("by timing")
     residue = printable(item.residue or "")
@@ -313,11 +312,11 @@ def _how(item: FileItem, view: View, *, planned: bool) -> str:
     return f"  ({said})" if said else ""
 
 
-def _stat(item: FileItem, view: View) -> str:
-    added, removed = item.added, item.removed
-    signed = [view.paint(f"+{added}", "good")] if added else []
-    signed += [view.paint(f"-{removed}", "bad")] if removed else []
-    return " ".join(signed)
+def signed(item: FileItem | StagingItem, view: View) -> str:
+    """Return how many lines are added and removed."""
+    counted_lines = [view.paint(f"+{item.added}", "good")] if item.added else []
+    counted_lines += [view.paint(f"-{item.removed}", "bad")] if item.removed else []
+    return " ".join(counted_lines)
 
 
 def _maybe(report: FileUndoAnswer, view: View, how: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ is listed with its reason.
 from collections.abc import Iterator, Mapping, Sequence
 
 from gitshadow.messages.staging import StagingAnswer, StagingItem
-from gitshadow.render.report import about_line
+from gitshadow.render.report import about_line, name_of, signed
 from gitshadow.render.style import View, printable, printable_line
 from gitshadow.words import counted
 
@@ -132,7 +132,7 @@ def _item_lines(
     cut = shown[:_SHOWN] if view.terminal else shown
     for item in cut:
         mark = view.paint(f"{item.action:<{_WIDTH}}", "good")
-        yield f"  {mark}  {_name(item, view)}{_how(item, view)}"
+        yield f"  {mark}  {name_of(item, view)}{_how(item, view)}"
     if len(cut) < len(shown):
         yield f"  … and {len(shown) - len(cut)} more"
 
@@ -145,15 +145,8 @@ def _why(item: StagingItem) -> str:
     return detail or plain or printable((item.reason or "").replace("_", " "))
 
 
-def _name(item: StagingItem, view: View) -> str:
-    shown = view.path(item.path)
-    return f"{view.path(item.old_path)} → {shown}" if item.old_path else shown
-
-
 def _how(item: StagingItem, view: View) -> str:
-    signed = [view.paint(f"+{item.added}", "good")] if item.added else []
-    signed += [view.paint(f"-{item.removed}", "bad")] if item.removed else []
-    words = [" ".join(signed), printable(item.detail or "")]
+    words = [signed(item, view), printable(item.detail or "")]
     said = "; ".join(word for word in words if word)
     return f"  ({said})" if said else ""
 
