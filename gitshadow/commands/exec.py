@@ -135,8 +135,17 @@ def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         return _wait(pid, waited)
     finally:
         # A Ctrl-C that ended the command is not to interrupt us as soon as the mask is gone.
-        current().machine_facts().drop_signals(waited)
+        _drop_pending(waited)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _drop_pending(waited: set[signal.Signals]) -> None:
+    # To wait for it could last: another thread may be given it meanwhile. One that begins to be
+    # ignored is discarded; POSIX, sigaction(), "pending".
+    for number in signal.sigpending() & waited:
+        ignored = signal.SIG_DFL if number == signal.SIGCHLD else signal.SIG_IGN
+        before = signal.signal(number, ignored)
+        signal.signal(number, before or signal.SIG_DFL)
 
 
 def _not_started(name: str, error: OSError) -> int:

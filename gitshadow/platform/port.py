@@ -396,10 +396,6 @@ class Machine(Protocol):
         """Wait for one of some blocked signals; None: none came so long, where that is limited."""
         ...
 
-    def drop_signals(self, waited: Collection[signal.Signals]) -> None:
-        """Forget those of some blocked signals that have come."""
-        ...
-
 
 class Sockets(Protocol):
     """Sockets in directories whose paths may be long. Hook programs import this module."""

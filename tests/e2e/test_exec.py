@@ -472,3 +472,22 @@ def test_ctrl_c_ends_the_session_with_its_last_writes(shadow: Shadow) -> None:
     (session,) = sessions_of(shadow, "x")
     assert session["end_reason"] == "exit 130"
     assert rows_of(shadow, "n")["n"]["agent"] == "x"
+
+
+def test_signals_that_come_at_the_end_are_dropped() -> None:
+    """A Ctrl-C that ended the command does not interrupt what is said of it."""
+    code = """if True:
+    import os, signal
+    from gitshadow.commands import exec as running
+    waited = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
+    handlers = [signal.getsignal(one) for one in waited]
+    signal.pthread_sigmask(signal.SIG_BLOCK, waited)
+    for one in waited:
+        os.kill(os.getpid(), one)
+    running._drop_pending(waited)
+    print(signal.sigpending() & waited, handlers == [*map(signal.getsignal, waited)])
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "set() True\n"

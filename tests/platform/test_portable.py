@@ -191,7 +191,7 @@ def test_birth_is_known_where_stat_has_it(
     assert found == (7, 12_500_000_000)
 
 
-def test_blocked_signal_is_waited_for_and_others_are_dropped() -> None:
+def test_blocked_signal_is_waited_for() -> None:
     code = """if True:
     import os, signal
     from gitshadow.platform.portable import machine
@@ -199,10 +199,6 @@ def test_blocked_signal_is_waited_for_and_others_are_dropped() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, waited)
     os.kill(os.getpid(), signal.SIGINT)
     print(machine.await_signal(waited, 60.0))
-    os.kill(os.getpid(), signal.SIGTERM)
-    os.kill(os.getpid(), signal.SIGUSR1)
-    machine.drop_signals(waited)
-    print(signal.sigpending() & waited)
     """
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -210,7 +206,7 @@ def test_blocked_signal_is_waited_for_and_others_are_dropped() -> None:
     number = int(signal.SIGINT)
     shown = f"ReceivedSignal(number={number!r}, by_kernel=True)"
     said = done.stdout.replace(repr(signal.SIGINT), str(number))
-    assert said == f"{shown}\nset()\n"
+    assert said == f"{shown}\n"
 
 
 def test_boot_is_a_second_and_unknown_where_it_cannot_be_read(

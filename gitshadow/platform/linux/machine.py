@@ -138,9 +138,3 @@ def await_signal(
         return None
     # `si_code` is positive if the kernel sent the signal, as it does for Ctrl-C (sigaction(2)).
     return ReceivedSignal(got.si_signo, got.si_code > 0)
-
-
-def drop_signals(waited: Collection[signal.Signals]) -> None:
-    """Forget those of some blocked signals that have come."""
-    while signal.sigtimedwait(waited, 0) is not None:
-        pass

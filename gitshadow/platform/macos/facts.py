@@ -28,7 +28,6 @@ from gitshadow.platform.portable.files import put_on as put_on
 from gitshadow.platform.portable.machine import WATCH_HINT as WATCH_HINT
 from gitshadow.platform.portable.machine import adopt_orphans as adopt_orphans
 from gitshadow.platform.portable.machine import await_signal as await_signal
-from gitshadow.platform.portable.machine import drop_signals as drop_signals
 from gitshadow.platform.portable.machine import give_back_memory as give_back_memory
 from gitshadow.platform.portable.machine import pid_namespace as pid_namespace
 from gitshadow.platform.portable.machine import sees_all_processes as sees_all_processes

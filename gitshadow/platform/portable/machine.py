@@ -124,9 +124,3 @@ def await_signal(
     else:
         number = got.si_signo
     return ReceivedSignal(number, number in _FROM_TERMINAL)
-
-
-def drop_signals(waited: Collection[signal.Signals]) -> None:
-    """Forget those of some blocked signals that have come."""
-    while came := signal.sigpending() & set(waited):
-        signal.sigwait(came)
