@@ -105,16 +105,27 @@ class Claimant:
             for call in self.processes.windows(begin, end)
             if before is None or (call.session, call.id) != (before.session, before.id)
         ]
+        waits = self.processes.stillness.waits(windows)
         known = [self._evidence(draft, offline) for draft in drafts]
+        # A look at the processes costs some milliseconds, so it is made only if an agent seemed to
+        # be waiting when it was looked at last.
+        if any(self.processes.stillness.waiting(waits, evidence) for evidence in known):
+            self.processes.stillness.look(self._clock.now_ns())
         self.processes.look_at_leftovers(windows, live)
+        self.processes.bytes.begin()
         claims: list[Attribution] = []
         for draft, seen in zip(drafts, known, strict=True):
+            evidence = (
+                replace(seen, waiting=self.processes.stillness.waiting(waits, seen))
+                if waits
+                else seen
+            )
             writes_bytes = draft.kind in (EventKind.CREATE, EventKind.MODIFY)
             scene = self._scene(windows, live, draft.end_ns, writes_bytes=writes_bytes)
             evidence = replace(
-                seen,
-                ending=self.processes.ending(seen, scene),
-                lost=self.processes.lost(seen),
+                evidence,
+                ending=self.processes.ending(evidence, scene),
+                lost=self.processes.lost(evidence),
             )
             if before is None and not offline:
                 evidence = self.processes.witness.add(draft, evidence, scene)
@@ -132,7 +143,7 @@ class Claimant:
             evidence = self._with_holder(evidence, scene)
             claim = attribute(evidence, scene)
         if is_doubtful(claim):
-            excluded = self.processes.activity.excluded(draft, scene)
+            excluded = self.processes.bytes.excluded(draft, scene)
             return attribute(replace(evidence, excluded=excluded), scene)
         if claim.reason == UNKNOWN_REASON:
             return attribute(evidence, self._with_heuristics(evidence, scene))

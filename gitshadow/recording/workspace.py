@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from gitshadow import config as configuration
+from gitshadow.attribution.native_ids import is_command
+from gitshadow.attribution.process import ProcessId, process_of
 from gitshadow.capture.coverage import Coverage, Rules
 from gitshadow.capture.fs_events import EditorTraces
 from gitshadow.capture.recorder import Recorder
@@ -20,12 +22,13 @@ from gitshadow.errors import JournalError, NotInitialisedError, StoreError, Usag
 from gitshadow.model import PLAIN_MODES
 from gitshadow.platform import current
 from gitshadow.recording.index import IndexView
+from gitshadow.recording.own_bytes import OwnBytes
 from gitshadow.store import machine, safe_files
 from gitshadow.store.clock import StampClock
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.git import Git
 from gitshadow.store.git_settings import own_directory
-from gitshadow.store.journal import meta, state
+from gitshadow.store.journal import meta, sessions, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import WorktreeRow
 from gitshadow.store.journal.switches import SwitchedTrees
@@ -54,6 +57,7 @@ class Workspace:
     recorder: Recorder
     lock: WriterLock
     environ: Mapping[str, str]
+    own_bytes: OwnBytes
     traces: EditorTraces = field(default_factory=EditorTraces)
 
     @property
@@ -70,10 +74,23 @@ class Workspace:
 
     def close(self) -> None:
         """Close journal, repository and clock, then release the lock."""
+        is_noted = self.own_bytes.is_noted
+        wrappers = self._wrappers() if is_noted else []
         self.db.close()
         self.repo.close()
         self.clock.close()
+        if is_noted:
+            self.own_bytes.publish(wrappers)
         self.lock.release()
+
+    def _wrappers(self) -> list[ProcessId]:
+        """Return the processes of `exec` whose commands run, as far as the journal can be read."""
+        try:
+            live = sessions.live(self.db) if self.config.ledger else []
+        except JournalError:
+            return []
+        found = (process_of(one) for one in live if is_command(one))
+        return [one for one in found if one is not None]
 
 
 def read_config(repo: Repo, environ: Mapping[str, str]) -> Config:
@@ -144,9 +161,10 @@ def open_workspace(
         )
     make_state_dirs(layout)
     lock = WriterLock(layout.lock)
+    own_bytes = OwnBytes(layout.own_bytes)
     lock.acquire(lock_timeout_s)
     try:
-        return _open_locked(layout, environ, lock)
+        return _open_locked(layout, environ, lock, own_bytes)
     except BaseException:
         lock.release()
         raise
@@ -175,7 +193,7 @@ def rules_of(settings: Config, repo: Repo, layout: Layout) -> Rules:
 
 
 def _open_locked(
-    layout: Layout, environ: Mapping[str, str], lock: WriterLock
+    layout: Layout, environ: Mapping[str, str], lock: WriterLock, own_bytes: OwnBytes
 ) -> Workspace:
     repo = Repo.open(layout)
     settings = read_config(repo, environ)
@@ -214,6 +232,7 @@ def _open_locked(
         recorder=recorder,
         lock=lock,
         environ=environ,
+        own_bytes=own_bytes,
     )
 
 

@@ -64,6 +64,7 @@ class Layout:
         # Trailers wait here until the message of a commit is written.
         self.trailers = f"{own}/trailers"
         # What recorders wrote that ran below commands of `exec`.
+        self.own_bytes = f"{own}/own-bytes"
 
     @property
     def initialised(self) -> bool:

@@ -384,8 +384,34 @@ def test_a_persons_saves_during_a_quiet_command_are_not_its(shadow: Shadow) -> N
 
 
 @pytest.mark.linux  # only its counters show what the command wrote
+@pytest.mark.kinds("sha1-files", "sha256-files")
+@pytest.mark.parametrize("first", ["true", f"{COMMAND} flush"])
+@pytest.mark.parametrize("outside", [True, False])
+def test_what_recorders_write_is_not_the_commands(
+    shadow_n: Shadow, first: str, outside: bool
+) -> None:
+    """Those too that the command runs itself: a small save of a person is not the command's."""
+    repo, outer = shadow_n.repo, shadow_n.repo.root.parent
+    go = "until [ -e ../go ]; do sleep 0.02; done"
+    script = f"{first}; echo 1 > made; touch ../begun; {go}"
+    running = shadow_n.spawn("exec", "--agent", "x", "--", "sh", "-c", script)
+    until((outer / "begun").exists)
+    repo.write("b", "person\n" * 10)
+    repo.write("new", "person\n" * 10)
+    if outside:
+        shadow_n.ok("flush")
+    (outer / "go").touch()
+    running.communicate()
+    assert authors_of(rows_of(shadow_n)) == {
+        "made": ("x", "medium"),
+        "b": (None, "unknown"),
+        "new": (None, "unknown"),
+    }
+
+
+@pytest.mark.linux  # only its counters show what the command wrote
 def test_what_a_command_writes_while_it_has_recorded_is_its(shadow_n: Shadow) -> None:
-    """What its recorders wrote for their records is counted, too."""
+    """Only what its recorders wrote for their records is none of its work."""
     made = "printf %0500d 1 >"
     flush = f"{COMMAND} flush; {COMMAND} status"
     script = f"{made} a; {flush}; {made} b; {flush} > c; {flush}; {made} d"

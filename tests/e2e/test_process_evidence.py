@@ -20,6 +20,7 @@ from tests.support.agent_process import (
 )
 from tests.support.claude import Claude
 from tests.support.counted import is_counted
+from tests.support.pages import need_pages
 from tests.support.shadow import Document, Shadow
 from tests.support.waiting import until
 
@@ -151,6 +152,7 @@ def test_a_persons_new_file_during_a_shell_that_prints_is_not_the_agents(
 ) -> None:
     """It printed more than the file needs, but made no page of any file dirty."""
     process, agent, repo = running("claude"), Claude(shadow), shadow.repo
+    need_pages(repo.root)
     begin_shell(process, agent)
     say(process, "head -c 20000 /dev/urandom | cat > /dev/null")
     repo.write("new", "person\n")

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from gitshadow.attribution.native_ids import ProcessMarks
-from gitshadow.attribution.process import process_of, process_start
+from gitshadow.attribution.process import process_start
 from gitshadow.attribution.windows import Scene
 from gitshadow.capture.drafts import Draft
 from gitshadow.model import (
@@ -24,7 +23,7 @@ from gitshadow.model import (
 )
 from gitshadow.platform.linux.processes import ProcFiles
 from gitshadow.platform.port import FileSystem
-from gitshadow.recording.activity import AgentActivity
+from gitshadow.recording.byte_evidence import ByteEvidence
 from gitshadow.recording.workspace import Workspace
 from tests.support.context import desk_of
 from tests.support.repo import Repo
@@ -53,10 +52,10 @@ def test_agent_that_wrote_too_little_is_excluded_also_when_the_file_is_gone(
     with desk_of(repo) as context, agent() as process:
         ws = context.workspace
         session = session_of(process)
-        evidence = AgentActivity(ws, ProcessMarks())
-        evidence.watch(process_of(session))
+        evidence = ByteEvidence(ws)
+        evidence.watch(session)
         evidence.begin_barrier(())
-        evidence.take(())
+        evidence.begin()
         run_a_program(process)
         assert evidence.excluded(draft_of(ws, path), scene_of(session)) == CALL
 
@@ -70,12 +69,13 @@ def test_file_system_that_is_mounted_at_a_number_of_another_is_looked_at(
         ws = context.workspace
         mounts = Mounts()
         session = session_of(process)
-        evidence = AgentActivity(ws, ProcessMarks(), counters=mounts)
-        evidence.watch(process_of(session))
+        evidence = ByteEvidence(ws, counters=mounts)
+        evidence.watch(session)
         for known in (False, True):
-            mounts.mounted = FileSystem(known, known)
+            device = (repo.root / "there").stat().st_dev
+            mounts.mounted = {device: FileSystem(known, known)}
             evidence.begin_barrier(())
-            evidence.take(())
+            evidence.begin()
             run_a_program(process)
             excluded = evidence.excluded(draft_of(ws, "there"), scene_of(session))
             assert excluded == (CALL if known else frozenset())
@@ -85,9 +85,9 @@ def test_file_system_that_is_mounted_at_a_number_of_another_is_looked_at(
 class Mounts(ProcFiles):
     """What is mounted, as the test says."""
 
-    mounted: FileSystem
+    mounted: dict[int, FileSystem]
 
-    def file_system(self, device: int) -> FileSystem:
+    def file_systems(self) -> dict[int, FileSystem]:
         return self.mounted
 
 
@@ -97,7 +97,7 @@ def test_no_file_of_a_process_stays_open(repo: Repo) -> None:
     with agent() as process:
         with desk_of(repo) as context:
             before = len(os.listdir("/proc/self/fd"))
-            context.processes.activity.watch(process_of(session_of(process)))
+            context.processes.bytes.watch(session_of(process))
             context.processes.begin_barrier()
             assert len(os.listdir("/proc/self/fd")) > before
         assert not any(f"/proc/{process.pid}/" in target for target in open_files()), (
