@@ -60,9 +60,9 @@ class WriterLock:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return fd
             except BlockingIOError:
+                late_s = time.monotonic() - deadline
                 holder = os.pread(fd, 32, 0).strip().decode("ascii", "replace")
-                more_s = _FORKED_S if _is_gone(holder) else 0
-                if time.monotonic() >= deadline + more_s:
+                if late_s >= _FORKED_S or (late_s >= 0 and not _is_gone(holder)):
                     os.close(fd)
                     raise LockedError(
                         f"could not acquire the {self._name}: process {holder or '?'} holds it",
@@ -110,5 +110,5 @@ def _is_gone(pid: str) -> bool:
     except ProcessLookupError:
         return True
     except (ValueError, OSError):
-        return False
+        pass
     return False
