@@ -41,7 +41,7 @@ _HOLD_LIMIT_S = 30.0
 _HOLDER_CHECK_S = 0.25
 _HEAD_GRACE_S = 0.05
 _UNSEEN_LIMIT_S = 1.0
-"""Of git commands in the worktree any may have had a lock that nobody was seen with: a gc, too."""
+"""Where nobody was seen with the lock, a command that works here may be another one: a long gc."""
 _ASK_AGAIN_S = 1.0
 _NEVER = float("inf")
 # To read a file takes as long as to list ten entries of the index, of about 100 bytes each.
@@ -425,14 +425,11 @@ def lock_holders(git_dir: str) -> Collection[int]:
 
 
 def _git_in(root: str) -> Collection[int]:
-    """Return the git commands that are at work in a directory."""
+    """Return the git commands in a directory or below it."""
     facts = current().process_facts()
+    commands = [one.id.pid for one in facts.own() if one.name == "git"]
     return [
-        one.id.pid
-        for one in facts.own()
-        if one.name == "git"
-        and not (one.dead or one.sleeps)
-        and f"{facts.directory(one.id.pid)}/".startswith(f"{root}/")
+        pid for pid in commands if f"{facts.directory(pid)}/".startswith(f"{root}/")
     ]
 
 
