@@ -150,10 +150,10 @@ def plant(
         name: store.keep(session, name, 0, data, now_ns)
         for name, data in bytes_of.items()
     }
-    told = {"forked_from": source, "before": before}
+    told = json_values.canonical({"forked_from": source, "before": before})
     begun = replace(
         events.creation(session, {}, now_ns),
-        body=json_values.canonical(told),
+        body=told,
         delta=store.state_before(source, first),
         artifacts=kept,
     )
@@ -163,7 +163,7 @@ def plant(
         call=None,
         kind="forked",
         ts_ns=now_ns,
-        body=json_values.canonical(told),
+        body=told,
     )
     store.save([begun, *_conversation(store, source, first, begun), note])
 
