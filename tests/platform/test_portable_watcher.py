@@ -17,7 +17,7 @@ from gitshadow.platform.portable import machine
 from gitshadow.platform.portable import watcher as portable_watcher
 from gitshadow.platform.portable.watcher import PortableWatcher
 from gitshadow.platform.watching import Hints
-from tests.support.waiting import HANGS_S, until
+from tests.support.waiting import HANGS_S, steadily, until
 
 TOP = RepoPath(b"")
 _QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
@@ -219,24 +219,12 @@ def test_vanished_directory_does_not_break_the_others(tree: Tree) -> None:
 
 def test_ticker_does_not_delay_a_write(tree: Tree) -> None:
     """CAP-12: with a steady writer beside it a write is hinted within the deadline."""
-    stop, ticks = threading.Event(), [0]
-
-    def tick() -> None:
-        while not stop.wait(0.002):
-            tree.write("ticker")
-            ticks[0] += 1
-
-    ticker = threading.Thread(target=tick)
-    ticker.start()
-    try:
-        began = ticks[0]
+    with steadily(lambda: tree.write("ticker")) as ticks:
+        began = ticks()
         written = tree.write("a")
         tree.hints(lambda hints: written in hints.paths)
         # The ticks of a second: a machine that stands still does not tick.
-        assert ticks[0] - began < 500
-    finally:
-        stop.set()
-        ticker.join()
+        assert ticks() - began < 500
 
 
 _OPEN = """

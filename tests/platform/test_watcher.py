@@ -16,7 +16,7 @@ from gitshadow.model import RepoPath
 from gitshadow.platform.linux.inotify import InotifyWatcher
 from gitshadow.platform.linux.machine import shared_file_system
 from gitshadow.platform.watching import Hints
-from tests.support.waiting import HANGS_S, until
+from tests.support.waiting import HANGS_S, steadily, until
 
 TOP = RepoPath(b"")
 _PROC = Path("/proc/sys/fs/inotify/max_queued_events")
@@ -188,17 +188,8 @@ def _kernel_watches() -> int:
 
 def test_ticker_does_not_delay_a_write(tree: Tree) -> None:
     """CAP-12: with a steady writer beside it a write is hinted within the deadline."""
-    stop, ticks = threading.Event(), [0]
-
-    def tick() -> None:
-        while not stop.wait(0.002):
-            tree.write("ticker")
-            ticks[0] += 1
-
-    ticker = threading.Thread(target=tick)
-    ticker.start()
-    try:
-        began = ticks[0]
+    with steadily(lambda: tree.write("ticker")) as ticks:
+        began = ticks()
         tree.write("a")
         found: set[RepoPath] = set()
         while b"a" not in found:
@@ -206,10 +197,7 @@ def test_ticker_does_not_delay_a_write(tree: Tree) -> None:
             tree.woken.clear()
             found |= tree.watcher.take().paths
         # The ticks of a second: a machine that stands still does not tick.
-        assert ticks[0] - began < 500
-    finally:
-        stop.set()
-        ticker.join()
+        assert ticks() - began < 500
 
 
 def test_vanished_directory_does_not_break_the_others(tree: Tree) -> None:
