@@ -51,6 +51,7 @@ def test_hooks_that_point_nowhere_are_written_anew(shadow: Shadow) -> None:
     assert path.read_text(encoding="utf-8") == whole
 
 
+@pytest.mark.linux  # there is no command server elsewhere
 def test_it_says_whether_the_command_server_runs(shadow: Shadow) -> None:
     def said(**more: str) -> str:
         env = shadow.environment({command_client.OFF: "auto", **more})
