@@ -140,8 +140,8 @@ def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def _drop_pending(waited: set[signal.Signals]) -> None:
-    # To wait for it could last: another thread may be given it meanwhile. One that begins to be
-    # ignored is discarded; POSIX, sigaction(), "pending".
+    # To wait for one might never end, because another thread may be given it first. A pending
+    # signal is discarded as soon as it is ignored; POSIX, sigaction().
     for number in signal.sigpending() & waited:
         ignored = signal.SIG_DFL if number == signal.SIGCHLD else signal.SIG_IGN
         before = signal.signal(number, ignored)
