@@ -360,7 +360,7 @@ class History(Listing):
             self._fold()
 
     def open(self, block: Block, events: Sequence[EventRow]) -> None:
-        """Show the events of a block, or hide them if there are none."""
+        """Show the events of a block, or hide them if there are none; the cursor stays."""
         if events:
             self.opened[block.key] = events
             self._opened_at[block.key] = block.row.seq
@@ -368,10 +368,10 @@ class History(Listing):
             self.opened.pop(block.key, None)
             self._opened_at.pop(block.key, None)
         self._fold()
-        self.select(block.key)
-        # What was opened is seen, as much of it as there is room for.
-        last = self.cursor + len(events) - max(1, self.size.height) + 1
-        self.scroll_to_line(max(self.top, min(self.cursor, last)))
+        if self.block is not None and self.block.key == block.key:
+            # What was opened is seen, as much of it as there is room for.
+            last = self.cursor + len(events) - max(1, self.size.height) + 1
+            self.scroll_to_line(max(self.top, min(self.cursor, last)))
 
     def along(self, step: int) -> bool:
         """Go to the next block of the same lane; return whether one is loaded."""

@@ -13,6 +13,7 @@ from textual.widget import Widget
 from textual.worker import Worker
 
 from gitshadow.messages.codec import A, Q, Verb
+from gitshadow.messages.rows import EventRow
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
 from gitshadow.store.lock import WriterLock
 from gitshadow.ui import data_source, page_loader
@@ -24,6 +25,7 @@ from gitshadow.ui.history import History
 from gitshadow.ui.lines import LineView
 from gitshadow.ui.pins_and_ops import PinsScreen
 from gitshadow.ui.plans import PlanScreen
+from gitshadow.ui.timeline import TimelineLine
 from tests.support.repo import Repo
 from tests.support.screens import Direct, Play, direct, play, view, wish_of
 from tests.support.studio import studio_of
@@ -459,6 +461,31 @@ def test_without_unicode_only_ascii_is_drawn(engine: Direct) -> None:
         assert shown.isascii()
 
     view(engine, steps, setting=UiSettings("r", lambda words: 0, unicode=False))
+
+
+def test_changes_that_come_late_do_not_take_the_cursor_back(
+    engine: Direct, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, answered = data_source.DataSource.events, threading.Event()
+
+    def late(
+        source: data_source.DataSource, line: TimelineLine
+    ) -> tuple[EventRow, ...]:
+        assert answered.wait(HANGS_S)
+        return found(source, line)
+
+    monkeypatch.setattr(data_source.DataSource, "events", late)
+
+    async def steps(on: Play) -> None:
+        await on.seen("Tidy up")
+        await on.press("space", "G")
+        await on.seen("2 files of turn t1")
+        answered.set()
+        await on.seen("modify")
+        assert (line := on.app.screen.query_one(History).line) is not None
+        assert line.block.holds("parser strict")
+
+    view(engine, steps)
 
 
 def test_help_shows_the_keys_and_leaves(engine: Direct) -> None:
