@@ -67,7 +67,7 @@ fronts: venv
 
 # What is made from code: the table of settings, the facts of each agent, the stored `--help`
 # texts, the list of all visible texts, the manual page, the tests of each promise in
-# docs/contract.md, the picture of the packages; then the site, in site/. What is silenced is an advertisement, no warning.
+# tests/contract.md, the picture of the packages; then the site, in site/. What is silenced is an advertisement, no warning.
 docs: venv
 	$(BIN)/python -m tests.support.config_page > docs/config.md.new
 	mv docs/config.md.new docs/config.md
@@ -106,7 +106,7 @@ newer-git:
 # runs what could be installed. AGENTS="pi codex" takes these alone. AGENTS_RECORD=1 stores what
 # they send to their hooks instead. AGENTS_LATEST=1 does that with the newest versions, in
 # .agents/latest, and prints what differs from what is stored: it fails if an adapter misses a part.
-# What the tests saw goes into docs/agents.md, also if some failed. See docs/real-agents.md.
+# What the tests saw goes into docs/agents.md, also if some failed. See docs/internals.md.
 NEWEST := $(CURDIR)/.agents/latest
 RECORD := AGENTS="$(AGENTS)" $(BIN)/python -m pytest tests/agents/test_recording.py $(PYTEST_ARGS)
 agents: venv

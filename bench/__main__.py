@@ -29,6 +29,8 @@ from bench.measure import Row, table
 
 _HEAD = """# Benchmarks
 
+*For people who ask what recording costs, and for those who make it cheaper.*
+
 Run all benchmarks with `make bench`. The values are medians with their spread, of whole processes
 if the row says so, and every yardstick is measured in the same run. No test depends on timing.
 Machine: {machine}. It is shared and noisy: compare only rows of one run.
@@ -36,6 +38,9 @@ Machine: {machine}. It is shared and noisy: compare only rows of one run.
 """
 
 _ACCURACY = """# Accuracy of attribution
+
+*For people who ask how often an author is wrong: agents, shells and a person measured, then
+authors after rewritten commits.*
 
 `make bench BENCH_ARGS=accuracy` on {date}, {load}: {machine}.
 
@@ -97,6 +102,9 @@ each write as one of an edit tool; it does not tell agents apart, so *kept* mean
 
 _DAMAGE = """# How much of your work each undo method destroys
 
+*For people who choose: what each way of undoing destroys, and [what agents' own checkpoints
+do](#comparison-with-agents-own-checkpoints).*
+
 This page plays one afternoon once for each way of undoing an agent's work, and counts what each
 method damages. `python -m bench damage --write docs/comparison.md` generates it. No time is
 measured, so the result is the same on every run.
@@ -111,7 +119,8 @@ unchanged, byte for byte and mtime for mtime, with HEAD, index and stash untouch
 The columns are methods, not products: plain commands, run here exactly as written
 (`bench/recipes.py`). Where a public document says that a tool works like that, the document is
 listed; the tool may do more than its column, and may have changed since.
-[Another page](checkpoints.md) shows what each tool documents about itself, with sources.
+What each tool documents about itself stands [below](#comparison-with-agents-own-checkpoints), with
+sources.
 
 {tables}
 In **bold**: wrong. *changed*: the bytes differ from those right before the undo. *new mtime*: the
@@ -124,7 +133,10 @@ cleaning up then removes the files that they protected. D records files, so it o
 files that both edited; it sees the edits of tools that name their file, but none made by a shell.
 gitshadow records writes and their authors: it undoes those of the agent, line by line if others
 wrote to the same file, and reports where it cannot ([recovery](recovery.md)).
+
 """
+_CHECKPOINTS_HEAD = "## Comparison with agents' own checkpoints\n"
+"""Where the part of the page begins that is written by hand."""
 
 
 def main() -> int:
@@ -187,13 +199,16 @@ def _damage(chosen: argparse.Namespace) -> int:
     def write(tables: str) -> None:
         print(tables)
         if chosen.write is not None:
-            chosen.write.write_text(damage_page(tables), encoding="utf-8")
+            page = chosen.write.read_text(encoding="utf-8")
+            _, head, rest = page.partition(_CHECKPOINTS_HEAD)
+            text = damage_page(tables) + head + rest
+            chosen.write.write_text(text, encoding="utf-8")
 
     return damage.main(write)
 
 
 def damage_page(tables: str) -> str:
-    """Return the whole page that the tables of the damage timeline stand in."""
+    """Return the part of the page that the tables of the damage timeline stand in."""
     return _DAMAGE.format(tables=tables)
 
 

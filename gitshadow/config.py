@@ -296,7 +296,7 @@ WITNESS = ConfigKey(
     _boolean,
     _BOOLEAN,
     "false",
-    "Use the kernel's reports of who wrote, where this user may read them (see witness.md).",
+    "Use the kernel's reports of who wrote, where this user may read them (see how.md).",
 )
 
 

@@ -29,7 +29,7 @@ _SHORTAGES = (errno.EMFILE, errno.ENFILE)
 
 
 class ExitCode(IntEnum):
-    """The exit codes, stable for scripts (docs/contract.md, UX-05)."""
+    """The exit codes, stable for scripts (tests/contract.md, UX-05)."""
 
     DONE = 0
     ERROR = 1

@@ -1,4 +1,4 @@
-"""docs/contract.md and the tests agree, and nothing cites a document that is not here."""
+"""tests/contract.md and the tests agree, and nothing cites a document that is not here."""
 
 import itertools
 import re

@@ -175,7 +175,7 @@ def _witness(context: RecorderContext) -> Iterator[CheckRow]:
         why,
         f"the kernel does not report who wrote: {why}",
         "the kernel reports who wrote",
-        "see docs/witness.md, or: git config agent-undo.witness false",
+        "see docs/how.md, or: git config agent-undo.witness false",
     )
 
 

@@ -37,5 +37,7 @@ def test_published_table_is_what_every_recipe_does() -> None:
     outcomes = [damage.run(recipe) for recipe in RECIPES]
     tables = f"{damage.legend(RECIPES)}\n{damage.table(outcomes)}"
     page = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
-    assert page == damage_page(tables), "run `python -m bench damage --write …`"
+    assert page.startswith(damage_page(tables)), (
+        "run `python -m bench damage --write …`"
+    )
     assert [outcome.failed for outcome in outcomes] == [None] * len(RECIPES)

@@ -1,4 +1,4 @@
-"""`git bisect run` over a session's chain, as docs/bisect.md says, with a real agent's hooks."""
+"""`git bisect run` over a session's chain, as docs/blame.md says, with a real agent's hooks."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def work(scene: Scene, bad: int) -> None:
 
 
 def first_bad(scene: Scene, script: str) -> str:
-    """Run the commands of docs/bisect.md; return the first bad commit."""
+    """Run the commands of docs/blame.md; return the first bad commit."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GITSHADOW_ENABLED", "false")
         return bisected(scene.shadow.repo, script)

@@ -164,7 +164,7 @@ def test_program_loads_no_command_line(layout: Layout) -> None:
 
 
 def _snippet(shell: str) -> str:
-    page = (ROOT / "docs" / "prompt.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "view.md").read_text(encoding="utf-8")
     found = re.search(rf"^```{shell}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert found is not None
     return found[1]

@@ -7,6 +7,8 @@ from gitshadow.config import KEYS
 _HEAD = """\
 # Settings
 
+*For people who look up a setting.*
+
 <!-- Generated from gitshadow/config.py by `make docs`; do not edit. -->
 
 Settings are read in this order; the last value found is used:

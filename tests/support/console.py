@@ -1,20 +1,22 @@
-"""Fenced `console` blocks of the documentation, run in one shell per page.
+"""Fenced `console` blocks of the documentation, run in one shell per part of a page.
 
 A block marked ```` ```console ```` is run; any other info string is not. A line that
 begins with `$ ` is a command, one that begins with `> ` goes on with it, every other line
 is expected output. A line `…` stands for any lines, `…` inside a line for any text. An
-expected exit code other than 0 is the last line of the output: `[exit 4]`.
+expected exit code other than 0 is the last line of the output: `[exit 4]`. Behind a line
+`<!-- a new repository -->` a new part begins.
 """
 
 import os
 import re
 import subprocess
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 ANYTHING = "…"
+_NEW_PART = "<!-- a new repository -->\n"
 # A page of fifty commands takes 20 s; on a machine with four times the work it can do, 80.
 _HANGS_S = 560
 _FENCE = re.compile(r"^( *)(```+)console *$")
@@ -29,6 +31,14 @@ class Step:
     command: str
     output: tuple[str, ...]
     code: int
+
+
+def parts(text: str) -> Iterator[str]:
+    """Yield the parts of a page, each below as many empty lines as there are lines before it."""
+    before = 0
+    for part in text.split(_NEW_PART):
+        yield "\n" * before + part
+        before += part.count("\n") + 1
 
 
 def count_fences(text: str) -> int:

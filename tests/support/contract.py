@@ -1,4 +1,4 @@
-"""docs/contract.md: the sentences are written there by hand, the tests below each are found.
+"""tests/contract.md: the sentences are written there by hand, the tests below each are found.
 
 A test carries a promise if its lines name the ID. `python -m tests.support.contract`, which is part
 of `make docs`, writes the page again.
@@ -12,7 +12,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/contract.md"
+PAGE = ROOT / "tests/contract.md"
 
 _ID = r"(?:[A-Z]{2,5}-\d{2}|V[1-9])(?![\w-])"
 _CITED = re.compile(rf"(?<![\w-])({_ID})(?: to ({_ID}))?")
