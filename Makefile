@@ -18,7 +18,7 @@ PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.1
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$name && break; done)
 
-.PHONY: test test-full nightly coverage lint fmt fronts docs walks pictures demo bench newer-git agents venv clean
+.PHONY: test test-full nightly coverage lint fmt fronts docs walks pictures demo bench newer-git release agents venv clean
 
 # All that every change has to pass: lint, types and layers, and beside them the tests. Where it
 # does not matter, a test runs with the daemon only and its command is a fork (tests/conftest.py).
@@ -101,6 +101,15 @@ demo: $(DEMO)
 # it; with cargo also tests/e2e/test_two_object_formats.py. Minutes.
 newer-git:
 	tests/support/newer_git.sh .newer-git
+
+# What is uploaded, into dist/: made twice, compared, checked; then installed by pip, pipx and uv on
+# each Python from 3.11 that is here, where the demo and the ten questions run from what is installed.
+# Asks the package index. Minutes; CONTRIBUTING.md says what is left to do by hand.
+release: venv
+	$(BIN)/python -m pip install -q "twine>=6"
+	$(BIN)/python -m tests.support.release dist
+	GITSHADOW_RELEASE=$(CURDIR)/dist $(BIN)/python -m pytest -n $(JOBS) -m release \
+		tests/test_release.py tests/test_packaging.py tests/test_install.py $(PYTEST_ARGS)
 
 # Real agent programs against a scripted model: installs them into .agents (3.5 GB, minutes) and
 # runs what could be installed. AGENTS="pi codex" takes these alone. AGENTS_RECORD=1 stores what

@@ -41,10 +41,9 @@ class CustomBuildHook(BuildHookInterface[Any]):
             return
         self._made = tempfile.mkdtemp()
         program = Path(self._made) / _NAME
-        if compile_client(program):
-            platform = re.sub(r"\W", "_", sysconfig.get_platform())
+        if tag := compile_client(program):
             build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{platform}"
+            build_data["tag"] = f"py3-none-{tag}"
         else:
             program.write_text(_SCRIPT)
             program.chmod(0o755)
@@ -58,24 +57,28 @@ class CustomBuildHook(BuildHookInterface[Any]):
             shutil.rmtree(self._made)
 
 
-def compile_client(program: Path, *flags: str) -> bool:
-    """Compile the client into a program; return whether it could be done."""
+def compile_client(program: Path, *flags: str) -> str | None:
+    """Compile the client into a program; return where that runs, as a wheel says it, or None."""
     is_linux = sysconfig.get_platform().startswith("linux")
     if not is_linux or os.environ.get(SWITCH, "").lower() == "off":
-        return False
+        return None
     package = (_HERE.parent / "__init__.py").read_text()
     version = re.search(r'^__version__ = "(.+)"', package, re.MULTILINE)
     if version is None:
-        return False
+        return None
     words = [*shlex.split(os.environ.get("CC", "cc")), *FLAGS, *flags]
     words += [f'-DGITSHADOW_VERSION="{version[1]}"', str(_HERE / "client.c")]
     if shutil.which(words[0]) is None:
-        return False
-    # Without shared libraries to find it starts sooner; not every system has the static ones.
-    return any(
-        subprocess.run(
+        return None
+    platform = re.sub(r"\W", "_", sysconfig.get_platform())
+    machine = platform.removeprefix("linux_")
+    # Without shared libraries it starts sooner, and runs beside every C library (PEP 600, PEP 656).
+    # Not every system has the static ones.
+    anywhere = f"manylinux_2_17_{machine}.musllinux_1_1_{machine}"
+    for how, tag in ((["-static"], anywhere), ([], platform)):
+        made = subprocess.run(
             [*words, *how, "-o", str(program)], check=False, capture_output=True
-        ).returncode
-        == 0
-        for how in (["-static"], [])
-    )
+        )
+        if made.returncode == 0:
+            return tag
+    return None

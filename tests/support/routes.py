@@ -1,4 +1,4 @@
-"""The ways to install us on a fresh machine, from wheels that are made once per run.
+"""The ways to install us on a fresh machine, from wheels that are made once per run and Python.
 
 Invariant: an installation sees none of this machine's settings, and no package index.
 """
@@ -24,10 +24,11 @@ _AMBIENT = dict(os.environ)
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A home directory and the wheels to install from."""
+    """A home directory, the wheels to install from, and the Python to install for."""
 
     home: Path
     house: Path
+    python: str
 
     def environment(self) -> dict[str, str]:
         """Return what a login gives, and where the wheels are."""
@@ -39,8 +40,8 @@ class Machine:
             "PIP_NO_INDEX": "1",
             "PIP_FIND_LINKS": str(self.house),
             "UV_PYTHON_DOWNLOADS": "never",
-            "UV_PYTHON": base_python(),
-            "PIPX_DEFAULT_PYTHON": base_python(),
+            "UV_PYTHON": self.python,
+            "PIPX_DEFAULT_PYTHON": self.python,
         }
 
     def run(self, *words: str, env: Mapping[str, str] | None = None) -> str:
@@ -93,21 +94,29 @@ def base_python() -> str:
     return os.path.realpath(sys.executable)
 
 
-def wheelhouse(shared: Path) -> Path:
+def wheelhouse(shared: Path, ours: Path = _ROOT, python: str | None = None) -> Path:
     """Return a directory with our wheel and all it needs; whoever comes first makes it.
 
     Args:
         shared: A directory that all processes of a test run have in common.
+        ours: The tree, the sdist or the wheel that we are installed from.
+        python: For which Python; for that of the tests, which has the build backend, if None.
     """
-    house = shared / "wheelhouse"
-    with (shared / "wheelhouse.lock").open("w") as lock:
+    name = f"{ours.name}-{Path(python).name}" if python else "wheelhouse"
+    house = shared / name
+    with (shared / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not house.exists():
-            making = shared / "wheelhouse.part"
+            making = shared / f"{name}.part"
             shutil.rmtree(making, ignore_errors=True)
-            wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation"]
+            pip = [sys.executable, "-m", "pip"]
+            wheel = (
+                [*pip, "--python", python, "wheel", "-q"]
+                if python
+                else [*pip, "wheel", "-q", "--no-build-isolation"]
+            )
             done = subprocess.run(
-                [*wheel, "--wheel-dir", str(making), str(_ROOT)],
+                [*wheel, "--wheel-dir", str(making), str(ours)],
                 env=_AMBIENT,
                 capture_output=True,
                 text=True,
@@ -140,7 +149,7 @@ def pip(machine: Machine) -> None:
     """Install as the page says it for plain pip."""
     place = str(machine.home / ".local" / "gitshadow")
     # Its own pip would take longer to put there than everything else.
-    machine.run(base_python(), "-m", "venv", "--without-pip", place)
+    machine.run(machine.python, "-m", "venv", "--without-pip", place)
     pip = [sys.executable, "-m", "pip", "--python", f"{place}/bin/python"]
     machine.run(*pip, "install", "-q", "gitshadow")
     for kind, name in (
@@ -192,14 +201,24 @@ ROUTES = (
 )
 
 
+def shared_directory(factory: pytest.TempPathFactory) -> Path:
+    """Return a directory that all processes of this test run have in common."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+def fresh_home(below: Path, sealed: Path) -> Path:
+    """Return a home that has a name for Git and nothing else."""
+    home = below / "home"
+    home.mkdir()
+    shutil.copy(sealed / ".gitconfig", home)
+    return home
+
+
 @pytest.fixture
 def machine(
     tmp_path: Path, sealed: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Machine:
     """Return a fresh machine: a home with a name for Git, and nothing else."""
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    home = tmp_path / "home"
-    home.mkdir()
-    shutil.copy(sealed / ".gitconfig", home)
-    return Machine(home, wheelhouse(shared))
+    house = wheelhouse(shared_directory(tmp_path_factory))
+    return Machine(fresh_home(tmp_path, sealed), house, base_python())

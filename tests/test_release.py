@@ -1,0 +1,97 @@
+"""What `make release` made installs on each Python that is here, and does its main jobs there."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import console, routes
+from tests.support.repo import Repo
+from tests.support.routes import ROUTES, Machine, Route
+from tests.support.shadow import Shadow
+
+ROOT = Path(__file__).parent.parent
+_MADE = os.environ.get("GITSHADOW_RELEASE")
+pytestmark = [
+    pytest.mark.uncounted,
+    pytest.mark.release,
+    pytest.mark.skipif(
+        _MADE is None, reason="only `make release` makes what they install"
+    ),
+    pytest.mark.timeout(1800),
+]
+
+
+def pythons() -> Iterator[str]:
+    """Yield one Python of each minor version from 3.11 that is here."""
+    found: dict[tuple[int, ...], str] = {}
+    places = [*map(Path, routes.system_path().split(os.pathsep))]
+    places += Path.home().glob(".pyenv/versions/*/bin")
+    for path in sorted(one for place in places for one in place.glob("python3.*")):
+        said = subprocess.run(
+            [path, "-c", "import sys, venv; print(*sys.version_info[:2])"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if said.returncode == 0 and path.name.removeprefix("python3.").isdigit():
+            version = tuple(map(int, said.stdout.split()))
+            if version >= (3, 11):
+                found.setdefault(version, str(path))
+    yield from found.values()
+
+
+def made() -> Iterator[Path]:
+    """Yield the files of the release."""
+    yield from sorted(Path(_MADE).iterdir()) if _MADE else ()
+
+
+HERE = list(pythons()) if _MADE else []
+
+
+def fresh(python: str, ours: Path, below: Path, sealed: Path, shared: Path) -> Machine:
+    house = routes.wheelhouse(shared, ours, python)
+    return Machine(routes.fresh_home(below, sealed), house, python)
+
+
+@pytest.mark.parametrize("python", HERE, ids=lambda path: Path(path).name)
+@pytest.mark.parametrize("ours", made(), ids=lambda path: path.name)
+def test_demo_and_questions_run_from_the_installed_copy(
+    python: str,
+    ours: Path,
+    repo: Repo,
+    make_shadow: Callable[..., Shadow],
+    tmp_path: Path,
+    sealed: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    shared = routes.shared_directory(tmp_path_factory)
+    machine = fresh(python, ours, tmp_path, sealed, shared)
+    routes.pip(machine)
+    said = machine.run("sh", str(ROOT / "demo/run.sh"))
+    assert "every byte is back" in said
+    env = {**machine.environment(), "SHADOW_TEST_MARK": make_shadow(repo).mark}
+    page = (ROOT / "docs/questions.md").read_text(encoding="utf-8")
+    steps = [step for block in console.parse(page) for step in block]
+    assert console.run(steps, repo.root, env, inherit=False) == []
+
+
+@pytest.mark.parametrize("python", HERE, ids=lambda path: Path(path).name)
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+def test_each_program_that_installs_takes_the_native_wheel(
+    python: str,
+    route: Route,
+    tmp_path: Path,
+    sealed: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    (ours,) = (path for path in made() if "manylinux" in path.name)
+    shared = routes.shared_directory(tmp_path_factory)
+    machine = fresh(python, ours, tmp_path, sealed, shared)
+    route.install(machine)
+    program = machine.home / ".local/bin/git-agent-undo"
+    assert program.read_bytes()[:4] == b"\x7fELF"
+    assert "\n  oops " in machine.run("git", "agent-undo", "-h")
+    route.remove(machine)
