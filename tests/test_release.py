@@ -26,28 +26,25 @@ pytestmark = [
 
 def pythons() -> Iterator[str]:
     """Yield one Python of each minor version from 3.11 that is here."""
-    found: dict[tuple[int, ...], str] = {}
+    found: dict[int, str] = {}
     places = [*map(Path, routes.system_path().split(os.pathsep))]
     places += Path.home().glob(".pyenv/versions/*/bin")
     for path in sorted(one for place in places for one in place.glob("python3.*")):
-        said = subprocess.run(
-            [path, "-c", "import sys, venv; print(*sys.version_info[:2])"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if said.returncode == 0 and path.name.removeprefix("python3.").isdigit():
-            version = tuple(map(int, said.stdout.split()))
-            if version >= (3, 11):
-                found.setdefault(version, str(path))
+        minor = path.name.removeprefix("python3.")
+        if minor.isdigit() and int(minor) >= 11 and _runs(path):
+            found.setdefault(int(minor), str(path))
     yield from found.values()
 
 
-def made() -> Iterator[Path]:
-    """Yield the files of the release."""
-    yield from sorted(Path(_MADE).iterdir()) if _MADE else ()
+def _runs(python: Path) -> bool:
+    """Return whether a Python is there and makes environments: one of pyenv may be a stand-in."""
+    done = subprocess.run(
+        [python, "-c", "import venv"], capture_output=True, check=False
+    )
+    return done.returncode == 0
 
 
+MADE = sorted(Path(_MADE).iterdir()) if _MADE else []
 HERE = list(pythons()) if _MADE else []
 
 
@@ -57,7 +54,7 @@ def fresh(python: str, ours: Path, below: Path, sealed: Path, shared: Path) -> M
 
 
 @pytest.mark.parametrize("python", HERE, ids=lambda path: Path(path).name)
-@pytest.mark.parametrize("ours", made(), ids=lambda path: path.name)
+@pytest.mark.parametrize("ours", MADE, ids=lambda path: path.name)
 def test_demo_and_questions_run_from_the_installed_copy(
     python: str,
     ours: Path,
@@ -87,7 +84,7 @@ def test_each_program_that_installs_takes_the_native_wheel(
     sealed: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    (ours,) = (path for path in made() if "manylinux" in path.name)
+    (ours,) = (path for path in MADE if "manylinux" in path.name)
     shared = routes.shared_directory(tmp_path_factory)
     machine = fresh(python, ours, tmp_path, sealed, shared)
     route.install(machine)
