@@ -11,7 +11,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` alone would cost every hook 5 ms
-    from gitshadow.platform.port import Platform
+    from gitshadow.platform.portable import Portable
 
 LINUX, MACOS, PORTABLE = "linux", "macos", "portable"
 _VARIABLE = "GITSHADOW_PLATFORM"
@@ -35,16 +35,16 @@ def chosen(system: str, wanted: str) -> str:
 NAME = chosen(sys.platform, os.environ.get(_VARIABLE, ""))
 
 
-def current() -> "Platform":
+def current() -> "Portable":
     """Return the platform of this process."""
     if NAME == LINUX:
-        from gitshadow.platform import linux
+        from gitshadow.platform.linux import Linux
 
-        return linux
+        return Linux()
     if NAME == MACOS:
-        from gitshadow.platform import macos
+        from gitshadow.platform.macos import MacOS
 
-        return macos
-    from gitshadow.platform import portable
+        return MacOS()
+    from gitshadow.platform.portable import Portable
 
-    return portable
+    return Portable()

@@ -1,7 +1,8 @@
 """What the operating system is asked, with the values that it answers.
 
-Each platform is a package whose `__init__` implements `Platform`; its modules implement the other
-ports here. A fact that a platform does not know is None or empty, never a guess.
+The modules of each platform implement these ports; a class that builds on
+`platform.portable.Portable` hands them out. A fact that a platform does not know is None or empty,
+never a guess.
 """
 
 import _socket
@@ -10,8 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager
 from typing import IO, NamedTuple, Protocol
 
-from gitshadow.config import WatchBackend
-from gitshadow.platform.watching import WatchedPlaces, Watcher
 from gitshadow.platform.writers import WriterAnswer, WriterQuery
 
 HERE_ALONE = "this system does not report which process wrote a file"
@@ -572,79 +571,4 @@ class WitnessService(Protocol):
 
     def problem(self) -> str | None:
         """Return why it does not answer this user, None if it does."""
-        ...
-
-
-class Platform(Protocol):
-    """One operating system; each part is imported when it is first asked for."""
-
-    @property
-    def NOTE(self) -> str | None:  # noqa: N802 - a constant of the module
-        """What a person should know before trusting us with this system."""
-        ...
-
-    @property
-    def UNKNOWN(self) -> tuple[str, ...]:  # noqa: N802 - a constant of the module
-        """The facts that this platform does not know, each in a few words."""
-        ...
-
-    @property
-    def WATCHERS(self) -> tuple[str, ...]:  # noqa: N802 - a constant of the module
-        """The values of the setting `watcher` that this platform has."""
-        ...
-
-    def process_facts(self) -> Processes:
-        """Return what is known of processes."""
-        ...
-
-    def file_facts(self) -> Files:
-        """Return what is known of files."""
-        ...
-
-    def machine_facts(self) -> Machine:
-        """Return what is known of the machine."""
-        ...
-
-    def socket_access(self) -> Sockets:
-        """Return how sockets are reached."""
-        ...
-
-    def world(self) -> str | None:
-        """Return a name for what this process sees of files; None: it cannot be stood in for."""
-        ...
-
-    def command_peers(self) -> CommandPeers | None:
-        """Return how a process stands in for another one; None: none can."""
-        ...
-
-    def lineage(self, pid: int) -> list[str]:
-        """Return `pid/start` of a process and those above it, nearest first; for hooks."""
-        ...
-
-    def login_service(self) -> LoginService | None:
-        """Return the service that starts programs at login, None where none is known."""
-        ...
-
-    def open_watcher(
-        self, backend: WatchBackend, places: WatchedPlaces, wake: Callable[[], None]
-    ) -> Watcher:
-        """Return a watcher of a worktree, which watches nothing yet.
-
-        Args:
-            backend: Which one, of those that it has.
-            places: The worktree.
-            wake: What to call, from any thread, when there are hints.
-        """
-        ...
-
-    def open_witness(self, directory: int) -> Witness:
-        """Return who reports the writes in an open directory.
-
-        Raises:
-            OSError: nobody does.
-        """
-        ...
-
-    def witness_service(self) -> WitnessService | None:
-        """Return the service of root that reports who wrote, None where there is none."""
         ...

@@ -158,6 +158,7 @@ def test_program_loads_no_command_line(layout: Layout) -> None:
         "gitshadow.platform",
         "gitshadow.platform.linux",
         "gitshadow.platform.linux.sockets",
+        "gitshadow.platform.portable",
         "gitshadow.store",
         "gitshadow.store.layout",
     ]

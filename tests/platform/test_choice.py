@@ -10,7 +10,9 @@ import pytest
 
 from gitshadow import platform
 from gitshadow.config import WatchBackend
-from gitshadow.platform import linux, macos, portable
+from gitshadow.platform.linux import Linux
+from gitshadow.platform.macos import MacOS
+from gitshadow.platform.portable import Portable
 from tests.support.waiting import HANGS_S
 
 PACKAGE = Path(platform.__file__).parent.parent
@@ -81,17 +83,17 @@ def test_import_of_a_platform_loads_none_of_its_parts(name: str) -> None:
 
 
 def test_each_platform_has_watchers_that_are_values_of_the_setting() -> None:
-    assert tuple(WatchBackend) == linux.WATCHERS
-    assert macos.WATCHERS == portable.WATCHERS == ("auto", "watchfiles")
+    assert tuple(WatchBackend) == Linux.WATCHERS
+    assert MacOS.WATCHERS == Portable.WATCHERS == ("auto", "watchfiles")
 
 
 def test_linux_knows_everything_and_the_others_say_what_they_do_not() -> None:
-    assert linux.UNKNOWN == ()
-    assert set(macos.UNKNOWN) < set(portable.UNKNOWN)
+    assert Linux.UNKNOWN == ()
+    assert set(MacOS.UNKNOWN) < set(Portable.UNKNOWN)
 
 
 def test_only_linux_needs_no_note_before_it_is_trusted() -> None:
-    assert linux.NOTE is None
-    assert macos.NOTE == "experimental on macOS: not yet run on a real one"
-    assert portable.NOTE is not None
-    assert portable.NOTE.startswith("only Linux and macOS are supported")
+    assert Linux.NOTE is None
+    assert MacOS.NOTE == "experimental on macOS: not yet run on a real one"
+    assert Portable.NOTE is not None
+    assert Portable.NOTE.startswith("only Linux and macOS are supported")

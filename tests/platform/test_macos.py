@@ -19,8 +19,7 @@ from gitshadow.config import WatchBackend
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import detect, login
 from gitshadow.hookfiles.install import FileAction
-from gitshadow.platform import macos
-from gitshadow.platform.macos import facts, sockets
+from gitshadow.platform.macos import MacOS, facts, sockets
 from gitshadow.platform.portable.watcher import PortableWatcher
 
 BOOTED_S = 1_750_000_000
@@ -223,7 +222,7 @@ def test_watcher_takes_the_paths_that_events_have(
 
     monkeypatch.setattr(fcntl, "fcntl", get_path)
     places = Places(tmp_path / "repo")
-    watcher = macos.open_watcher(WatchBackend.AUTO, places, lambda: None)
+    watcher = MacOS().open_watcher(WatchBackend.AUTO, places, lambda: None)
     assert isinstance(watcher, PortableWatcher)
     root = str(tmp_path / "Repo")
     found = watcher._root, watcher._git_dir, watcher._recursive

@@ -14,8 +14,13 @@ import psutil
 import pytest
 
 from gitshadow.platform.linux import processes as of_linux
-from gitshadow.platform.portable import files, machine, processes, sockets
-from gitshadow.platform.portable import lineage as portable_lineage
+from gitshadow.platform.portable import (
+    Portable,
+    files,
+    machine,
+    processes,
+    sockets,
+)
 from tests.support.waiting import until
 
 
@@ -67,7 +72,7 @@ def test_process_is_the_same_after_the_clock_was_set(
 def test_number_that_no_process_has_is_that_of_none(pid: int) -> None:
     assert processes.stat(pid) is None
     assert processes.command_line(pid) == ()
-    assert portable_lineage(pid) == []
+    assert Portable().lineage(pid) == []
 
 
 def test_table_has_living_processes_and_no_ended_one(
@@ -134,7 +139,7 @@ def test_holder_of_a_file_is_found_and_what_is_unknown_is_no_evidence(
 
 
 def test_lineage_names_each_process_above() -> None:
-    first, second = portable_lineage(os.getpid())[:2]
+    first, second = Portable().lineage(os.getpid())[:2]
     assert first.partition("/")[0] == str(os.getpid())
     assert second.partition("/")[0] == str(os.getppid())
 

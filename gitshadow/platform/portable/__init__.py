@@ -20,96 +20,109 @@ if TYPE_CHECKING:  # `typing` alone would cost every hook 5 ms
     )
     from gitshadow.platform.watching import WatchedPlaces, Watcher
 
-NOTE: str | None = (
-    "only Linux and macOS are supported: on other systems less is known of who wrote what"
-    " (git agent-undo doctor)"
-)
-UNKNOWN: tuple[str, ...] = (
-    "which process holds a file open for writing",
-    "what processes wrote",
-    "the exact end of a process",
-    "extended attributes",
-    "the user at the other end of a socket",
-)
-WATCHERS = ("auto", "watchfiles")
 _MAX_ANCESTORS = 24
 
 
-def process_facts() -> "Processes":
-    """Return what psutil knows of processes."""
-    from gitshadow.platform.portable import processes as found
+class Portable:
+    """A system of which nothing more is known; the others build on it, and know more.
 
-    return found
+    Each part is imported when it is first asked for.
+    """
 
+    NOTE: str | None = (
+        "only Linux and macOS are supported: on other systems less is known of who wrote what"
+        " (git agent-undo doctor)"
+    )
+    """What a person should know before trusting us with this system."""
+    UNKNOWN: tuple[str, ...] = (
+        "which process holds a file open for writing",
+        "what processes wrote",
+        "the exact end of a process",
+        "extended attributes",
+        "the user at the other end of a socket",
+    )
+    """The facts that this platform does not know, each in a few words."""
+    WATCHERS: tuple[str, ...] = ("auto", "watchfiles")
+    """The values of the setting `watcher` that this platform has."""
 
-def file_facts() -> "Files":
-    """Return what the standard library knows of files."""
-    from gitshadow.platform.portable import files as found
+    def process_facts(self) -> "Processes":
+        """Return what psutil knows of processes."""
+        from gitshadow.platform.portable import processes as found
 
-    return found
+        return found
 
+    def file_facts(self) -> "Files":
+        """Return what the standard library knows of files."""
+        from gitshadow.platform.portable import files as found
 
-def machine_facts() -> "Machine":
-    """Return what the standard library and psutil know of the machine."""
-    from gitshadow.platform.portable import machine as found
+        return found
 
-    return found
+    def machine_facts(self) -> "Machine":
+        """Return what the standard library and psutil know of the machine."""
+        from gitshadow.platform.portable import machine as found
 
+        return found
 
-def socket_access() -> "Sockets":
-    """Return how sockets are reached through a short link."""
-    from gitshadow.platform.portable import sockets as found
+    def socket_access(self) -> "Sockets":
+        """Return how sockets are reached through a short link."""
+        from gitshadow.platform.portable import sockets as found
 
-    return found
+        return found
 
+    def world(self) -> str | None:
+        """Return a name for what this process sees of files; None: it cannot be stood in for."""
+        return None
 
-def world() -> str | None:
-    """Return None: no system but Linux says all that another process is."""
-    return None
+    def command_peers(self) -> "CommandPeers | None":
+        """Return how a process stands in for another one; None: none can."""
+        return None
 
+    def lineage(self, pid: int) -> list[str]:
+        """Return `pid/start` of a process and of each above it, nearest first; for hooks."""
+        from gitshadow.platform.portable import processes as facts
 
-def command_peers() -> "CommandPeers | None":
-    """Return None: no system but Linux says all that another process is."""
-    return None
+        found: list[str] = []
+        while pid > 1 and len(found) < _MAX_ANCESTORS:
+            stat = facts.stat(pid)
+            if stat is None:
+                break
+            found.append(f"{pid}/{stat.id.started}")
+            pid = stat.parent
+        return found
 
+    def login_service(self) -> "LoginService | None":
+        """Return the service that starts programs at login; None: none is known."""
+        return None
 
-def lineage(pid: int) -> list[str]:
-    """Return `pid/start` of a process and of each above it, nearest first."""
-    from gitshadow.platform.portable import processes as facts
+    def open_watcher(
+        self,
+        backend: "WatchBackend",
+        places: "WatchedPlaces",
+        wake: "Callable[[], None]",
+    ) -> "Watcher":
+        """Return a watcher of a worktree, which watches nothing yet.
 
-    found: list[str] = []
-    while pid > 1 and len(found) < _MAX_ANCESTORS:
-        stat = facts.stat(pid)
-        if stat is None:
-            break
-        found.append(f"{pid}/{stat.id.started}")
-        pid = stat.parent
-    return found
+        Args:
+            backend: Which one, of those in `WATCHERS`.
+            places: The worktree.
+            wake: What to call, from any thread, when there are hints.
+        """
+        from gitshadow.platform.portable.watcher import PortableWatcher
 
+        return PortableWatcher(places.root, places.git_dir, wake, self.machine_facts())
 
-def login_service() -> "LoginService | None":
-    """Return None: no service manager is common to all systems."""
-    return None
+    def open_witness(self, directory: int) -> "Witness":
+        """Return who reports the writes in an open directory.
 
+        Raises:
+            OSError: nobody does.
+        """
+        import errno
 
-def open_watcher(
-    backend: "WatchBackend", places: "WatchedPlaces", wake: "Callable[[], None]"
-) -> "Watcher":
-    """Return a watcher on watchfiles."""
-    from gitshadow.platform.portable.watcher import PortableWatcher
+        from gitshadow.platform.port import HERE_ALONE
 
-    return PortableWatcher(places.root, places.git_dir, wake, machine_facts())
+        raise OSError(errno.ENOTSUP, HERE_ALONE)
 
-
-def open_witness(directory: int) -> "Witness":
-    """Raise OSError: no kernel but that of Linux reports who wrote."""
-    import errno
-
-    from gitshadow.platform.port import HERE_ALONE
-
-    raise OSError(errno.ENOTSUP, HERE_ALONE)
-
-
-def witness_service() -> "WitnessService | None":
-    """Return None: no kernel but that of Linux reports who wrote."""
-    return None
+    def witness_service(self) -> "WitnessService | None":
+        """Return the service of root that reports who wrote; None: there is none."""
+        return None
