@@ -106,7 +106,7 @@ newer-git:
 # each Python from 3.11 that is here, where the demo and the ten questions run from what is installed.
 # Asks the package index. Minutes; CONTRIBUTING.md says what is left to do by hand.
 release: venv
-	$(BIN)/python -m pip install -q "twine>=6"
+	$(BIN)/python -m pip install -q "shiv>=1.0.8" "twine>=6"
 	$(BIN)/python -m tests.support.release dist
 	GITSHADOW_RELEASE=$(CURDIR)/dist $(BIN)/python -m pytest -n $(JOBS) -m release \
 		tests/test_release.py tests/test_packaging.py tests/test_install.py $(PYTEST_ARGS)

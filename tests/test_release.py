@@ -1,7 +1,9 @@
 """What `make release` made installs on each Python that is here, and does its main jobs there."""
 
 import os
+import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,8 +13,10 @@ from tests.support import console, routes
 from tests.support.repo import Repo
 from tests.support.routes import ROUTES, Machine, Route
 from tests.support.shadow import Shadow
+from tests.test_install import first_minute
 
 ROOT = Path(__file__).parent.parent
+machine = routes.machine
 _MADE = os.environ.get("GITSHADOW_RELEASE")
 pytestmark = [
     pytest.mark.uncounted,
@@ -73,6 +77,22 @@ def test_demo_and_questions_run_from_the_installed_copy(
     page = (ROOT / "docs/questions.md").read_text(encoding="utf-8")
     steps = [step for block in console.parse(page) for step in block]
     assert console.run(steps, repo.root, env, inherit=False) == []
+
+
+def test_one_file_made_of_it_runs_the_first_minute(
+    machine: Machine, repo: Repo, make_shadow: Callable[..., Shadow], tmp_path: Path
+) -> None:
+    (ours,) = (path for path in MADE if path.name.endswith("-any.whl"))
+    page = (ROOT / "docs/start.md").read_text(encoding="utf-8")
+    (told,) = (line for line in page.splitlines() if line.startswith("shiv "))
+    words = shlex.split(told.replace("GITSHADOW.whl", str(ours)))
+    words[words.index("/usr/bin/env python3")] = routes.base_python()
+    program = machine.home / ".local/bin/git-agent-undo"
+    program.parent.mkdir(parents=True)
+    assert words[-2:] == ["-o", "git-agent-undo"]
+    machine.run(sys.executable, "-m", *words[:-1], str(program))
+    env = {**machine.environment(), "SHADOW_TEST_MARK": make_shadow(repo).mark}
+    assert console.run(first_minute(), repo.root, env, inherit=False) == []
 
 
 @pytest.mark.parametrize("python", HERE, ids=lambda path: Path(path).name)
