@@ -3,13 +3,13 @@
 Invariant: each value is bounded and can be a key, a trailer or the bytes of a file name.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, KeysView
 from typing import TypeVar
 
 from gitshadow.model import JsonObject, JsonValue
+from gitshadow.store.digests import digest
 
 MAX_ID_CHARS = 200
 MAX_NATIVE_CHARS = 1_000
@@ -149,7 +149,7 @@ def derived_call_id(session: str, tool: str, tool_input: JsonValue) -> str:
     """Return the same id for the same call of an agent that sends no call ids."""
     normal = json.dumps(tool_input, sort_keys=True, separators=(",", ":"), default=str)
     whole = "\0".join((session, tool, normal))
-    return "h-" + _hex(whole)[:20]
+    return "h-" + _fingerprint(whole, 10)
 
 
 def shortened_id(value: str) -> str:
@@ -161,7 +161,7 @@ def shortened_id(value: str) -> str:
 def shortened(value: str, limit: int) -> str:
     """Return a text cut to a limit; its last 17 characters are a hash of all of it."""
     clean = "".join(c if c.isprintable() else "_" for c in value[: limit - 17])
-    return f"{clean}-{_hex(value)[:16]}"
+    return f"{clean}-{_fingerprint(value, 8)}"
 
 
 def _text(value: JsonValue) -> str | None:
@@ -203,5 +203,5 @@ def _object(value: JsonValue) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
-def _hex(value: str) -> str:
-    return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
+def _fingerprint(value: str, size: int) -> str:
+    return digest(value.encode("utf-8", "surrogatepass"), size)

@@ -6,7 +6,6 @@ Functions that take a `Db` run inside `db.write()` of their caller, except `clos
 `close_written`. Rows are right even if a payload comes late, twice or not at all.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +26,7 @@ from gitshadow.model import (
     micro,
 )
 from gitshadow.store.clock import EpochClock
+from gitshadow.store.digests import digest
 from gitshadow.store.journal import sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.machine import part
@@ -367,8 +367,7 @@ def _free(wanted: str, taken: set[str]) -> str:
 
 
 def _own_turn_id(session_id: str, ordinal: int) -> str:
-    text = f"{session_id}\0{ordinal}".encode()
-    return _OWN_TURN + hashlib.sha256(text).hexdigest()[:12]
+    return _OWN_TURN + digest(f"{session_id}\0{ordinal}", 6)
 
 
 def _reopen(db: Db, turn: Turn, at_ns: int) -> None:

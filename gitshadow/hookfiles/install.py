@@ -18,7 +18,7 @@ from gitshadow.hookfiles.catalog import AGENTS, SERVED_BY
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.entries import Want, want
 from gitshadow.hookfiles.files import Content
-from gitshadow.hookfiles.ledger import Ledger, LedgerRecord, sha256
+from gitshadow.hookfiles.ledger import Ledger, LedgerRecord
 from gitshadow.hookfiles.placement import (
     Agent,
     Extra,
@@ -28,6 +28,7 @@ from gitshadow.hookfiles.placement import (
     Placement,
 )
 from gitshadow.hookfiles.places import SharedFile
+from gitshadow.store.digests import digest
 from gitshadow.words import did_you_mean
 
 
@@ -247,8 +248,8 @@ def _writing(
     record = LedgerRecord(
         path=step.real,
         agent=step.agent,
-        before=None if former is None else sha256(former),
-        after=sha256(data),
+        before=None if former is None else digest(former),
+        after=digest(data),
         mode=None if step.before is None else step.before.mode,
         made=() if old is None else old.made,
     )

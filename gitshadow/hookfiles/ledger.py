@@ -5,7 +5,6 @@ before its file, so that the state after a crash is known.
 Invariant: a record whose file could not be written has the real content of the file.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import files
+from gitshadow.store.digests import digest
 
 _VERSION = 1
 
@@ -22,8 +22,8 @@ class LedgerRecord:
     """What is known of one file that we wrote.
 
     Attributes:
-        before: The SHA-256 of its content before, None if there was no file.
-        after: The SHA-256 of what we wrote.
+        before: The digest of its content before, None if there was no file.
+        after: The digest of what we wrote.
         made: The directories that were created for it, outermost first.
     """
 
@@ -36,12 +36,7 @@ class LedgerRecord:
 
     def has(self, data: bytes) -> bool:
         """Return whether a content is what we wrote."""
-        return self.after == sha256(data)
-
-
-def sha256(data: bytes) -> str:
-    """Return the SHA-256 of a content."""
-    return hashlib.sha256(data).hexdigest()
+        return self.after == digest(data)
 
 
 class Ledger:
@@ -78,7 +73,7 @@ class Ledger:
         if record.before is None:
             return None
         found = files.read(self._name(record.path, "before"))
-        if found is None or sha256(found.data) != record.before:
+        if found is None or digest(found.data) != record.before:
             raise ShadowError(f"could not read the backup of {record.path}")
         return found.data
 
@@ -152,5 +147,4 @@ class Ledger:
 
     def _name(self, path: str, suffix: str) -> str:
         # A hash, because a path may be longer than a file name can be.
-        stem = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
-        return os.path.join(self._directory, f"{stem}.{suffix}")
+        return os.path.join(self._directory, f"{digest(path)}.{suffix}")

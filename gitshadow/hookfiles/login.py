@@ -12,7 +12,7 @@ from gitshadow.errors import RefusedError, ShadowError, UnsupportedError
 from gitshadow.hookfiles import files, install
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.install import FileAction, FileStep
-from gitshadow.hookfiles.ledger import Ledger, LedgerRecord, sha256
+from gitshadow.hookfiles.ledger import Ledger, LedgerRecord
 from gitshadow.hookfiles.placement import (
     Agent,
     FileLocation,
@@ -23,6 +23,7 @@ from gitshadow.hookfiles.placement import (
 )
 from gitshadow.platform import current
 from gitshadow.platform.port import LoginEntry, LoginService
+from gitshadow.store.digests import digest
 
 _HINT = "add `git agent-undo daemon start` to your shell profile; hooks start it too"
 
@@ -175,7 +176,7 @@ def _made(link: FileStep, entry: LoginEntry, around: InstallEnvironment) -> File
         path=link.path,
         agent=link.agent,
         before=None,
-        after=sha256(content),
+        after=digest(content),
         mode=None,
     )
     try:

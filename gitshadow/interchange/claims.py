@@ -5,7 +5,6 @@ Invariant: pure. The spans of a file are disjoint, ascending and within its leng
 names and numbers are bounded; what is wrong is counted and named, never raised.
 """
 
-import hashlib
 import itertools
 import json
 import re
@@ -15,6 +14,7 @@ from typing import NamedTuple
 
 from gitshadow.adapters.payload import Payload
 from gitshadow.model import JsonValue, RepoPath
+from gitshadow.store.digests import digest
 from gitshadow.store.object_format import is_oid
 from gitshadow.store.paths import safe_path
 
@@ -143,11 +143,11 @@ def bounded(text: str) -> str:
 
 
 def identifier(text: str) -> str:
-    """Return an id unchanged if it can be part of a name, else its SHA-256."""
+    """Return an id unchanged if it can be part of a name, else its digest."""
     if _ID.fullmatch(text):
         return text
     raw = text.encode("utf-8", "surrogatepass")
-    return "x-" + hashlib.sha256(raw).hexdigest()[:32]
+    return "x-" + digest(raw)
 
 
 def decoded(data: bytes, reader: Reader) -> str | None:

@@ -6,7 +6,6 @@ Invariant: off unless `agent-undo.trailers` is set. A message is replaced whole 
 Values that are read are bounded.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -21,6 +20,7 @@ from gitshadow.model import Actor
 from gitshadow.recording.context import RecorderContext
 from gitshadow.review import changes
 from gitshadow.review.changes import Added, Additions
+from gitshadow.store.digests import digest
 from gitshadow.store.journal.sessions import model_at
 from gitshadow.store.safe_files import replacing
 
@@ -206,7 +206,7 @@ def _comment(context: RecorderContext) -> bytes:
 
 
 def _digest(context: RecorderContext, message: bytes) -> str:
-    return hashlib.sha256(own_text(message, _comment(context))).hexdigest()
+    return digest(own_text(message, _comment(context)))
 
 
 def _wait(context: RecorderContext, found: list[Trailer], digest: str) -> None:
