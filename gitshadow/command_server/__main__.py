@@ -27,9 +27,10 @@ from gitshadow.messages import codec
 from gitshadow.platform import current
 
 _READY = 2
-_LOG, _LOCK = "log", "lock"
+_LOCK = "lock"
 _BACKLOG = 512
-_LOG_FLAGS = os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC
+_LOG_FLAGS = os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+_LOG_BYTES = 1 << 15
 _IDLE_S = 3600.0
 _LOOK_S = 5.0
 # So many in a row that end before they get a command: something is wrong.
@@ -63,7 +64,7 @@ def main(program: str) -> int:
     except BlockingIOError:
         return 0
     os.pwrite(lock, b"%d\n" % os.getpid(), 0)
-    os.dup2(os.open(os.path.join(place, _LOG), _LOG_FLAGS, 0o600), 2)
+    os.dup2(os.open(os.path.join(place, command_client.LOG), _LOG_FLAGS, 0o600), 2)
     beginning = _import_all(program)
     gc.collect()
     gc.freeze()
@@ -74,9 +75,9 @@ def main(program: str) -> int:
             server.serve()
         finally:
             server.leave()
-    # Where it failed, its log stays.
+    # An exception leaves the log where it is.
     with contextlib.suppress(OSError):
-        os.unlink(os.path.join(place, _LOG))
+        os.unlink(os.path.join(place, command_client.LOG))
         os.unlink(os.path.join(place, _LOCK))
         os.rmdir(place)
         os.rmdir(os.path.dirname(place))
@@ -135,6 +136,7 @@ class _Server:
 
         Raises:
             OSError: there can be no more processes.
+            RuntimeError: none of them gets as far as a command.
         """
         woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -165,11 +167,14 @@ class _Server:
                 os.unlink(self._path)
 
     def _is_wanted(self, used_s: float) -> bool:
-        if self._failures > _MOST_FAILURES or time.monotonic() - used_s > _IDLE_S:
+        if time.monotonic() - used_s > _IDLE_S:
             return False
         return leads_to(self._path, self._inode) and not self._beginning.is_stale()
 
     def _fill(self) -> None:
+        # Before they start, so that the words of the last one to fail are always there.
+        if os.fstat(2).st_size > _LOG_BYTES:
+            os.ftruncate(2, 0)
         while len(self._ready) < _READY:
             pid = os.fork()
             if pid == 0:
@@ -209,6 +214,12 @@ class _Server:
             if pid in self._ready:
                 self._ready.discard(pid)
                 self._failures += 1
+                if self._failures > _MOST_FAILURES:
+                    end = os.waitstatus_to_exitcode(status)
+                    raise RuntimeError(
+                        f"{self._failures} processes in a row ended before they got a "
+                        f"command; the last one with {end}"
+                    )
             client = self._taken.pop(pid, None)
             if client is None:
                 continue

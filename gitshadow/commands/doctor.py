@@ -156,6 +156,8 @@ def _command_server() -> _Outside:
         said = "off by your settings"
     else:
         said = "not running; the next command starts it"
+        if log := command_client.log():
+            said += f"; the last one failed: {log}"
     return _Outside(_check("command server", said))
 
 

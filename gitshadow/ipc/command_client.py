@@ -31,6 +31,7 @@ VERSION = f"{__version__}-2".encode()
 """What a server says first; native/client.c has the same number."""
 COMMAND, DAEMON = b"command", b"daemon"
 GO = b"go"
+LOG = "log"
 FD_BYTES = 4
 MAX_ANSWER = 1 << 16
 MAX_LINE = 1 << 12
@@ -145,6 +146,12 @@ def running() -> tuple[int, str] | None:
         return None
     finally:
         server.close()
+
+
+def log() -> str | None:
+    """Return the file in which the last server says why it ended; None where it says nothing."""
+    path = f"{_own_directory()}/{LOG}"
+    return path if os.path.exists(path) and os.path.getsize(path) else None
 
 
 def is_off(layout: "Layout") -> bool:

@@ -201,13 +201,17 @@ def test_two_hundred_at_once(probe: Probe, tmp_path: Path) -> None:
 )
 def test_no_message_stops_it(probe: Probe, sent: bytes, tmp_path: Path) -> None:
     for _ in range(5):
-        with socket.socket(*_SEQPACKET) as client:
-            with probe.socket() as path:
-                client.connect(path)
-            assert client.recv(64) == command_client.greeting()
-            client.send(sent)
-            assert client.recv(64) == b"exit 1"
+        _send(probe, sent)
     assert _appended(probe, tmp_path / "written") == 1
+
+
+def _send(probe: Probe, sent: bytes) -> None:
+    with socket.socket(*_SEQPACKET) as client:
+        with probe.socket() as path:
+            client.connect(path)
+        assert client.recv(64) == command_client.greeting()
+        client.send(sent)
+        assert client.recv(64) == b"exit 1"
 
 
 def test_who_waits_hears_of_processes_that_ended_before_the_server_looked(
@@ -244,6 +248,30 @@ def test_it_gives_up_where_no_process_can_be_forked(probe: Probe) -> None:
     assert done.returncode == 1
     assert not (probe.directory / wire.SOCKET_NAME).exists()
     assert b"BlockingIOError" in (probe.directory / "log").read_bytes()
+
+
+def test_the_reason_stays_where_no_process_gets_as_far_as_a_command(
+    probe: Probe,
+) -> None:
+    probe.server.kill()
+    probe.server.wait()
+    words = serving(probe.client, "NO REHEARSAL")
+    done = subprocess.run(words, env=probe.environ, check=False)
+    assert done.returncode == 1
+    assert not (probe.directory / wire.SOCKET_NAME).exists()
+    said = (probe.directory / "log").read_text()
+    assert "LookupError: nothing to rehearse" in said
+    assert "11 processes in a row ended before they got a command" in said
+
+
+def test_its_log_does_not_grow_without_an_end(probe: Probe) -> None:
+    log, largest = probe.directory / "log", 0
+    while (size := log.stat().st_size) >= largest:
+        largest = size
+        assert size < 1 << 16
+        _send(probe, b"junk")
+    _send(probe, b"junk")
+    assert b"ValueError" in log.read_bytes()
 
 
 def test_kills_at_random_lose_and_double_nothing(

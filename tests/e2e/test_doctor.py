@@ -52,7 +52,8 @@ def test_hooks_that_point_nowhere_are_written_anew(shadow: Shadow) -> None:
 
 
 @pytest.mark.linux  # there is no command server elsewhere
-def test_it_says_whether_the_command_server_runs(shadow: Shadow) -> None:
+@pytest.mark.parametrize("log", ["", "why it ended\n"])
+def test_it_says_whether_the_command_server_runs(shadow: Shadow, log: str) -> None:
     def said(**more: str) -> str:
         env = shadow.environment({command_client.OFF: "auto", **more})
         words = [COMMAND, "doctor", "--json"]
@@ -65,9 +66,12 @@ def test_it_says_whether_the_command_server_runs(shadow: Shadow) -> None:
     shadow.repo.git("config", "agent-undo.server", "off")
     assert said() == "off by your settings"
     shadow.repo.git("config", "--unset", "agent-undo.server")
-    assert said() == "not running; the next command starts it"
     env = shadow.environment({command_client.OFF: "auto"})
     place = Path(command_client.directory(env, COMMAND))
+    place.mkdir(mode=0o700, parents=True)
+    (place / "log").write_text(log)
+    end = f"; the last one failed: {place}/log" if log else ""
+    assert said() == f"not running; the next command starts it{end}"
     until((place / wire.SOCKET_NAME).exists)
     pid = int((place / "lock").read_text())
     assert said().startswith(f"running, {pid}, version {__version__}, ")

@@ -106,6 +106,10 @@ def _no_fork() -> int:
     raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
+def _no_rehearsal(beginning: object) -> None:
+    raise LookupError("nothing to rehearse")
+
+
 def _no_watches(directories: Iterable[bytes]) -> int:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -132,6 +136,10 @@ def main() -> int:
         if sys.argv[3:] == ["NO WATCHES"]:
             inotify.watch_changes = _no_watches
         from gitshadow.command_server import __main__ as server
+        from gitshadow.command_server import worker
+
+        if sys.argv[3:] == ["NO REHEARSAL"]:
+            worker._rehearse = _no_rehearsal
 
         # A file of the program that a test may change.
         module = ModuleType("gitshadow.changed")
