@@ -367,6 +367,8 @@ static int wait_for_end(int server, char **argv) {
         if (!strncmp(answer, "exit ", 5))
             return atoi(rest);
         if (!strncmp(answer, "signal ", 7)) {
+            if (is_hook(argv)) /* it was not us whom somebody killed; an agent goes on */
+                return 0;
             end_by(atoi(rest));
         } else if (!strncmp(answer, "pager ", 6)) {
             page(rest, fds, count);

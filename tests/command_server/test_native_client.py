@@ -122,12 +122,14 @@ def test_a_hook_never_fails(tmp_path: Path) -> None:
         assert (done.returncode, bool(done.stderr)) == (code, code > 0)
     native.beside(alone, _DIRECT)
     beginning = [command_client.greeting(), b"ready 99999999"]
-    for words, code in (["hook", "codex"], 0), (["log"], 1):
-        with _serving(alone, beginning, 0) as environ:
-            lost = subprocess.run(
-                [str(alone), *words], env=environ, capture_output=True, check=False
-            )
-        assert (lost.returncode, bool(lost.stderr)) == (code, code > 0)
+    # The server ends, or says that the process that ran the hook was killed.
+    for end, lost in ([], 1), ([b"signal 9"], -signal.SIGKILL):
+        for words, code in (["hook", "codex"], 0), (["log"], lost):
+            with _serving(alone, [*beginning, *end], 0) as environ:
+                done = subprocess.run(
+                    [str(alone), *words], env=environ, capture_output=True, check=False
+                )
+            assert (done.returncode, bool(done.stderr)) == (code, code > 0)
 
 
 def test_a_hook_starts_the_server_and_does_not_wait_for_it(
