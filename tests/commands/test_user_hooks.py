@@ -8,7 +8,9 @@ import pytest
 from gitshadow.cli import main
 from gitshadow.commands import user_hooks
 from gitshadow.errors import ExitCode
+from gitshadow.sdk.turns import run_command
 from tests.support.shadow import Shadow
+from tests.support.waiting import until
 
 CHANGED = "sh", "-c", "echo wrong > a"
 
@@ -124,6 +126,28 @@ def test_setting_that_cannot_be_read_changes_nothing(shadow: Shadow) -> None:
     shadow.repo.git("config", "--unset", "agent-undo.postUndo")
     assert (done.code, (shadow.repo.root / "a").read_text()) == (2, "wrong\n")
     assert "agent-undo.postUndo" in done.err
+
+
+def test_hook_that_is_interrupted_at_once_is_killed(
+    shadow_n: Shadow,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """AN-27: by a Ctrl-C before anything waits for it; in this process."""
+    monkeypatch.setenv("GITSHADOW_DAEMON", "off")
+    monkeypatch.chdir(shadow_n.repo.root)
+    told = hook(shadow_n, "postUndo", 'echo $$ > "$0.pid"; exec sleep 600')
+    told /= "postUndo.pid"
+
+    def interrupted() -> None:
+        until(lambda: told.exists() and told.read_text() != "")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_command, "current", interrupted)
+    shadow_n.ok("exec", "--agent", "x", "--", *CHANGED)
+    assert main(["oops", "--yes"]) == ExitCode.DONE
+    assert "note: agent-undo.postUndo: interrupted" in capsys.readouterr().out
+    assert not Path("/proc", told.read_text().strip()).exists()
 
 
 def test_hook_that_takes_too_long_is_killed(

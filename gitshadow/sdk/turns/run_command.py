@@ -48,7 +48,10 @@ class Command:
             TimeoutError: it took too long and was killed, with its process group.
         """
         with self._started() as child:
-            said = self._watched(child)
+            try:
+                said = self._watched(child)
+            finally:
+                _end(child)
         if child.returncode != 0:
             words = said.decode("utf-8", "replace").strip()
             raise CommandError(f"{self.argv[0]} ended with {child.returncode}: {words}")
@@ -106,7 +109,6 @@ class Command:
         finally:
             if ended is not None:
                 os.close(ended)
-            _end(child)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
