@@ -35,14 +35,14 @@ def on_a_terminal(
     while chunk := _read(terminal):
         seen += chunk
         if answers and seen.endswith((b"] ", b"]? ")):
-            _await_sleep(pid)
+            await_sleep(pid)
             os.write(terminal, answers.pop(0))
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
     return Shown(os.waitstatus_to_exitcode(status), seen.decode())
 
 
-def _await_sleep(pid: int) -> None:
+def await_sleep(pid: int) -> None:
     """Wait until a command sleeps in its read, as it does when a person types.
 
     A Ctrl-C in the microseconds between Python's last look at signals and read(2) is only
