@@ -295,10 +295,6 @@ class _Client:
         if not answer.startswith(word):
             os.killpg(0, signal.SIGIO)
         self._watch(watched=True)
-        ended = select.poll()
-        ended.register(self._connection, select.POLLIN)
-        if ended.poll(0):
-            os.killpg(0, signal.SIGIO)
         return answer.removeprefix(word)
 
     def end(self, body: bytes) -> None:
@@ -308,6 +304,11 @@ class _Client:
 
     def _watch(self, *, watched: bool) -> None:
         self._peers.end_with(self._connection, watched=watched)
+        # What was before is no signal any more.
+        ended = select.poll()
+        ended.register(self._connection, select.POLLIN)
+        if watched and ended.poll(0):
+            os.killpg(0, signal.SIGIO)
 
 
 def _open_streams(client: _Client) -> None:

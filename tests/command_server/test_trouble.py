@@ -240,6 +240,26 @@ def test_too_much_for_one_message_is_run_directly(probe: Probe, tmp_path: Path) 
     assert (code, err, path.read_bytes()) == (0, b"", b"x")
 
 
+def test_a_client_that_is_gone_before_its_command_begins_ends_it(
+    probe: Probe, tmp_path: Path
+) -> None:
+    path = tmp_path / "written"
+    words = [probe.client[-1], "append", str(path)]
+    environ = probe.environment(served=True)
+    named = {os.fsencode(n): os.fsencode(v) for n, v in environ.items()}
+    request = command_client._request(command_client.COMMAND, words, named)
+    server = command_client._connect(str(probe.directory))
+    assert server is not None
+    pid = command_client._handed_over(request, (0, 1, 2), str(tmp_path), server)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    server.send(command_client.GO)
+    server.close()
+    os.kill(pid, signal.SIGCONT)
+    until(lambda: pid not in _children(probe))
+    assert not path.exists()
+
+
 def test_it_gives_up_where_no_process_can_be_forked(probe: Probe) -> None:
     probe.server.kill()
     probe.server.wait()
