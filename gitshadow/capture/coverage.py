@@ -276,9 +276,10 @@ class Coverage:
     def excluded_above(self, path: RepoPath) -> Excluded | None:
         """Return why a path's directories keep it uncovered, None where they do not."""
         folder = self._checked(RepoPath(path.rpartition(b"/")[0]))
-        if folder.barred is not None or self._opted_in(path, folder):
+        # Only where it matters: what Git tracks is asked of index and HEAD, for each path anew.
+        if folder.barred is not None or folder.ignored is None:
             return folder.barred
-        return folder.ignored
+        return None if self._opted_in(path, folder) else folder.ignored
 
     def ignores(self, path: RepoPath) -> bool:
         """Return whether Git's rules ignore a file, tracked or not, or a directory above it."""

@@ -56,6 +56,20 @@ def open_place(repo: Repo, *include: str) -> Place:
     return Place(repo, files, Coverage(files, index, rules))
 
 
+def test_git_is_not_asked_about_a_path_that_no_rule_excludes(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An undo asks for each of its files, and each answer reads HEAD and looks at the index."""
+    repo.write(".gitignore", "build/\n")
+    repo.write("x/build/z", "x")
+    place = open_place(repo)
+    asked: list[RepoPath] = []
+    monkeypatch.setattr(IndexView, "contains", lambda _, path: asked.append(path))
+    for path in (b"a", b"x/y", b"x/build/z"):
+        place.coverage.excluded_above(RepoPath(path))
+    assert asked == [b"x/build/z"]
+
+
 def test_directory_patterns_cover_their_contents(repo: Repo) -> None:
     """CAP-03: nothing deep inside an ignored directory is covered."""
     repo.write(".gitignore", "node_modules/\ntarget/\n/build/\n")
