@@ -144,8 +144,10 @@ class _Fold:
             return
         absent = self.at.version is None and run.after.version is None
         # A file that is absent is the same under every name.
-        if self.at == run.after or absent or self._is_rewritten(run):
+        if self.at == run.after or absent:
             self.at = run.before
+        elif self._is_rewritten(run):
+            self.at = self._before_rewriting(run)
         # Git has not touched the file since, or it left the run's own result: what differs now was
         # written by people or programs after the run.
         elif run.switched_to in (None, run.after):
@@ -163,6 +165,13 @@ class _Fold:
             return False
         same = (then.oid, git_mode(then.mode)) == (now.oid, git_mode(now.mode))
         return same and run.after.path == self.at.path
+
+    def _before_rewriting(self, run: EventRun) -> LineageRecord:
+        """Return what was before a run, with the mode that Git gave if the run set none."""
+        before, after, now = run.before.version, run.after.version, self.at.version
+        if before is None or after is None or now is None or before.mode != after.mode:
+            return run.before
+        return LineageRecord(run.before.path, FileVersion(before.oid, now.mode))
 
     def check_readable(self, present: LineageRecord) -> None:
         """Make sure that what is to be written still exists."""

@@ -99,6 +99,14 @@ _TOLD = [
 """One history for each thing that only hooks can tell, and two of an agent whose turn brings
 what it did not make: a file from outside, and one that a switch of branches writes again."""
 
+_MODE_BY_GIT: list[Step] = [
+    (0, "chmod", 3, 0, 1),
+    (3, "insert", 3, 0, 0),
+    (0, "unseen", 0, 0, 0),
+    (3, "session", 0, 0, 0),
+]
+"""Git writes again what a unit left, and with it the permissions that the unit never set."""
+
 
 @pytest.mark.timeout(600 * _TIMES)
 @pytest.mark.parametrize("longest", _IN_MEMORY)
@@ -107,6 +115,7 @@ def test_laws_hold_in_every_history(longest: int) -> None:
 
     @given(histories(longest))
     @example(_BROUGHT_ANOTHER)
+    @example(_MODE_BY_GIT)
     @settings(max_examples=_IN_MEMORY[longest])
     def play(history: list[Step]) -> None:
         Trial(PlannerGround()).play(history)
