@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -370,7 +371,10 @@ def test_lost_events_wait_for_the_git_command_that_rewrites_the_tree(
     repo.git("checkout", "-q", "main")
     context = open_it(repo)
     lock = Path(repo.root, ".git", "index.lock")
-    with lock.open("wb"):
+    # A process of its own, since the lock is waited for until who had it has ended.
+    with lock.open("wb") as stream:
+        git = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=stream)
+    with git:
         repo.write("a", "of the other branch\n")
         context.observer.hints(Hints(frozenset({RepoPath(b"a")}), lost=True))
         assert kinds(context, "a") == []
