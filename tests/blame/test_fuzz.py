@@ -17,7 +17,7 @@ from gitshadow.undo.merge import merge
 from tests.blame.tokens import BASE, HAND, MemoryGit, Tokens
 from tests.conftest import FULL
 
-HISTORIES = 50_000 if FULL else 5_000
+HISTORIES = 50_000 if FULL else 2_000
 GIT = ("amend", "squash", "switch", "pick", "rebase", "revert", "stash", "pop")
 MOVES = 30
 

@@ -371,7 +371,7 @@ class Life:
 
 
 @pytest.mark.usefixtures("steps")
-@pytest.mark.parametrize("seed", range(20 if FULL else 3))
+@pytest.mark.parametrize("seed", range(20 if FULL else 2))
 def test_answer_is_the_same_as_without_snapshots(
     near: Near, outcomes: Counter[str], seed: int
 ) -> None:

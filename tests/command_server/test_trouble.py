@@ -20,7 +20,7 @@ from tests.support.probe import IN_PYTHON, Probe, probing, serving
 from tests.support.waiting import HANGS_S, until
 
 _SEQPACKET = (socket.AF_UNIX, socket.SOCK_SEQPACKET)
-_KILLS = 500 if FULL else 40
+_KILLS = 500 if FULL else 20
 
 
 def test_its_setting_is_the_documented_one() -> None:

@@ -300,7 +300,7 @@ _STEP = st.tuples(
 )
 
 
-@settings(max_examples=100 if FULL else 8)  # each waits for a second to end
+@settings(max_examples=100 if FULL else 5)  # each waits for a second to end
 @given(rounds=st.lists(st.lists(_STEP, max_size=3), max_size=5))
 def test_looks_at_less_record_what_walks_would(
     tmp_path_factory: pytest.TempPathFactory,

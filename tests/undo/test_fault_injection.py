@@ -227,8 +227,13 @@ def errors(calls: list[str]) -> Iterator[tuple[int, int]]:
 
 @pytest.mark.uncounted
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("faults", [kills, errors])
-@pytest.mark.parametrize(("backend", "every"), on_backends(40))
+@pytest.mark.parametrize(
+    ("faults", "backend", "every"),
+    [
+        *((kills, *one) for one in on_backends(40)),
+        *((errors, *one) for one in on_backends(40, 3)),
+    ],
+)
 def test_undo_is_whole_when_any_call_fails(
     scene: Scene,
     faults: Callable[[list[str]], Iterator[tuple[int, int]]],

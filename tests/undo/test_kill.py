@@ -20,11 +20,13 @@ from tests.support.repo import Repo
 _KILLED = 9
 
 
-def on_backends(every: int) -> list[tuple[WatchBackend | None, int]]:
+def on_backends(
+    every: int, unwatched: int = 1
+) -> list[tuple[WatchBackend | None, int]]:
     """Return what watches, if anything, and that a run takes one of so many steps."""
-    watched_every = 1 if FULL else every
     watching = (WatchBackend.INOTIFY, WatchBackend.WATCHFILES)
-    return [(None, 1), *((backend, watched_every) for backend in watching)]
+    shares = [(None, unwatched), *((backend, every) for backend in watching)]
+    return [(backend, 1 if FULL else share) for backend, share in shares]
 
 
 def agent_at_work(engine: Engine) -> None:

@@ -34,7 +34,7 @@ from tests.undo.planner_ground import PlannerGround
 from tests.undo.trial import Trial
 
 T = TypeVar("T")
-_EXAMPLES = 10_000 if FULL else 600
+_EXAMPLES = 10_000 if FULL else 200
 
 
 def compare(db: Db, wish: PlanRequest, world: World, blobs: Blobs) -> int:
