@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -46,12 +47,13 @@ def _args(suite: Path, *args: str) -> tuple[str, ...]:
 
 def test_each_test_is_counted_once(suite: Path) -> None:
     outcome = whole_run.run(_args(suite))
-    assert outcome == Outcome(1, 1, 1, ("test_it::test_bad", "test_it::test_error"))
+    bad = ("test_it::test_bad", "test_it::test_error")
+    assert outcome == Outcome(1, 1, Counter({"for the count": 1}), bad)
 
 
 def test_a_run_that_could_not_start_fails(suite: Path) -> None:
     outcome = whole_run.run(_args(suite, "--no-such-option"))
-    assert outcome == Outcome(4, 0, 0, ())
+    assert outcome == Outcome(4, 0, Counter(), ())
     assert not outcome.is_green
 
 
@@ -62,21 +64,27 @@ def test_a_run_is_green_if_tests_ran_and_pytest_says_so(
     code: int, is_green: bool
 ) -> None:
     """5 is pytest's exit code where no test matched."""
-    assert Outcome(code, 0, 0, ()).is_green == is_green
+    assert Outcome(code, 0, Counter(), ()).is_green == is_green
 
 
 def test_a_run_with_a_failed_test_is_not_green() -> None:
-    assert not Outcome(0, 7, 1, ("a::b",)).is_green
+    assert not Outcome(0, 7, Counter(), ("a::b",)).is_green
 
 
 def test_summary_ends_with_the_counts() -> None:
-    assert list(whole_run.summary(Outcome(1, 7, 1, ("a::b",)))) == [
+    assert list(whole_run.summary(Outcome(1, 7, Counter(), ("a::b",)))) == [
         "tests: failed (pytest exit code 1)",
         "  a::b",
-        "7 passed, 1 failed, 1 skipped",
+        "7 passed, 1 failed, 0 skipped",
     ]
-    assert list(whole_run.summary(Outcome(0, 3, 2, ()))) == [
-        "3 passed, 0 failed, 2 skipped"
+
+
+def test_each_reason_to_skip_is_said_once_with_its_count() -> None:
+    skipped = Counter({"no tmux": 2, "a long run": 11})
+    assert list(whole_run.summary(Outcome(0, 3, skipped, ()))) == [
+        "    11 skipped: a long run",
+        "     2 skipped: no tmux",
+        "3 passed, 0 failed, 13 skipped",
     ]
 
 
@@ -96,7 +104,8 @@ def test_checks_are_shown_and_the_tests_counted_after_a_failure(suite: Path) -> 
     done = _whole_run(suite, "sh -c 'echo checked'")
     assert done.returncode == 1
     assert "\nchecked\n" in done.stdout
-    assert done.stdout.endswith("\n1 passed, 2 failed, 1 skipped\n"), done.stdout
+    ending = "\n     1 skipped: for the count\n1 passed, 2 failed, 1 skipped\n"
+    assert done.stdout.endswith(ending), done.stdout
 
 
 def test_run_fails_where_a_check_does(suite: Path) -> None:

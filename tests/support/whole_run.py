@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +22,13 @@ _TESTS = Path(__file__).parents[1]
 class Outcome:
     """The result of a run: its exit code, and the counts of its JUnit report.
 
-    `failed` holds the name of each test that failed or had an error.
+    `skipped` says how many tests were skipped for each reason, `failed` holds the name of each
+    test that failed or had an error.
     """
 
     exit_code: int
     passed: int
-    skipped: int
+    skipped: Counter[str]
     failed: Sequence[str]
 
     @property
@@ -59,15 +61,15 @@ def compile_tests(args: Sequence[str]) -> None:
 def read(exit_code: int, report: Path) -> Outcome:
     """Return what a JUnit report says; without one only the exit code is known."""
     if not report.exists():
-        return Outcome(exit_code, 0, 0, ())
-    passed = skipped = 0
+        return Outcome(exit_code, 0, Counter(), ())
+    passed, skipped = 0, Counter[str]()
     failed: dict[str, None] = {}  # a test may fail and then have an error at its end
     for case in ET.parse(report).iter("testcase"):
-        kinds = {child.tag for child in case}
-        if kinds & {"failure", "error"}:
+        kinds = {child.tag: child.get("message", "") for child in case}
+        if kinds.keys() & {"failure", "error"}:
             failed[f"{case.get('classname')}::{case.get('name')}"] = None
         elif "skipped" in kinds:
-            skipped += 1
+            skipped[kinds["skipped"]] += 1
         else:
             passed += 1
     return Outcome(exit_code, passed, skipped, tuple(failed))
@@ -78,12 +80,14 @@ def summary(outcome: Outcome) -> Iterator[str]:
     if not outcome.is_green:
         yield f"tests: failed (pytest exit code {outcome.exit_code})"
         yield from (f"  {test}" for test in outcome.failed)
-    failed = len(outcome.failed)
-    yield f"{outcome.passed} passed, {failed} failed, {outcome.skipped} skipped"
+    for reason, count in outcome.skipped.most_common():
+        yield f"{count:6} skipped: {reason}"
+    failed, skipped = len(outcome.failed), outcome.skipped.total()
+    yield f"{outcome.passed} passed, {failed} failed, {skipped} skipped"
 
 
-def main() -> int:
-    """Run the suite and the checks; the command line goes to pytest, after its own arguments.
+def main(more: Sequence[str]) -> int:
+    """Run the suite and the checks; `more` goes to pytest, after its own arguments.
 
     JOBS sets how many processes run tests. CHECKS is a command that runs at the same time: the
     tests wait part of their time, so that it costs little. Its output is printed at the end.
@@ -94,9 +98,10 @@ def main() -> int:
         checks = (
             subprocess.Popen(words, stdout=output, stderr=output) if words else None
         )
-        compile_tests(sys.argv[1:])
-        args = ("-n", os.environ["JOBS"], "--dist", "worksteal", "-m", "not release")
-        outcome = run((*args, *sys.argv[1:]))
+        compile_tests(more)
+        # The table of reasons takes the place of pytest's lines, one for each place that skips.
+        args = ("-rfEX", "-n", os.environ["JOBS"], "--dist", "worksteal")
+        outcome = run((*args, "-m", "not release", *more))
         failed = checks is not None and checks.wait() != 0
         output.seek(0)
         print(f"\n{output.read()}\nthe run took {time.monotonic() - begun:.0f} s")
@@ -108,4 +113,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
