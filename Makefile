@@ -18,7 +18,7 @@ PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.1
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$name && break; done)
 
-.PHONY: test test-full nightly coverage lint fmt fronts docs walks pictures demo bench newer-git release agents venv clean
+.PHONY: test quick test-full nightly coverage lint fmt fronts docs walks pictures demo bench newer-git release agents venv clean
 
 # All that every change has to pass: lint, types and layers, and beside them the tests. Where it
 # does not matter, a test runs with the daemon only and its command is a fork (tests/conftest.py).
@@ -26,6 +26,11 @@ test: venv
 	$(BIN)/python -m compileall -q gitshadow
 	JOBS=$(JOBS) CHECKS="$(MAKE) --no-print-directory lint" \
 		$(BIN)/python -m tests.support.whole_run $(PYTEST_ARGS)
+
+# Before each commit: lint, the tests of what differs from HEAD, and some of each flow.
+quick: venv
+	JOBS=$(JOBS) CHECKS="$(MAKE) --no-print-directory lint" \
+		$(BIN)/python -m tests.support.quick $(PYTEST_ARGS)
 
 # Every test in each mode and through the installed command, the routes of a release (sdist, pipx,
 # uv, the site, demo, benchmarks, Git's own programs), and long property and scale runs: storms,

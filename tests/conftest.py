@@ -125,6 +125,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_END_TO_END):
             item.add_marker("uncounted")
+            item.add_marker("end_to_end")
         if "full" in item.keywords and not FULL:
             item.add_marker(skip)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import whole_run
+from tests.support import quick, whole_run
 from tests.support.whole_run import Outcome
 
 _TESTS = """\
@@ -85,6 +85,25 @@ def test_each_reason_to_skip_is_said_once_with_its_count() -> None:
         "    11 skipped: a long run",
         "     2 skipped: no tmux",
         "3 passed, 0 failed, 13 skipped",
+    ]
+
+
+def test_quick_run_has_the_tests_of_what_has_changed() -> None:
+    names = (
+        "docs/undo.md",
+        "gitshadow/config.py",
+        "gitshadow/errors.py",
+        "gitshadow/store/journal/db.py",
+        "gitshadow/store/backends/refs.py",
+        "tests/support/repo.py",
+        "tests/test_words.py",
+        "tests/undo/test_gone.py",
+    )
+    assert list(quick.tests_of(names)) == [
+        "tests/test_config.py",
+        "tests/store",
+        "tests/store/backends",
+        "tests/test_words.py",
     ]
 
 
