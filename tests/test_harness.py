@@ -141,6 +141,16 @@ def test_snapshot_differs_when_something_of_the_users_changed(
     assert repo.snapshot() != before
 
 
+@pytest.mark.kinds
+def test_snapshot_differs_when_an_older_stash_was_dropped(repo: Repo) -> None:
+    for text in ("one", "two"):
+        repo.write("a", text)
+        repo.git("stash")
+    before = repo.snapshot()
+    repo.git("stash", "drop", "stash@{1}")
+    assert repo.snapshot() != before
+
+
 def test_tree_snapshot_names_what_changed(repo: Repo) -> None:
     repo.symlink("l", "nowhere")
     repo.mkdir("d/e")

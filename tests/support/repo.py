@@ -48,11 +48,11 @@ class Untouched:
     `files` are all files of the Git directory apart from objects, refs and ours: the
     index, HEAD, reflogs, config, hooks (mode and bytes), merge and rebase state. Reftables
     hold reflogs too, and what HEAD is: they are in `logs` and `head`, elsewhere empty.
+    The stash is a ref and its reflog.
     """
 
     files: Mapping[str, tuple[int, bytes]]
     refs: Mapping[str, str]
-    stash: str
     head: str = ""
     logs: str = ""
 
@@ -246,7 +246,6 @@ class Repo:
                 for name, oid in refs.items()
                 if not name.startswith(SHADOW_REFS)
             },
-            stash=self.git("stash", "list"),
             head=head,
             logs=logs,
         )
