@@ -263,9 +263,10 @@ class ByteEvidence:
     def _came_from_outside(self, draft: Draft, after: FileState) -> bool:
         """Return whether a file was finished elsewhere, and only moved or linked to its path."""
         # The content is older than the last moment at which nothing was there. That of a temporary
-        # file can be, too, but it was made in the worktree.
+        # file can be, too, but it was made in the worktree. Where stamps are coarse, one of the
+        # same tick may be older.
         inode, tolerance_ns = after.stat.inode, self._ws.clock.tolerance_ns
-        if after.stat.mtime_ns + tolerance_ns < draft.begin_ns:
+        if after.stat.mtime_ns < draft.begin_ns + tolerance_ns:
             return inode not in self._made
         while len(self._made) >= _MOST_MADE:
             del self._made[next(iter(self._made))]

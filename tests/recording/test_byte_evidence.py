@@ -29,6 +29,7 @@ from tests.support.context import desk_of
 from tests.support.repo import Repo
 
 TEXT = b"by a person\n" * 40
+_TICK_NS = 1_000
 CALL = frozenset({("s", "call")})
 
 
@@ -58,6 +59,26 @@ def test_agent_that_wrote_too_little_is_excluded_also_when_the_file_is_gone(
         evidence.begin()
         run_a_program(process)
         assert evidence.excluded(draft_of(ws, path), scene_of(session)) == CALL
+
+
+@pytest.mark.parametrize("ticks", [0, 1])
+def test_a_file_that_may_have_been_made_elsewhere_needs_no_bytes(
+    repo: Repo, ticks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where stamps are coarse, it may be older than the last look at its path."""
+    repo.write("there", TEXT)
+    with desk_of(repo) as context, agent() as process:
+        ws, session = context.workspace, session_of(process)
+        evidence = ByteEvidence(ws)
+        evidence.watch(session)
+        evidence.begin_barrier(())
+        evidence.begin()
+        run_a_program(process)
+        draft = draft_of(ws, "there")
+        monkeypatch.setattr(type(ws.clock), "tolerance_ns", _TICK_NS)
+        draft = draft._replace(begin_ns=draft.end_ns - ticks * _TICK_NS)
+        excluded = evidence.excluded(draft, scene_of(session))
+        assert excluded == (CALL if ticks else frozenset())
 
 
 def test_file_system_that_is_mounted_at_a_number_of_another_is_looked_at(
