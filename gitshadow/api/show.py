@@ -34,7 +34,6 @@ from gitshadow.query.resolve import (
 from gitshadow.query.rows import (
     burst_row,
     call_row,
-    event_row,
     event_rows,
     rfc3339,
     session_row,
@@ -171,8 +170,8 @@ def _describe(
 ) -> tuple[str, Thing, EventFilter | None]:
     thing = found.thing
     if isinstance(thing, Event):
-        row = event_row(thing)._replace(prompt=_prompt(context, thing))
-        return "event", row, None
+        (row,) = event_rows(context.workspace.db, [thing])
+        return "event", row._replace(prompt=_prompt(context, thing)), None
     if isinstance(thing, Call):
         chosen = EventFilter(sessions=(thing.session,), call=thing.id)
         return "call", call_row(thing), chosen

@@ -61,6 +61,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
     },
     "inspect": {
         "ui": Verb("ui", "Browse and undo in a terminal UI.", direct=True),
+        "lsp": Verb("lsp", "Show authors and undo in your editor.", direct=True),
         "log": Verb("log", "List turns, your changes and undos."),
         "turns": Verb("lists", "List the turns and their prompts."),
         "sessions": Verb("lists", "List agent sessions and your own work."),

@@ -2,30 +2,18 @@
 
 import locale
 import os
-import shlex
-import threading
 import time
-from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 import click
 
-from gitshadow.commands.client import (
-    find_layout,
-    raise_if_error,
-    recovered_notes,
-    spelled,
-)
+from gitshadow.commands.client import find_layout
+from gitshadow.commands.here import HereEngine
 from gitshadow.commands.options import is_interactive
 from gitshadow.commands.times import parse_moment
-from gitshadow.commands.undo_flow import HandOverError, check_whole, of_here
-from gitshadow.commands.user_hooks import told
-from gitshadow.errors import NotInitialisedError, RefusedError, ShadowError, UsageError
-from gitshadow.messages.codec import A, Q, Verb, decode, encode
-from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest, HandOver
+from gitshadow.errors import NotInitialisedError, ShadowError, UsageError
 from gitshadow.render.style import is_plain_locale, named_locale
-from gitshadow.service.client import answer
-from gitshadow.store.layout import Layout, journal_stamp, recorded
+from gitshadow.store.layout import Layout
 
 _DARK_GROUNDS = frozenset({"0", "1", "2", "3", "4", "5", "6", "8"})
 
@@ -114,100 +102,3 @@ def _is_light() -> bool:
     """Return whether the background is light, as some terminals report in COLORFGBG."""
     ground = os.environ.get("COLORFGBG", "").rpartition(";")[2]
     return ground.isdigit() and ground not in _DARK_GROUNDS
-
-
-class HereEngine:
-    """Answer about one worktree; paths are relative to its top, not to the current directory.
-
-    Nothing is printed, because the UI draws on the screen; notes that come with an answer are
-    passed to a callback.
-    """
-
-    def __init__(self, layout: Layout, told: Callable[[str], None]) -> None:
-        self._layout, self._told = layout, told
-        self._top = spelled(layout.root)
-        # In this process each question opens the worktree under its lock: one after the other.
-        self._one_at_a_time = threading.Lock()
-        self._others: dict[str, HereEngine] = {}
-
-    def send(self, verb: Verb[Q, A], request: Q, /) -> A:
-        """Return a verb's answer; notes about interrupted undos go to the callback.
-
-        Raises:
-            ShadowError: what the verb raised.
-        """
-        params = {**encode(request), "cwd": self._top}
-        with self._one_at_a_time:
-            document = answer(self._layout, verb.name, params)
-        raise_if_error(document)
-        for note in recovered_notes(document):
-            self._told(note)
-        return decode(verb.answer, document)
-
-    def plan(self, request: FileUndoRequest, /) -> FileUndoAnswer:
-        """Return the plan of an undo.
-
-        Raises:
-            ShadowError: it cannot be planned.
-        """
-        return self._undo(request)
-
-    def apply(self, request: FileUndoRequest, token: str, /) -> FileUndoAnswer:
-        """Apply exactly the plan with a token, or nothing.
-
-        Raises:
-            ShadowError: files changed since, or another process is running.
-        """
-        return self._undo(request._replace(yes=True, token=token))
-
-    def mark(self) -> object:
-        """Return when the journal's files last changed, and how large they are."""
-        return journal_stamp(self._layout)
-
-    def worktrees(self) -> Sequence[str]:
-        """Return the names of the recorded worktrees, this one first."""
-        names = {one.worktree for one in recorded(self._layout)}
-        here = self._layout.worktree
-        return (here, *sorted(names - {here}))
-
-    def there(self, worktree: str, /) -> "HereEngine":
-        """Return the engine of another worktree.
-
-        Raises:
-            UsageError: it is gone.
-        """
-        if worktree == self._layout.worktree:
-            return self
-        if worktree not in self._others:
-            found = [one for one in recorded(self._layout) if one.worktree == worktree]
-            if not found:
-                raise UsageError(
-                    f"worktree {worktree} was removed",
-                    hint="to list what is recorded: git agent-undo sessions",
-                )
-            self._others[worktree] = HereEngine(found[0], self._told)
-        return self._others[worktree]
-
-    def _undo(self, request: FileUndoRequest) -> FileUndoAnswer:
-        whole = of_here(request)._replace(hand_over=True)
-        answer = told(lambda one: self.send(UNDO, one), whole, self._layout)
-        try:
-            return check_whole(answer)
-        except HandOverError as found:
-            raise _refused(found.whose) from None
-
-
-def _refused(found: HandOver) -> RefusedError:
-    """Return the error that the files are only a part of this undo, with the command for all."""
-    named = found.turn or found.op or f"session {found.session}"
-    at = f"--session {shlex.quote(found.session)}"
-    if found.op:
-        command = f"redo {found.op}"
-    elif found.before:
-        command = f"rewind --before {found.before} --effects {at}"
-    else:
-        command = f"undo {found.turn} {at}"
-    return RefusedError(
-        f"cannot undo {named} here: it did more than change files",
-        hint=f"in a shell: git agent-undo {command}",
-    )

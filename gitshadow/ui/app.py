@@ -21,7 +21,8 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.worker import WorkerFailed
 
-from gitshadow.ui.data_source import DataSource, UiBackend
+from gitshadow.messages.backend import Backend
+from gitshadow.ui.data_source import DataSource
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.glyphs import Glyphs
 from gitshadow.ui.main import MainScreen
@@ -62,7 +63,7 @@ class ViewApp(App[object]):
 
     def __init__(
         self,
-        engine_of: Callable[[Callable[[str], None]], UiBackend],
+        engine_of: Callable[[Callable[[str], None]], Backend],
         setting: UiSettings,
     ) -> None:
         super().__init__()

@@ -17,11 +17,11 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gitshadow.errors import ShadowError
+from gitshadow.messages.backend import Backend
 from gitshadow.messages.blame import BLAME, BlameRequest, OwnerRow
 from gitshadow.render.blame import BlameLine, lines_of, name_of
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time
-from gitshadow.ui.data_source import UiBackend
 from gitshadow.ui.dialogs import KeyHint, KeyLine
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.intents import undo_of
@@ -134,7 +134,7 @@ class BlameScreen(ModalScreen[int | None]):
 
     def __init__(
         self,
-        engine: UiBackend,
+        engine: Backend,
         path: str,
         at: int | str | None = None,
         line: int | None = None,

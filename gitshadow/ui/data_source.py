@@ -5,14 +5,15 @@ answer that is no longer waited for is dropped; an error is an answer.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from textual.message import Message
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
 from gitshadow.errors import ShadowError
-from gitshadow.messages.codec import A, Nothing, Q, Unset, Verb
+from gitshadow.messages.backend import Backend
+from gitshadow.messages.codec import Nothing, Unset
 from gitshadow.messages.history import HISTORY, HistoryRequest, HistoryRow
 from gitshadow.messages.lists import LOG, OPS, PINS, OpsRequest, PinRow
 from gitshadow.messages.rows import EventRow, OpRow
@@ -27,7 +28,6 @@ from gitshadow.messages.states import (
     ShowRequest,
     StatRow,
 )
-from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.patches import Patch, patch_of
 from gitshadow.ui.timeline import BlockKind, TimelineLine, files_of, moment_named
@@ -78,51 +78,6 @@ def name_of(row: HistoryRow) -> tuple[str, str]:
     return row.worktree, row.id
 
 
-class UiBackend(Protocol):
-    """Answer the UI: the daemon if one runs, else this process."""
-
-    def send(self, verb: Verb[Q, A], request: Q, /) -> A:
-        """Return a verb's answer.
-
-        Raises:
-            ShadowError: what the verb raised, with its hint.
-        """
-        ...
-
-    def plan(self, request: FileUndoRequest, /) -> FileUndoAnswer:
-        """Return the plan of an undo, with its token; nothing is changed.
-
-        Raises:
-            ShadowError: it cannot be planned.
-        """
-        ...
-
-    def apply(self, request: FileUndoRequest, token: str, /) -> FileUndoAnswer:
-        """Apply exactly the plan that was shown, or nothing; return the report.
-
-        Raises:
-            RefusedError: files changed since the plan; nothing was changed.
-            ShadowError: it failed, or another undo is running.
-        """
-        ...
-
-    def mark(self) -> object:
-        """Return a value that differs after every change of the journal; cheap."""
-        ...
-
-    def worktrees(self) -> Sequence[str]:
-        """Return the names of the recorded worktrees of the repository, this one first."""
-        ...
-
-    def there(self, worktree: str, /) -> "UiBackend":
-        """Return what answers in another worktree.
-
-        Raises:
-            UsageError: it is gone.
-        """
-        ...
-
-
 _T = TypeVar("_T")
 _FILES = 20_000
 """So many files that Git switched at once are listed."""
@@ -161,7 +116,7 @@ class DataSource(NamedTuple):
     `worktrees` are the names of those that are shown; without any, it is the engine's own.
     """
 
-    engine: UiBackend
+    engine: Backend
     moment: Callable[[str], int]
     filter: Filter = Filter()
     worktrees: tuple[str, ...] = ()
@@ -262,7 +217,7 @@ class DataSource(NamedTuple):
         )
         return HistoryState(pins, ops[0] if ops else None)
 
-    def there(self, line: TimelineLine | None) -> UiBackend:
+    def there(self, line: TimelineLine | None) -> Backend:
         """Return what answers in the worktree of a line.
 
         Raises:

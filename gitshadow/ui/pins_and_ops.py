@@ -15,6 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from gitshadow.errors import ShadowError
+from gitshadow.messages.backend import Backend
 from gitshadow.messages.codec import Nothing, decode
 from gitshadow.messages.lists import (
     OPS,
@@ -31,7 +32,6 @@ from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest, UndoTarget
 from gitshadow.render.report import report_lines
 from gitshadow.render.style import View, printable
 from gitshadow.render.text import local_time, pin_lines
-from gitshadow.ui.data_source import UiBackend
 from gitshadow.ui.dialogs import KeyHint, KeyLine, LineScreen, SureScreen
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.lines import Choices, Prose
@@ -69,7 +69,7 @@ class RowsScreen(ModalScreen[bool]):
     KEYS: ClassVar[tuple[KeyHint, ...]]
     EMPTY: ClassVar[str]
 
-    def __init__(self, engine: UiBackend) -> None:
+    def __init__(self, engine: Backend) -> None:
         super().__init__()
         self.engine = engine
         self._rows: Sequence[ListedRow] = ()

@@ -17,12 +17,12 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gitshadow.errors import LockedError, RefusedError, ShadowError
+from gitshadow.messages.backend import Backend
 from gitshadow.messages.codec import decode
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest, Hunk, HunkChoice
 from gitshadow.render.choosing import HELP, Choosing, question_line, questions
 from gitshadow.render.report import plan_lines, report_lines, would_overwrite
 from gitshadow.render.style import View, printable
-from gitshadow.ui.data_source import UiBackend
 from gitshadow.ui.dialogs import KeyHint, KeyLine
 from gitshadow.ui.diffs import DiffView
 from gitshadow.ui.glyphs import glyphs_of
@@ -296,7 +296,7 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
 
     def __init__(
         self,
-        engine: UiBackend,
+        engine: Backend,
         wish: FileUndoRequest,
         hunk: tuple[str, PatchHunk] | None = None,
         where: str = "",

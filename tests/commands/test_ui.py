@@ -7,7 +7,7 @@ import pytest
 
 from gitshadow.cli import main
 from gitshadow.commands import ui
-from gitshadow.commands.ui import HereEngine
+from gitshadow.commands.here import HereEngine
 from gitshadow.ui.app import ViewApp
 from tests.support.repo import Repo
 from tests.support.studio import studio_of

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.commands.ui import HereEngine
+from gitshadow.commands.here import HereEngine
 from gitshadow.errors import RefusedError
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.session import AgentUndo

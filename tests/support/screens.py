@@ -18,12 +18,12 @@ from textual.widget import Widget
 
 from gitshadow.commands.client import raise_if_error
 from gitshadow.commands.times import parse_moment
+from gitshadow.messages.backend import Backend
 from gitshadow.messages.codec import A, JsonObject, Q, Verb, decode, encode
 from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest, UndoTarget
 from gitshadow.service import in_process
 from gitshadow.store.layout import Layout, recorded
 from gitshadow.ui.app import UiSettings, ViewApp
-from gitshadow.ui.data_source import UiBackend
 from gitshadow.ui.glyphs import Glyphs
 from tests.support.repo import Repo
 from tests.support.studio import layout_of
@@ -187,7 +187,7 @@ def play(
 
 
 def view(
-    engine: UiBackend,
+    engine: Backend,
     steps: Steps,
     *,
     size: tuple[int, int] = (80, 24),

@@ -26,6 +26,7 @@ PACKAGES = {
     "cc": "build-essential",
     "zsh": "zsh",
     "fish": "fish",
+    "nvim": "neovim",
 }
 """The Debian package of each program; `.ci/run` installs the same."""
 # Read now: a running test's environment is sealed.

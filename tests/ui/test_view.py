@@ -12,6 +12,7 @@ from textual.containers import Vertical
 from textual.widget import Widget
 from textual.worker import Worker
 
+from gitshadow.messages.backend import Backend
 from gitshadow.messages.codec import A, Q, Verb
 from gitshadow.messages.rows import EventRow
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
@@ -19,7 +20,6 @@ from gitshadow.store.lock import WriterLock
 from gitshadow.ui import data_source, page_loader
 from gitshadow.ui.app import UiSettings
 from gitshadow.ui.blame import BlameScreen
-from gitshadow.ui.data_source import UiBackend
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.history import History
 from gitshadow.ui.lines import LineView
@@ -298,7 +298,7 @@ class Slow:
         """Name the worktrees."""
         return self.engine.worktrees()
 
-    def there(self, worktree: str, /) -> UiBackend:
+    def there(self, worktree: str, /) -> Backend:
         """Answer for this worktree only."""
         assert worktree == self.engine.layout.worktree
         return self

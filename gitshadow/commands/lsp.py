@@ -1,0 +1,44 @@
+"""`git agent-undo lsp`: a language server on the standard streams, for editors."""
+
+import os
+from importlib.util import find_spec
+
+import click
+
+from gitshadow.commands.client import find_layout
+from gitshadow.commands.here import HereEngine
+from gitshadow.errors import NotInitialisedError, UnsupportedError
+
+
+@click.command("lsp")
+def command() -> None:
+    """Run a language server: authors of lines, and undo, in any editor.
+
+    Editors start it, one for all folders. It shows who wrote a line and for which prompt, and
+    undoes lines, a turn in a file, or a whole turn.
+    """
+    if find_spec("pygls") is None:
+        raise UnsupportedError(
+            "cannot run a language server: the package pygls is not installed",
+            hint="pip install 'gitshadow[lsp]', or: pipx inject gitshadow pygls",
+        )
+    # pygls is an optional dependency (the extra `lsp`).
+    from gitshadow.lsp.server import make
+
+    # It closes its stream at the end, and the end of a command writes what is left in ours.
+    with open(os.dup(1), "wb", buffering=0) as stream:
+        make(_opened).start_io(stdout=stream)
+
+
+def _opened(directory: str) -> tuple[str, HereEngine]:
+    """Return the top of the worktree of a directory, and who answers about it.
+
+    Raises:
+        ShadowError: there is none, or nothing is recorded there.
+    """
+    layout = find_layout(directory)
+    if not layout.initialised:
+        raise NotInitialisedError(
+            f"nothing is recorded in {layout.root}", hint="git agent-undo init"
+        )
+    return layout.root, HereEngine(layout, lambda said: None)

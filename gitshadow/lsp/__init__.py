@@ -1,0 +1,1 @@
+"""A language server: who wrote each line, and undo, in any editor that speaks the protocol."""

@@ -1,0 +1,89 @@
+"""Buffers beside their files: which line is which, and what an edit of one is in the other."""
+
+import difflib
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitshadow.lsp.authors import escaped, fenced
+from gitshadow.lsp.buffers import edits_of, mapped
+from gitshadow.messages.undo import Hunk
+from gitshadow.undo.merge import MergeEdit
+
+LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"d\n"]), max_size=12)
+
+
+def test_changed_lines_are_of_no_line_of_the_file() -> None:
+    lines = mapped([b"a\n", b"new\n", b"b\n", b"d\n"], [b"a\n", b"b\n", b"c\n", b"d\n"])
+    assert lines.in_file == (0, None, 1, 3)
+    assert lines.is_changed
+
+
+def test_same_text_is_not_changed() -> None:
+    lines = mapped([b"a\n"], [b"a\n"])
+    assert (lines.in_file, lines.is_changed) == ((0,), False)
+
+
+def test_edit_beside_a_change_of_the_buffer_is_not_carried() -> None:
+    lines = mapped([b"new\n", b"b\n", b"c\n", b"d\n"], [b"a\n", b"b\n", b"c\n", b"d\n"])
+    assert lines.carried(MergeEdit(1, 2, ())) is None
+    assert lines.carried(MergeEdit(2, 3, ())) == (2, 3)
+
+
+def test_edit_behind_longer_text_moves_with_it() -> None:
+    lines = mapped([b"x\n", b"y\n", b"a\n", b"b\n"], [b"a\n", b"b\n"])
+    assert lines.carried(MergeEdit(1, 2, ())) == (3, 4)
+
+
+@given(LINES, LINES)
+def test_every_unchanged_line_is_one_of_the_file(
+    buffer: list[bytes], file: list[bytes]
+) -> None:
+    lines = mapped(buffer, file)
+    assert len(lines.in_file) == len(buffer)
+    known = [
+        (at, number) for at, number in enumerate(lines.in_file) if number is not None
+    ]
+    assert all(buffer[at] == file[number] for at, number in known)
+    assert [number for _, number in known] == sorted({number for _, number in known})
+
+
+@given(LINES, LINES)
+def test_hunks_of_a_diff_are_the_edits_that_it_makes(
+    old: list[bytes], new: list[bytes]
+) -> None:
+    """The hunks are those of difflib, with git's heads."""
+    was, now = ([line.decode().rstrip("\n") for line in side] for side in (old, new))
+    shown = list(difflib.unified_diff(was, now, lineterm=""))[2:]
+    hunks: list[list[str]] = []
+    for line in shown:
+        if line.startswith("@@"):
+            hunks.append([])
+        hunks[-1].append(line)
+    found = edits_of([Hunk("lines", (), tuple(lines), ()) for lines in hunks])
+    made = list(old)
+    for edit in reversed(found):
+        made[edit.start : edit.end] = edit.lines
+    assert made == new
+
+
+def test_line_without_an_end_stays_one() -> None:
+    lines = (
+        "@@ -1 +1 @@",
+        "-a",
+        "\\ No newline at end of file",
+        "+b",
+        "\\ No newline at end of file",
+    )
+    assert edits_of([Hunk("lines", (1,), lines, ())]) == [MergeEdit(0, 1, (b"b",))]
+
+
+def test_prompt_cannot_end_its_block() -> None:
+    shown = fenced("```\n</pre> [x](command:y)\x1b[0m")
+    assert shown.startswith("````text\n```\n")
+    assert shown.endswith("\n````")
+    assert "\x1b" not in shown
+
+
+def test_name_with_marks_of_markdown_is_shown_as_it_is() -> None:
+    assert escaped("[a](command:b) <i>") == r"\[a\]\(command\:b\) \<i\>"

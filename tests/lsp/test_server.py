@@ -1,0 +1,247 @@
+"""The language server as editors run it: a process that is asked over its streams."""
+
+import os
+import random
+from collections.abc import Callable
+
+import pytest
+
+from tests.lsp.editor import Editor, edit
+from tests.support.repo import Repo
+from tests.support.shadow import Shadow
+from tests.support.studio import studio_of
+
+OLD = "".join(f"line {number}\n" for number in range(1, 21))
+# 200 in `make test-full`.
+TRIALS = 200 if os.environ.get("GITSHADOW_TEST_FULL") == "1" else 10
+NEW = OLD.replace("line 3\n", "third\nand more\n").replace("line 15\n", "fifteenth\n")
+
+
+@pytest.fixture
+def shadow(repo: Repo, make_shadow: Callable[..., Shadow]) -> Shadow:
+    """Return a repository in which an agent changed two places of a file and made another."""
+    repo.write("a.txt", OLD)
+    repo.commit("start")
+    with studio_of(repo) as studio:
+        studio.start("S1")
+        studio.prompt("S1", "Say it in *words* <b>now</b> [x](command:y)")
+        studio.write("S1", "a.txt", NEW)
+        studio.write("S1", "b.txt", "new\n")
+        studio.stop("S1")
+    return make_shadow(repo, daemon=False)
+
+
+def test_hover_shows_agent_prompt_reason_and_what_the_line_was(shadow: Shadow) -> None:
+    async def steps(on: Editor) -> None:
+        on.open("a.txt")
+        said = await on.hover("a.txt", 2)
+        assert said.startswith("**claude\\-code** · t1 · just now")
+        assert "*certain*: " in said
+        # Nothing in a prompt is a tag, a link or a command.
+        assert "```text\nSay it in *words* <b>now</b> [x](command:y)\n```" in said
+        assert said.endswith("before:\n\n```text\nline 3\n```")
+        assert "**Test User**" in await on.hover("a.txt", 0)
+        assert await on.hover("a.txt", 400) == ""
+
+    edit(shadow, steps)
+
+
+def test_lens_stands_above_each_run_of_an_agent(shadow: Shadow) -> None:
+    async def steps(on: Editor) -> None:
+        on.open("a.txt")
+        assert await on.lenses("a.txt") == [2, 15]
+
+    edit(shadow, steps)
+
+
+@pytest.mark.parametrize(("lens", "lines"), [("off", []), ("all", [0, 2, 4, 15, 16])])
+def test_setting_says_whose_lines_have_a_lens(
+    shadow: Shadow, lens: str, lines: list[int]
+) -> None:
+    async def steps(on: Editor) -> None:
+        on.open("a.txt")
+        assert await on.lenses("a.txt") == lines
+
+    edit(shadow, steps, options={"gitshadow": {"lens": lens}})
+
+
+def test_lines_that_are_not_saved_are_the_persons(shadow: Shadow) -> None:
+    async def steps(on: Editor) -> None:
+        on.open("a.txt")
+        on.type("a.txt", "typed\n" + NEW)
+        assert await on.hover("a.txt", 0) == "**yours, not saved yet**"
+        assert "claude" in await on.hover("a.txt", 3)
+        assert await on.lenses("a.txt") == [3, 16]
+
+    edit(shadow, steps)
+
+
+def test_undo_of_lines_leaves_the_rest_of_the_turn(shadow: Shadow) -> None:
+    async def steps(on: Editor) -> None:
+        on.open("a.txt")
+        await on.do("a.txt", 2, 3, "Undo these lines of claude-code")
+
+    editor = edit(shadow, steps)
+    expected = OLD.replace("line 15\n", "fifteenth\n")
+    assert shadow.repo.read("a.txt").decode() == expected
+    assert shadow.repo.exists("b.txt")
+    assert "a.txt" in editor.asked[0]
+    assert editor.said == ["partly restored 1 file"]
+
+
+def test_undo_in_the_file_everywhere_and_redo(shadow: Shadow) -> None:
+    async def steps(on: Editor) -> None:
+        on.open("a.txt")
+        await on.do("a.txt", 2, 2, "Undo in this file: ")
+        assert shadow.repo.read("a.txt").decode() == OLD
+        assert shadow.repo.exists("b.txt")
+        await on.do("a.txt", 2, 2, "Redo u1")
+        assert shadow.repo.read("a.txt").decode() == NEW
+        await on.do("a.txt", 2, 2, "Undo everywhere: ")
+        assert not shadow.repo.exists("b.txt")
+
+    edit(shadow, steps)
+    assert shadow.repo.read("a.txt").decode() == OLD
+
+
+def test_nothing_is_done_without_a_yes(shadow: Shadow) -> None:
+    async def steps(on: Editor) -> None:
+        on.open("a.txt")
+        on.answer = "Cancel"
+        await on.do("a.txt", 2, 2, "Undo everywhere: ")
+        on.answer = None
+        await on.do("a.txt", 2, 2, "Undo everywhere: ")
+
+    editor = edit(shadow, steps)
+    assert len(editor.asked) == 2
+    assert shadow.repo.read("a.txt").decode() == NEW
+
+
+def test_buffer_that_is_not_saved_is_edited_and_its_file_is_not(shadow: Shadow) -> None:
+    typed = NEW.replace("line 9\n", "typed by me\n") + "and at the end"
+
+    async def steps(on: Editor) -> None:
+        on.open("a.txt")
+        on.type("a.txt", typed)
+        await on.do("a.txt", 2, 2, "Undo everywhere: ")
+        got = on.texts[on.uri("a.txt")]
+        assert got == OLD.replace("line 9\n", "typed by me\n") + "and at the end"
+
+    edit(shadow, steps)
+    assert shadow.repo.read("a.txt").decode() == NEW
+    # The other file of the turn is not open.
+    assert not shadow.repo.exists("b.txt")
+
+
+def test_unsaved_change_of_the_same_lines_is_not_overwritten(shadow: Shadow) -> None:
+    typed = NEW.replace("third\n", "third, as I say\n")
+
+    async def steps(on: Editor) -> None:
+        on.open("a.txt")
+        on.type("a.txt", typed)
+        await on.do("a.txt", 3, 3, "Undo in this file: ")
+        assert on.texts[on.uri("a.txt")] == typed
+
+    editor = edit(shadow, steps)
+    assert "it has changes that are not saved there" in editor.said[0]
+    assert shadow.repo.read("a.txt").decode() == NEW
+
+
+def test_untrusted_workspace_offers_nothing_that_writes(shadow: Shadow) -> None:
+    async def steps(on: Editor) -> None:
+        on.open("a.txt")
+        assert await on.actions("a.txt", 2, 2) == {}
+        assert "claude" in await on.hover("a.txt", 2)
+
+    edit(shadow, steps, options={"trusted": False})
+
+
+def test_folder_that_is_not_recorded_is_named_once_in_the_log(
+    repo: Repo, make_shadow: Callable[..., Shadow]
+) -> None:
+    async def steps(on: Editor) -> None:
+        on.open("a")
+        assert await on.hover("a", 0) == ""
+        assert await on.lenses("a") == []
+        assert await on.actions("a", 0, 0) == {}
+
+    editor = edit(make_shadow(repo, daemon=False), steps)
+    (line,) = editor.logged
+    assert line.startswith("gitshadow: no authors in ")
+    assert editor.said == []
+
+
+@pytest.mark.parametrize(
+    ("encodings", "column"),
+    [(["utf-16"], 8), (["utf-8", "utf-16"], 12), (["utf-32"], 6)],
+)
+def test_hint_stands_at_the_end_of_its_line_in_the_editors_units(
+    repo: Repo, make_shadow: Callable[..., Shadow], encodings: list[str], column: int
+) -> None:
+    with studio_of(repo) as studio:
+        studio.prompt("S1", "Smile")
+        studio.write("S1", "smile.txt", "ok 😀😀 \n")
+        studio.stop("S1")
+
+    async def steps(on: Editor) -> None:
+        on.open("smile.txt")
+        (hint,) = await on.ask(
+            "textDocument/inlayHint",
+            textDocument={"uri": on.uri("smile.txt")},
+            range={
+                "start": {"line": 0, "character": 0},
+                "end": {"line": 9, "character": 0},
+            },
+        )
+        assert hint["position"] == {"line": 0, "character": column}
+        assert hint["label"].startswith("claude-code")
+
+    shadow = make_shadow(repo, daemon=False)
+    edit(shadow, steps, options={"hints": "agents"}, encodings=encodings)
+
+
+def test_link_binary_file_and_file_elsewhere_have_no_authors(shadow: Shadow) -> None:
+    outside = shadow.repo.root.parent / "outside.txt"
+    outside.write_text("secret\n")
+    (shadow.repo.root / "link.txt").symlink_to(outside)
+    (shadow.repo.root / "data.bin").write_bytes(b"a\0b\n")
+
+    async def steps(on: Editor) -> None:
+        for path in ("link.txt", "data.bin", "../outside.txt", "gone.txt"):
+            on.open(path, "a\n")
+            assert await on.hover(path, 0) == ""
+            assert await on.lenses(path) == []
+            assert await on.actions(path, 0, 9) == {}
+        # What an editor sends by mistake does not end the server.
+        on.send(id=0, method="textDocument/hover", params={"textDocument": 7})
+        on.send(method="$/garbage", params=[])
+        on.send(method="textDocument/didChange", params={})
+        on.open("a.txt")
+        assert "claude" in await on.hover("a.txt", 2)
+
+    edit(shadow, steps)
+
+
+def test_no_random_typing_is_lost_by_an_undo(shadow: Shadow) -> None:
+    """What was typed is in the buffer afterwards, whether lines were undone beside it or not."""
+    rng = random.Random(3)
+
+    async def steps(on: Editor) -> None:
+        on.open("a.txt")
+        lines = NEW.splitlines()
+        for number in range(TRIALS):
+            typed = list(lines)
+            for _ in range(rng.randrange(1, 4)):
+                typed.insert(rng.randrange(len(typed) + 1), f"typed {number}")
+            on.type("a.txt", "\n".join(typed) + "\n")
+            count = typed.count(f"typed {number}")
+            found = await on.actions("a.txt", 0, 99)
+            (command,) = (found[one] for one in found if one.startswith("Undo in this"))
+            await on.ask("workspace/executeCommand", **command)
+            got = on.texts[on.uri("a.txt")].splitlines()
+            assert got.count(f"typed {number}") == count
+            rest = [line for line in got if not line.startswith("typed")]
+            assert rest in (lines, OLD.splitlines())
+            assert shadow.repo.read("a.txt").decode() == NEW
+
+    edit(shadow, steps)
