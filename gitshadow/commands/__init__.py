@@ -61,7 +61,6 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
     },
     "inspect": {
         "ui": Verb("ui", "Browse and undo in a terminal UI.", direct=True),
-        "lsp": Verb("lsp", "Show authors and undo in your editor.", direct=True),
         "log": Verb("log", "List turns, your changes and undos."),
         "turns": Verb("lists", "List the turns and their prompts."),
         "sessions": Verb("lists", "List agent sessions and your own work."),
@@ -98,6 +97,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "import": Verb("exchange", "Import attribution from other tools."),
     },
     "for scripts and hooks": {
+        "lsp": Verb("lsp", "Show authors and undo in your editor.", direct=True),
         "record": Verb("record", "Record some paths now."),
         "session": Verb("record", "Open or close a session by hand."),
         "flush": Verb("record", "Wait for pending changes to be recorded."),

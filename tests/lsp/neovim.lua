@@ -1,5 +1,6 @@
 -- What a person does in Neovim: looks at a line, opens the menu, chooses an undo, says yes.
 local log = io.open(os.getenv("SAID"), "w")
+local was_told = false
 local function say(...) log:write(table.concat({ ... }, " "), "\n") log:flush() end
 
 vim.ui.select = function(items, _, choose)
@@ -14,6 +15,7 @@ vim.lsp.handlers["window/showMessageRequest"] = function(_, asked)
 end
 vim.lsp.handlers["window/showMessage"] = function(_, told)
   say("said", told.message)
+  was_told = true
   return told
 end
 
@@ -26,6 +28,6 @@ local found = vim.lsp.buf_request_sync(0, "textDocument/hover", params, 60000)
 say("hover", vim.tbl_values(found)[1].result.contents.value)
 vim.lsp.buf.code_action()
 local before = vim.fn.getline(3)
-wait(function() vim.cmd("checktime") return vim.fn.getline(3) ~= before end)
+wait(function() vim.cmd("checktime") return was_told and vim.fn.getline(3) ~= before end)
 say("line", vim.fn.getline(3))
 vim.lsp.stop_client(vim.lsp.get_active_clients())
