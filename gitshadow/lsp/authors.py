@@ -22,7 +22,7 @@ _OLD_LINES = 12
 UNSAVED = "yours, not saved yet"
 
 
-class LineRun(NamedTuple):
+class AuthorRun(NamedTuple):
     """Lines of a buffer, from `first` to `last`, that one turn wrote, or one author without turns.
 
     `owner` is that of the first line; `lines` are those of the file.
@@ -41,9 +41,9 @@ class LineRun(NamedTuple):
 
 def runs_of(
     blamed: Sequence[BlameLine], owners: Sequence[OwnerRow], lines: LineMap
-) -> list[LineRun]:
+) -> list[AuthorRun]:
     """Return the runs of a buffer in order; lines that the editor changed are in none."""
-    found: list[LineRun] = []
+    found: list[AuthorRun] = []
     for at, number in enumerate(lines.in_file):
         if number is None or number >= len(blamed):
             continue
@@ -57,7 +57,7 @@ def runs_of(
         ):
             found[-1] = last._replace(last=at, lines=(*last.lines, line))
         else:
-            found.append(LineRun(at, at, owner, (line,)))
+            found.append(AuthorRun(at, at, owner, (line,)))
     return found
 
 
@@ -74,7 +74,7 @@ def _unit(owner: OwnerRow) -> tuple[object, ...]:
     )
 
 
-def run_at(runs: Sequence[LineRun], line: int) -> LineRun | None:
+def run_at(runs: Sequence[AuthorRun], line: int) -> AuthorRun | None:
     """Return the run that has a line of the buffer."""
     return next((run for run in runs if run.first <= line <= run.last), None)
 

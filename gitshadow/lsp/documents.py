@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gitshadow.errors import ShadowError
-from gitshadow.lsp.authors import LineRun, runs_of
+from gitshadow.lsp.authors import AuthorRun, runs_of
 from gitshadow.lsp.buffers import LineMap, mapped
-from gitshadow.messages.backend import Backend
+from gitshadow.messages.backend import HistoryBackend
 from gitshadow.messages.blame import BLAME, BlameRequest, OwnerRow
 from gitshadow.messages.codec import UNSET
 from gitshadow.messages.rows import EventRow
@@ -29,7 +29,7 @@ _HUNK = re.compile(r"@@ -\S+ \+(\d+)")
 _AGAIN_S = 10.0
 _BOM = b"\xef\xbb\xbf"
 _MOST_BYTES = 8 << 20
-Opener = Callable[[str], tuple[str, Backend]]
+Opener = Callable[[str], tuple[str, HistoryBackend]]
 """Returns the top of the worktree of a directory and who answers about it; raises ShadowError."""
 
 
@@ -38,13 +38,13 @@ class Place(NamedTuple):
 
     file: str
     path: str
-    backend: Backend
+    backend: HistoryBackend
 
 
 class Authors(NamedTuple):
     """The runs of a text, which line of the file each of its lines is, and whose those are."""
 
-    runs: tuple[LineRun, ...]
+    runs: tuple[AuthorRun, ...]
     lines: LineMap
     owners: tuple[OwnerRow, ...]
 
@@ -62,7 +62,7 @@ class Documents:
 
     opened: Opener
     log: Callable[[str], None]
-    _worktrees: dict[str, tuple[str, Backend]] = field(default_factory=dict)
+    _worktrees: dict[str, tuple[str, HistoryBackend]] = field(default_factory=dict)
     _failed: dict[str, float] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
     _known: dict[str, tuple[object, Authors | None]] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Documents:
         path = display_path(RepoPath(os.fsencode(inside)))
         return Place(os.path.join(root, inside), path, backend)
 
-    def _worktree(self, directory: str) -> tuple[str, Backend] | None:
+    def _worktree(self, directory: str) -> tuple[str, HistoryBackend] | None:
         if directory in self._worktrees:
             return self._worktrees[directory]
         now = time.monotonic()

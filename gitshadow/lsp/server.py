@@ -16,7 +16,7 @@ from pygls.workspace import TextDocument
 
 from gitshadow import __version__
 from gitshadow.errors import RefusedError, ShadowError
-from gitshadow.lsp.authors import UNSAVED, LineRun, hover, run_at, title
+from gitshadow.lsp.authors import UNSAVED, AuthorRun, hover, run_at, title
 from gitshadow.lsp.buffers import LineMap
 from gitshadow.lsp.documents import (
     Authors,
@@ -276,7 +276,7 @@ class _Session:
                 hint="try again",
             )
 
-    def _runs(self, uri: str, shown: str) -> list[LineRun]:
+    def _runs(self, uri: str, shown: str) -> list[AuthorRun]:
         seen = None if shown == "off" else self._authors(uri)
         if seen is None:
             return []
@@ -308,7 +308,7 @@ class _Session:
         self._server.window_show_message(types.ShowMessageParams(kind, said))
 
 
-def _limited(run: LineRun, first: int, last: int) -> LineRun:
+def _limited(run: AuthorRun, first: int, last: int) -> AuthorRun:
     """Return a run with only its lines between two of the buffer."""
     begin, end = max(first, run.first), min(last, run.last)
     lines = run.lines[begin - run.first : end - run.first + 1] if begin <= end else ()

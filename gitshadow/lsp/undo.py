@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gitshadow.errors import RefusedError
-from gitshadow.lsp.authors import LineRun, title
+from gitshadow.lsp.authors import AuthorRun, title
 from gitshadow.lsp.buffers import LineMap, edits_of
-from gitshadow.messages.backend import Backend
+from gitshadow.messages.backend import HistoryBackend
 from gitshadow.messages.undo import (
     FileItem,
     FileUndoAnswer,
@@ -73,7 +73,7 @@ class UndoPlan(NamedTuple):
 
 
 def actions_at(
-    path: str, runs: Sequence[LineRun], *, redo: str
+    path: str, runs: Sequence[AuthorRun], *, redo: str
 ) -> Iterator[UndoAction]:
     """Yield what the menu offers at a selection.
 
@@ -106,7 +106,7 @@ def actions_at(
 
 
 def planned(
-    backend: Backend, action: UndoAction, buffers: Mapping[str, LineMap]
+    backend: HistoryBackend, action: UndoAction, buffers: Mapping[str, LineMap]
 ) -> UndoPlan:
     """Plan an action.
 
@@ -146,7 +146,7 @@ def planned(
     return UndoPlan(rest, backend.plan(rest).token, edits, said)
 
 
-def applied(backend: Backend, plan: UndoPlan) -> str:
+def applied(backend: HistoryBackend, plan: UndoPlan) -> str:
     """Write what is to be written; return what was done, in one line.
 
     Raises:

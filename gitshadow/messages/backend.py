@@ -7,7 +7,7 @@ from gitshadow.messages.codec import A, Q, Verb
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
 
 
-class Backend(Protocol):
+class HistoryBackend(Protocol):
     """Answer typed requests: the daemon if one runs, else this process."""
 
     def send(self, verb: Verb[Q, A], request: Q, /) -> A:
@@ -43,7 +43,7 @@ class Backend(Protocol):
         """Return the names of the recorded worktrees of the repository, this one first."""
         ...
 
-    def there(self, worktree: str, /) -> "Backend":
+    def there(self, worktree: str, /) -> "HistoryBackend":
         """Return what answers in another worktree.
 
         Raises:

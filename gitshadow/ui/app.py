@@ -21,7 +21,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.worker import WorkerFailed
 
-from gitshadow.messages.backend import Backend
+from gitshadow.messages.backend import HistoryBackend
 from gitshadow.ui.data_source import DataSource
 from gitshadow.ui.filters import Filter
 from gitshadow.ui.glyphs import Glyphs
@@ -63,7 +63,7 @@ class ViewApp(App[object]):
 
     def __init__(
         self,
-        engine_of: Callable[[Callable[[str], None]], Backend],
+        engine_of: Callable[[Callable[[str], None]], HistoryBackend],
         setting: UiSettings,
     ) -> None:
         super().__init__()

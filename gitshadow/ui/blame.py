@@ -17,7 +17,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gitshadow.errors import ShadowError
-from gitshadow.messages.backend import Backend
+from gitshadow.messages.backend import HistoryBackend
 from gitshadow.messages.blame import BLAME, BlameRequest, OwnerRow
 from gitshadow.render.blame import BlameLine, lines_of, name_of
 from gitshadow.render.style import View, printable
@@ -134,7 +134,7 @@ class BlameScreen(ModalScreen[int | None]):
 
     def __init__(
         self,
-        engine: Backend,
+        engine: HistoryBackend,
         path: str,
         at: int | str | None = None,
         line: int | None = None,

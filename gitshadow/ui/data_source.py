@@ -12,7 +12,7 @@ from textual.widget import Widget
 from textual.worker import get_current_worker
 
 from gitshadow.errors import ShadowError
-from gitshadow.messages.backend import Backend
+from gitshadow.messages.backend import HistoryBackend
 from gitshadow.messages.codec import Nothing, Unset
 from gitshadow.messages.history import HISTORY, HistoryRequest, HistoryRow
 from gitshadow.messages.lists import LOG, OPS, PINS, OpsRequest, PinRow
@@ -116,7 +116,7 @@ class DataSource(NamedTuple):
     `worktrees` are the names of those that are shown; without any, it is the engine's own.
     """
 
-    engine: Backend
+    engine: HistoryBackend
     moment: Callable[[str], int]
     filter: Filter = Filter()
     worktrees: tuple[str, ...] = ()
@@ -217,7 +217,7 @@ class DataSource(NamedTuple):
         )
         return HistoryState(pins, ops[0] if ops else None)
 
-    def there(self, line: TimelineLine | None) -> Backend:
+    def there(self, line: TimelineLine | None) -> HistoryBackend:
         """Return what answers in the worktree of a line.
 
         Raises:

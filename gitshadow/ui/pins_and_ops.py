@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from gitshadow.errors import ShadowError
-from gitshadow.messages.backend import Backend
+from gitshadow.messages.backend import HistoryBackend
 from gitshadow.messages.codec import Nothing, decode
 from gitshadow.messages.lists import (
     OPS,
@@ -69,7 +69,7 @@ class RowsScreen(ModalScreen[bool]):
     KEYS: ClassVar[tuple[KeyHint, ...]]
     EMPTY: ClassVar[str]
 
-    def __init__(self, engine: Backend) -> None:
+    def __init__(self, engine: HistoryBackend) -> None:
         super().__init__()
         self.engine = engine
         self._rows: Sequence[ListedRow] = ()

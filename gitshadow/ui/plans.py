@@ -17,7 +17,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gitshadow.errors import LockedError, RefusedError, ShadowError
-from gitshadow.messages.backend import Backend
+from gitshadow.messages.backend import HistoryBackend
 from gitshadow.messages.codec import decode
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest, Hunk, HunkChoice
 from gitshadow.render.choosing import HELP, Choosing, question_line, questions
@@ -296,7 +296,7 @@ class PlanScreen(ModalScreen[FileUndoAnswer | None]):
 
     def __init__(
         self,
-        engine: Backend,
+        engine: HistoryBackend,
         wish: FileUndoRequest,
         hunk: tuple[str, PatchHunk] | None = None,
         where: str = "",

@@ -18,7 +18,7 @@ from textual.widget import Widget
 
 from gitshadow.commands.client import raise_if_error
 from gitshadow.commands.times import parse_moment
-from gitshadow.messages.backend import Backend
+from gitshadow.messages.backend import HistoryBackend
 from gitshadow.messages.codec import A, JsonObject, Q, Verb, decode, encode
 from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest, UndoTarget
 from gitshadow.service import in_process
@@ -187,7 +187,7 @@ def play(
 
 
 def view(
-    engine: Backend,
+    engine: HistoryBackend,
     steps: Steps,
     *,
     size: tuple[int, int] = (80, 24),

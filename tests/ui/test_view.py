@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.widget import Widget
 from textual.worker import Worker
 
-from gitshadow.messages.backend import Backend
+from gitshadow.messages.backend import HistoryBackend
 from gitshadow.messages.codec import A, Q, Verb
 from gitshadow.messages.rows import EventRow
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
@@ -298,7 +298,7 @@ class Slow:
         """Name the worktrees."""
         return self.engine.worktrees()
 
-    def there(self, worktree: str, /) -> Backend:
+    def there(self, worktree: str, /) -> HistoryBackend:
         """Answer for this worktree only."""
         assert worktree == self.engine.layout.worktree
         return self
