@@ -14,15 +14,8 @@ import pytest
 ROOT = Path(__file__).parent.parent / "gitshadow"
 KNOWING = ("store/object_format.py", "store/backends/")
 ALLOWED = {
-    "adapters/payload.py": "ids of payloads that have none",
-    "attribution/lifecycle.py": "ids of turns that have none",
-    "hookfiles/install.py": "what a file had when it was written",
-    "hookfiles/ledger.py": "what a file had when it was written",
-    "hookfiles/login.py": "what a file had when it was written",
     "interchange/agent_trace.py": "content hashes of Agent Trace",
     "interchange/authorship.py": "ids of git-ai's format",
-    "interchange/claims.py": "names that are no identifiers",
-    "interchange/commit_trailers.py": "a message that the user may have edited",
     "platform/macos/facts.py": "the label of a worktree at launchd",
     "render/page.py": "the policy of a page that allows its one script",
     "sdk/testing/memory_store.py": "a store without a repository",

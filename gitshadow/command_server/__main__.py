@@ -39,6 +39,7 @@ _LEFT_OUT = (
     "gitshadow.native",
     "gitshadow.platform",
     "gitshadow.sdk",
+    "gitshadow.lsp",
     "gitshadow.ui",
 )
 
