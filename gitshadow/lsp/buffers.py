@@ -5,14 +5,12 @@ editor has changed is the person's who types there.
 Invariant: pure; an edit is carried over only where the editor has changed nothing near it.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gitshadow.messages.undo import Hunk
 from gitshadow.undo.merge import MergeEdit, edits
 
-_HEAD = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 _NO_END = "\\"
 
 
@@ -21,7 +19,6 @@ class LineMap(NamedTuple):
 
     in_file: tuple[int | None, ...]
     changes: tuple[MergeEdit, ...]
-    file_lines: int
 
     @property
     def is_changed(self) -> bool:
@@ -45,7 +42,7 @@ class LineMap(NamedTuple):
 def mapped(buffer: Sequence[bytes], file: Sequence[bytes]) -> LineMap:
     """Compare the lines of a buffer with those of its file."""
     changes = tuple(edits(file, buffer)) if list(buffer) != list(file) else ()
-    return LineMap(tuple(_numbers(changes, len(file))), changes, len(file))
+    return LineMap(tuple(_numbers(changes, len(file))), changes)
 
 
 def _numbers(changes: Sequence[MergeEdit], count: int) -> Iterator[int | None]:
@@ -60,17 +57,15 @@ def _numbers(changes: Sequence[MergeEdit], count: int) -> Iterator[int | None]:
 def edits_of(hunks: Sequence[Hunk]) -> list[MergeEdit]:
     """Return the edits of a file that hunks of a plan make, in its lines of now.
 
-    Raises:
-        ValueError: a hunk is about the whole file, or its mode.
+    Hunks about the mode, or the whole file, make none.
     """
     found: list[MergeEdit] = []
     for hunk in hunks:
-        head = _HEAD.fullmatch(hunk.lines[0]) if hunk.kind == "lines" else None
-        if head is None:
-            raise ValueError(f"a hunk about the {hunk.kind}")
+        if hunk.kind != "lines":
+            continue
+        start, _, count = hunk.lines[0].split()[1].removeprefix("-").partition(",")
         # A hunk without old lines stands behind the line that it names, as in git-diff(1).
-        at = int(head[1]) - (head[2] != "0")
-        found += _edits_in(hunk.lines[1:], at)
+        found += _edits_in(hunk.lines[1:], int(start) - (count != "0"))
     return found
 
 

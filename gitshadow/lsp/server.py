@@ -219,7 +219,7 @@ class _Session:
             if not await self._agreed(plan):
                 return
             for path, edits in plan.edits.items():
-                await self._edit(*unsaved[path], edits)
+                await self._edit(unsaved[path][0], edits)
             said = await asyncio.to_thread(applied, place.backend, plan)
         except ShadowError as error:
             hint = f" ({error.hint})" if error.hint else ""
@@ -251,15 +251,12 @@ class _Session:
                 found[other.path] = (document, lines)
         return found
 
-    async def _edit(
-        self, document: TextDocument, lines: LineMap, edits: Sequence[BufferEdit]
-    ) -> None:
+    async def _edit(self, document: TextDocument, edits: Sequence[BufferEdit]) -> None:
         """Have the editor change a buffer, if it is still the version that was compared.
 
         Raises:
             RefusedError: it is not, or the editor did not do it.
         """
-        del lines
         changes = [_text_edit(document, edit) for edit in edits]
         named = types.OptionalVersionedTextDocumentIdentifier(
             document.uri, document.version

@@ -168,10 +168,9 @@ def _choice(plan: FileUndoAnswer, lines: Collection[int]) -> HunkChoice:
     taken: dict[str, tuple[int, ...]] = {}
     for number, item in enumerate(plan.items):
         parts: set[int] = set()
-        for hunk in item.hunks:
-            for one in hunk.split or (hunk,):
-                if one.kind == "file" or _touches(one, lines):
-                    parts.update(one.parts)
+        for one in _smallest(item):
+            if one.kind == "file" or _touches(one, lines):
+                parts.update(one.parts)
         if parts:
             taken[str(number)] = tuple(sorted(parts))
     if not taken:
@@ -182,11 +181,13 @@ def _choice(plan: FileUndoAnswer, lines: Collection[int]) -> HunkChoice:
     return HunkChoice(plan.token, taken)
 
 
+def _smallest(item: FileItem) -> Iterator[Hunk]:
+    """Yield the hunks of an item, each split as far as it can be."""
+    for hunk in item.hunks:
+        yield from hunk.split or (hunk,)
+
+
 def _touches(hunk: Hunk, lines: Collection[int]) -> bool:
-    try:
-        edits = edits_of([hunk])
-    except ValueError:
-        return False
     # Lines that were removed stand between two of now.
     return any(
         bool(set(range(one.start + 1, one.end + 1)).intersection(lines))
@@ -194,7 +195,7 @@ def _touches(hunk: Hunk, lines: Collection[int]) -> bool:
             one.start == one.end
             and bool({one.start, one.start + 1}.intersection(lines))
         )
-        for one in edits
+        for one in edits_of([hunk])
     )
 
 
@@ -214,16 +215,11 @@ def _edits(
         wanted = set(choice.taken.get(str(plan.items.index(item)), ()))
     hunks = [
         one
-        for hunk in item.hunks
-        for one in (hunk.split or (hunk,))
-        if one.kind != "mode" and (wanted is None or wanted.intersection(one.parts))
+        for one in _smallest(item)
+        if wanted is None or wanted.intersection(one.parts)
     ]
-    try:
-        edits = edits_of(hunks)
-    except ValueError:
-        edits = []
     lines = buffers.get(item.path)
-    found = [] if lines is None else [_carried(lines, edit) for edit in edits]
+    found = [] if lines is None else [_carried(lines, one) for one in edits_of(hunks)]
     if not found or None in found:
         raise RefusedError(
             f"cannot undo {item.path}: it has changes that are not saved there",
