@@ -52,9 +52,17 @@ MADE = sorted(Path(_MADE).iterdir()) if _MADE else []
 HERE = list(pythons()) if _MADE else []
 
 
-def fresh(python: str, ours: Path, below: Path, sealed: Path, shared: Path) -> Machine:
-    house = routes.wheelhouse(shared, ours, python)
-    return Machine(routes.fresh_home(below, sealed), house, python)
+@pytest.fixture
+def fresh(
+    tmp_path: Path, sealed: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, Path], Machine]:
+    """Return what makes a fresh machine for a Python and a file of the release."""
+    shared = routes.shared_directory(tmp_path_factory)
+    return lambda python, ours: Machine(
+        routes.fresh_home(tmp_path, sealed),
+        routes.wheelhouse(shared, ours, python),
+        python,
+    )
 
 
 @pytest.mark.parametrize("python", HERE, ids=lambda path: Path(path).name)
@@ -64,12 +72,9 @@ def test_demo_and_questions_run_from_the_installed_copy(
     ours: Path,
     repo: Repo,
     make_shadow: Callable[..., Shadow],
-    tmp_path: Path,
-    sealed: Path,
-    tmp_path_factory: pytest.TempPathFactory,
+    fresh: Callable[[str, Path], Machine],
 ) -> None:
-    shared = routes.shared_directory(tmp_path_factory)
-    machine = fresh(python, ours, tmp_path, sealed, shared)
+    machine = fresh(python, ours)
     routes.pip(machine)
     said = machine.run("sh", str(ROOT / "demo/run.sh"))
     assert "every byte is back" in said
@@ -98,15 +103,10 @@ def test_one_file_made_of_it_runs_the_first_minute(
 @pytest.mark.parametrize("python", HERE, ids=lambda path: Path(path).name)
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
 def test_each_program_that_installs_takes_the_native_wheel(
-    python: str,
-    route: Route,
-    tmp_path: Path,
-    sealed: Path,
-    tmp_path_factory: pytest.TempPathFactory,
+    python: str, route: Route, fresh: Callable[[str, Path], Machine]
 ) -> None:
     (ours,) = (path for path in MADE if "manylinux" in path.name)
-    shared = routes.shared_directory(tmp_path_factory)
-    machine = fresh(python, ours, tmp_path, sealed, shared)
+    machine = fresh(python, ours)
     route.install(machine)
     program = machine.home / ".local/bin/git-agent-undo"
     assert program.read_bytes()[:4] == b"\x7fELF"
