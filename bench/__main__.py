@@ -208,7 +208,7 @@ def _damage(chosen: argparse.Namespace) -> int:
 
 
 def damage_page(tables: str) -> str:
-    """Return the part of the page that the tables of the damage timeline stand in."""
+    """Return the part of the page with the tables of the damage timeline."""
     return _DAMAGE.format(tables=tables)
 
 

@@ -276,7 +276,7 @@ class Coverage:
     def excluded_above(self, path: RepoPath) -> Excluded | None:
         """Return why a path's directories keep it uncovered, None where they do not."""
         folder = self._checked(RepoPath(path.rpartition(b"/")[0]))
-        # Only where it matters: what Git tracks is asked of index and HEAD, for each path anew.
+        # What Git tracks is read from index and HEAD for each path, so only where it matters.
         if folder.barred is not None or folder.ignored is None:
             return folder.barred
         return None if self._opted_in(path, folder) else folder.ignored
