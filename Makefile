@@ -143,11 +143,14 @@ bench: venv
 
 venv: $(STAMP)
 
-# Modules are compiled when they are first imported: most of the 8,000 never are.
+# By uv, which takes a tenth of pip's time; by pip where uv cannot be had or cannot reach what pip is
+# told to use. Modules are compiled when they are first imported: most of the 8,000 never are.
 $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile 'uv>=0.9' \
+		&& $(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev]' \
+		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
 	@touch $@
 
 $(DEMO_VENV)/.installed: pyproject.toml
