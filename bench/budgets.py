@@ -225,7 +225,7 @@ def _beside_data(place: Place, files: int) -> Iterator[Row]:
         ours.append(timed(lambda: place.shadow("init")))
         place.shadow("stop")
         grown.append((_size_of(git_dir) - before) / 2**20)
-        _forget(place)
+        place.forget()
         looks.append(timed(lambda: place.git("status")))
     what = f"{files:,} untracked files of 1 MiB"
     yield Row(f"`init`, beside {what}", "–", ours, "s")
@@ -245,8 +245,7 @@ def inits(place: Place, what: str, budget: str, times: int = 5) -> Iterator[Row]
     ours, looks, adds = [], [], []
     for _ in range(times):
         ours.append(timed(lambda: place.shadow("init")))
-        place.shadow("stop")
-        _forget(place)
+        place.forget()
         looks.append(timed(lambda: place.git("status")))
         adds.append(timed(lambda: _fresh_add(place)))
     yield Row(f"`init`, {what}", budget, ours, "s")
@@ -374,14 +373,6 @@ def rewrite(target: Path, number: int) -> float:
     os.write(fd, data)
     os.close(fd)
     return began
-
-
-def _forget(place: Place) -> None:
-    for ref in place.git(
-        "for-each-ref", "--format=%(refname)", "refs/agent-undo"
-    ).split():
-        place.git("update-ref", "-d", ref)
-    subprocess.run(["rm", "-rf", str(place.root / ".git" / "agent-undo")], check=True)
 
 
 def _fresh_add(place: Place) -> None:

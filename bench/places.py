@@ -6,14 +6,17 @@ Invariant: everything lies in one temporary directory, with a home of its own.
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+_WAIT_S = 60.0
 _FILES_PER_DIR = 20
 _BYTES = 1_500
 _BUILT = (
@@ -64,6 +67,42 @@ class Place:
         """Return the journal's path."""
         return self.root / ".git" / "agent-undo" / "journal.db"
 
+    @property
+    def server(self) -> int | None:
+        """Return the process of the command server, None where none runs."""
+        run = Path(self.env["XDG_RUNTIME_DIR"])
+        found = list(run.glob("gitshadow/*/sock"))
+        return int((found[0].parent / "lock").read_text()) if found else None
+
+    def start_server(self) -> None:
+        """Start the command server, where something is recorded; return when it is at rest."""
+        self.shadow("status")
+        end = time.monotonic() + _WAIT_S
+        while self.server is None:
+            if time.monotonic() > end:
+                raise RuntimeError("no command server was started")
+            time.sleep(0.01)
+        time.sleep(0.5)
+
+    def end_server(self) -> None:
+        """End the command server, and everything that it keeps ready; daemons go on."""
+        pid = self.server
+        if pid is None:
+            return
+        os.kill(pid, signal.SIGKILL)
+        while Path(f"/proc/{pid}").exists():
+            time.sleep(0.01)
+        for socket in Path(self.env["XDG_RUNTIME_DIR"]).glob("gitshadow/*/sock"):
+            socket.unlink()
+
+    def forget(self) -> None:
+        """Stop to record, and forget all that was recorded."""
+        self.shadow("stop")
+        refs = self.git("for-each-ref", "--format=%(refname)", "refs/agent-undo")
+        for ref in refs.split():
+            self.git("update-ref", "-d", ref)
+        shutil.rmtree(self.root / ".git" / "agent-undo")
+
     def _run(self, args: list[str]) -> str:
         done = subprocess.run(
             args, cwd=self.root, env=self.env, check=True, capture_output=True
@@ -91,7 +130,10 @@ def repository(files: int, made: Mapping[str, str] | None = None) -> Iterator[Pl
 
 @contextmanager
 def empty(made: Mapping[str, str] | None = None) -> Iterator[Place]:
-    """Make a repository without a commit; its parent directory is there for anything else."""
+    """Make a repository without a commit; its parent directory is there for anything else.
+
+    Commands run as they do for a person: the command server is up.
+    """
     top = Path(tempfile.mkdtemp(prefix="gitshadow-bench-"))
     place = Place(top / "repo", _environment(top) | dict(made or {}))
     try:
@@ -100,6 +142,10 @@ def empty(made: Mapping[str, str] | None = None) -> Iterator[Place]:
         place.git("init", "-q", "-b", "main")
         # What Git tidies up after a commit is over before anything is timed.
         place.git("config", "gc.autoDetach", "false")
+        if place.env.get("GITSHADOW_SERVER") != "off":
+            place.shadow("init")
+            place.start_server()
+            place.forget()
         yield place
     finally:
         subprocess.run(
@@ -109,6 +155,7 @@ def empty(made: Mapping[str, str] | None = None) -> Iterator[Place]:
             check=False,
             capture_output=True,
         )
+        place.end_server()
         shutil.rmtree(top, ignore_errors=True)
 
 
@@ -159,8 +206,7 @@ def _environment(top: Path) -> dict[str, str]:
     }
     return kept | {
         "HOME": str(top / "home"),
-        # What the server saves is a section of its own.
-        "GITSHADOW_SERVER": "off",
+        "XDG_RUNTIME_DIR": str(top / "run"),
         "GIT_AUTHOR_NAME": "bench",
         "GIT_AUTHOR_EMAIL": "bench@example.invalid",
         "GIT_COMMITTER_NAME": "bench",

@@ -1,8 +1,6 @@
 """What the command server saves: the time of commands, and the memory of daemons."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -10,7 +8,6 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.measure import Row, children, ms, pages_mib, timed
@@ -28,16 +25,14 @@ _REST_S = 15.0
 def served(scale: float) -> Iterator[Row]:
     """Time whole commands, in turn with each other; the daemon is up."""
     times = max(5, int(21 * scale))
-    with repository(1_000) as place:
-        place.env["XDG_RUNTIME_DIR"] = str(Path(place.env["HOME"]).parent / "run")
+    with repository(1_000, _OFF) as place:
         place.shadow("init")
         for number in range(2):
             (place.root / "oops.txt").write_text(f"{number}\n" * 10)
             made = f"by_agent{number}"
             place.shadow("exec", "--agent", "helper", "--", "touch", made)
         yield from _first(place, times)
-        _run((program(), "status"), place, _ON)
-        _await_server(place)
+        replace(place, env=place.env | _ON).start_server()
         for words in (*_VERBS, _HOOK):
             rows: dict[str, list[float]] = {"bare": [], "direct": [], "served": []}
             for _ in range(times):
@@ -46,7 +41,6 @@ def served(scale: float) -> Iterator[Row]:
                 rows["direct"].append(timed(partial(_run, command, place, _OFF)))
                 rows["served"].append(timed(partial(_run, command, place, _ON)))
             yield from _compared(" ".join(words), rows)
-        _end_server(place)
 
 
 def _compared(name: str, rows: Mapping[str, list[float]]) -> Iterator[Row]:
@@ -66,8 +60,8 @@ def _first(place: Place, times: int) -> Iterator[Row]:
         off = timed(partial(_run, command, place, _OFF))
         on = timed(partial(_run, command, place, _ON))
         ratios.append(on / off)
-        _await_server(place)
-        _end_server(place)
+        place.start_server()
+        place.end_server()
     yield Row("first `status`, which starts the server", "≤ 1.1 ×", ratios, "×")
 
 
@@ -92,38 +86,11 @@ def _payload(place: Place) -> bytes:
     return json.dumps({**said, **call, "cwd": str(place.root)}).encode()
 
 
-def _sockets(place: Place) -> list[Path]:
-    return list(Path(place.env["XDG_RUNTIME_DIR"]).glob("gitshadow/*/sock"))
-
-
-def _await_server(place: Place) -> None:
-    """Wait until a server answers and its ready processes are quiet."""
-    end = time.monotonic() + _WAIT_S
-    while not _sockets(place):
-        if time.monotonic() > end:
-            raise RuntimeError("no server was started")
-        time.sleep(0.01)
-    time.sleep(0.5)
-
-
-def _server_pid(socket: Path) -> int:
-    return int((socket.parent / "lock").read_text())
-
-
-def _end_server(place: Place) -> None:
-    for socket in _sockets(place):
-        pid = _server_pid(socket)
-        os.kill(pid, signal.SIGKILL)
-        while Path(f"/proc/{pid}").exists():
-            time.sleep(0.01)
-        socket.unlink()
-
-
 def daemons(scale: float) -> Iterator[Row]:
     """The memory of idle daemons, executed and as copies of the server."""
     number = max(2, int(20 * scale))
     with ExitStack() as stack:
-        run = {"XDG_RUNTIME_DIR": stack.enter_context(TemporaryDirectory())}
+        run = {"XDG_RUNTIME_DIR": stack.enter_context(TemporaryDirectory()), **_OFF}
         places = [stack.enter_context(repository(200, run)) for _ in range(number)]
         for place in places:
             place.shadow("init")
@@ -131,13 +98,13 @@ def daemons(scale: float) -> Iterator[Row]:
         yield from _started("no server", places, _OFF)
         for place in places:
             place.shadow("stop")
-        _run((program(), "status"), places[0], _ON)
-        _await_server(places[0])
+        first = replace(places[0], env=places[0].env | _ON)
+        first.start_server()
         pids = yield from _started("server up", places, _ON)
-        server = _server_pid(_sockets(places[0])[0])
-        values = [_pss_mib([server, *children(server)])]
+        server = first.server
+        values = [_pss_mib([server, *children(server)])] if server else []
         yield Row("… the server and what it keeps ready", "–", values, "MiB")
-        _end_server(places[0])
+        first.end_server()
         yield Row("… daemons when it has ended", "–", [_pss_mib(pids)], "MiB")
         for place in places[1:]:
             place.shadow("stop")
