@@ -53,7 +53,7 @@ does.
 There are three levels of evidence for a write that no hook names:
 
 - *nothing*: only the time of the write and open files (`agent-undo.ledger=false`).
-- *ledger*: also the bytes that each agent's processes wrote. This is the default.
+- *ledger*: also whether each agent's processes ran, and what they wrote. This is the default.
 - *witness*: also the process of each write, from the kernel (`agent-undo.witness=true`).
 
 In each round, every agent has a shell call open, and the person saves six files during it: by a

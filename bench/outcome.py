@@ -21,9 +21,9 @@ What the ledger cannot show:
 - **Small saves in place beside a shell that works.** To change one character takes one byte. A
   shell that ran and wrote as much to anywhere in the same few milliseconds may have done it: Linux
   counts what a process wrote, but without privilege it does not say to which file. The kernel also
-  counts pages that become dirty, which printing does not; but a page that was saved within about 70
-  seconds can be dirty already. As the shell's call is the only one open, the write stays the
-  call's, `medium` and by timing: plans mark such items.
+  counts pages that become dirty, which printing does not; but those of a file that is saved in
+  place can be dirty already. As the shell's call is the only one open, the write stays the call's,
+  `medium` and by timing: plans mark such items.
 - **Shells that work all the time.** A build always runs, so it is never excluded because it slept,
   and within milliseconds it writes more bytes, and makes more pages dirty, than small saves need.
 - **Which of several agents wrote**, if all of them ran and wrote enough bytes in the milliseconds

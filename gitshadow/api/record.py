@@ -137,7 +137,7 @@ def session_start(
     if request.pid is not None and process is None:
         raise UsageError(f"cannot open a session for process {request.pid}: it is gone")
     if process is not None:
-        context.processes.bytes.watch_process(process)
+        context.processes.activity.watch(process)
     context.observer.settle()
     now_ns = ws.clock.now_ns()
     native = request.native or new_id_by_person(of_process=process is not None)
@@ -185,7 +185,7 @@ def exec_begin(context: RecorderContext, request: ExecBeginRequest) -> ExecBegin
         return ExecBeginAnswer(None, None)
     process = living(request.pid)
     if process is not None:
-        context.processes.bytes.watch_command(process)
+        context.processes.activity.watch(process, adopts=True)
         ws.own_bytes.begins = True
     context.observer.settle()
     now_ns = ws.clock.now_ns()

@@ -124,8 +124,6 @@ def attribute(evidence: Evidence, scene: Scene) -> Claim:
     # other evidence.
     if found.others and claim.confidence is Confidence.UNKNOWN:
         return _by_interval(found, scene)
-    if evidence.waiting and claim.reason in (_WEAK_REASON, UNKNOWN_REASON):
-        return replace(claim, reason=_EXCLUDED_REASON)
     return claim
 
 

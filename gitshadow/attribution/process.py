@@ -149,20 +149,6 @@ def _others() -> Iterator[ProcessStat]:
     return (one for one in current().process_facts().own() if one.id.pid not in ours)
 
 
-def descendants(top: int) -> list[ProcessStat]:
-    """Return the processes of this user below one, those too that were not waited for."""
-    children: dict[int, list[ProcessStat]] = {}
-    for stat in _others():
-        children.setdefault(stat.parent, []).append(stat)
-    found: list[ProcessStat] = []
-    todo = children.pop(top, [])
-    while todo:
-        stat = todo.pop()
-        found.append(stat)
-        todo += children.pop(stat.id.pid, [])
-    return found
-
-
 def tools_of(agent: ProcessId) -> tuple[ProcessId, ...]:
     """Return the living processes that an agent has started, but not our hooks."""
     return tuple(

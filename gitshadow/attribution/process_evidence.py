@@ -1,9 +1,8 @@
 """Collect what processes show about a write: who may have made it, and who cannot have made it.
 
-No system records who wrote a file. Open files show who may still write it, start times show which
-process outlived its call, and the kernel's counters show whether an agent ran anything: a shell
-that waits for a permission did not. What a system does not show is no evidence. An agent without
-hooks is named only if no other one is in the worktree.
+No system records who wrote a file. Open files show who may still write it, and start times show
+which process outlived its call. What a system does not show is no evidence. An agent without hooks
+is named only if no other one is in the worktree.
 """
 
 import os
@@ -18,15 +17,13 @@ from gitshadow.attribution.process import (
     AgentProcess,
     Living,
     ProcessId,
-    descendants,
     is_alive,
-    process_of,
     process_start,
     started_ns,
     tools_of,
 )
-from gitshadow.attribution.windows import Evidence, ProcessHint
-from gitshadow.model import PATHLESS_WRITERS, Actor, Call, Session, ToolClass
+from gitshadow.attribution.windows import ProcessHint
+from gitshadow.model import PATHLESS_WRITERS, Actor, Call, Session
 from gitshadow.platform import current
 from gitshadow.platform.port import Activity, ProcessEnd
 from gitshadow.store.journal import turns
@@ -44,7 +41,6 @@ _LOOK_SHARE = 100
 _MAX_LEFTOVERS = 64
 _REMEMBERED_NS = 60_000_000_000
 """How long a leftover that has ended is kept: its last write may be noticed late."""
-_Counts = tuple[int, ...]
 
 
 def outliving(db: Db, living: Iterable[Living], end_ns: int) -> tuple[ProcessHint, ...]:
@@ -183,128 +179,6 @@ class OpenFiles:
             for target in facts.written_files(pid, self._top):
                 found.setdefault(target, {})[pid] = None
         return {path: tuple(holders) for path, holders in found.items()}
-
-
-class _Still(NamedTuple):
-    """Store what was counted for a process and those below it, and since when it is the same."""
-
-    counted: tuple[_Counts, ...]
-    since_ns: int
-    newest_ns: int
-
-
-# Some agents report a shell call before they ask for permission, and never say how long it ran.
-# What a person writes during the question would be the agent's. Page faults, processor time and
-# written bytes of all processes below the agent stay equal only if nothing ran at all. Counters
-# only exclude: one that changed, or that cannot be read, is no evidence.
-class Stillness:
-    """The counters of agents' processes, compared from time to time while a shell call is open."""
-
-    def __init__(self) -> None:
-        self._still: dict[ProcessId, _Still | None] = {}
-        self._detached: dict[ProcessId, frozenset[ProcessId]] = {}
-
-    @property
-    def watched(self) -> tuple[ProcessId, ...]:
-        """Return the processes that are looked at."""
-        return tuple(self._still)
-
-    def watch(self, process: ProcessId) -> None:
-        """Start to watch a process."""
-        self._still.setdefault(process, None)
-
-    def forget(self, process: ProcessId) -> None:
-        """Stop watching a process."""
-        self._still.pop(process, None)
-        self._detached.pop(process, None)
-
-    def adopt(self, agents: Iterable[Session], living: Iterable[Living]) -> None:
-        """Count processes as those of watched agents, though they are not below them any more."""
-        found: dict[str, set[ProcessId]] = {}
-        for process in living:
-            for session in process.sessions:
-                found.setdefault(session, set()).add(process.id)
-        for agent in agents:
-            root = process_of(agent)
-            if root in self._still and agent.id in found:
-                known = self._detached.get(root, frozenset())
-                self._detached[root] = known | found[agent.id]
-
-    def look(self, now_ns: int) -> None:
-        """Read the counters of every watched process."""
-        for process in self.watched:
-            counted = self._counted(process)
-            if counted is None:
-                self._still[process] = None
-                continue
-            known = self._still[process]
-            if known is None or known.counted != counted.counts:
-                self._still[process] = _Still(counted.counts, now_ns, counted.newest_ns)
-
-    def was_still(self, process: ProcessId, opened_ns: int, at_ns: int) -> bool:
-        """Return whether nothing below a process ran from a moment up to the last look.
-
-        Args:
-            process: An agent's, watched.
-            opened_ns: When the call was reported that may have run something.
-            at_ns: The moment; the last look came after it.
-        """
-        known = self._still.get(process)
-        if known is None:
-            return False
-        # A process that started since the call was reported may be its tool, which waits for input.
-        if known.newest_ns + _TICK_NS >= opened_ns:
-            return False
-        return opened_ns < known.since_ns < at_ns - _TICK_NS
-
-    def waits(self, windows: Iterable[Call]) -> dict[Call, ProcessId]:
-        """Return the shell calls that may wait for a person, with the processes of their agents."""
-        found: dict[Call, ProcessId] = {}
-        for call in windows if self._still else ():
-            process = process_of(call)
-            if process in self._still and call.tool_class is ToolClass.SHELL:
-                found[call] = process
-        return found
-
-    def waiting(
-        self, waits: Mapping[Call, ProcessId], evidence: Evidence
-    ) -> frozenset[tuple[str, str]]:
-        """Return the calls, by session and id, whose agents ran nothing at the time of a write."""
-        at_ns = evidence.end_ns if evidence.exact else evidence.begin_ns
-        return frozenset(
-            (call.session, call.id)
-            for call, process in waits.items()
-            if self.was_still(process, call.opened_ns, at_ns)
-        )
-
-    def _counted(self, process: ProcessId) -> "_Counted | None":
-        below = descendants(process.pid)
-        if not is_alive(process):
-            return None
-        newest_ns = 0
-        # One that has ended and was not waited for runs no more.
-        found: list[_Counts] = [one.id for one in below if one.dead]
-        living = [one.id for one in below if not one.dead]
-        known = self._detached.get(process, frozenset())
-        elsewhere = known.difference(one.id for one in below)
-        ended = frozenset(one for one in elsewhere if not is_alive(one))
-        if ended:  # who wrote last and then ended was not still
-            self._detached[process] = self._detached[process] - ended
-            return None
-        work_of = current().process_facts().work
-        for one in (*living, *elsewhere):
-            work = work_of(one.pid)
-            if work is None:
-                return None
-            found.append((*one, *work))
-            newest_ns = max(newest_ns, started_ns(one))
-        # Of its own only the children that it waited for count: it draws its user interface. They
-        # are counted last, so that one that ends during the look is noticed.
-        own = work_of(process.pid)
-        if own is None:
-            return None
-        found.append((process.pid, own.children_faults))
-        return _Counted(tuple(sorted(found)), newest_ns)
 
 
 @dataclass(slots=True)
@@ -508,8 +382,3 @@ class Leftovers:
 
     def _is_full(self) -> bool:
         return len(self._known) >= _MAX_LEFTOVERS
-
-
-class _Counted(NamedTuple):
-    counts: tuple[_Counts, ...]
-    newest_ns: int

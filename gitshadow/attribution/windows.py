@@ -61,7 +61,6 @@ class Evidence:
             `4913`. A temporary file that was renamed is none: agents and formatters save like
             that too.
         holder: A living process that holds the path open.
-        waiting: Calls, by session and id, whose agent ran nothing at the time.
         excluded: Calls and turns, by session and id, whose processes did not run at the time, or
             wrote fewer bytes than this write needs.
         unlisted: Calls, by session and id, whose agents listed all files that were different
@@ -81,7 +80,6 @@ class Evidence:
     offline: bool = False
     editor: bool = False
     holder: ProcessHint | None = None
-    waiting: frozenset[tuple[str, str]] = frozenset()
     excluded: frozenset[tuple[str, str]] = frozenset()
     unlisted: frozenset[tuple[str, str]] = frozenset()
     ending: frozenset[str] = frozenset()
@@ -177,12 +175,7 @@ def could_write(call: Call, evidence: Evidence) -> bool:
 
 def possible(scene: Scene, evidence: Evidence) -> tuple[Call, ...]:
     """Return the windows of the scene that can have written the path."""
-    return tuple(
-        call
-        for call in scene.windows
-        if could_write(call, evidence)
-        and (call.session, call.id) not in evidence.waiting
-    )
+    return tuple(call for call in scene.windows if could_write(call, evidence))
 
 
 def is_around(call: Call, calls: Iterable[Call], scene: Scene) -> bool:

@@ -185,7 +185,7 @@ class Service:
         """Return whether nothing is under way that has to be looked at now and then."""
         processes = self._context.processes
         return not (
-            processes.is_watching or processes.wants_barrier() or self._upkeep.is_busy
+            processes.is_watching or processes.is_shell_open() or self._upkeep.is_busy
         )
 
     def due(self) -> float | None:

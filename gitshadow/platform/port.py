@@ -84,49 +84,37 @@ class ProcessEnd(Protocol):
 
 
 class Counts(NamedTuple):
-    """What processes did, with their children that are gone.
+    """What processes wrote, with their children that are gone.
 
-    `written`: bytes by write(2) and its kin. `dirtied`: bytes of the pages that became dirty by any
-    means. `faults`: page faults, which every program has when it starts.
+    `written`: bytes by write(2) and its kin. `dirtied`: bytes of the pages that became dirty.
     """
 
     written: int = 0
     dirtied: int = 0
-    faults: int = 0
 
     def plus(self, other: "Counts") -> "Counts":
         """Return the sums."""
-        return Counts(*(a + b for a, b in zip(self, other, strict=True)))
+        return Counts(self.written + other.written, self.dirtied + other.dirtied)
 
     def minus(self, other: "Counts") -> "Counts":
         """Return the differences."""
-        return Counts(*(a - b for a, b in zip(self, other, strict=True)))
+        return Counts(self.written - other.written, self.dirtied - other.dirtied)
 
 
-class CountedStat(NamedTuple):
-    """The state of a process and its page faults; `faults` are its own, `reaped` its children's.
+class ProcessState(NamedTuple):
+    """What a process was doing at one look.
 
-    `sleeps`: it waits; `ended`: it did, and was not waited for.
+    `children` are those of all its threads, and `reaped` are the page faults of those that it
+    waited for. `ended`: it has ended, and was not waited for. `runs` changes each time one of its
+    `threads` is given a processor; None where one may be running, or where that is not counted.
     """
 
     id: ProcessId
-    threads: int
-    sleeps: bool
-    ended: bool
-    faults: int
+    threads: Sequence[str]
+    children: Sequence[int]
     reaped: int
-
-
-class ProcessWork(NamedTuple):
-    """Counters that are all the same only if a process did not run at all.
-
-    `children_faults` are those of the children that it waited for, `ticks` of processor time.
-    """
-
-    faults: int
-    children_faults: int
-    ticks: int
-    written: int
+    ended: bool
+    runs: bytes | None
 
 
 class Activity(NamedTuple):
@@ -137,7 +125,11 @@ class Activity(NamedTuple):
 
 
 class FileSystem(NamedTuple):
-    """What a file system lets conclude: `counts_copies` and `counts_pages` of what is written."""
+    """What the counts say of writes to a file system.
+
+    `counts_copies`: copies are written, since they cannot share the blocks of their original.
+    `counts_pages`: a page of a file that is written becomes dirty.
+    """
 
     counts_copies: bool = False
     counts_pages: bool = False
@@ -146,52 +138,36 @@ class FileSystem(NamedTuple):
 class ProcessCounters(Protocol):
     """The kernel's counters of processes, which are read again and again."""
 
-    def stat_of(self, pid: int) -> CountedStat | None:
-        """Return the state of a process, None where it is gone."""
+    def state(
+        self, pid: int, before: ProcessState | None, *, is_agent: bool
+    ) -> ProcessState | None:
+        """Return the state of a process, None where it is gone or not for us to read.
+
+        Args:
+            pid: The process.
+            before: What the last look found there; the same is returned if it has not run since.
+            is_agent: It is the agent itself: it is not asked whether it ran.
+        """
         ...
 
     def counts_of(self, pid: int) -> Counts | None:
-        """Return what a process wrote, without faults; None where it is gone or not for us."""
-        ...
-
-    def counts_of_threads(self, pid: int, threads: Sequence[str]) -> Counts:
-        """Return what living threads of a process wrote themselves, without faults."""
+        """Return what a process wrote; None where it is gone or not for us to read."""
         ...
 
     def threads(self, pid: int) -> Sequence[str]:
         """Return the threads of a process; none where it is gone."""
         ...
 
-    def children_of(self, pid: int, threads: Sequence[str] | None) -> list[int]:
-        """Return the children of some threads of a process, of all of them for None."""
-        ...
-
-    def runs(self, pid: int) -> bytes | None:
-        """Return what changes each time a process is given a processor; None: not counted."""
-        ...
-
-    def has_run(self, pid: int, runs: bytes) -> bool:
-        """Return whether a process ran since the last look, or may be another one."""
+    def counts_of_threads(self, pid: int, threads: Sequence[str]) -> Counts:
+        """Return what living threads of a process wrote themselves."""
         ...
 
     def keep(self, pids: Iterable[int]) -> None:
         """Forget all other processes."""
         ...
 
-    def file_systems(self) -> dict[int, FileSystem]:
-        """Return what the mounted file systems let conclude, by device number."""
-        ...
-
-    def keeps_small_files_inline(self, fd: int) -> bool:
-        """Return whether the file system of an open small file keeps it without any page.
-
-        Raises:
-            OSError: the file system does not know.
-        """
-        ...
-
-    def time_to_disk_ns(self) -> int | None:
-        """Return after how long an unchanged file is on the disk; None where nobody knows."""
+    def file_system(self, device: int) -> FileSystem:
+        """Return what a mounted file system lets conclude, by its device number."""
         ...
 
 
@@ -261,10 +237,6 @@ class Processes(Protocol):
 
     def children(self, pid: int) -> Sequence[int]:
         """Return the children that the first thread of a process has started."""
-        ...
-
-    def work(self, pid: int) -> ProcessWork | None:
-        """Return what shows whether a process ran, None where it is not counted."""
         ...
 
     def activity(self, pid: int) -> Activity | None:

@@ -8,14 +8,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gitshadow.adapters import registry
 from gitshadow.attribution import lifecycle
 from gitshadow.attribution.native_ids import ProcessMarks, is_command
-from gitshadow.attribution.process import ProcessId, ProcessScan, process_of, program_at
-from gitshadow.attribution.process_evidence import Exits, Leftovers, Stillness
+from gitshadow.attribution.process import ProcessId, ProcessScan, process_of
+from gitshadow.attribution.process_evidence import Exits, Leftovers
 from gitshadow.attribution.windows import Evidence, Scene, could_write
 from gitshadow.model import Actor, Call, Session, ToolClass
-from gitshadow.recording.byte_evidence import ByteEvidence
+from gitshadow.recording.activity import AgentActivity
 from gitshadow.recording.witness_evidence import WitnessEvidence
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.journal import sessions, turns
@@ -28,8 +27,8 @@ class AgentProcesses:
     """Watch the processes of the agents that write in one worktree.
 
     `alive` is when the process of each agent was last seen. `marks` is what programs said of their
-    processes, `scan` finds those of sessions, `stillness` those that wait; `leftovers` are what
-    calls have left running. `bytes` counts what they all write, `witness` has the kernel's reports.
+    processes, `scan` finds those of sessions; `leftovers` are what calls have left running.
+    `activity` counts what they all do, `witness` has the kernel's reports.
     """
 
     def __init__(self, workspace: Workspace) -> None:
@@ -37,10 +36,9 @@ class AgentProcesses:
         self._clock = workspace.clock
         self._worktree = workspace.layout.worktree
         self.marks = ProcessMarks()
-        self.bytes = ByteEvidence(workspace, marks=self.marks)
+        self.activity = AgentActivity(workspace, self.marks)
         self.witness = WitnessEvidence(workspace, self.marks)
         self.scan = ProcessScan()
-        self.stillness = Stillness()
         self.leftovers = Leftovers()
         self.alive: dict[ProcessId, int] = {}
         self._exits = Exits()
@@ -53,7 +51,7 @@ class AgentProcesses:
     def close(self) -> None:
         """Read no more of what the kernel says of them."""
         self.witness.close()
-        self.bytes.close()
+        self.activity.close()
 
     def forget(self) -> None:
         """Forget what sessions have left running: they may have been dropped."""
@@ -88,25 +86,14 @@ class AgentProcesses:
         """Note when an agent with an open call ends, and with a shell call what it runs.
 
         Returns:
-            Whether what the shell writes is only counted from the next barrier on.
+            Whether the processes of the agent are only looked at from now on.
         """
         session = sessions.get(self._db, session_id)
         process = None if session is None else process_of(session)
         if session is None or process is None:
             return False
         self._exits.watch(process)
-        if tool is not ToolClass.SHELL:
-            return False
-        if self._may_wait(session, process.pid):
-            self.stillness.watch(process)
-        return self.bytes.watch(session)
-
-    def _may_wait(self, session: Session, pid: int) -> bool:
-        """Return whether a shell call may be open while nothing of it runs."""
-        traits = registry.traits(session.agent or "")
-        # Another program may report as this agent does, and write by itself.
-        is_program = traits.cancels_unseen and program_at(pid).agent == session.agent
-        return traits.waits_unseen or is_program
+        return tool is ToolClass.SHELL and self.activity.watch(process)
 
     def note_leftovers(self, live: Sequence[Session], *, rescan: bool = False) -> None:
         """Remember what calls of agents have left running, and look what it does.
@@ -125,8 +112,7 @@ class AgentProcesses:
         if agents:
             living = self.scan.living(agents, rescan=rescan)
             self.leftovers.note(self._db, living, self._clock.now_ns())
-            self.bytes.adopt(agents, living)
-            self.stillness.adopt(agents, living)
+            self.activity.adopt(agents, living)
         self.leftovers.look(self._clock.now_ns)
 
     def note_leftovers_soon(self) -> None:
@@ -165,48 +151,42 @@ class AgentProcesses:
     @property
     def is_watching(self) -> bool:
         """Return whether there are processes to be looked at now and then."""
-        return bool(self.stillness.watched or self.leftovers)
+        return bool(self.leftovers)
 
     def tick(self, now_s: float) -> None:
         """Look what agents and their leftovers run; to be called now and then."""
         if self.witness.is_open:
             self.witness.tend(self.live)
-        if self.bytes.order.is_on and not self.wants_barrier():
-            self.bytes.order.stop()
+        if self.activity.is_on and not self.is_shell_open():
+            self.activity.stop()
         # What a shell has detached is not below its agent any more. It has to be known before it
         # writes and ends.
-        if self._note_soon or (now_s >= self._note_at_s and self.wants_barrier()):
+        if self._note_soon or (now_s >= self._note_at_s and self.is_shell_open()):
             self._note_soon = False
+            # On a busy machine it takes longer, but costs no more.
+            began_s = time.thread_time()
             self.note_leftovers(self.live(), rescan=True)
-            took_s = time.monotonic() - now_s
-            self._note_at_s = now_s + max(_NOTE_S, 20 * took_s)
-        if not self.is_watching or now_s - self._looked_s < _LOOK_S:
-            return
-        self._looked_s = now_s
-        self.leftovers.look(self._clock.now_ns)
-        if not self.stillness.watched:
-            return
-        now_ns = self._clock.now_ns()
-        waits = self.stillness.waits(self.windows(now_ns, now_ns))
-        for process in set(self.stillness.watched) - set(waits.values()):
-            self.stillness.forget(process)
-        self.stillness.look(now_ns)
+            cost_s = time.thread_time() - began_s
+            self._note_at_s = now_s + max(_NOTE_S, 20 * cost_s)
+        if self.is_watching and now_s - self._looked_s >= _LOOK_S:
+            self._looked_s = now_s
+            self.leftovers.look(self._clock.now_ns)
 
     def count_bytes(self, session_id: str) -> bool:
         """Observe what an agent writes; return whether that only begins at the next barrier."""
         session = sessions.get(self._db, session_id)
         if session is not None:
-            self.bytes.watch(session)
+            self.activity.watch(process_of(session))
         return self.witness.tend(self.live)
 
     def begin_barrier(self) -> None:
         """Count what agents' processes wrote before a barrier."""
-        self.bytes.begin_barrier(self.alive)
+        self.activity.begin_barrier(self.alive)
         self.witness.begin_barrier(self.live)
 
-    def wants_barrier(self) -> bool:
-        """Return whether to count again what an open shell call writes."""
-        if not self.bytes.is_counting:
+    def is_shell_open(self) -> bool:
+        """Return whether a shell call is open while the processes of agents are looked at."""
+        if not self.activity.trees:
             return False
         now_ns = self._clock.now_ns()
         found = self.windows(now_ns, now_ns)

@@ -105,34 +105,27 @@ class Claimant:
             for call in self.processes.windows(begin, end)
             if before is None or (call.session, call.id) != (before.session, before.id)
         ]
-        waits = self.processes.stillness.waits(windows)
         known = [self._evidence(draft, offline) for draft in drafts]
-        # A look at the processes costs some milliseconds, so it is made only if an agent seemed to
-        # be waiting when it was looked at last.
-        if any(self.processes.stillness.waiting(waits, evidence) for evidence in known):
-            self.processes.stillness.look(self._clock.now_ns())
         self.processes.look_at_leftovers(windows, live)
-        self.processes.bytes.begin()
-        claims: list[Attribution] = []
-        for draft, seen in zip(drafts, known, strict=True):
-            evidence = (
-                replace(seen, waiting=self.processes.stillness.waiting(waits, seen))
-                if waits
-                else seen
-            )
+        claims: dict[int, Attribution] = {}
+        # What a temporary file was moved to shows who moved it, so deletions are judged last.
+        deletes = [draft.kind is EventKind.DELETE for draft in drafts]
+        for at in sorted(range(len(drafts)), key=deletes.__getitem__):
+            draft, seen = drafts[at], known[at]
             writes_bytes = draft.kind in (EventKind.CREATE, EventKind.MODIFY)
             scene = self._scene(windows, live, draft.end_ns, writes_bytes=writes_bytes)
             evidence = replace(
-                evidence,
-                ending=self.processes.ending(evidence, scene),
-                lost=self.processes.lost(evidence),
+                seen,
+                ending=self.processes.ending(seen, scene),
+                lost=self.processes.lost(seen),
             )
             if before is None and not offline:
                 evidence = self.processes.witness.add(draft, evidence, scene)
-            claims.append(self._attribution(self._claim_one(draft, evidence, scene)))
+            claims[at] = self._attribution(self._claim_one(draft, evidence, scene))
+        found = [claims[at] for at in range(len(drafts))]
         ends = (draft.end_ns for draft in drafts)
-        close_written(self._db, zip(ends, claims, strict=True))
-        return claims
+        close_written(self._db, zip(ends, found, strict=True))
+        return found
 
     def _claim_one(self, draft: Draft, evidence: Evidence, scene: Scene) -> Claim:
         """Ask the ladder; where it has only the time of a write, look for better evidence."""
@@ -143,7 +136,7 @@ class Claimant:
             evidence = self._with_holder(evidence, scene)
             claim = attribute(evidence, scene)
         if is_doubtful(claim):
-            excluded = self.processes.bytes.excluded(draft, scene)
+            excluded = self.processes.activity.excluded(draft, scene)
             return attribute(replace(evidence, excluded=excluded), scene)
         if claim.reason == UNKNOWN_REASON:
             return attribute(evidence, self._with_heuristics(evidence, scene))

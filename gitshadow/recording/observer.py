@@ -62,7 +62,6 @@ class Observer:
         self._in_doubt = False
         self._next_walk = time.monotonic() + _BACKGROUND_WALK_S
         self._removal_since: float | None = None
-        self._count_at = 0.0
         self._captured_at = 0.0
         self._started_ns: int | None = None
 
@@ -78,7 +77,7 @@ class Observer:
             first: Walks in place of the walker, in a worktree of which nothing is recorded.
         """
         self._port = port
-        port.follow(self._pipeline.processes.bytes.order)
+        port.follow(self._pipeline.processes.activity)
         found: Sequence[RepoPath]
         if first is not None:
             found = first(port.enter)
@@ -128,7 +127,7 @@ class Observer:
             yield
         except BaseException:
             self._in_doubt = True
-            self._pipeline.processes.bytes.order.lost()
+            self._pipeline.processes.activity.lost()
             raise
 
     def _barrier(self, port: WatchPort) -> Hints:
@@ -198,10 +197,6 @@ class Observer:
                 self._capture(self._with_new_names(ready))
         if now >= self._next_walk:
             self._look_around()
-        if now >= self._count_at:
-            if self._port is not None and self._pipeline.processes.wants_barrier():
-                self._try_barrier(self._port)
-            self._count_at = now + max(_LOOK_S, 20 * (time.monotonic() - now))
 
     def _ripe(
         self, paths: Iterable[RepoPath], finished: Collection[RepoPath] = ()
@@ -317,19 +312,6 @@ class Observer:
                 return
             self._prove_watches()
             self._pipeline.settled(began)
-
-    # A shell writes much when it starts, and the later the barrier, the less counts for it.
-    def _try_barrier(self, port: WatchPort) -> None:
-        """Make a barrier, unless a save has begun that may be finished first."""
-        self._pipeline.processes.begin_barrier()
-        began = self._ws.clock.now_ns()
-        with self._noticing():
-            self.hints(port.barrier())
-        if not (self._deferred or self._held or self._hold.is_on):
-            if self._fresh or self._touched or self._ws.coverage.stale():
-                self.settle()
-            else:
-                self._pipeline.settled(began)
 
     def settle_soon(self) -> None:
         """Settle at the next tick: what is written later must not look as old as this."""

@@ -125,7 +125,7 @@ class Pipeline:
         noticed = ws.clock.now_ns()
         ws.states.fetch(paths)
         wanted = self._lost_below(paths).union(paths)
-        self.processes.bytes.begin_capture(wanted)
+        self.processes.activity.take(wanted)
         for path in wanted:
             self.missed.pop(path, None)
         self._note_vanished(wanted)
@@ -147,7 +147,7 @@ class Pipeline:
         done.events += self.record_coverage("coverage grew", old)
         self.leave(observed.left)
         unread = {path for path, _ in observed.unreadable}
-        self.processes.bytes.order.spoil(unread | self.missed.keys())
+        self.processes.activity.spoil(unread | self.missed.keys())
         self._journal_missed(wanted)
         self._journal_lost()
         return done
@@ -201,7 +201,7 @@ class Pipeline:
             begin_ns=call.opened_ns,
             end_ns=at_ns,
         )
-        self.processes.bytes.begin_capture(())
+        self.processes.activity.take(())
         (who,) = self._claimant.claim([draft], self.processes.live(), before=call)
         ws.recorder.record([AttributedDraft(draft, who)])
 
@@ -260,7 +260,7 @@ class Pipeline:
         """Note that all that was written before a moment is recorded; return whether it is."""
         if not self.missed:
             self.settled_ns = began_ns
-            self.processes.bytes.settled(began_ns)
+            self.processes.activity.settled(began_ns)
         return not self.missed
 
     def _note_unreadable(self, path: RepoPath, done: Captured) -> None:

@@ -1,7 +1,7 @@
 """A wrong author is never shown as fact, whatever processes do between two looks at them.
 
 Agents and a person write at random on the kernel of `tests.support.kernel`, which goes on at each
-file of /proc that is read. Each write is judged as the product does it: ladder, ledger, ladder.
+file of /proc that is read. Each write is judged as the product does it: ladder, activity, ladder.
 """
 
 import os
@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitshadow.attribution.ladder import Claim, attribute, is_doubtful
-from gitshadow.attribution.ledger import Needs, needs
-from gitshadow.attribution.native_ids import new_command_id
+from gitshadow.attribution.native_ids import ProcessMarks, new_command_id
 from gitshadow.attribution.process import Living
 from gitshadow.attribution.windows import Evidence, OpenTurn, Scene
 from gitshadow.capture.drafts import Draft
@@ -33,7 +32,7 @@ from gitshadow.model import (
     StatKey,
     ToolClass,
 )
-from gitshadow.recording.byte_evidence import ByteEvidence
+from gitshadow.recording.activity import AgentActivity
 from gitshadow.recording.workspace import Workspace
 from tests.conftest import FULL
 from tests.support.engine import Engine
@@ -47,8 +46,6 @@ MOST = 30
 SURE = (Confidence.HIGH, Confidence.CERTAIN)
 TIMES = 4_000 if FULL else 60
 MODE = 0o100644
-DIRTY_NS = 20_000_000_000
-"""How long the kernel keeps a dirty page at most."""
 
 
 class Ticks:
@@ -64,8 +61,8 @@ class Ticks:
         return self._at - self._at % self.tick
 
     def rest(self) -> None:
-        """Let so much time pass that all dirty pages are on the disk."""
-        self._at += 3 * DIRTY_NS
+        """Let much time pass."""
+        self._at += 1_000_000
 
 
 @dataclass
@@ -79,8 +76,8 @@ class File:
     written_ns: int = 0
     modified_ns: int = 0
     """When its content was written; a move is later."""
-    dirty_ns: int | None = None
-    """When its page became dirty, and not what was written into it later."""
+    is_dirty: bool = False
+    """Whether its page is dirty, and not what is written into it later."""
     recorded: FileState | None = None
     writer: Process | None = None
     """The only process that wrote it since it was recorded; a person's has no agent."""
@@ -117,8 +114,8 @@ class World:
         number = b"%d:%d" % (os.major(device), os.minor(device))
         self.kernel.mounts = b"1 0 %b / / rw - ext4 /dev/vda rw\n" % number
         self.seconds = 0.0
-        self.bytes = ByteEvidence(
-            ws, self.clock, self.kernel, seconds=lambda: self.seconds
+        self.activity = AgentActivity(
+            ws, ProcessMarks(), self.clock, self.kernel, lambda: self.seconds
         )
         awake = cycle(between or (1,))
         self.kernel.stays_awake = lambda: next(awake) % 3 == 0
@@ -131,7 +128,6 @@ class World:
         self.settled_ns = self.clock.now_ns()
         self.claims: Counter[str] = Counter()
         self.inodes = 0
-        self.rests = not between
         self._between: Iterator[int] = iter(())
         self.agents = [self._agent(at) for at in range(agents)]
         self.barrier()
@@ -153,10 +149,7 @@ class World:
         )
         agent = Agent(session, root)
         self.owners[root] = agent
-        if wraps:
-            self.bytes.watch_command(root.id)
-        else:
-            self.bytes.watch(session)
+        self.activity.watch(root.id, adopts=wraps)
         return agent
 
     # What happens
@@ -216,7 +209,7 @@ class World:
         if file.inode == 0 or number % 3 == 0:
             self.inodes += 1
             file.inode, file.born_ns, file.content = self.inodes, at_ns, b""
-            file.dirty_ns = None
+            file.is_dirty = False
         data = b"%d " % number * (1 + number % 97)
         if number % 5:  # in place, or the first bytes of a new file
             added = data[len(file.content) :] if number % 2 else data
@@ -249,15 +242,8 @@ class World:
 
     def _fill(self, process: Process, file: File, count: int) -> None:
         """Let a process write bytes into the page of a file."""
-        self.kernel.write(process, count, dirty=count * self._becomes_dirty(file))
-
-    def _becomes_dirty(self, file: File) -> bool:
-        """Return whether the page of a file is clean, which is written now."""
-        now_ns = self.clock.now_ns()
-        is_dirty = file.dirty_ns is not None and now_ns - file.dirty_ns <= DIRTY_NS
-        if not is_dirty:
-            file.dirty_ns = now_ns
-        return not is_dirty
+        self.kernel.write(process, count, dirty=count * (not file.is_dirty))
+        file.is_dirty |= count > 0
 
     def _map(self, process: Process, number: int) -> None:
         """Let a process write a binary file by a memory map."""
@@ -267,9 +253,10 @@ class World:
         if file.inode == 0:
             self.inodes += 1
             file.inode, file.born_ns = self.inodes, self.clock.now_ns()
-            file.dirty_ns = None
+            file.is_dirty = False
         file.content = b"\0%d" % number * (1 + number % 60)
-        self.kernel.map(process, len(file.content) * self._becomes_dirty(file))
+        self.kernel.map(process, len(file.content) * (not file.is_dirty))
+        file.is_dirty = True
         file.modified_ns = file.written_ns = self.clock.now_ns()
         file.writer, file.is_deleted = process, False  # without any event
 
@@ -281,7 +268,7 @@ class World:
         self.inodes += 1
         file.inode, file.born_ns = self.inodes, self.outside_ns
         file.content = b"%d moved " % number * (1 + number % 97)
-        file.dirty_ns = file.modified_ns = self.outside_ns
+        file.is_dirty, file.modified_ns = True, self.outside_ns
         self.kernel.act(process)
         file.written_ns = self.clock.now_ns()
         self._changed(file, process)
@@ -300,24 +287,24 @@ class World:
 
     def read_queue(self) -> None:
         """Read the kernel's events to the end."""
-        mark = self.bytes.order.begin()
+        mark = self.activity.begin()
         events, self.queue = self.queue, []
         for path, is_finished in events:
-            self.bytes.order.see(path, is_finished=is_finished)
-        self.bytes.order.end(mark)
+            self.activity.see(path, is_finished=is_finished)
+        self.activity.end(mark)
 
     def watch(self) -> None:
         """Do what the watcher's thread does when it wakes up."""
         self.read_queue()
         self.seconds += 1  # so that a look is due
-        if self.bytes.order.look():
+        if self.activity.look():
             self.read_queue()
 
     def open_call(self, agent: Agent) -> None:
         """Deliver the hook before a shell call."""
         self.barrier()
         root = agent.root
-        self.bytes.begin_barrier(())
+        self.activity.begin_barrier(())
         call = Call(
             id=f"c{len(agent.calls)}-{agent.session.id}",
             session=agent.session.id,
@@ -337,19 +324,19 @@ class World:
 
     def barrier(self) -> None:
         """Record all that was written before."""
-        self.bytes.begin_barrier(())
+        self.activity.begin_barrier(())
         began_ns = self.clock.now_ns()
         self.read_queue()
         self.capture()
         self.settled_ns = began_ns
-        self.bytes.settled(began_ns)
+        self.activity.settled(began_ns)
 
     def adopt(self, agent: Agent) -> None:
         """See what an agent has left running, by a variable of its environment."""
         name = agent.session.id
         mine = [one for one in self._known() if self.owners.get(one) is agent]
         left = [Living(one.id, (name,), (name,), "x", 0) for one in mine]
-        self.bytes.adopt([agent.session], left)
+        self.activity.adopt([agent.session], left)
 
     # How it is judged
 
@@ -357,9 +344,8 @@ class World:
         """Record and judge what was written."""
         noticed_ns = self.clock.now_ns()
         written = [(one, one.writer) for one in self.files if one.writer is not None]
-        self.bytes.begin_capture([one.path for one, _ in written])
+        self.activity.take([one.path for one, _ in written])
         found = [(self._draft(file, noticed_ns), who) for file, who in written]
-        self.bytes.begin()
         for draft, writer in found:
             if draft.versions[0] != draft.versions[1]:
                 self._judge(draft, writer)
@@ -401,7 +387,7 @@ class World:
         claim = attribute(evidence, scene)
         excluded: frozenset[tuple[str, str]] = frozenset()
         if is_doubtful(claim):
-            excluded = self.bytes.excluded(draft, scene)
+            excluded = self.activity.excluded(draft, scene)
             claim = attribute(replace(evidence, excluded=excluded), scene)
         self._check_claim(claim, scene, draft, writer)
         self._check_excluded(excluded, draft, writer)
@@ -451,28 +437,6 @@ class World:
         # The documented limit: no call of the writer was open, and the only open one is of an agent
         # that wrote enough bytes, or nobody knows how many. The claim says that it is a guess.
         assert open_calls == {claim.session}, (claim, name)
-        if self.rests and draft.kind is not EventKind.DELETE:
-            self._check_enough(claim, draft)
-
-    def _check_enough(self, claim: Claim, draft: Draft) -> None:
-        """Check that an agent is not named whose processes wrote too little, or nothing."""
-        (agent,) = (one for one in self.agents if one.session.id == claim.session)
-        mine = [one for one, whose in self.owners.items() if whose is agent]
-        written = sum(one.own.written for one in mine if one is not agent.root)
-        wanted = self._needs(draft)
-        if any(one.left for one in mine):
-            return
-        assert not wanted.is_text or written >= wanted.written, claim
-        dirtied = sum(one.own.dirtied for one in mine if one is not agent.root)
-        assert not wanted.is_new or wanted.written == 0 or dirtied, claim
-
-    def _needs(self, draft: Draft) -> Needs:
-        before, after = draft.before, draft.after
-        assert after is not None
-        new = self.ws.repo.read_blob(after.version.oid)
-        if before is None or before.stat.inode != after.stat.inode:
-            return needs(None, new, 0)
-        return needs(self.ws.repo.read_blob(before.version.oid), new, 0)
 
     def _check_excluded(
         self, excluded: frozenset[tuple[str, str]], draft: Draft, writer: Process
@@ -537,7 +501,7 @@ def play(world: World, numbers: Sequence[int]) -> None:
 @pytest.fixture
 def workspace(repo: Repo) -> Iterator[Workspace]:
     for at in range(FILES):
-        repo.write(f"f{at}", "")  # only to find its file system
+        repo.write(f"f{at}", "x" * 5000)  # only to find its file system and its pages
     engine = Engine.open(repo.root)
     yield engine.context.workspace
     engine.close()

@@ -1,15 +1,14 @@
-"""Whether an agent's processes ran anything, with real processes."""
+"""When an agent's processes end, with real processes."""
 
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gitshadow.attribution.process import Living, ProcessId, is_alive, process_start
-from gitshadow.attribution.process_evidence import Exits, Leftovers, Stillness
+from gitshadow.attribution.process_evidence import Exits, Leftovers
 from gitshadow.model import Call, ToolClass
 from gitshadow.platform.linux import processes
 from gitshadow.store.journal import turns
@@ -17,26 +16,9 @@ from gitshadow.store.journal.db import Db
 from tests.support.waiting import until
 
 AGENT = """
-import subprocess, sys, time
-def poke(held):
-    held.stdin.write(b"x"); held.stdout.read(1)
-    # It still runs for a moment: it waits only when it reads again.
-    while " S " not in open(f"/proc/{held.pid}/stat").read():
-        time.sleep(0.001)
+import subprocess, sys
 for line in sys.stdin:
-    if line == "hold\\n":
-        held = subprocess.Popen(["cat"], stdin=-1, stdout=-1, bufsize=0)
-        poke(held)
-    elif line == "poke\\n":
-        poke(held)
-    elif line == "leave\\n":
-        left = subprocess.Popen(["true"])
-        while ") Z " not in open(f"/proc/{left.pid}/stat").read():
-            time.sleep(0.001)
-    elif line == "drop\\n":
-        held.kill(); held.wait()
-    else:
-        subprocess.run(["sh", "-c", line])
+    subprocess.run(["sh", "-c", line])
     print("done", flush=True)
 """
 SECOND = 1_000_000_000
@@ -63,86 +45,6 @@ class Agent:
         self.child.stdin.write(line + "\n")
         self.child.stdin.flush()
         assert self.child.stdout.readline() == "done\n"
-
-
-@pytest.fixture
-def agent() -> Iterator[Agent]:
-    made = Agent()
-    with made.child:
-        yield made
-
-
-def was_still(stillness: Stillness, agent: Agent, at_ns: int) -> bool:
-    return stillness.was_still(agent.id, SECOND // 2, at_ns)
-
-
-def test_agent_was_still_when_it_ran_nothing_between_two_looks(agent: Agent) -> None:
-    stillness = Stillness()
-    stillness.watch(agent.id)
-    stillness.look(1 * SECOND)
-    stillness.look(3 * SECOND)
-    assert was_still(stillness, agent, 2 * SECOND)
-    assert not was_still(stillness, agent, 1 * SECOND)
-
-
-@pytest.mark.parametrize("line", ["true", "leave"], ids=["waited for", "left"])
-def test_agent_was_not_still_when_a_short_child_ran_between_two_looks(
-    agent: Agent, line: str
-) -> None:
-    """Also where it does not wait for the child that has ended."""
-    stillness = Stillness()
-    stillness.watch(agent.id)
-    stillness.look(1 * SECOND)
-    agent.say(line)
-    stillness.look(3 * SECOND)
-    assert not was_still(stillness, agent, 2 * SECOND)
-    stillness.look(5 * SECOND)
-    assert was_still(stillness, agent, 4 * SECOND)
-
-
-def test_agent_was_not_still_when_a_process_runs_that_is_younger_than_the_call(
-    agent: Agent,
-) -> None:
-    """It may be the call's tool, which sleeps at the moment."""
-    stillness = Stillness()
-    stillness.watch(agent.id)
-    agent.say("hold")
-    try:
-        stillness.look(1 * SECOND)
-        stillness.look(3 * SECOND)
-        assert not stillness.was_still(agent.id, SECOND // 2, 2 * SECOND)
-    finally:
-        agent.say("drop")
-
-
-def test_agent_was_not_still_when_an_older_process_of_its_own_wrote(
-    agent: Agent,
-) -> None:
-    stillness = Stillness()
-    stillness.watch(agent.id)
-    agent.say("hold")
-    opened_ns = time.time_ns() + SECOND
-    try:
-        stillness.look(opened_ns + 1 * SECOND)
-        stillness.look(opened_ns + 3 * SECOND)
-        assert stillness.was_still(agent.id, opened_ns, opened_ns + 2 * SECOND)
-        agent.say("poke")
-        stillness.look(opened_ns + 5 * SECOND)
-        assert not stillness.was_still(agent.id, opened_ns, opened_ns + 4 * SECOND)
-    finally:
-        agent.say("drop")
-
-
-def test_nothing_is_said_of_a_process_that_is_gone_or_not_watched(agent: Agent) -> None:
-    gone = ProcessId(agent.id.pid, agent.id.started - 1)
-    stillness = Stillness()
-    stillness.watch(gone)
-    for at_ns in (1 * SECOND, 3 * SECOND):
-        stillness.look(at_ns)
-    assert not stillness.was_still(gone, SECOND // 2, 2 * SECOND)
-    assert not was_still(stillness, agent, 2 * SECOND)
-    stillness.forget(gone)
-    assert stillness.watched == ()
 
 
 FIRST_THREAD_ENDS = """

@@ -132,7 +132,6 @@ def test_holder_of_a_file_is_found_and_what_is_unknown_is_no_evidence(
         assert os.getpid() in processes.holders((path,))[path]
         assert list(processes.written_files(os.getpid(), os.fsencode(tmp_path))) == []
     assert processes.holders((path,)) == {}
-    assert processes.work(os.getpid()) is None
     assert processes.activity(os.getpid()) is None
     assert processes.end_of(os.getpid()) is None
     assert processes.counters() is None

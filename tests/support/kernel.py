@@ -2,12 +2,27 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitshadow.platform.linux.processes import ProcFiles
-from gitshadow.platform.port import Counts, ProcessId
+from gitshadow.platform.port import ProcessId
 
 INIT = 0
 _PAGE = 4096
+
+
+class Counts(NamedTuple):
+    """What a process did: bytes written, bytes of pages made dirty, and page faults."""
+
+    written: int = 0
+    dirtied: int = 0
+    faults: int = 0
+
+    def plus(self, other: "Counts") -> "Counts":
+        """Return the sums."""
+        return Counts(*map(sum, zip(self, other, strict=True)))
+
+
 _NOTHING = Counts()
 _BORN = Counts(faults=1)
 
@@ -48,8 +63,7 @@ class Process:
 class Kernel(ProcFiles):
     """Processes, and what /proc shows of them; `go_on` is called before each answer.
 
-    `hidden` are processes of which nothing is shown but that they are children. `centiseconds` are
-    how often dirty pages are sought, and how old they are when they are written. `stays_awake` says
+    `hidden` are processes of which nothing is shown but that they are children. `stays_awake` says
     after each act of a process whether it goes on.
     """
 
@@ -57,7 +71,6 @@ class Kernel(ProcFiles):
         self.processes: dict[int, Process] = {}
         self.hidden: set[int] = set()
         self.mounts = b""
-        self.centiseconds = 1000
         self.go_on = go_on
         self.stays_awake: Callable[[], bool] = lambda: False
         self.reads = 0
@@ -82,7 +95,7 @@ class Kernel(ProcFiles):
     def write(self, process: Process, count: int, *, dirty: int = 0) -> None:
         """Let a process write bytes by a system call; so many of them into clean pages."""
         self._run(process)
-        process.own = process.own.plus(Counts(count, _pages(dirty), 0))
+        process.own = process.own.plus(Counts(count, _pages(dirty)))
 
     def map(self, process: Process, dirty: int) -> None:
         """Let a process write bytes through a memory map, so many of them into clean pages."""
@@ -143,8 +156,6 @@ class Kernel(ProcFiles):
         first, *rest = name.split("/")
         if first == "self":
             return self.mounts
-        if first == "sys":
-            return b"%d\n" % self.centiseconds
         one = self.processes.get(int(first))
         if one is None or (one.pid in self.hidden and rest[-1] != "children"):
             return None

@@ -9,11 +9,9 @@ that it waits for (/proc/PID/io), and how often each was given a processor: thos
 Invariant: a process that is new, or whose parent is gone, is always read.
 """
 
-import fcntl
 import os
 import resource
 import select
-import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -21,13 +19,12 @@ from typing import NamedTuple
 from gitshadow.platform.linux.proc_numbers import shows_own_numbers
 from gitshadow.platform.port import (
     Activity,
-    CountedStat,
     Counts,
     EndMoment,
     FileSystem,
     ProcessId,
     ProcessStat,
-    ProcessWork,
+    ProcessState,
 )
 
 _PAGE = 4096
@@ -36,14 +33,8 @@ _LONG = 65536
 _MOST_OPEN = 256
 # Here a copy cannot share the blocks of its original (ioctl_ficlone(2)), and so has to be written.
 _WITHOUT_SHARING = frozenset({b"ext2", b"ext3", b"ext4", b"tmpfs"})
-_WITHOUT_PAGES = frozenset({b"tmpfs"})
-"""File systems that do not count which pages became dirty."""
 # With these options (ext4(5)) content is written past the page cache, or by the journal's thread.
 _UNCOUNTED_OPTIONS = (b"dax", b"data=journal")
-_CENTISECOND_NS = 10_000_000
-# <linux/fs.h>, for 64 bits: FS_IOC_GETFLAGS, and the flag FS_INLINE_DATA_FL.
-_GET_FLAGS, _IS_INLINE = 0x8008_6601, 0x1000_0000
-_NOTHING = Counts()
 COARSE_NS = 2_000_000_000 // os.sysconf("SC_CLK_TCK")
 """A start is rounded to a tick, and the time of the boot, to which it is added, is as inexact."""
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -128,84 +119,88 @@ class ProcFiles:
         except OSError:
             return ()
 
-    def io(self, name: str) -> Counts | None:
-        """Return what an `io` file says of a process or thread; proc(5)."""
-        return _counts(self.read(name))
-
-    def stat_of(self, pid: int) -> CountedStat | None:
-        """Return the state of a process, None where it is gone."""
+    def state(
+        self, pid: int, before: ProcessState | None, *, is_agent: bool
+    ) -> ProcessState | None:
+        """Return the state of a process, that of before if it has not run since; proc(5)."""
+        is_known = before is not None and self.is_open(pid, "schedstat")
+        if before is not None and before.runs and is_known:
+            now = self._runs(pid, before.threads)
+            # A process that sleeps may be given those whose parents have ended.
+            children = self._children(pid, before.threads)
+            if now == before.runs and children == before.children:
+                return before
+        # In this order: if it is found to have run no more often later, it has slept since its
+        # state was read; and whoever ends now is found among the children, or was waited for.
+        runs = None if is_agent else self.reread(pid, "schedstat")
+        threads = tuple(self.threads(pid)) if is_agent else ()
+        children = self._children(pid, threads)
         raw = self.reread(pid, "stat")
         # The name, which is in parentheses, can have blanks and parentheses too.
         fields = [] if raw is None else raw.rpartition(b")")[2].split()
         if len(fields) < 20:
             return None
-        faults, reaped, more, more_reaped = map(int, fields[7:11])
-        return CountedStat(
-            ProcessId(pid, int(fields[19])),
-            int(fields[17]),
-            fields[0] == b"S",
-            _has_ended(fields),
-            faults + more,
-            reaped + more_reaped,
+        process, ended = ProcessId(pid, int(fields[19])), _has_ended(fields)
+        sleeps = fields[0] == b"S"
+        if not is_agent:
+            is_single = int(fields[17]) == 1
+            threads = (str(pid),) if is_single else tuple(self.threads(pid))
+            if not (is_single or ended):
+                runs = self._runs(pid, threads)
+                sleeps = all(self._sleeps(f"{pid}/task/{one}/stat") for one in threads)
+            children = self._children(pid, threads)
+        if ended:  # what it left has its new parents by the next look
+            sleeps = before is not None and before.ended and before.id == process
+        # A kernel that does not count says 0.
+        is_counted = sleeps and runs is not None and runs.split()[2] != b"0"
+        return ProcessState(
+            process,
+            threads,
+            children,
+            int(fields[8]) + int(fields[10]),
+            ended,
+            runs if is_counted else None,
         )
 
     def counts_of(self, pid: int) -> Counts | None:
-        """Return what a process wrote, without faults; None where it is gone or not for us."""
+        """Return what a process wrote; None where it is gone or not for us to read."""
         return _counts(self.reread(pid, "io"))
 
     def counts_of_threads(self, pid: int, threads: Sequence[str]) -> Counts:
-        """Return what living threads of a process wrote themselves, without faults."""
-        own = _NOTHING
+        """Return what living threads of a process wrote themselves."""
+        own = Counts()
         for thread in threads:
-            own = own.plus(_counts(self.reread(pid, f"task/{thread}/io")) or _NOTHING)
+            own = own.plus(_counts(self.reread(pid, f"task/{thread}/io")) or Counts())
         return own
 
-    def children_of(self, pid: int, threads: Sequence[str] | None) -> list[int]:
-        """Return the children of some threads of a process, of all of them for None."""
-        found: list[int] = []
-        for thread in self.threads(pid) if threads is None else threads:
-            raw = self.reread(pid, f"task/{thread}/children") or b""
-            found += map(int, raw.split())
-        return found
+    def file_system(self, device: int) -> FileSystem:
+        """Return what a mounted file system lets conclude, by its device number; proc(5)."""
+        wanted = b"%d:%d" % (os.major(device), os.minor(device))
+        for line in (self.read("self/mountinfo") or b"").splitlines():
+            fields, _, rest = line.partition(b" - ")
+            if fields.split()[2] == wanted:
+                kind, _, *options = rest.split()
+                is_uncounted = kind == b"tmpfs" or any(
+                    option.startswith(_UNCOUNTED_OPTIONS)
+                    for option in b",".join(options).split(b",")
+                )
+                is_known = kind in _WITHOUT_SHARING
+                return FileSystem(is_known, is_known and not is_uncounted)
+        return FileSystem()
 
-    def runs(self, pid: int) -> bytes | None:
-        """Return what changes each time a process is given a processor; None: not counted."""
-        found = self.reread(pid, "schedstat")
-        fields = (found or b"").split()
-        return found if len(fields) > 2 and fields[2] != b"0" else None
+    def _runs(self, pid: int, threads: Sequence[str]) -> bytes | None:
+        if len(threads) == 1:
+            return self.reread(pid, "schedstat")
+        each = [self.reread(pid, f"task/{one}/schedstat") for one in threads]
+        known = [one for one in each if one]
+        return b"".join(known) if len(known) == len(each) else None
 
-    def has_run(self, pid: int, runs: bytes) -> bool:
-        """Return whether a process ran since the last look, or may be another one."""
-        is_open = self.is_open(pid, "schedstat")
-        return not is_open or self.reread(pid, "schedstat") != runs
+    def _sleeps(self, name: str) -> bool:
+        return (self.read(name) or b"").rpartition(b")")[2].split()[:1] == [b"S"]
 
-    def file_systems(self) -> dict[int, FileSystem]:
-        """Return what the mounted file systems let conclude, by device number; proc(5)."""
-        return file_systems(self.read("self/mountinfo") or b"")
-
-    def keeps_small_files_inline(self, fd: int) -> bool:
-        """Return whether the file system of an open small file keeps it without any page.
-
-        That is the feature `inline_data` of ext4, which no mount option shows.
-
-        Raises:
-            OSError: the file system does not know.
-        """
-        flags = fcntl.ioctl(fd, _GET_FLAGS, bytes(8))
-        return bool(int.from_bytes(flags[:4], sys.byteorder) & _IS_INLINE)
-
-    def time_to_disk_ns(self) -> int | None:
-        """Return after how long an unchanged file is on the disk; None where nobody knows.
-
-        Linux looks for dirty pages from time to time, and writes those that are old enough
-        (Documentation/admin-guide/sysctl/vm.rst). Twice that time, because disks can be slow.
-        """
-        expire = self.read("sys/vm/dirty_expire_centisecs")
-        pause = self.read("sys/vm/dirty_writeback_centisecs")
-        # Without a pause nothing is written by itself.
-        if not expire or not pause or int(pause) == 0:
-            return None
-        return 2 * (int(expire) + int(pause)) * _CENTISECOND_NS
+    def _children(self, pid: int, threads: Sequence[str]) -> Sequence[int]:
+        each = (self.reread(pid, f"task/{one}/children") for one in threads)
+        return [int(child) for one in each for child in (one or b"").split()]
 
 
 _FILES = ProcFiles(_PROC)
@@ -214,34 +209,7 @@ _FILES = ProcFiles(_PROC)
 def _counts(io: bytes | None) -> Counts | None:
     """Return what the content of an `io` file says of a process or thread; proc(5)."""
     words = (io or b"").split()
-    if len(words) < 12:
-        return None
-    return Counts(written=int(words[3]), dirtied=int(words[11]))
-
-
-def file_systems(mounts: bytes) -> dict[int, FileSystem]:
-    """Return what the mounted file systems let conclude, by device number.
-
-    Args:
-        mounts: The content of /proc/self/mountinfo; proc(5).
-    """
-    found: dict[int, FileSystem] = {}
-    for line in mounts.splitlines():
-        fields, _, rest = line.partition(b" - ")
-        major, _, minor = fields.split()[2].partition(b":")
-        kind, _, *options = rest.split()
-        is_known = kind in _WITHOUT_SHARING
-        counts_pages = (
-            is_known
-            and kind not in _WITHOUT_PAGES
-            and not any(
-                option.startswith(_UNCOUNTED_OPTIONS)
-                for option in b",".join(options).split(b",")
-            )
-        )
-        device = os.makedev(int(major), int(minor))
-        found[device] = FileSystem(is_known, counts_pages)
-    return found
+    return Counts(int(words[3]), int(words[11])) if len(words) > 11 else None
 
 
 class _Known(NamedTuple):
@@ -508,26 +476,12 @@ def children(pid: int) -> Sequence[int]:
     return [int(child) for child in raw.split()]
 
 
-def work(pid: int) -> ProcessWork | None:
-    """Return what shows whether a process ran; proc(5)."""
-    raw, io = _FILES.read(f"{pid}/stat"), _FILES.io(f"{pid}/io")
-    parts = [] if raw is None else raw.rpartition(b")")[2].split()
-    if len(parts) < 20 or io is None:
-        return None
-    return ProcessWork(
-        faults=int(parts[7]) + int(parts[9]),
-        children_faults=int(parts[8]) + int(parts[10]),
-        ticks=sum(map(int, parts[11:15])),
-        written=io.written,
-    )
-
-
 def activity(pid: int) -> Activity | None:
     """Return what a process and its children that have ended did; proc(5)."""
     ran_ns = int((_FILES.read(f"{pid}/schedstat") or b"0").split()[0])
-    io = _FILES.io(f"{pid}/io")
+    counts = _counts(_FILES.read(f"{pid}/io"))
     # A kernel that does not count how long tasks run says 0.
-    return Activity(io.written, ran_ns) if io is not None and ran_ns else None
+    return Activity(counts.written, ran_ns) if counts and ran_ns else None
 
 
 def counters() -> ProcFiles:

@@ -51,7 +51,6 @@ from gitshadow.platform.portable.processes import started_ns as started_ns
 from gitshadow.platform.portable.processes import stat as stat
 from gitshadow.platform.portable.processes import table as table
 from gitshadow.platform.portable.processes import terminals as terminals
-from gitshadow.platform.portable.processes import work as work
 from gitshadow.platform.portable.processes import written_files as written_files
 
 _PREFIX, _SUFFIX = "git-agent-undo.", ".plist"

@@ -17,7 +17,6 @@ from gitshadow.platform.port import (
     ProcessEnd,
     ProcessId,
     ProcessStat,
-    ProcessWork,
 )
 
 COARSE_NS = 20_000_000
@@ -156,11 +155,6 @@ def children(pid: int) -> Sequence[int]:
         return [one.pid for one in psutil.Process(pid).children()]
     except _UNREADABLE:
         return ()
-
-
-def work(pid: int) -> ProcessWork | None:
-    """Return None: not every system counts what shows that a process did not run."""
-    return None
 
 
 def activity(pid: int) -> Activity | None:

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from gitshadow.attribution.process import process_start
+from gitshadow.attribution.native_ids import ProcessMarks
+from gitshadow.attribution.process import process_of, process_start
 from gitshadow.attribution.windows import Scene
 from gitshadow.capture.drafts import Draft
 from gitshadow.model import (
@@ -23,10 +24,11 @@ from gitshadow.model import (
 )
 from gitshadow.platform.linux.processes import ProcFiles
 from gitshadow.platform.port import FileSystem
-from gitshadow.recording.byte_evidence import ByteEvidence
+from gitshadow.recording.activity import AgentActivity
 from gitshadow.recording.workspace import Workspace
 from tests.support.context import desk_of
 from tests.support.repo import Repo
+from tests.support.waiting import until
 
 TEXT = b"by a person\n" * 40
 _TICK_NS = 1_000
@@ -53,10 +55,10 @@ def test_agent_that_wrote_too_little_is_excluded_also_when_the_file_is_gone(
     with desk_of(repo) as context, agent() as process:
         ws = context.workspace
         session = session_of(process)
-        evidence = ByteEvidence(ws)
-        evidence.watch(session)
+        evidence = AgentActivity(ws, ProcessMarks())
+        evidence.watch(process_of(session))
         evidence.begin_barrier(())
-        evidence.begin()
+        evidence.take(())
         run_a_program(process)
         assert evidence.excluded(draft_of(ws, path), scene_of(session)) == CALL
 
@@ -69,16 +71,71 @@ def test_a_file_that_may_have_been_made_elsewhere_needs_no_bytes(
     repo.write("there", TEXT)
     with desk_of(repo) as context, agent() as process:
         ws, session = context.workspace, session_of(process)
-        evidence = ByteEvidence(ws)
-        evidence.watch(session)
+        evidence = AgentActivity(ws, ProcessMarks())
+        evidence.watch(process_of(session))
         evidence.begin_barrier(())
-        evidence.begin()
+        evidence.take(())
         run_a_program(process)
         draft = draft_of(ws, "there")
         monkeypatch.setattr(type(ws.clock), "tolerance_ns", _TICK_NS)
         draft = draft._replace(begin_ns=draft.end_ns - ticks * _TICK_NS)
         excluded = evidence.excluded(draft, scene_of(session))
         assert excluded == (CALL if ticks else frozenset())
+
+
+@pytest.mark.linux  # only its counters show that the shell slept
+def test_a_file_may_be_gone_since_a_later_moment_than_its_event(repo: Repo) -> None:
+    """An event may be of a change that is recorded already; the next one is still to come."""
+    repo.write("there", TEXT)
+    with desk_of(repo) as context, agent() as process:
+        ws, session = context.workspace, session_of(process)
+        evidence = AgentActivity(ws, ProcessMarks())
+        evidence.watch(process_of(session))
+        run_a_program(process)
+        until(lambda: state_of(process) == "S")
+        evidence.begin_barrier(())
+        evidence.end(evidence.begin())
+        evidence.settled(1)
+        draft = draft_of(ws, "there")
+        evidence.see(draft.path, is_finished=True)
+        assert evidence.look()
+        run_a_program(process)
+        evidence.take([draft.path])
+        gone = draft._replace(
+            kind=EventKind.DELETE,
+            before=draft.after,
+            after=None,
+            end_ns=ws.clock.now_ns(),
+        )
+        assert not evidence.excluded(gone, scene_of(session))
+
+
+@pytest.mark.linux  # only its counters show that the shell wrote nothing
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_who_did_not_make_a_file_may_delete_its_other_name(
+    repo: Repo, is_moved: bool
+) -> None:
+    """A temporary file that is moved to its place is deleted by whoever made it."""
+    repo.write("temporary", TEXT)
+    with desk_of(repo) as context, agent() as process:
+        ws, session = context.workspace, session_of(process)
+        evidence = AgentActivity(ws, ProcessMarks())
+        evidence.watch(process_of(session))
+        evidence.begin_barrier(())
+        run_a_program(process)
+        (os.rename if is_moved else os.link)(repo.path("temporary"), repo.path("place"))
+        evidence.take(())
+        made = draft_of(ws, "place")
+        assert evidence.excluded(made, scene_of(session)) == CALL
+        gone = made._replace(
+            kind=EventKind.DELETE,
+            path=RepoPath(b"temporary"),
+            before=made.after,
+            after=None,
+            end_ns=ws.clock.now_ns(),
+        )
+        evidence.take(())
+        assert bool(evidence.excluded(gone, scene_of(session))) is is_moved
 
 
 def test_file_system_that_is_mounted_at_a_number_of_another_is_looked_at(
@@ -90,13 +147,12 @@ def test_file_system_that_is_mounted_at_a_number_of_another_is_looked_at(
         ws = context.workspace
         mounts = Mounts()
         session = session_of(process)
-        evidence = ByteEvidence(ws, counters=mounts)
-        evidence.watch(session)
+        evidence = AgentActivity(ws, ProcessMarks(), counters=mounts)
+        evidence.watch(process_of(session))
         for known in (False, True):
-            device = (repo.root / "there").stat().st_dev
-            mounts.mounted = {device: FileSystem(known, known)}
+            mounts.mounted = FileSystem(known, known)
             evidence.begin_barrier(())
-            evidence.begin()
+            evidence.take(())
             run_a_program(process)
             excluded = evidence.excluded(draft_of(ws, "there"), scene_of(session))
             assert excluded == (CALL if known else frozenset())
@@ -106,9 +162,9 @@ def test_file_system_that_is_mounted_at_a_number_of_another_is_looked_at(
 class Mounts(ProcFiles):
     """What is mounted, as the test says."""
 
-    mounted: dict[int, FileSystem]
+    mounted: FileSystem
 
-    def file_systems(self) -> dict[int, FileSystem]:
+    def file_system(self, device: int) -> FileSystem:
         return self.mounted
 
 
@@ -118,12 +174,17 @@ def test_no_file_of_a_process_stays_open(repo: Repo) -> None:
     with agent() as process:
         with desk_of(repo) as context:
             before = len(os.listdir("/proc/self/fd"))
-            context.processes.bytes.watch(session_of(process))
+            context.processes.activity.watch(process_of(session_of(process)))
             context.processes.begin_barrier()
             assert len(os.listdir("/proc/self/fd")) > before
         assert not any(f"/proc/{process.pid}/" in target for target in open_files()), (
             open_files()
         )
+
+
+def state_of(process: "subprocess.Popen[bytes]") -> str:
+    with open(f"/proc/{process.pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
 
 
 def open_files() -> list[str]:
