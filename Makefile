@@ -147,7 +147,7 @@ venv: $(STAMP)
 # told to use. Modules are compiled when they are first imported: most of the 8,000 never are.
 $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found" >&2; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile 'uv>=0.9' \
 		&& $(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev]' \
 		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
@@ -155,7 +155,7 @@ $(STAMP): pyproject.toml
 
 $(DEMO_VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found" >&2; exit 1; }
-	test -x $(DEMO_VENV)/bin/python || $(PYTHON) -m venv $(DEMO_VENV)
+	test -x $(DEMO_VENV)/bin/pip || $(PYTHON) -m venv $(DEMO_VENV)
 	$(DEMO_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
