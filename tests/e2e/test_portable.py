@@ -87,8 +87,9 @@ def test_killed_daemon_is_noticed_and_nothing_is_lost(shadow_p: Shadow) -> None:
 def test_command_of_exec_is_known_as_an_agents(shadow_p: Shadow) -> None:
     words = ["exec", "--agent", "claude-code", "--", "sh", "-c", "echo x > made"]
     assert shadow_p(*words).code == 0
-    (row,) = [one for one in shadow_p.log() if one["path"] == "made"]
-    assert (row["actor"], row["agent"]) == ("agent", "claude-code")
+    # A look may find it made and still empty, which is a change of its own.
+    rows = [one for one in shadow_p.log() if one["path"] == "made"]
+    assert {(one["actor"], one["agent"]) for one in rows} == {("agent", "claude-code")}
 
 
 def test_hooks_record_without_a_daemon(
