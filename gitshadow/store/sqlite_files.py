@@ -8,6 +8,7 @@ Invariant: a descriptor of a database is closed only when this process has no ot
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
 
@@ -20,9 +21,11 @@ BESIDE = (b"-wal", b"-shm", b"-journal")
 """How the names of the files end that SQLite keeps beside a database; sqlite.org/tempfiles.html."""
 
 _FDS = "/dev/fd"
+_File = tuple[int, int]
 _lock = threading.Lock()
-# Locks belong to the process, so what must stay open outlives whoever reads.
-_kept: dict[tuple[int, int], list[int]] = {}
+# Locks belong to the process, so what must stay open outlives whoever reads; and how many read it.
+_kept: dict[_File, list[int]] = {}
+_lent: Counter[_File] = Counter()
 
 
 def database_of(path: RepoPath) -> RepoPath:
@@ -39,8 +42,16 @@ def parts_of(database: RepoPath) -> tuple[RepoPath, ...]:
 
 
 def kept(found: os.stat_result) -> int | None:
-    """Return the descriptor of a file that could not be closed, to be read instead of a new one."""
-    return next(iter(_kept.get((found.st_dev, found.st_ino), ())), None)
+    """Return the descriptor of a file that could not be closed, to be read instead of a new one.
+
+    `close` is to be called for it, too.
+    """
+    file = (found.st_dev, found.st_ino)
+    with _lock:
+        fds = _kept.get(file)
+        if fds:
+            _lent[file] += 1
+        return fds[0] if fds else None
 
 
 def close(fd: int, name: bytes, data: bytes | None = None) -> None:
@@ -49,28 +60,37 @@ def close(fd: int, name: bytes, data: bytes | None = None) -> None:
     `data` is what was read from its start, if anything was.
     """
     head = _head(fd) if data is None else data[: len(HEADER)]
-    if not name.endswith(BESIDE) and head != HEADER:
+    is_other = not name.endswith(BESIDE) and head != HEADER
+    if is_other and not _kept:
         os.close(fd)
         return
     found = os.fstat(fd)
-    key = (found.st_dev, found.st_ino)
+    file = (found.st_dev, found.st_ino)
     with _lock:
-        if fd in _kept.get(key, ()):
-            return
-        if _is_open(found, (fd,)):
-            _kept.setdefault(key, []).append(fd)
-        else:
+        if fd in _kept.get(file, ()):
+            _lent[file] -= 1
+        elif is_other and file not in _kept:
             os.close(fd)
+            return
+        else:
+            _kept.setdefault(file, []).append(fd)
+        _close_unused(file)
 
 
 def close_kept() -> None:
     """Close what was kept open of databases that this process does not have open any more."""
     with _lock:
-        for key, fds in list(_kept.items()):
-            if not _is_open(os.fstat(fds[0]), fds):
-                del _kept[key]
-                for fd in fds:
-                    os.close(fd)
+        for file in list(_kept):
+            _close_unused(file)
+
+
+def _close_unused(file: _File) -> None:
+    """Close what was kept open of a file, unless it is read or open by other descriptors."""
+    fds = _kept[file]
+    if not _lent[file] and not _is_open(os.fstat(fds[0]), fds):
+        del _kept[file], _lent[file]
+        for fd in fds:
+            os.close(fd)
 
 
 def _head(fd: int) -> bytes:
