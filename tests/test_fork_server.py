@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import fork_server
+from tests.support.probe import probing
 from tests.support.repo import Repo
 from tests.support.shadow import COMMAND, Shadow
 
@@ -79,3 +82,15 @@ def test_forked_daemon_is_found_as_one(
         *(os.fsencode(sys.executable), b"-P", b"-m", b"gitshadow.daemon"),
         os.fsencode(repo.root),
     ]
+
+
+def test_forked_server_runs_until_it_is_ended(sealed: Path) -> None:
+    if not fork_server.can_fork(os.environ):
+        pytest.skip("no command is forked: another processor, or coverage is counted")
+    with probing(sealed / "run") as probe:
+        assert isinstance(probe.server, fork_server.Child)
+        assert probe.run("served", served=True) == (0, b"1\n", b"")
+        with pytest.raises(subprocess.TimeoutExpired):
+            probe.server.wait(0)
+        probe.server.kill()
+        assert [probe.server.wait(), probe.server.wait()] == [-signal.SIGKILL] * 2

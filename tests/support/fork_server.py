@@ -1,6 +1,7 @@
-"""Runs the command and the daemon in forks of one process that has imported them already.
+"""Runs the command, the daemon and the server of the probe in forks of one process.
 
-To start Python and to import takes five times as long as what most commands do. A fork looks to
+It has imported them already: to start Python and to import takes five times as long as what most
+commands do, and most of the time of a server that runs one command for a test. A fork looks to
 /proc like a program that was executed: the test is its parent, and it has its own arguments and
 environment. Tests whose subject is the process itself execute the installed command instead.
 """
@@ -27,7 +28,7 @@ from typing import IO, NoReturn
 import pygit2
 from pygit2.enums import ConfigLevel, Option
 
-from tests.support.waiting import readable
+from tests.support.waiting import HANGS_S, readable
 
 # clone(2). The flag makes the test the parent of a fork, as subprocess would: hooks report their
 # ancestors, and the nearest one counts as the agent.
@@ -72,7 +73,7 @@ def umask() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A program to fork: "command" or "daemon", with what the kernel passes to a program."""
+    """A program to fork, "command", "daemon" or "probe", with what the kernel passes to it."""
 
     program: str
     arguments: Sequence[str]
@@ -98,18 +99,48 @@ def start(request: Request, streams: Sequence[IO[bytes]], timeout_s: float) -> i
     Raises:
         subprocess.TimeoutExpired: it took longer; it is killed.
     """
-    pid = _server().fork(request, streams)
-    handle = os.pidfd_open(pid)
+    child = Child(request, streams)
     try:
-        if not readable(handle, timeout_s):
-            raise subprocess.TimeoutExpired(list(request.arguments), timeout_s)
+        return child.wait(timeout_s)
     except BaseException:  # pytest-timeout raises here too
-        os.kill(pid, signal.SIGKILL)
+        child.kill()
+        child.wait()
         raise
-    finally:
-        os.close(handle)
-        _, status = os.waitpid(pid, 0)
-    return os.waitstatus_to_exitcode(status)
+
+
+class Child:
+    """A forked program on three streams, with what tests use of `subprocess.Popen`."""
+
+    def __init__(self, request: Request, streams: Sequence[IO[bytes]]) -> None:
+        self.arguments = request.arguments
+        self.pid = _server().fork(request, streams)
+        self._code: int | None = None
+
+    def wait(self, timeout_s: float = HANGS_S) -> int:
+        """Wait for its end and return its exit code, negative for a signal.
+
+        Raises:
+            subprocess.TimeoutExpired: it took longer.
+        """
+        if self._code is None:
+            handle = os.pidfd_open(self.pid)
+            try:
+                if not readable(handle, timeout_s):
+                    raise subprocess.TimeoutExpired(list(self.arguments), timeout_s)
+            finally:
+                os.close(handle)
+            _, status = os.waitpid(self.pid, 0)
+            self._code = os.waitstatus_to_exitcode(status)
+        return self._code
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless its end was waited for: then the number may be another's."""
+        if self._code is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.send_signal(signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +250,11 @@ def _become(body: int, *streams: int) -> NoReturn:
         with open("/proc/self/comm", "w") as name:
             name.write(os.path.basename(sys.argv[0]))
         sys.exit(entry.main())
+    if request.program == "probe":
+        from tests.support import probe_program
+
+        del sys.argv[0]
+        sys.exit(probe_program.main())
     from gitshadow.daemon.__main__ import main
 
     os.setsid()

@@ -13,7 +13,7 @@ from typing import Any
 
 from gitshadow.ipc import command_client, wire
 from gitshadow.platform import current
-from tests.support import native
+from tests.support import fork_server, native
 from tests.support.waiting import HANGS_S, until
 
 _PROGRAM = str(Path(__file__).parent / "probe_program.py")
@@ -35,7 +35,7 @@ class Probe:
     client: Sequence[str]
     """How the program is started: by Python or natively."""
     environ: Mapping[str, str]
-    server: subprocess.Popen[bytes]
+    server: subprocess.Popen[bytes] | fork_server.Child
 
     def words(self, *args: str | bytes) -> list[str | bytes]:
         """Return the command line."""
@@ -118,7 +118,7 @@ def probing(
     environ = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
     environ["PROBE_MODULE"] = str(module)
     environ.pop(command_client.OFF, None)
-    server = subprocess.Popen(serving(client, *options, by=by), env=environ)
+    server = _start(serving(client, *options, by=by), environ)
     made = Probe(client, environ, server)
     try:
         until(lambda: (made.directory / wire.SOCKET_NAME).exists())
@@ -126,3 +126,14 @@ def probing(
     finally:
         server.send_signal(signal.SIGKILL)
         server.wait()
+
+
+def _start(
+    words: Sequence[str], environ: Mapping[str, str]
+) -> subprocess.Popen[bytes] | fork_server.Child:
+    """Start a server, by a fork where that is as good: to import everything takes a second."""
+    if tuple(words[:2]) != IN_PYTHON or not fork_server.can_fork(environ):
+        return subprocess.Popen(words, env=environ)
+    request = fork_server.Request("probe", words, "/", environ)
+    with open(os.devnull, "r+b") as nothing, open(2, "wb", closefd=False) as errors:
+        return fork_server.Child(request, (nothing, nothing, errors))
