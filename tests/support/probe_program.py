@@ -15,11 +15,8 @@ import threading
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 
-from gitshadow import cli, entry
-from gitshadow.commands.options import ask_yes
+from gitshadow import entry
 from gitshadow.ipc import own_process
-from gitshadow.platform.linux import inotify
-from gitshadow.render import output
 
 
 def facts() -> dict[str, object]:
@@ -91,9 +88,13 @@ def probe() -> int:
         left = subprocess.Popen(["sleep", "1000"], stdout=nowhere, stderr=nowhere)
         print(left.pid)
     elif verb == "ask":
+        from gitshadow.commands.options import ask_yes
+
         answer = ask_yes("Really?", default=False)
         print("answer:", answer)
     elif verb == "page":
+        from gitshadow.render import output
+
         output.show((f"line {n}" for n in range(int(rest[0]))), pager=rest[1])
         print("after the pager")
     elif verb == "append":
@@ -129,8 +130,11 @@ def _contained(args: Sequence[str] | None = None) -> int:
 
 def main() -> int:
     """Serve, or run one command line."""
-    cli.main = _contained
     if sys.argv[1:2] == ["SERVE"]:
+        from gitshadow import cli
+        from gitshadow.platform.linux import inotify
+
+        cli.main = _contained
         if sys.argv[3:] == ["NO FORK"]:
             os.fork = _no_fork
         if sys.argv[3:] == ["NO WATCHES"]:
@@ -147,6 +151,10 @@ def main() -> int:
         sys.modules[module.__name__] = module
 
         return server.main(sys.argv[2])
+    # A client imports no command line if the server has it.
+    stand_in = ModuleType("gitshadow.cli")
+    vars(stand_in)["main"] = _contained
+    sys.modules[stand_in.__name__] = stand_in
     return entry.direct() if sys.argv[1:2] in (["up"], ["none"]) else entry.main()
 
 
