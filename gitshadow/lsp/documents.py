@@ -4,7 +4,6 @@ Invariant: an answer is for one version of the text and one state of the journal
 """
 
 import os
-import re
 import stat
 import threading
 import time
@@ -22,10 +21,10 @@ from gitshadow.messages.rows import EventRow
 from gitshadow.messages.states import SHOW, ShowRequest
 from gitshadow.model import RepoPath
 from gitshadow.render.blame import lines_of
+from gitshadow.render.hunks import PatchHunk, read_hunks
 from gitshadow.store.refs import display_path
 from gitshadow.undo.merge import is_binary, split_lines
 
-_HUNK = re.compile(r"@@ -\S+ \+(\d+)")
 _AGAIN_S = 10.0
 _BOM = b"\xef\xbb\xbf"
 _MOST_BYTES = 8 << 20
@@ -158,23 +157,13 @@ def origin(place: Place, owner: OwnerRow, number: int) -> LineOrigin:
     return LineOrigin(turn, None)
 
 
-def _replaced(hunks: Sequence[str], number: int) -> tuple[str, ...] | None:
+def _replaced(diff: Sequence[str], number: int) -> tuple[str, ...] | None:
     """Return the lines for which a diff puts a line, by its new number; None without it."""
-    at, removed, is_there = 0, list[str](), False
-    for line in hunks:
-        head = _HUNK.match(line)
-        if head is None and line[:1] == "-" and not is_there:
-            removed.append(line[1:])
-        elif head is None and line[:1] == "+":
-            is_there = is_there or at == number
-            at += 1
-        elif is_there:
-            break
-        elif head is not None:
-            at, removed = int(head[1]), []
-        elif line[:1] == " ":
-            at, removed = at + 1, []
-    return tuple(removed) if is_there else None
+    for hunk in read_hunks(diff):
+        for _, lines in hunk.edits() if isinstance(hunk, PatchHunk) else ():
+            if number in [line.new for line in lines]:
+                return tuple(line.text for line in lines if line.sign == "-")
+    return None
 
 
 def compared(file: str, text: str) -> LineMap:

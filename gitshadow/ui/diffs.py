@@ -20,10 +20,11 @@ from textual.content import Content, Span
 from textual.highlight import HighlightTheme, highlight
 from textual.reactive import reactive
 
+from gitshadow.render.hunks import PatchHunk, PatchLine
 from gitshadow.ui import keys
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.lines import TextView
-from gitshadow.ui.patches import FilePatch, Patch, PatchHunk, PatchLine, paired
+from gitshadow.ui.patches import FilePatch, Patch, paired
 
 SIDE_COLUMNS = 100
 """Side by side needs as many columns."""

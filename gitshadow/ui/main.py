@@ -15,6 +15,7 @@ from textual.screen import Screen
 
 from gitshadow.errors import LockedError, ShadowError, UsageError
 from gitshadow.messages.undo import FileUndoRequest
+from gitshadow.render.hunks import PatchHunk
 from gitshadow.ui import intents, keys
 from gitshadow.ui.blame import BlameScreen
 from gitshadow.ui.data_source import Answered, DataSource, Failed, Looked, Waiting, ask
@@ -26,7 +27,6 @@ from gitshadow.ui.history import History
 from gitshadow.ui.layout import Bar, Foot, Pane, PaneLayout, shape_of, title
 from gitshadow.ui.page_loader import UNASKED, Loader
 from gitshadow.ui.pages import ContentScreen, HelpScreen
-from gitshadow.ui.patches import PatchHunk
 from gitshadow.ui.pins_and_ops import OpsScreen, PinsScreen
 from gitshadow.ui.plans import PlanScreen
 from gitshadow.ui.timeline import BlockKind, TimelineLine

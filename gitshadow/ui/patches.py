@@ -4,14 +4,14 @@ Invariant: pure; every text can be read, an unknown line becomes a note. Each te
 notes, heads, lines) is free of control characters, and bounded: what was left out is counted.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import NamedTuple
 
 from gitshadow.errors import ShadowError
 from gitshadow.messages.states import FileDiff
+from gitshadow.render.hunks import PatchHunk, PatchLine, read_hunks
 from gitshadow.render.style import View, printable, printable_line
 
 LINES = 50_000
@@ -19,32 +19,6 @@ LINES = 50_000
 CHARACTERS = 2_000
 """So many characters of a line are shown."""
 _TAB = 4
-_HEAD = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)")
-_NO_END = "\\ No newline"
-_SIGNS = frozenset(" +-")
-
-
-class PatchLine(NamedTuple):
-    """One line of a hunk: its sign, its text, its number before and after.
-
-    `left_out` counts the characters that were cut off; `ended` is False for a last line without
-    a newline.
-    """
-
-    sign: str
-    text: str
-    old: int | None
-    new: int | None
-    left_out: int = 0
-    ended: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class PatchHunk:
-    """The lines of a hunk, and the line above them."""
-
-    head: str
-    lines: tuple[PatchLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,71 +50,42 @@ def patch_of(diffs: Iterable[FileDiff], *, limit: int = LINES) -> Patch:
     left_out = 0
     for diff in diffs:
         lines = (*diff.header, *diff.hunks)
-        notes, hunks = _Reader(lines[:limit]).read()
+        notes, hunks = _read(lines[:limit])
         left_out += max(0, len(lines) - limit)
         limit = max(0, limit - len(lines))
         title, old_path = _shown(diff.path), None
         if diff.old_path != diff.path:
             title, old_path = f"{_shown(diff.old_path)} → {title}", diff.old_path
-        files.append(FilePatch(diff.path, title, old_path, tuple(notes), tuple(hunks)))
+        files.append(FilePatch(diff.path, title, old_path, notes, hunks))
     return Patch(tuple(files), left_out)
 
 
 def of_hunk(title: str, lines: Sequence[str]) -> Patch:
     """Return a patch of one file from the bare lines that a plan offers."""
-    notes, hunks = _Reader(lines[:LINES]).read()
-    found = FilePatch(title, printable(title), notes=tuple(notes), hunks=tuple(hunks))
+    notes, hunks = _read(lines[:LINES])
+    found = FilePatch(title, printable(title), notes=notes, hunks=hunks)
     return Patch((found,), max(0, len(lines) - LINES))
 
 
-class _Reader:
-    """Read the lines of a file; the counts of a hunk's head say where it ends."""
+def _read(lines: Sequence[str]) -> tuple[tuple[str, ...], tuple[PatchHunk, ...]]:
+    """Return the notes and the hunks of a file."""
+    found = list(read_hunks(lines))
+    # The title has the new name, and blob ids mean nothing to a reader.
+    notes = (
+        note
+        for line in found
+        if isinstance(line, str) and not line.startswith(("index ", "rename to "))
+        for note in _note(line)
+    )
+    return tuple(notes), tuple(
+        _drawn(one) for one in found if isinstance(one, PatchHunk)
+    )
 
-    def __init__(self, lines: Sequence[str]) -> None:
-        self._lines = lines
-        self._at = 0
 
-    def _peek(self) -> str | None:
-        return self._lines[self._at] if self._at < len(self._lines) else None
-
-    def read(self) -> tuple[list[str], list[PatchHunk]]:
-        """Return notes and hunks."""
-        notes: list[str] = []
-        hunks: list[PatchHunk] = []
-        while (line := self._peek()) is not None:
-            self._at += 1
-            head = _HEAD.match(line)
-            if head is not None:
-                hunks.append(self._hunk(head))
-            # The title has the new name, and blob ids mean nothing to a reader.
-            elif not line.startswith(("index ", "rename to ")):
-                notes += _note(line)
-        return notes, hunks
-
-    def _hunk(self, head: re.Match[str]) -> PatchHunk:
-        old, new = int(head[1]), int(head[3])
-        old_end = old + (1 if head[2] is None else int(head[2]))
-        new_end = new + (1 if head[4] is None else int(head[4]))
-        lines: list[PatchLine] = []
-        while (line := self._peek()) is not None:
-            if line.startswith(_NO_END) and lines:
-                lines[-1] = lines[-1]._replace(ended=False)
-                self._at += 1
-                continue
-            sign = line[:1] or " "
-            less, more = sign in " -", sign in " +"
-            if (
-                sign not in _SIGNS
-                or (less and old == old_end)
-                or (more and new == new_end)
-            ):
-                break
-            text, left_out = bounded(line[1:])
-            at = (old if less else None, new if more else None)
-            lines.append(PatchLine(sign, text, *at, left_out=left_out))
-            old, new = old + less, new + more
-            self._at += 1
-        return PatchHunk(bounded(head[0])[0], tuple(lines))
+def _drawn(hunk: PatchHunk) -> PatchHunk:
+    cut = ((line, *bounded(line.text)) for line in hunk.lines)
+    lines = tuple(line._replace(text=text, left_out=rest) for line, text, rest in cut)
+    return replace(hunk, head=bounded(hunk.head)[0], lines=lines)
 
 
 def bounded(line: str) -> tuple[str, int]:

@@ -21,13 +21,14 @@ from gitshadow.messages.backend import HistoryBackend
 from gitshadow.messages.codec import decode
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest, Hunk, HunkChoice
 from gitshadow.render.choosing import HELP, Choosing, question_line, questions
+from gitshadow.render.hunks import PatchHunk, PatchLine
 from gitshadow.render.report import plan_lines, report_lines, would_overwrite
 from gitshadow.render.style import View, printable
 from gitshadow.ui.dialogs import KeyHint, KeyLine
 from gitshadow.ui.diffs import DiffView
 from gitshadow.ui.glyphs import glyphs_of
 from gitshadow.ui.lines import Prose
-from gitshadow.ui.patches import Patch, PatchHunk, PatchLine, of_hunk
+from gitshadow.ui.patches import Patch, of_hunk
 
 _KEYS = (
     KeyHint("n", "next hunk", "pass_on('next(1)')"),
@@ -151,7 +152,7 @@ def taking_back(plan: FileUndoAnswer, path: str, hunk: PatchHunk) -> HunkChoice 
     """
     # Compared by the lines that change, not by the context: the plan shows the present file, the
     # diff shows an earlier one.
-    asked = _alone(hunk)
+    asked = hunk.lines
     alike = [
         (_begin([line.old for line in offered], offered), choice)
         for offered, choice in _offered(plan, path)
@@ -179,11 +180,6 @@ def _offered(
 def _with_splits(hunk: Hunk) -> Iterator[Hunk]:
     yield hunk
     yield from hunk.split
-
-
-def _alone(hunk: PatchHunk) -> Sequence[PatchLine]:
-    lines = (line.sign + line.text for line in hunk.lines)
-    return _lines(of_hunk("", [hunk.head, *lines]))
 
 
 def _lines(patch: Patch) -> Sequence[PatchLine]:

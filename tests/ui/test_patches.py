@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.messages.states import FileDiff
+from gitshadow.render.hunks import PatchLine
 from gitshadow.ui.patches import (
     CHARACTERS,
     Pair,
-    PatchLine,
     of_hunk,
     paired,
     patch_of,
