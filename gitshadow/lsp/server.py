@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lsprotocol import types
 from pygls import uris
@@ -27,7 +28,6 @@ from gitshadow.lsp.documents import (
     origin,
 )
 from gitshadow.lsp.undo import (
-    BufferEdit,
     UndoAction,
     UndoPlan,
     actions_at,
@@ -36,6 +36,7 @@ from gitshadow.lsp.undo import (
 )
 from gitshadow.messages.codec import encode, parse
 from gitshadow.messages.lists import OPS, OpsRequest
+from gitshadow.undo.merge import MergeEdit
 
 NAME = "gitshadow"
 COMMAND = "gitshadow.undo"
@@ -123,6 +124,45 @@ def make(opened: Opener) -> LanguageServer:
         await session.undo(file, parse(UndoAction, json.loads(asked)))
 
     return server
+
+
+class _Unsaved(NamedTuple):
+    """A document that differs from its file, and its text when both were compared."""
+
+    document: TextDocument
+    version: int | None
+    source: str
+    lines: LineMap
+
+    def is_old(self) -> bool:
+        """Return whether somebody has typed since."""
+        return self.document.version != self.version
+
+    def edit(self, edits: Sequence[MergeEdit]) -> types.TextDocumentEdit:
+        """Return edits of its lines as the protocol has them."""
+        named = types.OptionalVersionedTextDocumentIdentifier(
+            self.document.uri, self.version
+        )
+        lines = self.source.split("\n")
+        ends = self.document.position_codec.client_num_units(lines[-1])
+
+        def at(line: int) -> types.Position:
+            # The end of a text without a line break at its end is no beginning of a line.
+            known = line < len(lines)
+            return (
+                types.Position(line, 0)
+                if known
+                else types.Position(len(lines) - 1, ends)
+            )
+
+        changes = [
+            types.TextEdit(
+                types.Range(at(one.start), at(one.end)),
+                b"".join(one.lines).decode("utf-8", "replace"),
+            )
+            for one in edits
+        ]
+        return types.TextDocumentEdit(named, changes)
 
 
 class _Session:
@@ -214,13 +254,19 @@ class _Session:
                 planned,
                 place.backend,
                 action,
-                {path: one[1] for path, one in unsaved.items()},
+                {path: one.lines for path, one in unsaved.items()},
             )
             if not await self._agreed(plan):
                 return
-            for path, edits in plan.edits.items():
-                await self._edit(unsaved[path][0], edits)
+            if any(one.is_old() for one in map(unsaved.__getitem__, plan.edits)):
+                raise RefusedError(
+                    "cannot undo: you have typed since", hint="try again"
+                )
+            # An edit of a buffer can be undone there, and a refusal leaves nothing half done.
             said = await asyncio.to_thread(applied, place.backend, plan)
+            if plan.edits:
+                edits = plan.edits.items()
+                await self._edit([unsaved[path].edit(found) for path, found in edits])
         except ShadowError as error:
             hint = f" ({error.hint})" if error.hint else ""
             self._say(types.MessageType.Error, f"{error}{hint}")
@@ -237,40 +283,36 @@ class _Session:
         )
         return answer is not None and answer.title == _DO
 
-    def _unsaved(self, place: Place) -> dict[str, tuple[TextDocument, LineMap]]:
+    def _unsaved(self, place: Place) -> dict[str, _Unsaved]:
         """Return the documents of a worktree with changes that are not in their files."""
-        found: dict[str, tuple[TextDocument, LineMap]] = {}
+        found: dict[str, _Unsaved] = {}
         for uri in list(self.typed):
             document = self._server.workspace.get_text_document(uri)
             file = uris.to_fs_path(document.uri)
             other = self.documents.place(file) if file else None
             if other is None or other.backend is not place.backend:
                 continue
-            lines = compared(other.file, document.source)
+            version, source = document.version, document.source
+            lines = compared(other.file, source)
             if lines.is_changed:
-                found[other.path] = (document, lines)
+                found[other.path] = _Unsaved(document, version, source, lines)
         return found
 
-    async def _edit(self, document: TextDocument, edits: Sequence[BufferEdit]) -> None:
-        """Have the editor change a buffer, if it is still the version that was compared.
+    async def _edit(self, changes: Sequence[types.TextDocumentEdit]) -> None:
+        """Have the editor change buffers, if they are still the versions that were compared.
 
         Raises:
-            RefusedError: it is not, or the editor did not do it.
+            RefusedError: it did not do it.
         """
-        changes = [_text_edit(document, edit) for edit in edits]
-        named = types.OptionalVersionedTextDocumentIdentifier(
-            document.uri, document.version
-        )
-        edit = types.WorkspaceEdit(
-            document_changes=[types.TextDocumentEdit(named, changes)]
-        )
+        edit = types.WorkspaceEdit(document_changes=changes)
         done = await self._server.workspace_apply_edit_async(
             types.ApplyWorkspaceEditParams(edit, "undo")
         )
         if not done.applied:
+            reason = done.failure_reason or "no reason"
             raise RefusedError(
-                f"the editor did not change the buffer: {done.failure_reason or 'no reason'}",
-                hint="try again",
+                f"the editor did not change its buffers: {reason}",
+                hint="files that are not open there were written; try again",
             )
 
     def _runs(self, uri: str, shown: str) -> list[AuthorRun]:
@@ -310,20 +352,6 @@ def _limited(run: AuthorRun, first: int, last: int) -> AuthorRun:
     begin, end = max(first, run.first), min(last, run.last)
     lines = run.lines[begin - run.first : end - run.first + 1] if begin <= end else ()
     return run._replace(first=begin, last=end, lines=lines)
-
-
-def _text_edit(document: TextDocument, edit: BufferEdit) -> types.TextEdit:
-    text = b"".join(edit.lines).decode("utf-8", "replace")
-    lines = document.source.split("\n")
-
-    def at(line: int) -> types.Position:
-        # The end of a text without a line break at its end is no beginning of a line.
-        if line < len(lines):
-            return types.Position(line, 0)
-        end = document.position_codec.client_num_units(lines[-1])
-        return types.Position(len(lines) - 1, end)
-
-    return types.TextEdit(types.Range(at(edit.start), at(edit.end)), text)
 
 
 def _line(number: int) -> types.Range:

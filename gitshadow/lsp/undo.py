@@ -5,12 +5,12 @@ an edit of the buffer, which the editor applies, or nothing if the person change
 Invariant: what is written to the disk is a plan that was shown, by its token.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gitshadow.errors import RefusedError
 from gitshadow.lsp.authors import AuthorRun, title
-from gitshadow.lsp.buffers import LineMap, edits_of
+from gitshadow.lsp.buffers import LineMap
 from gitshadow.messages.backend import HistoryBackend
 from gitshadow.messages.undo import (
     FileItem,
@@ -20,7 +20,8 @@ from gitshadow.messages.undo import (
     HunkChoice,
     UndoTarget,
 )
-from gitshadow.render.report import plan_lines, report_lines
+from gitshadow.render.hunks import PatchHunk, read_hunks
+from gitshadow.render.report import about_lines, plan_lines, report_lines
 from gitshadow.render.style import View
 from gitshadow.undo.merge import MergeEdit
 from gitshadow.undo.report import Action
@@ -50,20 +51,12 @@ class UndoAction(NamedTuple):
         return FileUndoRequest(self.verb, tuple(named), self.only)
 
 
-class BufferEdit(NamedTuple):
-    """Lines of a buffer, from and before, and what comes in their place."""
-
-    start: int
-    end: int
-    lines: tuple[bytes, ...]
-
-
 class UndoPlan(NamedTuple):
     """What is shown and then applied: a plan of files, and edits of buffers by path."""
 
     request: FileUndoRequest | None
     token: str
-    edits: Mapping[str, tuple[BufferEdit, ...]]
+    edits: Mapping[str, tuple[MergeEdit, ...]]
     words: str
 
     @property
@@ -121,29 +114,30 @@ def planned(
     """
     request = action.request()
     shown = backend.plan(request._replace(offer=True))
-    choice: HunkChoice | None = None
     if action.lines:
-        choice = _choice(shown, set(action.lines))
-        request = request._replace(choice=choice)
+        request = request._replace(choice=_choice(shown, set(action.lines)))
         shown = backend.plan(request._replace(offer=True))
-    held = [item for item in shown.items if _paths(item) & buffers.keys()]
+    held = {
+        item: _edits(item, _hunks(item, number, request.choice), buffers)
+        for number, item in enumerate(shown.items)
+        if _moves(item) and _paths(item) & buffers.keys()
+    }
+    edits = {item.path: found for item, found in held.items()}
+    others = any(_moves(item) for item in shown.items if item not in held)
     if not held:
-        does = any(map(_moves, shown.items))
-        return UndoPlan(request if does else None, shown.token, {}, _words(shown))
-    edits = {item.path: _edits(item, shown, choice, buffers) for item in held}
-    names = ", ".join(sorted(edits))
-    said = f"{_words(shown)}\nin the editor, not saved: {names}"
-    # What the buffers get is left out of what is written.
-    rest = request._replace(except_=tuple(sorted(edits)), choice=None)
-    others = [item for item in shown.items if item not in held and _moves(item)]
-    if not others:
-        return UndoPlan(None, "", edits, said)
-    if choice is not None:
-        raise RefusedError(
-            "cannot undo these lines: they are in several files, one of which is not saved",
-            hint="save it first",
+        said = plan_lines(shown, _PLAIN, low=_LOW)
+        return UndoPlan(
+            request if others else None, shown.token, edits, "\n".join(said)
         )
-    return UndoPlan(rest, backend.plan(rest).token, edits, said)
+    here = f"will change in the editor, not saved: {', '.join(sorted(edits))}"
+    if action.lines or not others:
+        return UndoPlan(None, "", edits, "\n".join([*about_lines(shown, _PLAIN), here]))
+    # What the buffers get is left out of what is written, and of the words for it.
+    request = request._replace(except_=tuple(sorted(set().union(*map(_paths, held)))))
+    rest = backend.plan(request)
+    notes = tuple(one for one in rest.notes if "--except" not in one)
+    said = plan_lines(rest._replace(notes=notes), _PLAIN, low=_LOW)
+    return UndoPlan(request, rest.token, edits, "\n".join([*said, here]))
 
 
 def applied(backend: HistoryBackend, plan: UndoPlan) -> str:
@@ -159,7 +153,7 @@ def applied(backend: HistoryBackend, plan: UndoPlan) -> str:
     return next(iter(report_lines(report, _PLAIN)), report.headline)
 
 
-def _choice(plan: FileUndoAnswer, lines: Collection[int]) -> HunkChoice:
+def _choice(plan: FileUndoAnswer, lines: set[int]) -> HunkChoice:
     """Return the choice of the smallest hunks that touch some lines of the present file.
 
     Raises:
@@ -167,12 +161,15 @@ def _choice(plan: FileUndoAnswer, lines: Collection[int]) -> HunkChoice:
     """
     taken: dict[str, tuple[int, ...]] = {}
     for number, item in enumerate(plan.items):
-        parts: set[int] = set()
-        for one in _smallest(item):
-            if one.kind == "file" or _touches(one, lines):
-                parts.update(one.parts)
-        if parts:
-            taken[str(number)] = tuple(sorted(parts))
+        found = [
+            one
+            for one in _hunks(item, number)
+            if one.kind == "file" or _touches(one, lines)
+        ]
+        if found:
+            taken[str(number)] = tuple(
+                sorted({part for one in found for part in one.parts})
+            )
     if not taken:
         raise RefusedError(
             "cannot undo these lines alone: later edits changed them",
@@ -181,56 +178,52 @@ def _choice(plan: FileUndoAnswer, lines: Collection[int]) -> HunkChoice:
     return HunkChoice(plan.token, taken)
 
 
-def _smallest(item: FileItem) -> Iterator[Hunk]:
-    """Yield the hunks of an item, each split as far as it can be."""
+def _hunks(
+    item: FileItem, number: int, choice: HunkChoice | None = None
+) -> Iterator[Hunk]:
+    """Yield the chosen hunks of an item of a plan, each split as far as it can be."""
+    chosen = None if choice is None else choice.taken.get(str(number), ())
     for hunk in item.hunks:
-        yield from hunk.split or (hunk,)
+        for one in hunk.split or (hunk,):
+            if chosen is None or set(chosen).intersection(one.parts):
+                yield one
 
 
-def _touches(hunk: Hunk, lines: Collection[int]) -> bool:
-    # Lines that were removed stand between two of now.
+def _line_edits(hunk: Hunk) -> Iterator[MergeEdit]:
+    """Yield the edits of lines of the present file; the mode and the whole file have none."""
+    for one in read_hunks(hunk.lines) if hunk.kind == "lines" else ():
+        if isinstance(one, PatchHunk):
+            yield from (edit for edit, _ in one.edits())
+
+
+def _touches(hunk: Hunk, lines: set[int]) -> bool:
+    # Lines that were removed are between two of now.
     return any(
-        bool(set(range(one.start + 1, one.end + 1)).intersection(lines))
-        or (
-            one.start == one.end
-            and bool({one.start, one.start + 1}.intersection(lines))
+        lines.intersection(
+            range(one.start + 1, one.end + 1) or (one.start, one.start + 1)
         )
-        for one in edits_of([hunk])
+        for one in _line_edits(hunk)
     )
 
 
 def _edits(
-    item: FileItem,
-    plan: FileUndoAnswer,
-    choice: HunkChoice | None,
-    buffers: Mapping[str, LineMap],
-) -> tuple[BufferEdit, ...]:
+    item: FileItem, hunks: Iterable[Hunk], buffers: Mapping[str, LineMap]
+) -> tuple[MergeEdit, ...]:
     """Return what one item does, as edits of the buffer of its file.
 
     Raises:
         RefusedError: the person changed the same lines, or the file itself is to go.
     """
-    wanted = None
-    if choice is not None:
-        wanted = set(choice.taken.get(str(plan.items.index(item)), ()))
-    hunks = [
-        one
-        for one in _smallest(item)
-        if wanted is None or wanted.intersection(one.parts)
-    ]
     lines = buffers.get(item.path)
-    found = [] if lines is None else [_carried(lines, one) for one in edits_of(hunks)]
-    if not found or None in found:
+    edits = [edit for hunk in hunks for edit in _line_edits(hunk)]
+    carried = [None if lines is None else lines.carried(edit) for edit in edits]
+    found = tuple(edit for edit in carried if edit is not None)
+    if not found or len(found) < len(edits):
         raise RefusedError(
             f"cannot undo {item.path}: it has changes that are not saved there",
             hint="save it, or drop them, and try again",
         )
-    return tuple(one for one in found if one is not None)
-
-
-def _carried(lines: LineMap, edit: MergeEdit) -> BufferEdit | None:
-    place = lines.carried(edit)
-    return None if place is None else BufferEdit(*place, edit.lines)
+    return found
 
 
 def _moves(item: FileItem) -> bool:
@@ -240,7 +233,3 @@ def _moves(item: FileItem) -> bool:
 
 def _paths(item: FileItem) -> set[str]:
     return {item.path, *([item.old_path] if item.old_path else [])}
-
-
-def _words(plan: FileUndoAnswer) -> str:
-    return "\n".join(plan_lines(plan, _PLAIN, low=_LOW))

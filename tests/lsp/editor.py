@@ -23,12 +23,14 @@ Json = Any
 class Editor:
     """The texts that are open, and what the server asked, said and logged.
 
-    `answer` is what the person chooses of each question; None leaves it open.
+    `answer` is what the person chooses of each question; None leaves it open. `meanwhile` is what
+    happens while a question is open.
     """
 
     repo: Repo
     server: asyncio.subprocess.Process
     answer: str | None = "Do it"
+    meanwhile: Callable[[], None] = lambda: None
     texts: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
@@ -78,6 +80,7 @@ class Editor:
         match message["method"]:
             case "window/showMessageRequest":
                 self.asked.append(params["message"])
+                self.meanwhile()
                 result = self.answer and {"title": self.answer}
             case "workspace/applyEdit":
                 result = {"applied": self._applied(params["edit"])}

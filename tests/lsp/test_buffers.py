@@ -1,13 +1,10 @@
 """Buffers beside their files: which line is which, and what an edit of one is in the other."""
 
-import difflib
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.lsp.authors import escaped, fenced
-from gitshadow.lsp.buffers import edits_of, mapped
-from gitshadow.messages.undo import Hunk
+from gitshadow.lsp.buffers import mapped
 from gitshadow.undo.merge import MergeEdit
 
 LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"d\n"]), max_size=12)
@@ -27,12 +24,12 @@ def test_same_text_is_not_changed() -> None:
 def test_edit_beside_a_change_of_the_buffer_is_not_carried() -> None:
     lines = mapped([b"new\n", b"b\n", b"c\n", b"d\n"], [b"a\n", b"b\n", b"c\n", b"d\n"])
     assert lines.carried(MergeEdit(1, 2, ())) is None
-    assert lines.carried(MergeEdit(2, 3, ())) == (2, 3)
+    assert lines.carried(MergeEdit(2, 3, ())) == MergeEdit(2, 3, ())
 
 
 def test_edit_behind_longer_text_moves_with_it() -> None:
     lines = mapped([b"x\n", b"y\n", b"a\n", b"b\n"], [b"a\n", b"b\n"])
-    assert lines.carried(MergeEdit(1, 2, ())) == (3, 4)
+    assert lines.carried(MergeEdit(1, 2, ())) == MergeEdit(3, 4, ())
 
 
 @given(LINES, LINES)
@@ -46,36 +43,6 @@ def test_every_unchanged_line_is_one_of_the_file(
     ]
     assert all(buffer[at] == file[number] for at, number in known)
     assert [number for _, number in known] == sorted({number for _, number in known})
-
-
-@given(LINES, LINES)
-def test_hunks_of_a_diff_are_the_edits_that_it_makes(
-    old: list[bytes], new: list[bytes]
-) -> None:
-    """The hunks are those of difflib, with git's heads."""
-    was, now = ([line.decode().rstrip("\n") for line in side] for side in (old, new))
-    shown = list(difflib.unified_diff(was, now, lineterm=""))[2:]
-    hunks: list[list[str]] = []
-    for line in shown:
-        if line.startswith("@@"):
-            hunks.append([])
-        hunks[-1].append(line)
-    found = edits_of([Hunk("lines", (), tuple(lines), ()) for lines in hunks])
-    made = list(old)
-    for edit in reversed(found):
-        made[edit.start : edit.end] = edit.lines
-    assert made == new
-
-
-def test_line_without_an_end_stays_one() -> None:
-    lines = (
-        "@@ -1 +1 @@",
-        "-a",
-        "\\ No newline at end of file",
-        "+b",
-        "\\ No newline at end of file",
-    )
-    assert edits_of([Hunk("lines", (1,), lines, ())]) == [MergeEdit(0, 1, (b"b",))]
 
 
 def test_prompt_cannot_end_its_block() -> None:

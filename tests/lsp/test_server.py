@@ -127,10 +127,41 @@ def test_buffer_that_is_not_saved_is_edited_and_its_file_is_not(shadow: Shadow) 
         got = on.texts[on.uri("a.txt")]
         assert got == OLD.replace("line 9\n", "typed by me\n") + "and at the end"
 
-    edit(shadow, steps)
+    editor = edit(shadow, steps)
     assert shadow.repo.read("a.txt").decode() == NEW
     # The other file of the turn is not open.
     assert not shadow.repo.exists("b.txt")
+    (asked,) = editor.asked
+    assert "\nwill restore 1 file\n" in asked
+    assert "delete    b.txt" in asked
+    assert "--except" not in asked
+    assert asked.endswith("will change in the editor, not saved: a.txt")
+
+
+@pytest.mark.parametrize("what", ["file", "buffer"])
+def test_refusal_leaves_files_and_buffers_as_they_were(
+    shadow: Shadow, what: str
+) -> None:
+    typed = NEW.replace("line 9\n", "typed by me\n")
+    later = typed + "later\n" if what == "buffer" else typed
+
+    async def steps(on: Editor) -> None:
+        def meanwhile() -> None:
+            if what == "file":
+                shadow.repo.write("b.txt", "later\n")
+            else:
+                on.type("a.txt", later)
+
+        on.open("a.txt")
+        on.type("a.txt", typed)
+        on.meanwhile = meanwhile
+        await on.do("a.txt", 2, 2, "Undo everywhere: ")
+        assert on.texts[on.uri("a.txt")] == later
+
+    editor = edit(shadow, steps)
+    assert shadow.repo.exists("b.txt")
+    assert shadow.repo.read("a.txt").decode() == NEW
+    assert len(editor.said) == 1
 
 
 def test_unsaved_change_of_the_same_lines_is_not_overwritten(shadow: Shadow) -> None:
