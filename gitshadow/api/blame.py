@@ -11,7 +11,7 @@ from gitshadow.blame.classification import Credit, Crediting, Foreign, by_event
 from gitshadow.blame.file_blame import Blamed, BlameQuery, Blaming
 from gitshadow.blame.line_owners import Owning
 from gitshadow.blame.line_sets import Portions, Shares, Skipped
-from gitshadow.blame.owners import Origin, OriginSource, Owner
+from gitshadow.blame.owners import Origin, OriginSource, Owner, split_lines
 from gitshadow.blame.replay import Removal
 from gitshadow.blame.scope import lines_named, scope_of
 from gitshadow.errors import StoreError, UsageError
@@ -37,6 +37,8 @@ from gitshadow.query.moments import moment_of, version_at
 from gitshadow.query.params import typed_path
 from gitshadow.query.rows import rfc3339
 from gitshadow.recording.context import RecorderContext
+from gitshadow.review.check import line_key
+from gitshadow.store import marks
 from gitshadow.store.journal import sessions, turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.objects import OUR_EMAIL, OUR_NAME, CommitInfo
@@ -53,6 +55,17 @@ def blame(context: RecorderContext, request: BlameRequest) -> BlameAnswer:
     origins = [(number, blamed.vector[number - 1]) for number in chosen]
     lines = tuple((number, described.index(one), one.line) for number, one in origins)
     removed = tuple(described.removal(one) for one in blamed.removals if _foreign(one))
+    unreviewed: tuple[int, ...] = ()
+    if request.unreviewed:
+        known = marks.list_marks(context.workspace.repo)
+        reviewed = {item.digest for mark in known for item in mark.items}
+        texts = split_lines(blamed.data)
+        unreviewed = tuple(
+            number
+            for number, one in origins
+            if (credit := described.credit(one)).actor is Actor.AGENT
+            and line_key(credit, wish.path, texts[number - 1]) not in reviewed
+        )
     return BlameAnswer(
         path=display_path(wish.path),
         content_base64=base64.b64encode(blamed.data).decode("ascii"),
@@ -60,6 +73,7 @@ def blame(context: RecorderContext, request: BlameRequest) -> BlameAnswer:
         owners=tuple(described.rows),
         removed=removed,
         no_commit=context.workspace.repo.format.null,
+        unreviewed=unreviewed,
     )
 
 
@@ -118,12 +132,16 @@ class _Owners:
         """Return the number of the row of a line's owner; make the row if it is new."""
         # Owners are shared by many lines. By identity: to compare their contents per line would
         # cost more than the rest of the answer.
-        credit = self._crediting.of(origin)
+        credit = self.credit(origin)
         key = id(origin.owner), id(credit)
         if key not in self._at:
             self._at[key] = len(self.rows)
             self.rows.append(self._row(origin.owner, credit))
         return self._at[key]
+
+    def credit(self, origin: Origin) -> Credit:
+        """Return who is credited with a line."""
+        return self._crediting.of(origin)
 
     def removal(self, one: Removal) -> RemovedLine:
         """Describe a line that somebody removed: its author, and who removed it."""

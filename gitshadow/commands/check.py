@@ -227,12 +227,12 @@ def review_command(
             rev=change["rev"],
             index_=caller.index_,
             pid=caller.pid,
-            agent=_agent(),
+            agent=agent_here(),
         )
         print_answer(send(REVIEW, request), review_lines, as_json=as_json)
 
 
-def _agent() -> str | None:
+def agent_here() -> str | None:
     """Return the agent in whose environment this runs, if any."""
     from gitshadow.attribution import markers
 

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 import click
 
+from gitshadow.commands.check import agent_here
 from gitshadow.commands.client import find_layout
 from gitshadow.commands.here import HereEngine
 from gitshadow.errors import NotInitialisedError, UnsupportedError
@@ -27,7 +28,7 @@ def command() -> None:
 
     # It closes its stream at the end, and the end of a command writes what is left in ours.
     with open(os.dup(1), "wb", buffering=0) as stream:
-        make(_opened).start_io(stdout=stream)
+        make(_opened, agent_here()).start_io(stdout=stream)
 
 
 def _opened(directory: str) -> tuple[str, HereEngine]:

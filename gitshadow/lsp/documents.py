@@ -7,7 +7,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -46,13 +46,6 @@ class Authors(NamedTuple):
     runs: tuple[AuthorRun, ...]
     lines: LineMap
     owners: tuple[OwnerRow, ...]
-
-
-class LineOrigin(NamedTuple):
-    """Where a line comes from: the short id of the turn, and the lines that it replaced."""
-
-    turn: str
-    before: tuple[str, ...] | None
 
 
 @dataclass(slots=True)
@@ -134,8 +127,10 @@ class Documents:
             self._known.pop(file, None)
 
 
-def origin(place: Place, owner: OwnerRow, number: int) -> LineOrigin:
-    """Return where a line comes from; without a recorded write, nothing.
+def origin(
+    place: Place, owner: OwnerRow, number: int
+) -> tuple[str, Sequence[str] | None]:
+    """Return the short id of the turn of a line, and the lines that it replaced, if known.
 
     Args:
         place: The file.
@@ -143,18 +138,27 @@ def origin(place: Place, owner: OwnerRow, number: int) -> LineOrigin:
         number: Its number, from 1, in the state that it came with.
     """
     if owner.seq is None or owner.machine:
-        return LineOrigin("", None)
+        return "", None
     asked = ShowRequest(str(owner.seq), hunks=True)
     try:
         shown = place.backend.send(SHOW, asked)
     except ShadowError:
-        return LineOrigin("", None)
+        return "", None
     turn = shown.thing.turn_short if isinstance(shown.thing, EventRow) else ""
     diffs = () if shown.file_diffs is UNSET else shown.file_diffs
     for diff in diffs:
         if diff.path == owner.path:
-            return LineOrigin(turn, _replaced(diff.hunks, number))
-    return LineOrigin(turn, None)
+            return turn, _replaced(diff.hunks, number)
+    return turn, None
+
+
+def unreviewed(place: Place) -> Set[int]:
+    """Return the lines of agents in a file, counted from 1, that nobody has reviewed."""
+    request = BlameRequest(place.path, unreviewed=True)
+    try:
+        return frozenset(place.backend.send(BLAME, request).unreviewed)
+    except ShadowError:
+        return frozenset()
 
 
 def _replaced(diff: Sequence[str], number: int) -> tuple[str, ...] | None:

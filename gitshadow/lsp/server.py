@@ -6,9 +6,16 @@ ask for. Source: the Language Server Protocol 3.17.
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from tempfile import TemporaryDirectory, mkstemp
+from typing import NamedTuple, ParamSpec, TypeVar
+from uuid import uuid4
 
 from lsprotocol import types
 from pygls import uris
@@ -17,7 +24,8 @@ from pygls.workspace import TextDocument
 
 from gitshadow import __version__
 from gitshadow.errors import RefusedError, ShadowError
-from gitshadow.lsp.authors import UNSAVED, AuthorRun, hover, run_at, title
+from gitshadow.ipc import own_process
+from gitshadow.lsp.authors import AuthorRun
 from gitshadow.lsp.buffers import LineMap
 from gitshadow.lsp.documents import (
     Authors,
@@ -26,6 +34,7 @@ from gitshadow.lsp.documents import (
     Place,
     compared,
     origin,
+    unreviewed,
 )
 from gitshadow.lsp.undo import (
     UndoAction,
@@ -34,8 +43,12 @@ from gitshadow.lsp.undo import (
     applied,
     planned,
 )
+from gitshadow.messages.check import REVIEW, ReviewRequest
 from gitshadow.messages.codec import encode, parse
 from gitshadow.messages.lists import OPS, OpsRequest
+from gitshadow.render.check import review_lines
+from gitshadow.render.owner import described, title
+from gitshadow.render.style import View
 from gitshadow.undo.merge import MergeEdit
 
 NAME = "gitshadow"
@@ -43,18 +56,24 @@ COMMAND = "gitshadow.undo"
 _KIND = types.CodeActionKind.RefactorRewrite
 _SHOWN = ("off", "agents", "all")
 _DO, _CANCEL = "Do it", "Cancel"
+_UNSAVED = "yours, not saved yet"
+_LONG_S = 0.5
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(slots=True)
 class LspSettings:
     """What an editor sets in `initializationOptions`, or later below `gitshadow`.
 
-    `lens` and `hints` say whose lines are marked: `off`, `agents` or `all`. Without `trusted`
-    nothing is offered that writes.
+    `lens` and `hints` say whose lines are marked: `off`, `agents` or `all`. With `unreviewed` the
+    lines of agents without a review are diagnostics. Without `trusted` nothing is offered that
+    writes.
     """
 
     lens: str = "agents"
     hints: str = "off"
+    unreviewed: bool = False
     trusted: bool = True
 
     def take(self, given: object) -> None:
@@ -65,18 +84,20 @@ class LspSettings:
         found = inner if isinstance(inner, Mapping) else given
         self.lens = found["lens"] if found.get("lens") in _SHOWN else self.lens
         self.hints = found["hints"] if found.get("hints") in _SHOWN else self.hints
-        if isinstance(found.get("trusted"), bool):
-            self.trusted = bool(found["trusted"])
+        for name in ("unreviewed", "trusted"):
+            if isinstance(found.get(name), bool):
+                setattr(self, name, found[name])
 
 
-def make(opened: Opener) -> LanguageServer:
+def make(opened: Opener, agent: str | None) -> LanguageServer:
     """Return a server that is not started yet.
 
     Args:
         opened: Finds the worktree of a directory, and who answers about it.
+        agent: The agent that started the editor, which may not review.
     """
     server = LanguageServer(NAME, __version__)
-    session = _Session(server, opened)
+    session = _Session(server, opened, agent)
 
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
@@ -85,6 +106,11 @@ def make(opened: Opener) -> LanguageServer:
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     def configured(params: types.DidChangeConfigurationParams) -> None:
         session.settings.take(params.settings)
+        session.diagnose()
+
+    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    def did_open(params: types.DidOpenTextDocumentParams) -> None:
+        session.diagnose(params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def changed(params: types.DidChangeTextDocumentParams) -> None:
@@ -93,35 +119,26 @@ def make(opened: Opener) -> LanguageServer:
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def saved(params: types.DidSaveTextDocumentParams) -> None:
         session.typed.discard(params.text_document.uri)
+        session.diagnose(params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def closed(params: types.DidCloseTextDocumentParams) -> None:
         session.typed.discard(params.text_document.uri)
         session.documents.forget(uris.to_fs_path(params.text_document.uri) or "")
 
-    @server.feature(types.TEXT_DOCUMENT_HOVER)
-    @server.thread()
-    def hovered(params: types.HoverParams) -> types.Hover | None:
-        return session.hover(params)
-
-    @server.feature(types.TEXT_DOCUMENT_CODE_LENS)
-    @server.thread()
-    def lenses(params: types.CodeLensParams) -> list[types.CodeLens]:
-        return session.lenses(params)
-
-    @server.feature(types.TEXT_DOCUMENT_INLAY_HINT)
-    @server.thread()
-    def hints(params: types.InlayHintParams) -> list[types.InlayHint]:
-        return session.hints(params)
-
-    @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions([_KIND]))
-    @server.thread()
-    def actions(params: types.CodeActionParams) -> list[types.CodeAction]:
-        return session.actions(params)
+    options = types.CodeActionOptions([_KIND])
+    for feature, answer, more in (
+        (types.TEXT_DOCUMENT_HOVER, session.hover, None),
+        (types.TEXT_DOCUMENT_CODE_LENS, session.lenses, None),
+        (types.TEXT_DOCUMENT_INLAY_HINT, session.hints, None),
+        (types.TEXT_DOCUMENT_CODE_ACTION, session.actions, options),
+    ):
+        # pygls marks the function, and a bound method takes no attributes.
+        server.feature(feature, more)(server.thread()(partial(answer)))
 
     @server.command(COMMAND)
-    async def undo(file: str, asked: str) -> None:
-        await session.undo(file, parse(UndoAction, json.loads(asked)))
+    async def act(file: str, asked: str) -> None:
+        await session.act(file, parse(UndoAction, json.loads(asked)))
 
     return server
 
@@ -172,8 +189,11 @@ class _Session:
     like its file is out of date: the file was written, and the editor has not read it again.
     """
 
-    def __init__(self, server: LanguageServer, opened: Opener) -> None:
-        self._server = server
+    def __init__(
+        self, server: LanguageServer, opened: Opener, agent: str | None
+    ) -> None:
+        self._server, self._agent = server, agent
+        self._diffs = TemporaryDirectory(prefix=NAME, ignore_cleanup_errors=True)
         self.settings = LspSettings()
         self.typed: set[str] = set()
         self.documents = Documents(opened, self._log)
@@ -187,14 +207,13 @@ class _Session:
         line = params.position.line
         if line < len(authors.lines.in_file) and authors.lines.in_file[line] is None:
             is_typed = params.text_document.uri in self.typed
-            return _markdown(f"**{UNSAVED}**") if is_typed else None
-        run = run_at(authors.runs, line)
+            return _markdown(f"**{_UNSAVED}**") if is_typed else None
+        run = next((run for run in authors.runs if run.first <= line <= run.last), None)
         if run is None:
             return None
         one = run.lines[line - run.first]
         owner = authors.owners[one.owner]
-        found = origin(place, owner, one.origin)
-        return _markdown(hover(owner, found.turn, found.before))
+        return _markdown(described(owner, *origin(place, owner, one.origin)))
 
     def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         """Return a line above each run, as the settings say."""
@@ -240,48 +259,141 @@ class _Session:
                     one.title, COMMAND, arguments=[place.file, json.dumps(encode(one))]
                 ),
             )
-            for one in actions_at(place.path, touched, redo=self._redo(place))
+            for one in actions_at(
+                place.path,
+                touched,
+                redo=self._redo(place),
+                is_saved=not authors.lines.is_changed,
+            )
         ]
 
-    async def undo(self, file: str, action: UndoAction) -> None:
-        """Plan an action, show the plan, and carry it out if the person says so."""
+    async def act(self, file: str, action: UndoAction) -> None:
+        """Carry out what was chosen; of an undo show the plan, and ask first."""
         place = self.documents.place(file) if self.settings.trusted else None
         if place is None:
             return
         try:
-            unsaved = await asyncio.to_thread(self._unsaved, place)
-            plan = await asyncio.to_thread(
-                planned,
-                place.backend,
-                action,
-                {path: one.lines for path, one in unsaved.items()},
-            )
-            if not await self._agreed(plan):
-                return
-            if any(one.is_old() for one in map(unsaved.__getitem__, plan.edits)):
-                raise RefusedError(
-                    "cannot undo: you have typed since", hint="try again"
-                )
-            # An edit of a buffer can be undone there, and a refusal leaves nothing half done.
-            said = await asyncio.to_thread(applied, place.backend, plan)
-            if plan.edits:
-                edits = plan.edits.items()
-                await self._edit([unsaved[path].edit(found) for path, found in edits])
+            if action.verb == REVIEW.name:
+                said = await self._worked(action, self._reviewed, place)
+            else:
+                said = await self._undone(place, action)
         except ShadowError as error:
             hint = f" ({error.hint})" if error.hint else ""
             self._say(types.MessageType.Error, f"{error}{hint}")
             return
-        self._say(types.MessageType.Info, said)
+        if said:
+            self._say(types.MessageType.Info, said)
+            self.diagnose()
+
+    def _reviewed(self, place: Place) -> str:
+        """Mark the lines of a file as reviewed; return what was done."""
+        request = ReviewRequest((place.path,), pid=own_process.pid(), agent=self._agent)
+        return next(review_lines(place.backend.send(REVIEW, request), View()))
+
+    async def _undone(self, place: Place, action: UndoAction) -> str:
+        """Plan an undo, show the plan and carry it out; return what was done, empty for nothing.
+
+        Raises:
+            ShadowError: it cannot be done.
+        """
+        unsaved = await self._worked(action, self._unsaved, place)
+        buffers = {path: one.lines for path, one in unsaved.items()}
+        plan = await self._worked(action, planned, place.backend, action, buffers)
+        if plan.request is None and not plan.edits:
+            return plan.words
+        if not await self._agreed(plan):
+            return ""
+        if any(unsaved[path].is_old() for path in plan.edits):
+            raise RefusedError("cannot undo: you have typed since", hint="try again")
+        # An edit of a buffer can be undone there, and a refusal leaves nothing half done.
+        said = await self._worked(action, applied, place.backend, plan)
+        if plan.edits:
+            edits = plan.edits.items()
+            await self._edit([unsaved[path].edit(found) for path, found in edits])
+        return said
 
     async def _agreed(self, plan: UndoPlan) -> bool:
-        if plan.is_empty:
-            self._say(types.MessageType.Info, plan.words)
-            return False
+        """Show a plan, as a diff where the editor can, and ask."""
+        window = self._server.client_capabilities.window
+        if (
+            window
+            and window.show_document
+            and window.show_document.support
+            and plan.diff
+        ):
+            descriptor, file = mkstemp(".diff", "undo-", self._diffs.name)
+            with open(descriptor, "w", errors="surrogateescape") as stream:
+                stream.write(plan.diff)
+            os.chmod(file, 0o400)
+            shown = types.ShowDocumentParams(
+                uris.from_fs_path(file) or "", take_focus=False
+            )
+            await self._server.window_show_document_async(shown)
         choices = [types.MessageActionItem(one) for one in (_DO, _CANCEL)]
         answer = await self._server.window_show_message_request_async(
             types.ShowMessageRequestParams(types.MessageType.Info, plan.words, choices)
         )
         return answer is not None and answer.title == _DO
+
+    def diagnose(self, *only: str) -> None:
+        """Have the lines without a review shown, in some documents or in all that are open."""
+        if self.settings.unreviewed:
+            for uri in only or tuple(self._server.workspace.text_documents):
+                self._server.thread_pool.submit(self._diagnose, uri)
+
+    def _diagnose(self, uri: str) -> None:
+        seen = self._authors(uri)
+        numbers = () if seen is None else unreviewed(seen[0])
+        found: list[types.Diagnostic] = []
+        for run in seen[1].runs if seen is not None else ():
+            at = [
+                run.first + n
+                for n, one in enumerate(run.lines)
+                if one.number in numbers
+            ]
+            if at:
+                place = types.Range(
+                    types.Position(at[0], 0), types.Position(at[-1] + 1, 0)
+                )
+                said = f"not reviewed: {title(run.owner)}"
+                hint = types.DiagnosticSeverity.Hint
+                found.append(types.Diagnostic(place, said, severity=hint, source=NAME))
+        self._server.text_document_publish_diagnostics(
+            types.PublishDiagnosticsParams(uri, found)
+        )
+
+    async def _worked(
+        self, action: UndoAction, do: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        with self._progress(action.title):
+            return await asyncio.to_thread(do, *args, **kwargs)
+
+    @contextmanager
+    def _progress(self, said: str) -> Iterator[None]:
+        """Have the editor show what takes long, where it can."""
+        window = self._server.client_capabilities.window
+        if not (window and window.work_done_progress):
+            yield
+            return
+        token, progress = str(uuid4()), self._server.work_done_progress
+        created: list[Future[None]] = []
+
+        def begin() -> None:
+            value = types.WorkDoneProgressBegin(said)
+            created.append(
+                progress.create(token, lambda _: progress.begin(token, value))
+            )
+
+        timer = threading.Timer(_LONG_S, begin)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+            end = types.WorkDoneProgressEnd()
+            for one in created:
+                one.add_done_callback(lambda _: progress.end(token, end))
 
     def _unsaved(self, place: Place) -> dict[str, _Unsaved]:
         """Return the documents of a worktree with changes that are not in their files."""
@@ -327,7 +439,8 @@ class _Session:
         if place is None:
             return None
         document = self._server.workspace.get_text_document(uri)
-        authors = self.documents.authors(place, document.source)
+        with self._progress(f"reading who wrote {place.path}"):
+            authors = self.documents.authors(place, document.source)
         return None if authors is None else (place, authors)
 
     def _redo(self, place: Place) -> str:

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gitshadow.errors import RefusedError
-from gitshadow.lsp.authors import AuthorRun, title
+from gitshadow.lsp.authors import AuthorRun
 from gitshadow.lsp.buffers import LineMap
 from gitshadow.messages.backend import HistoryBackend
+from gitshadow.messages.check import REVIEW
 from gitshadow.messages.undo import (
     FileItem,
     FileUndoAnswer,
@@ -21,8 +22,9 @@ from gitshadow.messages.undo import (
     UndoTarget,
 )
 from gitshadow.render.hunks import PatchHunk, read_hunks
+from gitshadow.render.owner import title
 from gitshadow.render.report import about_lines, plan_lines, report_lines
-from gitshadow.render.style import View
+from gitshadow.render.style import View, printable
 from gitshadow.undo.merge import MergeEdit
 from gitshadow.undo.report import Action
 
@@ -52,21 +54,20 @@ class UndoAction(NamedTuple):
 
 
 class UndoPlan(NamedTuple):
-    """What is shown and then applied: a plan of files, and edits of buffers by path."""
+    """What is shown and then applied: a plan of files, and edits of buffers by path.
+
+    `words` and `diff` are for people.
+    """
 
     request: FileUndoRequest | None
     token: str
     edits: Mapping[str, tuple[MergeEdit, ...]]
     words: str
-
-    @property
-    def is_empty(self) -> bool:
-        """Return whether there is nothing to do, which the words say."""
-        return self.request is None and not self.edits
+    diff: str
 
 
 def actions_at(
-    path: str, runs: Sequence[AuthorRun], *, redo: str
+    path: str, runs: Sequence[AuthorRun], *, redo: str, is_saved: bool
 ) -> Iterator[UndoAction]:
     """Yield what the menu offers at a selection.
 
@@ -74,6 +75,7 @@ def actions_at(
         path: The file, as documents spell it.
         runs: The runs that the selection touches, limited to it.
         redo: What a redo would bring back, empty if nothing was undone.
+        is_saved: Whether the editor shows what the file has.
     """
     only, seen = (path,), set[str]()
     for run in runs:
@@ -94,6 +96,8 @@ def actions_at(
     if seen:
         before = "Restore this file to before an agent's latest change"
         yield UndoAction(before, "restore", paths=only)
+    if seen and is_saved:
+        yield UndoAction("Mark this file as reviewed", REVIEW.name, only)
     if redo:
         yield UndoAction(f"Redo {redo}", "redo")
 
@@ -117,27 +121,37 @@ def planned(
     if action.lines:
         request = request._replace(choice=_choice(shown, set(action.lines)))
         shown = backend.plan(request._replace(offer=True))
-    held = {
-        item: _edits(item, _hunks(item, number, request.choice), buffers)
+    hunks = {
+        item: list(_hunks(item, number, request.choice))
         for number, item in enumerate(shown.items)
-        if _moves(item) and _paths(item) & buffers.keys()
     }
-    edits = {item.path: found for item, found in held.items()}
-    others = any(_moves(item) for item in shown.items if item not in held)
-    if not held:
-        said = plan_lines(shown, _PLAIN, low=_LOW)
-        return UndoPlan(
-            request if others else None, shown.token, edits, "\n".join(said)
-        )
-    here = f"will change in the editor, not saved: {', '.join(sorted(edits))}"
-    if action.lines or not others:
-        return UndoPlan(None, "", edits, "\n".join([*about_lines(shown, _PLAIN), here]))
-    # What the buffers get is left out of what is written, and of the words for it.
-    request = request._replace(except_=tuple(sorted(set().union(*map(_paths, held)))))
-    rest = backend.plan(request)
-    notes = tuple(one for one in rest.notes if "--except" not in one)
-    said = plan_lines(rest._replace(notes=notes), _PLAIN, low=_LOW)
-    return UndoPlan(request, rest.token, edits, "\n".join([*said, here]))
+    diff = "".join(f"{line}\n" for item in hunks for line in _diff(item, hunks[item]))
+    held = [one for one in hunks if _moves(one) and _paths(one) & buffers.keys()]
+    edits = {one.path: _edits(one, hunks[one], buffers) for one in held}
+    others = any(_moves(item) for item in hunks if item not in held)
+    written = request if others and not (held and action.lines) else None
+    if held and written is not None:
+        # What the buffers get is left out of what is written, and of the words for it.
+        names = set[str]().union(*map(_paths, held))
+        written = request._replace(except_=tuple(sorted(names)))
+        rest = backend.plan(written)
+        notes = tuple(one for one in rest.notes if "--except" not in one)
+        shown = rest._replace(notes=notes)
+    is_whole = written is not None or not held
+    said = (
+        plan_lines(shown, _PLAIN, low=_LOW) if is_whole else about_lines(shown, _PLAIN)
+    )
+    here = [f"will change in the editor, not saved: {', '.join(sorted(edits))}"]
+    words = "\n".join([*said, *(here if held else ())])
+    return UndoPlan(written, shown.token, edits, words, diff)
+
+
+def _diff(item: FileItem, hunks: Sequence[Hunk]) -> Iterator[str]:
+    if hunks:
+        yield f"--- a/{printable(item.old_path or item.path)}"
+        yield f"+++ b/{printable(item.path)}"
+    for hunk in hunks:
+        yield from hunk.lines
 
 
 def applied(backend: HistoryBackend, plan: UndoPlan) -> str:

@@ -10,7 +10,8 @@ class BlameRequest(NamedTuple):
     """The file, and which of its lines.
 
     `ranges` are as typed after `-L`. `at` is a time in nanoseconds, a pin or any id; `commit`
-    a revision. `facts` asks for what Git's porcelain prints of our own commits.
+    a revision. `facts` asks for what Git's porcelain prints of our own commits, `unreviewed` for
+    the lines of agents that have no review mark.
     """
 
     path: str
@@ -21,6 +22,7 @@ class BlameRequest(NamedTuple):
     copies: bool = False
     removed: bool = False
     facts: bool = False
+    unreviewed: bool = False
     cwd: str | None = None
 
 
@@ -76,7 +78,8 @@ class BlameAnswer(NamedTuple):
     """A file's content and authors.
 
     `lines` are triples: number, place in `owners`, and number in the state that the line came
-    with. `no_commit` is what Git has in the place of an id for lines of no commit.
+    with. `no_commit` is what Git has in the place of an id for lines of no commit. `unreviewed` are
+    numbers of lines, if they were asked for.
     """
 
     path: str
@@ -85,6 +88,7 @@ class BlameAnswer(NamedTuple):
     owners: tuple[OwnerRow, ...]
     removed: tuple[RemovedLine, ...]
     no_commit: str
+    unreviewed: tuple[int, ...] = ()
 
 
 BLAME = Verb("blame", BlameRequest, BlameAnswer)

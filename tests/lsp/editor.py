@@ -21,7 +21,7 @@ Json = Any
 
 @dataclass(slots=True)
 class Editor:
-    """The texts that are open, and what the server asked, said and logged.
+    """The texts that are open, and what the server asked, said, logged, showed and marked.
 
     `answer` is what the person chooses of each question; None leaves it open. `meanwhile` is what
     happens while a question is open.
@@ -35,6 +35,9 @@ class Editor:
     asked: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     logged: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
+    worked: list[tuple[str, str]] = field(default_factory=list)
+    marked: dict[str, list[Json]] = field(default_factory=dict)
     _versions: dict[str, int] = field(default_factory=dict)
     _waiting: dict[int, "asyncio.Future[Json]"] = field(default_factory=dict)
 
@@ -86,6 +89,16 @@ class Editor:
                 result = {"applied": self._applied(params["edit"])}
             case "window/showMessage":
                 self.said.append(params["message"])
+            case "window/showDocument":
+                self.shown.append(
+                    Path(params["uri"].removeprefix("file://")).read_text()
+                )
+                result = {"success": True}
+            case "$/progress":
+                value = params["value"]
+                self.worked.append((value["kind"], value.get("title", "")))
+            case "textDocument/publishDiagnostics":
+                self.marked[params["uri"]] = params["diagnostics"]
             case "window/logMessage":
                 self.logged.append(params["message"])
         if "id" in message:
@@ -123,6 +136,15 @@ class Editor:
         )
         assert found is None or found["contents"]["kind"] == "markdown"
         return "" if found is None else str(found["contents"]["value"])
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        """Wait until something has come from the server."""
+
+        async def wait() -> None:
+            while not holds():
+                await asyncio.sleep(0.01)
+
+        await asyncio.wait_for(wait(), HANGS_S)
 
     async def lenses(self, path: str) -> list[int]:
         """Return the lines that have a lens."""
@@ -186,6 +208,7 @@ def edit(
     *,
     options: Mapping[str, object] | None = None,
     encodings: Sequence[str] = ("utf-16",),
+    window: Mapping[str, object] | None = None,
 ) -> Editor:
     """Start the server as editors do, take steps, end it; return the editor."""
 
@@ -205,7 +228,10 @@ def edit(
                 "initialize",
                 processId=None,
                 rootUri=shadow.repo.root.as_uri(),
-                capabilities={"general": {"positionEncodings": encodings}},
+                capabilities={
+                    "general": {"positionEncodings": encodings},
+                    "window": dict(window or {}),
+                },
                 initializationOptions=dict(options or {}),
             )
             editor.tell("initialized")

@@ -3,7 +3,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitshadow.lsp.authors import escaped, fenced
 from gitshadow.lsp.buffers import mapped
 from gitshadow.undo.merge import MergeEdit
 
@@ -43,14 +42,3 @@ def test_every_unchanged_line_is_one_of_the_file(
     ]
     assert all(buffer[at] == file[number] for at, number in known)
     assert [number for _, number in known] == sorted({number for _, number in known})
-
-
-def test_prompt_cannot_end_its_block() -> None:
-    shown = fenced("```\n</pre> [x](command:y)\x1b[0m")
-    assert shown.startswith("````text\n```\n")
-    assert shown.endswith("\n````")
-    assert "\x1b" not in shown
-
-
-def test_name_with_marks_of_markdown_is_shown_as_it_is() -> None:
-    assert escaped("[a](command:b) <i>") == r"\[a\]\(command\:b\) \<i\>"

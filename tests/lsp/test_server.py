@@ -1,5 +1,6 @@
 """The language server as editors run it: a process that is asked over its streams."""
 
+import asyncio
 import os
 import random
 from collections.abc import Callable
@@ -176,6 +177,64 @@ def test_unsaved_change_of_the_same_lines_is_not_overwritten(shadow: Shadow) -> 
     editor = edit(shadow, steps)
     assert "it has changes that are not saved there" in editor.said[0]
     assert shadow.repo.read("a.txt").decode() == NEW
+
+
+def test_plan_is_shown_as_a_diff_where_the_editor_can(shadow: Shadow) -> None:
+    async def steps(on: Editor) -> None:
+        on.open("a.txt")
+        await on.do("a.txt", 2, 2, "Undo these lines of ")
+
+    editor = edit(shadow, steps, window={"showDocument": {"support": True}})
+    (shown,) = editor.shown
+    assert shown == (
+        "--- a/a.txt\n+++ b/a.txt\n@@ -1,7 +1,6 @@\n line 1\n line 2\n"
+        "-third\n-and more\n+line 3\n line 4\n line 5\n line 6\n"
+    )
+    assert len(editor.asked) == 1
+
+
+def test_lines_without_a_review_are_marked_until_they_have_one(shadow: Shadow) -> None:
+    async def steps(on: Editor) -> None:
+        on.open("a.txt")
+        await on.until(lambda: on.marked)
+        first, second = on.marked.pop(on.uri("a.txt"))
+        assert first["range"]["start"]["line"] == 2
+        assert first["range"]["end"]["line"] == 4
+        assert second["range"]["start"]["line"] == 15
+        assert first["severity"] == 4
+        assert first["message"].startswith("not reviewed: claude-code")
+        await on.do("a.txt", 2, 2, "Mark this file as reviewed")
+        await on.until(lambda: on.marked)
+        assert on.marked[on.uri("a.txt")] == []
+
+    editor = edit(shadow, steps, options={"unreviewed": True})
+    assert editor.said[0].startswith("reviewed 3 lines")
+    assert "a.txt" in shadow("review", "--list").out
+
+
+def test_nothing_is_marked_unless_a_setting_says_so(shadow: Shadow) -> None:
+    async def steps(on: Editor) -> None:
+        on.open("a.txt")
+        assert "claude" in await on.hover("a.txt", 2)
+        on.type("a.txt", "typed\n" + NEW)
+        # What is reviewed is what the editor shows.
+        found = await on.actions("a.txt", 3, 3)
+        assert not any(one.startswith("Mark") for one in found)
+
+    assert edit(shadow, steps).marked == {}
+
+
+def test_answer_that_takes_long_shows_its_progress(shadow: Shadow) -> None:
+    async def steps(on: Editor) -> None:
+        on.open("a.txt")
+        with studio_of(shadow.repo):
+            hover = asyncio.create_task(on.hover("a.txt", 2))
+            await on.until(lambda: on.worked)
+        assert "claude" in await hover
+        await on.until(lambda: len(on.worked) == 2)
+
+    editor = edit(shadow, steps, window={"workDoneProgress": True})
+    assert editor.worked == [("begin", "reading who wrote a.txt"), ("end", "")]
 
 
 def test_untrusted_workspace_offers_nothing_that_writes(shadow: Shadow) -> None:
