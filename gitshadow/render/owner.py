@@ -26,8 +26,8 @@ def title(owner: OwnerRow) -> str:
         said.append(owner.confidence)
     if age := _age(owner):
         said.append(age)
-    if owner.prompt:
-        said.append(words.shortened(printable(owner.prompt), _TITLE_PROMPT))
+    if prompt := " ".join((owner.prompt or "").split()):
+        said.append(printable(words.shortened(prompt, _TITLE_PROMPT)))
     return ", ".join(said)
 
 
