@@ -1,0 +1,31 @@
+;;; What a person does in Emacs: looks at a line, opens the menu, chooses an undo, says yes.  -*- lexical-binding: t -*-
+(defun say (&rest words)
+  (append-to-file (concat (mapconcat #'identity words " ") "\n") nil (getenv "SAID")))
+(defun wait-for (holds)
+  (with-timeout (60 (error "It never came"))
+    (while (not (funcall holds)) (accept-process-output nil 0.02))))
+
+(defun choose (prompt choices &rest _)
+  (say "asked" prompt)
+  (let ((all (all-completions "" choices)))
+    (or (seq-find (lambda (one) (string-prefix-p "Undo in this file" one)) all)
+        (seq-find (lambda (one) (equal one "Do it")) all)
+        (car all))))
+;; Without a key before it, Emacs takes a command for one of the mouse and opens a menu.
+(setq completing-read-function #'choose last-nonmenu-event ?x)
+(advice-add 'eglot--message :after (lambda (&rest words) (say "told" (apply #'format words))))
+
+(find-file "a.txt")
+(goto-char (point-min))
+(forward-line 2)
+;; Eglot connects after a command, and a script has none.
+(run-hooks 'post-command-hook)
+(wait-for #'eglot-managed-p)
+(let (shown)
+  (eglot-hover-eldoc-function (lambda (text &rest _) (setq shown text)))
+  (wait-for (lambda () shown))
+  (say "hover" (substring-no-properties shown)))
+(eglot-code-actions (line-beginning-position) (line-end-position) nil t)
+(wait-for (lambda () (not (verify-visited-file-modtime))))
+(wait-for (lambda () (revert-buffer t t) (equal (thing-at-point 'line t) "line 3\n")))
+(say "line" (thing-at-point 'line t))
