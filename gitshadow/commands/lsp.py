@@ -2,6 +2,7 @@
 
 import os
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -26,9 +27,13 @@ def command() -> None:
     # pygls is an optional dependency (the extra `lsp`).
     from gitshadow.lsp.server import make
 
-    # It closes its stream at the end, and the end of a command writes what is left in ours.
-    with open(os.dup(1), "wb", buffering=0) as stream:
-        make(_opened, agent_here()).start_io(stdout=stream)
+    # It closes its stream at the end, and the end of a command writes what is left in ours. That
+    # end runs no finalizers either, so the directory needs its block.
+    with (
+        TemporaryDirectory(prefix="gitshadow-", ignore_cleanup_errors=True) as diffs,
+        open(os.dup(1), "wb", buffering=0) as stream,
+    ):
+        make(_opened, agent_here(), diffs).start_io(stdout=stream)
 
 
 def _opened(directory: str) -> tuple[str, HereEngine]:

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from tempfile import TemporaryDirectory, mkstemp
+from tempfile import mkstemp
 from typing import NamedTuple, ParamSpec, TypeVar
 from uuid import uuid4
 
@@ -89,15 +89,16 @@ class LspSettings:
                 setattr(self, name, found[name])
 
 
-def make(opened: Opener, agent: str | None) -> LanguageServer:
+def make(opened: Opener, agent: str | None, diffs: str) -> LanguageServer:
     """Return a server that is not started yet.
 
     Args:
         opened: Finds the worktree of a directory, and who answers about it.
         agent: The agent that started the editor, which may not review.
+        diffs: An empty directory, for plans that the editor shows.
     """
     server = LanguageServer(NAME, __version__)
-    session = _Session(server, opened, agent)
+    session = _Session(server, opened, agent, diffs)
 
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
@@ -190,10 +191,10 @@ class _Session:
     """
 
     def __init__(
-        self, server: LanguageServer, opened: Opener, agent: str | None
+        self, server: LanguageServer, opened: Opener, agent: str | None, diffs: str
     ) -> None:
         self._server, self._agent = server, agent
-        self._diffs = TemporaryDirectory(prefix=NAME, ignore_cleanup_errors=True)
+        self._diffs = diffs
         self.settings = LspSettings()
         self.typed: set[str] = set()
         self.documents = Documents(opened, self._log)
@@ -321,8 +322,10 @@ class _Session:
             and window.show_document.support
             and plan.diff
         ):
-            descriptor, file = mkstemp(".diff", "undo-", self._diffs.name)
-            with open(descriptor, "w", errors="surrogateescape") as stream:
+            descriptor, file = mkstemp(".diff", "undo-", self._diffs)
+            with open(
+                descriptor, "w", encoding="utf-8", errors="surrogateescape"
+            ) as stream:
                 stream.write(plan.diff)
             os.chmod(file, 0o400)
             shown = types.ShowDocumentParams(

@@ -35,7 +35,7 @@ class Editor:
     asked: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     logged: list[str] = field(default_factory=list)
-    shown: list[str] = field(default_factory=list)
+    shown: list[tuple[Path, str]] = field(default_factory=list)
     worked: list[tuple[str, str]] = field(default_factory=list)
     marked: dict[str, list[Json]] = field(default_factory=dict)
     _versions: dict[str, int] = field(default_factory=dict)
@@ -90,9 +90,8 @@ class Editor:
             case "window/showMessage":
                 self.said.append(params["message"])
             case "window/showDocument":
-                self.shown.append(
-                    Path(params["uri"].removeprefix("file://")).read_text()
-                )
+                file = Path(params["uri"].removeprefix("file://"))
+                self.shown.append((file, file.read_text()))
                 result = {"success": True}
             case "$/progress":
                 value = params["value"]

@@ -185,7 +185,8 @@ def test_plan_is_shown_as_a_diff_where_the_editor_can(shadow: Shadow) -> None:
         await on.do("a.txt", 2, 2, "Undo these lines of ")
 
     editor = edit(shadow, steps, window={"showDocument": {"support": True}})
-    (shown,) = editor.shown
+    ((file, shown),) = editor.shown
+    assert not file.parent.exists()
     assert shown == (
         "--- a/a.txt\n+++ b/a.txt\n@@ -1,7 +1,6 @@\n line 1\n line 2\n"
         "-third\n-and more\n+line 3\n line 4\n line 5\n line 6\n"
