@@ -194,7 +194,7 @@ class _Session:
         self, server: LanguageServer, opened: Opener, agent: str | None, diffs: str
     ) -> None:
         self._server, self._agent = server, agent
-        self._diffs = diffs
+        self._diffs, self._is_marked = diffs, False
         self.settings = LspSettings()
         self.typed: set[str] = set()
         self.documents = Documents(opened, self._log)
@@ -340,13 +340,16 @@ class _Session:
 
     def diagnose(self, *only: str) -> None:
         """Have the lines without a review shown, in some documents or in all that are open."""
-        if self.settings.unreviewed:
+        if self.settings.unreviewed or self._is_marked:
+            # Marks that were made stay until others are, also if nobody wants them any more.
+            self._is_marked = self.settings.unreviewed
             for uri in only or tuple(self._server.workspace.text_documents):
                 self._server.thread_pool.submit(self._diagnose, uri)
 
     def _diagnose(self, uri: str) -> None:
         seen = self._authors(uri)
-        numbers = () if seen is None else unreviewed(seen[0])
+        is_asked = self.settings.unreviewed
+        numbers = unreviewed(seen[0]) if seen is not None and is_asked else ()
         found: list[types.Diagnostic] = []
         for run in seen[1].runs if seen is not None else ():
             at = [

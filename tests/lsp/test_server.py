@@ -213,6 +213,17 @@ def test_lines_without_a_review_are_marked_until_they_have_one(shadow: Shadow) -
     assert "a.txt" in shadow("review", "--list").out
 
 
+def test_marks_go_when_the_setting_is_turned_off(shadow: Shadow) -> None:
+    async def steps(on: Editor) -> None:
+        on.open("a.txt")
+        await on.until(lambda: on.marked.get(on.uri("a.txt")))
+        off = {"gitshadow": {"unreviewed": False}}
+        on.tell("workspace/didChangeConfiguration", settings=off)
+        await on.until(lambda: on.marked[on.uri("a.txt")] == [])
+
+    edit(shadow, steps, options={"unreviewed": True})
+
+
 def test_nothing_is_marked_unless_a_setting_says_so(shadow: Shadow) -> None:
     async def steps(on: Editor) -> None:
         on.open("a.txt")
