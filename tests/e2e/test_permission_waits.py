@@ -248,6 +248,7 @@ def test_a_persons_file_stays_theirs_when_the_duration_of_the_call_includes_it(
     think(shadow_d)
     agent.allow(call)
     repo.write("b", ten_lines("b") + "PERSON\n")
+    shadow_d.settle()  # a command of ours would be the agent's child, and run
     (before,) = rows_at(shadow_d, "b")
     assert (before["confidence"], before["reason"]) == ("low", _EXCLUDED)
     agent.post(call)
