@@ -247,8 +247,11 @@ def test_a_persons_file_stays_theirs_when_the_duration_of_the_call_includes_it(
     call = agent.pre("Bash", {"command": "make"})
     think(shadow_d)
     agent.allow(call)
+    # Hooks and commands of ours are the agent's children here, which run: the daemon looks after
+    # the one and before the other.
+    shadow_d.settle()
     repo.write("b", ten_lines("b") + "PERSON\n")
-    shadow_d.settle()  # a command of ours would be the agent's child, and run
+    shadow_d.settle()
     (before,) = rows_at(shadow_d, "b")
     assert (before["confidence"], before["reason"]) == ("low", _EXCLUDED)
     agent.post(call)

@@ -313,8 +313,8 @@ def test_hold_is_over_when_head_has_moved_to_a_branch(repo: Repo) -> None:
 
 def test_hold_goes_on_when_head_is_detached(repo: Repo) -> None:
     """CAP-18: a rebase moves HEAD for each commit, and goes on."""
-    hold = held(repo)
     repo.git("checkout", "-q", "--detach")
+    hold = held(repo)
     hold.note(head_moved=True)
     assert not hold.look()
 
