@@ -1,13 +1,15 @@
 """Collect what processes show about a write: who may have made it, and who cannot have made it.
 
-No system records who wrote a file. Open files show who may still write it, and start times show
-which process outlived its call. What a system does not show is no evidence. An agent without hooks
-is named only if no other one is in the worktree.
+No system records who wrote a file. Open files show who may still write it, start times show which
+process outlived its call, and counters what an agent's processes did at most between two looks.
+What a system does not show is no evidence. An agent without hooks is named only if no other one is
+in the worktree.
 """
 
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,7 +27,15 @@ from gitshadow.attribution.process import (
 from gitshadow.attribution.windows import ProcessHint
 from gitshadow.model import PATHLESS_WRITERS, Actor, Call, Session
 from gitshadow.platform import current
-from gitshadow.platform.port import Activity, ProcessEnd
+from gitshadow.platform.port import (
+    Activity,
+    Counts,
+    ProcessCounters,
+    ProcessEnd,
+    ProcessState,
+)
+from gitshadow.store.backends import git_pipes
+from gitshadow.store.clock import EpochClock
 from gitshadow.store.journal import turns
 from gitshadow.store.journal.db import Db
 from gitshadow.store.layout import discover
@@ -41,6 +51,14 @@ _LOOK_SHARE = 100
 _MAX_LEFTOVERS = 64
 _REMEMBERED_NS = 60_000_000_000
 """How long a leftover that has ended is kept: its last write may be noticed late."""
+# Looks come with the kernel's events, so these are those of the last second of a busy machine.
+_LOOKS = 256
+# A process that ends while its siblings are listed can hide one of them.
+_TRIES = 3
+# To count more processes than this takes longer than the name of an author is worth.
+_MOST_PROCESSES = 256
+_UNKNOWN = Counts(1 << 62, 1 << 62)
+"""More than any file needs."""
 
 
 def outliving(db: Db, living: Iterable[Living], end_ns: int) -> tuple[ProcessHint, ...]:
@@ -382,3 +400,172 @@ class Leftovers:
 
     def _is_full(self) -> bool:
         return len(self._known) >= _MAX_LEFTOVERS
+
+
+class ProcessLook(NamedTuple):
+    """What was read of an agent's processes at one look.
+
+    `own` is what the agent's threads wrote themselves, read before the rest and after it. Between
+    looks with different `losses` a process ended whose bytes nobody inherited. `recorders` is the
+    least that our own processes wrote of all this.
+    """
+
+    number: int
+    began_ns: int
+    at_ns: int
+    states: Mapping[ProcessId, ProcessState]
+    counts: Mapping[ProcessId, Counts]
+    own: tuple[Counts, Counts]
+    losses: int
+    recorders: Counts = Counts()
+
+
+_START = ProcessLook(0, 0, 0, {}, {}, (Counts(), Counts()), 0)
+"""The look before a process did anything."""
+
+
+class Did(NamedTuple):
+    """The most that an agent's processes did between two looks.
+
+    `whole`: what all of them wrote, `below`: without the agent's own threads; None if that is not
+    known. `slept`: no process below the agent ran.
+    """
+
+    whole: Counts | None = None
+    below: Counts | None = None
+    slept: bool = False
+
+
+class ProcessTree:
+    """An agent's process, what is below it, and what was below it once, look by look."""
+
+    def __init__(
+        self,
+        root: ProcessId,
+        counters: ProcessCounters,
+        recorders: Callable[[ProcessId], Counts] = lambda _: Counts(),
+        *,
+        adopts: bool = False,
+    ) -> None:
+        # A process that has adopted every orphan below it since its start has all that these ever
+        # did in its counts, whenever they are first read.
+        self.root = root
+        self.looks: deque[ProcessLook] = deque([_START] if adopts else (), _LOOKS)
+        self.known: tuple[ProcessId, ...] = ()
+        self._counters = counters
+        self._recorders = recorders
+        self._own_pid = os.getpid()
+        self._elsewhere: frozenset[ProcessId] = frozenset()
+        self._losses = 0
+
+    def look(self, number: int, clock: EpochClock) -> bool:
+        """Read the counts; return whether the agent lives."""
+        began_ns = clock.now_ns()
+        # First: no more is subtracted than was counted.
+        ours = self._recorders(self.root)
+        for _ in range(_TRIES):
+            found = self._read(number, began_ns)
+            if found is not None:
+                found = found._replace(at_ns=clock.now_ns(), recorders=ours)
+                self.looks.append(found)
+                return True
+        state = self._counters.state(self.root.pid, None, is_agent=True)
+        return state is not None and state.id == self.root
+
+    def did(self, first: ProcessLook | None, last: ProcessLook | None) -> Did:
+        """Return the most that the processes did between two looks."""
+        if first is None or last is None:
+            return Did()
+        slept = _slept(self.root, first, last)
+        whole = _written(first, last)
+        if whole is None:
+            return Did(slept=slept)
+        return Did(whole, whole.minus(last.own[0].minus(first.own[1])), slept)
+
+    def _read(self, number: int, began_ns: int) -> ProcessLook | None:
+        """Return a look; None if a process ended during it, or there are too many."""
+        last = self.looks[-1] if self.looks else None
+        before = {} if last is None else {one.pid: s for one, s in last.states.items()}
+        counters, agent = self._counters, self.root.pid
+        threads = counters.threads(agent)
+        own = counters.counts_of_threads(agent, threads)
+        found: dict[int, ProcessState] = {}
+        if not self._add({agent: self.root}, before, found) or agent not in found:
+            return None
+        below = set(found)
+        left = {one.pid: one for one in self.known if one.pid not in below}
+        if not self._add(left, before, found):
+            return None
+        done: dict[ProcessId, Counts] = {}
+        # Each is read before its parent: what ends in between is counted twice, never left out.
+        for pid, state in reversed(found.items()):
+            if last is not None and state is before.get(pid):
+                done[state.id] = last.counts[state.id]
+                continue
+            counts = counters.counts_of(pid)
+            if counts is None and not state.ended:
+                return None
+            # What one wrote that ended and was not waited for is only for root to read.
+            done[state.id] = counts or _UNKNOWN
+        after = counters.counts_of_threads(agent, threads)
+        states = {state.id: state for state in found.values()}
+        # Nobody in the tree waited for what is elsewhere: what it did at last is in no count.
+        self._losses += not self._elsewhere <= states.keys()
+        self._elsewhere = frozenset(one for one in states if one.pid not in below)
+        self.known = tuple(states)
+        return ProcessLook(
+            number, began_ns, 0, states, done, (own, after), self._losses
+        )
+
+    def _add(
+        self,
+        tops: Mapping[int, ProcessId],
+        before: Mapping[int, ProcessState],
+        found: dict[int, ProcessState],
+    ) -> bool:
+        """Add those of some processes that live, and their descendants, each after its parent.
+
+        Return False if a descendant ended meanwhile, or there are too many.
+        """
+        # This process records what the others wrote: it may have been started by an agent's hook.
+        ours = {self._own_pid, *git_pipes.children()}
+        todo = list(tops)
+        for pid in todo:  # which grows
+            if pid in found or (pid in ours and pid not in tops):
+                continue
+            is_agent = pid == self.root.pid
+            state = self._counters.state(pid, before.get(pid), is_agent=is_agent)
+            if pid in tops and (state is None or state.id != tops[pid]):
+                continue
+            if state is None or len(found) >= _MOST_PROCESSES:
+                return False
+            found[pid] = state
+            todo += state.children
+        return True
+
+
+# Only a process that runs can write, start another one, or wait for one that ended. What an agent
+# started and waited for between two looks has made page faults, as every process does.
+def _slept(root: ProcessId, first: ProcessLook, last: ProcessLook) -> bool:
+    """Return whether nothing below an agent ran between two looks."""
+    if first.states.keys() != last.states.keys():
+        return False
+    return first.states[root].reaped == last.states[root].reaped and all(
+        one == root or (state.runs and state.runs == first.states[one].runs)
+        for one, state in last.states.items()
+    )
+
+
+def _written(first: ProcessLook, last: ProcessLook) -> Counts | None:
+    """Return what processes wrote between two looks, None if that is not known."""
+    # A process that is gone is in the counts of its parent, with all that it ever did. So what it
+    # had done before is subtracted only where it still lives.
+    if first.losses != last.losses:
+        return None
+    total = Counts()
+    for one, counts in last.counts.items():
+        done = counts.minus(first.counts.get(one, Counts()))
+        if min(done) < 0:
+            return None
+        total = total.plus(done)
+    return total.minus(last.recorders.minus(first.recorders))

@@ -10,28 +10,21 @@ Invariant: only exclusion may be drawn from the counts, and what is not known ex
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from gitshadow.attribution.native_ids import ProcessMarks, is_command
 from gitshadow.attribution.process import Living, ProcessId, process_of
+from gitshadow.attribution.process_evidence import Did, ProcessLook, ProcessTree
 from gitshadow.attribution.windows import Scene
 from gitshadow.capture.drafts import Draft
 from gitshadow.errors import StoreError
 from gitshadow.model import EventKind, RepoPath, Session, ToolClass
 from gitshadow.platform import current
-from gitshadow.platform.port import Counts, FileSystem, ProcessCounters, ProcessState
+from gitshadow.platform.port import Counts, FileSystem, ProcessCounters
 from gitshadow.recording.workspace import Workspace
-from gitshadow.store.backends import git_pipes
 from gitshadow.store.clock import EpochClock
 
-# Looks come with the kernel's events, so these are those of the last second of a busy machine.
-_LOOKS = 256
-# A process that ends while its siblings are listed can hide one of them.
-_TRIES = 3
-# To count more processes than this takes longer than the name of an author is worth.
-_MOST_PROCESSES = 256
 _PAGE = 4096
 _MOST_BYTES = 4 * 1024 * 1024
 _MOST_MOMENTS = 8192
@@ -44,8 +37,6 @@ _WRITES = (EventKind.CREATE, EventKind.MODIFY)
 _SOON_SHARE = 4
 _LATE_SHARE = 500
 _LATE_S = 0.02
-_UNKNOWN = Counts(1 << 62, 1 << 62)
-"""More than any file needs."""
 
 
 class EventLooks(NamedTuple):
@@ -72,43 +63,6 @@ class _Moment(NamedTuple):
     ctime_ns: int
 
 
-class _Look(NamedTuple):
-    """What was read of an agent's processes at one look.
-
-    `own` is what the agent's threads wrote themselves, read before the rest and after it. Between
-    looks with different `losses` a process ended whose bytes nobody inherited. `recorders` is the
-    least that our own processes wrote of all this.
-    """
-
-    number: int
-    began_ns: int
-    at_ns: int
-    states: Mapping[ProcessId, ProcessState]
-    counts: Mapping[ProcessId, Counts]
-    own: tuple[Counts, Counts]
-    losses: int
-    recorders: Counts = Counts()
-
-
-_START = _Look(0, 0, 0, {}, {}, (Counts(), Counts()), 0)
-"""The look before a process did anything."""
-
-
-class Did(NamedTuple):
-    """The most that an agent's processes did between two looks.
-
-    `whole`: what all of them wrote, `below`: without the agent's own threads; None if that is not
-    known. `slept`: no process below the agent ran.
-    """
-
-    whole: Counts | None = None
-    below: Counts | None = None
-    slept: bool = False
-
-
-_NOT_KNOWN = Did()
-
-
 class Needed(NamedTuple):
     """What has to be written at least to make a change: bytes, and bytes of clean pages."""
 
@@ -121,139 +75,6 @@ class Needed(NamedTuple):
             return False
         # Where enough bytes made no page dirty, they went to terminals, pipes and sockets.
         return most.written < self.written or most.dirtied < self.dirtied
-
-
-class ProcessTree:
-    """An agent's process, what is below it, and what was below it once, look by look."""
-
-    def __init__(
-        self,
-        root: ProcessId,
-        counters: ProcessCounters,
-        recorders: Callable[[ProcessId], Counts] = lambda _: Counts(),
-        *,
-        adopts: bool = False,
-    ) -> None:
-        # A process that has adopted every orphan below it since its start has all that these ever
-        # did in its counts, whenever they are first read.
-        self.root = root
-        self.looks: deque[_Look] = deque([_START] if adopts else (), _LOOKS)
-        self.known: tuple[ProcessId, ...] = ()
-        self._counters = counters
-        self._recorders = recorders
-        self._own_pid = os.getpid()
-        self._elsewhere: frozenset[ProcessId] = frozenset()
-        self._losses = 0
-
-    def look(self, number: int, clock: EpochClock) -> bool:
-        """Read the counts; return whether the agent lives."""
-        began_ns = clock.now_ns()
-        # First: no more is subtracted than was counted.
-        ours = self._recorders(self.root)
-        for _ in range(_TRIES):
-            found = self._read(number, began_ns)
-            if found is not None:
-                found = found._replace(at_ns=clock.now_ns(), recorders=ours)
-                self.looks.append(found)
-                return True
-        state = self._counters.state(self.root.pid, None, is_agent=True)
-        return state is not None and state.id == self.root
-
-    def did(self, first: _Look | None, last: _Look | None) -> Did:
-        """Return the most that the processes did between two looks."""
-        if first is None or last is None:
-            return _NOT_KNOWN
-        slept = _slept(self.root, first, last)
-        whole = _written(first, last)
-        if whole is None:
-            return Did(slept=slept)
-        return Did(whole, whole.minus(last.own[0].minus(first.own[1])), slept)
-
-    def _read(self, number: int, began_ns: int) -> _Look | None:
-        """Return a look; None if a process ended during it, or there are too many."""
-        last = self.looks[-1] if self.looks else None
-        before = {} if last is None else {one.pid: s for one, s in last.states.items()}
-        counters, agent = self._counters, self.root.pid
-        threads = counters.threads(agent)
-        own = counters.counts_of_threads(agent, threads)
-        found: dict[int, ProcessState] = {}
-        if not self._add({agent: self.root}, before, found) or agent not in found:
-            return None
-        below = set(found)
-        left = {one.pid: one for one in self.known if one.pid not in below}
-        if not self._add(left, before, found):
-            return None
-        done: dict[ProcessId, Counts] = {}
-        # Each is read before its parent: what ends in between is counted twice, never left out.
-        for pid, state in reversed(found.items()):
-            if last is not None and state is before.get(pid):
-                done[state.id] = last.counts[state.id]
-                continue
-            counts = counters.counts_of(pid)
-            if counts is None and not state.ended:
-                return None
-            # What one wrote that ended and was not waited for is only for root to read.
-            done[state.id] = counts or _UNKNOWN
-        after = counters.counts_of_threads(agent, threads)
-        states = {state.id: state for state in found.values()}
-        # Nobody in the tree waited for what is elsewhere: what it did at last is in no count.
-        self._losses += not self._elsewhere <= states.keys()
-        self._elsewhere = frozenset(one for one in states if one.pid not in below)
-        self.known = tuple(states)
-        return _Look(number, began_ns, 0, states, done, (own, after), self._losses)
-
-    def _add(
-        self,
-        tops: Mapping[int, ProcessId],
-        before: Mapping[int, ProcessState],
-        found: dict[int, ProcessState],
-    ) -> bool:
-        """Add those of some processes that live, and their descendants, each after its parent.
-
-        Return False if a descendant ended meanwhile, or there are too many.
-        """
-        # This process records what the others wrote: it may have been started by an agent's hook.
-        ours = {self._own_pid, *git_pipes.children()}
-        todo = list(tops)
-        for pid in todo:  # which grows
-            if pid in found or (pid in ours and pid not in tops):
-                continue
-            is_agent = pid == self.root.pid
-            state = self._counters.state(pid, before.get(pid), is_agent=is_agent)
-            if pid in tops and (state is None or state.id != tops[pid]):
-                continue
-            if state is None or len(found) >= _MOST_PROCESSES:
-                return False
-            found[pid] = state
-            todo += state.children
-        return True
-
-
-# Only a process that runs can write, start another one, or wait for one that ended. What an agent
-# started and waited for between two looks has made page faults, as every process does.
-def _slept(root: ProcessId, first: _Look, last: _Look) -> bool:
-    """Return whether nothing below an agent ran between two looks."""
-    if first.states.keys() != last.states.keys():
-        return False
-    return first.states[root].reaped == last.states[root].reaped and all(
-        one == root or (state.runs and state.runs == first.states[one].runs)
-        for one, state in last.states.items()
-    )
-
-
-def _written(first: _Look, last: _Look) -> Counts | None:
-    """Return what processes wrote between two looks, None if that is not known."""
-    # A process that is gone is in the counts of its parent, with all that it ever did. So what it
-    # had done before is subtracted only where it still lives.
-    if first.losses != last.losses:
-        return None
-    total = Counts()
-    for one, counts in last.counts.items():
-        done = counts.minus(first.counts.get(one, Counts()))
-        if min(done) < 0:
-            return None
-        total = total.plus(done)
-    return total.minus(last.recorders.minus(first.recorders))
 
 
 def bytes_needed(old: bytes, new: bytes) -> int:
@@ -509,7 +330,7 @@ class AgentActivity:
             # The session goes on with a process that the command left, which is no wrapper.
             wraps = _wraps(session)
             process = process_of(call) if wraps else self._agent(session)
-            did = done.get(process, _NOT_KNOWN)
+            did = done.get(process, Did())
             # A program runs tools in its own threads, an agent runs shells below it.
             did_less = needed.is_more_than(did.whole if is_program else did.below)
             if did_less or (did.slept and not is_program):
@@ -518,7 +339,7 @@ class AgentActivity:
                     found.add((call.session, call.turn))
         for turn in scene.turns:
             agent = self._agent(scene.session(turn.session))
-            if turn.turn and needed.is_more_than(done.get(agent, _NOT_KNOWN).whole):
+            if turn.turn and needed.is_more_than(done.get(agent, Did()).whole):
                 found.add((turn.session, turn.turn))
         return frozenset(found)
 
@@ -571,7 +392,7 @@ class AgentActivity:
         is_older = (born_ns or 0) < draft.begin_ns + self._clock.tolerance_ns
         return None if is_older and _file_of(draft) not in self._made else born_ns
 
-    def _first(self, tree: ProcessTree, moment: _Moment) -> _Look | None:
+    def _first(self, tree: ProcessTree, moment: _Moment) -> ProcessLook | None:
         """Return the last look before a change began."""
         looks, born_ns = reversed(tree.looks), moment.born_ns
         if born_ns is None:
@@ -582,7 +403,7 @@ class AgentActivity:
             return None
         return next((one for one in looks if one.at_ns <= born_ns - tolerance_ns), None)
 
-    def _last(self, tree: ProcessTree, moment: _Moment) -> _Look | None:
+    def _last(self, tree: ProcessTree, moment: _Moment) -> ProcessLook | None:
         """Return the first look that began when a change was made, None if there is none."""
         # Where stamps are coarse, that of the change may be older than it.
         if moment.ctime_ns and self._clock.tolerance_ns:

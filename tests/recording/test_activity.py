@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitshadow.attribution.process import ProcessId, process_start
+from gitshadow.attribution.process_evidence import Did, ProcessTree
 from gitshadow.platform.linux.processes import ProcFiles
 from gitshadow.platform.port import Counts, FileSystem
-from gitshadow.recording.activity import Did, Needed, ProcessTree, bytes_needed
+from gitshadow.recording.activity import Needed, bytes_needed
 from tests.attribution.test_process_activity import Agent
 from tests.support.kernel import Kernel, Process
 from tests.support.waiting import until
@@ -628,7 +629,7 @@ import sys
 from gitshadow.platform import current
 from gitshadow.platform.linux.processes import ProcFiles
 from gitshadow.platform.port import ProcessId
-from gitshadow.recording.activity import ProcessTree
+from gitshadow.attribution.process_evidence import ProcessTree
 
 class Ticks:
     at_ns, tolerance_ns = 0, 0
