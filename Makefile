@@ -8,6 +8,7 @@ VENV ?= .venv
 # Tests wait part of their time: one process more than this machine has cores is right.
 JOBS ?= 3
 BIN := $(VENV)/bin
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 STAMP := $(VENV)/.installed
 # The tests that start a daemon.
 DAEMONS := tests/e2e tests/ipc tests/commands tests/recording/test_commit_window.py \
@@ -160,15 +161,15 @@ venv: $(STAMP)
 $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found" >&2; exit 1; }
 	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile 'uv>=0.9' \
+	$(BIN)/python $(PIP_INSTALL) --no-compile 'uv>=0.9' \
 		&& $(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[dev]' \
-		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
+		|| $(BIN)/python $(PIP_INSTALL) --no-compile --editable '.[dev]'
 	@touch $@
 
 $(DEMO_VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found" >&2; exit 1; }
 	test -x $(DEMO_VENV)/bin/pip || $(PYTHON) -m venv $(DEMO_VENV)
-	$(DEMO_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(DEMO_VENV)/bin/python $(PIP_INSTALL) --editable .
 	@touch $@
 
 clean:
