@@ -23,9 +23,10 @@ BESIDE = (b"-wal", b"-shm", b"-journal")
 _FDS = "/dev/fd"
 _File = tuple[int, int]
 _lock = threading.Lock()
-# Locks belong to the process, so what must stay open outlives whoever reads; and how many read it.
+# Locks belong to the process: what must stay open stays so when its reader has gone.
 _kept: dict[_File, list[int]] = {}
 _lent: Counter[_File] = Counter()
+"""How many readers of each have got a descriptor from `kept`."""
 
 
 def database_of(path: RepoPath) -> RepoPath:

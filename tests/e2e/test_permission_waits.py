@@ -247,8 +247,8 @@ def test_a_persons_file_stays_theirs_when_the_duration_of_the_call_includes_it(
     call = agent.pre("Bash", {"command": "make"})
     think(shadow_d)
     agent.allow(call)
-    # Hooks and commands of ours are the agent's children here, which run: the daemon looks after
-    # the one and before the other.
+    # Our hooks and commands are children of the agent here. So the daemon looks after the last
+    # hook, and again before the next command.
     shadow_d.settle()
     repo.write("b", ten_lines("b") + "PERSON\n")
     shadow_d.settle()
