@@ -6,7 +6,7 @@ Invariant: only personal sessions, and those of agents without hooks, are opened
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from gitshadow.adapters import registry
@@ -142,12 +142,18 @@ class Claimant:
             return attribute(evidence, self._with_heuristics(evidence, scene))
         return claim
 
-    def judge_again(self, doubt: Doubt) -> dict[PathChange, Attribution]:
-        """Return the new authors of rows that were judged before a window changed."""
+    def judge_again(self, doubts: Collection[Doubt]) -> dict[PathChange, Attribution]:
+        """Return the new authors of rows that were judged before windows changed."""
         # Only claims that rest on windows are judged again: open files and processes are evidence
         # of one moment, and are not stored.
-        found = events.since(self._db, self._worktree, doubt.begin_ns)
-        rows = [row for row in found if self._is_in_doubt(row, doubt)]
+        if not doubts:
+            return {}
+        found = events.since(
+            self._db, self._worktree, min(one.begin_ns for one in doubts)
+        )
+        rows = [
+            row for row in found if any(self._is_in_doubt(row, one) for one in doubts)
+        ]
         if not rows:
             return {}
         known = {row: self._evidence_of(row) for row in rows}

@@ -152,12 +152,11 @@ class Pipeline:
         self._journal_lost()
         return done
 
-    def judge_again(self, doubt: Doubt) -> None:
-        """Correct the authors of rows, once the window of a call is known better."""
-        ws = self._ws
-        if ws.recorder.behind:
+    def judge_again(self, doubts: Collection[Doubt]) -> None:
+        """Correct the authors of rows, once the windows of calls are known better."""
+        if doubts and self._ws.recorder.behind:
             self.catch_up()
-        self.correct(self._claimant.judge_again(doubt))
+        self.correct(self._claimant.judge_again(doubts))
 
     def correct(self, judged: Mapping[PathChange, Attribution]) -> None:
         """Record other authors of rows."""

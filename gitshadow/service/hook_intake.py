@@ -14,7 +14,6 @@ from gitshadow.adapters.base import (
     FileEdit,
     HookEvent,
     HookPhase,
-    Replacement,
 )
 from gitshadow.attribution import intake
 from gitshadow.attribution.delivery import (
@@ -31,7 +30,7 @@ from gitshadow.config import Config, PromptPolicy, stores_prompts
 from gitshadow.errors import ShadowError, described, raise_shortage
 from gitshadow.guards.watch import Guard
 from gitshadow.ipc.spool import without_prompt
-from gitshadow.model import PATHLESS_WRITERS, Call, RepoPath
+from gitshadow.model import PATHLESS_WRITERS, RepoPath
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.host_evidence import HostEvidence
 from gitshadow.recording.spool import SpooledFile, forward
@@ -239,10 +238,13 @@ def _take(
         # The agent waits for this hook. After it, it may end and leave orphans.
         context.processes.note_leftovers(live, rescan=True)
     done = _note_window(context, delivery, timed(event), at_ns, around)
+    doubts = list(done.doubts)
     if delivery.at_ns is None:
         _capture_after(context, event, done)
-        _begin_at_writes(context, event, done)
-        _compare(context, event, around, done)
+        doubts += _doubts(context, event, around, done)
+    context.pipeline.judge_again(doubts)
+    if delivery.at_ns is None:
+        _correct_later(context, event, done)
         if event.phase in (HookPhase.AFTER, HookPhase.FAILED) and around.nested:
             # Writes in repositories below this one, which no undo here restores.
             context.observer.store(around.nested)
@@ -256,7 +258,7 @@ def _note_window(
     at_ns: int,
     around: Reach,
 ) -> Intake:
-    """Put an event into the journal; what it says of windows may change earlier claims."""
+    """Put an event into the journal, and look at processes that it tells of."""
     ws = context.workspace
     place = EventSource(ws.layout.worktree, delivery.pids, delivery.env, delivery.own)
     done = intake.apply(ws.db, event, at_ns, around, place)
@@ -264,8 +266,6 @@ def _note_window(
         context.processes.marks.name(done.session)
     if event.only_writer is not None:
         context.processes.marks.writes_alone(done.session)
-    for doubt in done.doubts:
-        context.pipeline.judge_again(doubt)
     if done.opened and context.observer.watching:
         if context.processes.watch(done.session, event.tool_class):
             # This is the first event of the session: nobody knew its process at the barrier.
@@ -357,65 +357,54 @@ def _capture_after(context: RecorderContext, event: HookEvent, done: Intake) -> 
             context.observer.settle()
 
 
-def _begin_at_writes(context: RecorderContext, event: HookEvent, done: Intake) -> None:
-    """Move the begin of a file tool's window to its write, if no hook says how long it ran."""
+def _doubts(
+    context: RecorderContext, event: HookEvent, around: Reach, done: Intake
+) -> list[Doubt]:
+    """Correct the window of a call that ended, where its recorded writes show it to be another."""
+    if not done.closed or done.call is None:
+        return []
+    ws = context.workspace
+    found: list[Doubt] = []
     # The hook before the tool also comes before the person who is asked for permission. What
     # somebody else wrote while the question was open is not the tool's.
     is_untimed = event.duration_ns is None and event.phase in (
         HookPhase.AFTER,
         HookPhase.FAILED,
     )
-    if not is_untimed or not registry.traits(event.agent).waits_unseen:
-        return
-    if done.closed and done.paths and done.call is not None:
-        doubt = intake.begin_at_writes(context.workspace.db, done.session, done.call)
-        if doubt is not None:
-            context.pipeline.judge_again(doubt)
-
-
-def _compare(
-    context: RecorderContext, event: HookEvent, around: Reach, done: Intake
-) -> None:
-    """Compare what was recorded during a call with what its host reports about files."""
-    if not done.closed or done.call is None:
-        return
+    waits = done.paths and registry.traits(event.agent).waits_unseen
+    if is_untimed and waits:
+        doubt = intake.begin_at_writes(ws.db, done.session, done.call)
+        found += [doubt] if doubt is not None else []
     if event.edit is None and not around.changed:
+        return found
+    call = turns.get_call(ws.db, done.session, done.call)
+    if call is None or call.closed_ns is None:
+        return found
+    host = HostEvidence(ws)
+    if event.edit is not None and len(call.paths) == 1:
+        begun = host.begun_at(call, event.edit)
+        if begun is not None:
+            with ws.db.write():
+                turns.open_call(ws.db, begun)
+            found.append(Doubt(begun, call.opened_ns, call.closed_ns))
+    is_listed = bool(around.changed) and not call.paths
+    # What the call has left running may have written after the list was made.
+    if (
+        is_listed
+        and host.left_out(call, around.changed)
+        and not context.processes.has_left_running(call.session)
+    ):
+        with ws.db.write():
+            turns.put_changed(ws.db, call, around.changed)
+        found.append(Doubt(call, call.opened_ns, call.closed_ns))
+    return found
+
+
+def _correct_later(context: RecorderContext, event: HookEvent, done: Intake) -> None:
+    """Correct the authors of what was written to the file of an edit after the edit's write."""
+    if event.edit is None or not done.closed or done.call is None:
         return
     call = turns.get_call(context.workspace.db, done.session, done.call)
-    if call is None or call.closed_ns is None:
-        return
-    if event.edit is not None and len(call.paths) == 1:
-        _judge_by_edit(context, call, call.closed_ns, event.edit)
-    if around.changed and not call.paths:
-        _judge_by_list(context, call, call.closed_ns, around.changed)
-
-
-def _judge_by_edit(
-    context: RecorderContext, call: Call, closed_ns: int, edit: FileEdit | Replacement
-) -> None:
-    """Correct the authors of what is recorded at the path of an edit around its own write."""
-    ws, host = context.workspace, HostEvidence(context.workspace)
-    begun = host.begun_at(call, edit)
-    if begun is not None:
-        with ws.db.write():
-            turns.open_call(ws.db, begun)
-        context.pipeline.judge_again(Doubt(begun, call.opened_ns, closed_ns))
-    context.pipeline.correct(host.later_writes(call, edit))
-
-
-def _judge_by_list(
-    context: RecorderContext,
-    call: Call,
-    closed_ns: int,
-    changed: tuple[RepoPath, ...],
-) -> None:
-    """Correct the authors of what a host leaves out where it lists all that a call changed."""
-    ws = context.workspace
-    if not HostEvidence(ws).left_out(call, changed):
-        return
-    # What the call has left running may have written after the list was made.
-    if context.processes.has_left_running(call.session):
-        return
-    with ws.db.write():
-        turns.put_changed(ws.db, call, changed)
-    context.pipeline.judge_again(Doubt(call, call.opened_ns, closed_ns))
+    if call is not None and call.closed_ns is not None and len(call.paths) == 1:
+        host = HostEvidence(context.workspace)
+        context.pipeline.correct(host.later_writes(call, event.edit))
