@@ -57,15 +57,13 @@ def command(agent: str, argv: tuple[str, ...]) -> int:
     the exit code is 128 plus the signal's number.
     """
     opened = _begin(agent, argv)
-    added = {}
-    if opened is not None:
-        added = {SESSION_VARIABLE: opened.session, AGENT_VARIABLE: agent}
-        # The kernel's counters of a process go to its parent when it ends. Without this those of an
-        # orphan go to init, and the recorder would conclude that the command did not write its
-        # files.
-        current().machine_facts().adopt_orphans()
-    code = run_child(argv, {**os.environ, **added})
-    if opened is not None:
+    if opened is None:
+        return run_child(argv, os.environ)
+    added = {SESSION_VARIABLE: opened.session, AGENT_VARIABLE: agent}
+    # The kernel's counters of a process go to its parent when it ends. Without this those of an
+    # orphan go to init, and the recorder would conclude that the command did not write its files.
+    with current().machine_facts().adopting_orphans():
+        code = run_child(argv, {**os.environ, **added})
         _end(opened, code)
     return code
 

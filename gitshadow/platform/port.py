@@ -377,8 +377,8 @@ class Machine(Protocol):
         """Give memory back to the system that is free in this process."""
         ...
 
-    def adopt_orphans(self) -> None:
-        """Become the parent of what children leave behind, where the system has that."""
+    def adopting_orphans(self) -> AbstractContextManager[None]:
+        """Become the parent of what children leave behind meanwhile, where the system has that."""
         ...
 
     def end_descriptor(self, pid: int) -> int | None:

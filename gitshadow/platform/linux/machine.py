@@ -3,8 +3,8 @@
 import ctypes
 import os
 import signal
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from typing import IO
 
 from gitshadow.platform.linux.proc_numbers import shows_own_numbers
@@ -119,9 +119,15 @@ def give_back_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def adopt_orphans() -> None:
-    """Become the parent of what children leave behind; PR_SET_CHILD_SUBREAPER(2const)."""
-    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+@contextmanager
+def adopting_orphans() -> Iterator[None]:
+    """Become the parent of what children leave behind meanwhile; PR_SET_CHILD_SUBREAPER(2const)."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        libc.prctl(_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 def end_descriptor(pid: int) -> int | None:

@@ -26,7 +26,7 @@ from gitshadow.platform.portable.files import is_locked as is_locked
 from gitshadow.platform.portable.files import lost as lost
 from gitshadow.platform.portable.files import put_on as put_on
 from gitshadow.platform.portable.machine import WATCH_HINT as WATCH_HINT
-from gitshadow.platform.portable.machine import adopt_orphans as adopt_orphans
+from gitshadow.platform.portable.machine import adopting_orphans as adopting_orphans
 from gitshadow.platform.portable.machine import await_signal as await_signal
 from gitshadow.platform.portable.machine import give_back_memory as give_back_memory
 from gitshadow.platform.portable.machine import pid_namespace as pid_namespace

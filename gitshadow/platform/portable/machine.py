@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Collection
+from contextlib import AbstractContextManager, nullcontext
 from typing import IO
 
 from gitshadow.platform.port import ReceivedSignal, WatchLimits
@@ -103,8 +104,9 @@ def give_back_memory() -> None:
     """Do nothing: the allocator does it, or cannot be asked."""
 
 
-def adopt_orphans() -> None:
+def adopting_orphans() -> AbstractContextManager[None]:
     """Do nothing: orphans go to the first process."""
+    return nullcontext()
 
 
 def end_descriptor(pid: int) -> int | None:
