@@ -35,7 +35,7 @@ from tests.support.waiting import HANGS_S, readable
 _CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
 _CLONE_PARENT = 0x8000
 _PLATFORM = "GITSHADOW_PLATFORM"
-_LEFT_OUT = ("gitshadow.sdk", "gitshadow.ui")
+_LEFT_OUT = ("gitshadow.lsp", "gitshadow.sdk", "gitshadow.ui")
 
 
 def _read_at_start(env: Mapping[str, str]) -> Mapping[str, str]:
