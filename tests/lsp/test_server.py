@@ -36,7 +36,7 @@ def test_hover_shows_agent_prompt_reason_and_what_the_line_was(shadow: Shadow) -
     async def steps(on: Editor) -> None:
         on.open("a.txt")
         said = await on.hover("a.txt", 2)
-        assert said.startswith("**claude\\-code** · t1 · just now")
+        assert said.startswith("**claude-code** · t1 · just now")
         assert "*certain*: " in said
         # Nothing in a prompt is a tag, a link or a command.
         assert "```text\nSay it in *words* <b>now</b> [x](command:y)\n```" in said

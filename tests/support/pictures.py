@@ -7,7 +7,8 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from demo.record import Style, draw, pieces
@@ -18,7 +19,8 @@ from gitshadow.ui.app import UiSettings
 from tests.support.browser import browsing
 from tests.support.code_server import vs_code
 from tests.support.display import await_colour, display, shown
-from tests.support.panes import pane
+from tests.support.editors import newer, settings
+from tests.support.panes import pane, terminal
 from tests.support.repo import Repo
 from tests.support.scenery import shop
 from tests.support.screens import Play, direct, view
@@ -56,12 +58,71 @@ def tig(repo: Repo, scratch: Path) -> bytes:
     columns = 126
     with pane(scratch, command, repo.root, columns=columns, lines=13) as seen:
         until(lambda: "Start" in seen())
-        lines = seen("-e").rstrip("\n").split("\n")
+        return _drawn(seen("-e"), "A session in tig", columns)
+
+
+def helix(repo: Repo, scratch: Path) -> bytes:
+    """Return Helix with the author of a line."""
+    languages = scratch / ".config/helix/languages.toml"
+    languages.parent.mkdir(parents=True)
+    text = settings("toml", "Helix").replace('"text"', '"python"')
+    languages.write_text(text.replace('"txt"', '"py"'))
+    command = (str(newer("hx")), f"shop/orders.py:{_line_of(repo)}")
+    return _asked(scratch, repo, command, ("Space", "k"), "Helix")
+
+
+def neovim(repo: Repo, scratch: Path) -> bytes:
+    """Return Neovim with the author of a line."""
+    init = scratch / "init.lua"
+    more = 'vim.o.number = true\nvim.o.winborder = "rounded"\nvim.o.shada = ""\n'
+    init.write_text(settings("lua", "Neovim") + more)
+    place = ("shop/orders.py", f"+{_line_of(repo)}")
+    command = (str(newer("nvim")), "-u", str(init), *place)
+    return _asked(
+        scratch, repo, command, (":lua vim.lsp.buf.hover()", "Enter"), "Neovim"
+    )
+
+
+def emacs(repo: Repo, scratch: Path) -> bytes:
+    """Return Emacs with the author of a line."""
+    init = scratch / "init.el"
+    text = settings("elisp", "Emacs").replace("text-mode", "python-mode")
+    quiet = "(setq native-comp-async-report-warnings-errors nil)"
+    init.write_text(f"{quiet}\n(package-initialize)\n{text}")
+    place = (f"+{_line_of(repo)}", "shop/orders.py")
+    command = (need("emacs"), "-nw", "-q", "-l", str(init), *place)
+    keys = ("M-x", "eldoc", "Enter")
+    return _asked(scratch, repo, command, keys, "Emacs")
+
+
+def _line_of(repo: Repo) -> int:
+    lines = repo.read("shop/orders.py").decode().split("\n")
+    return next(at for at, line in enumerate(lines, 1) if "raise ValueError" in line)
+
+
+def _asked(
+    scratch: Path, repo: Repo, command: Sequence[str], keys: Sequence[str], name: str
+) -> bytes:
+    """Press the keys that ask for an author until an editor in a terminal shows one."""
+    columns = 100
+    with terminal(scratch, command, repo.root, columns=columns, lines=26) as shown:
+
+        def is_shown() -> bool:
+            shown.press(*keys)
+            time.sleep(3)
+            return "names the path" in shown.shown()
+
+        shown.sees("raise ValueError")
+        until(is_shown)
+        return _drawn(shown.shown("-e"), f"The author of a line in {name}", columns)
+
+
+def _drawn(text: str, title: str, columns: int) -> bytes:
     style, styled = Style(), []
-    for line in lines:
+    for line in text.rstrip("\n").split("\n"):
         styled.append((line, style))
         *_, (_, style) = pieces(line, style)
-    return draw(styled, "A session in tig", columns).encode()
+    return draw(styled, title, columns).encode()
 
 
 def editor(repo: Repo, scratch: Path) -> bytes:
@@ -124,6 +185,9 @@ def _exposed(repo: Repo) -> str:
 PICTURES: Mapping[str, Callable[[Repo, Path], bytes]] = {
     "report.png": report,
     "editor.png": editor,
+    "emacs.svg": emacs,
+    "helix.svg": helix,
+    "neovim.svg": neovim,
     "tig.svg": tig,
     "gitk.png": gitk,
     "view-dark.svg": view_dark,
@@ -138,7 +202,8 @@ def main(names: list[str]) -> None:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
             home = Path(scratch)
             (home / ".gitconfig").write_text(_CONFIG)
-            os.environ |= {"HOME": scratch, "TZ": "UTC"}
+            path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+            os.environ |= {"HOME": scratch, "TZ": "UTC", "PATH": path}
             os.environ.pop("XDG_CONFIG_HOME", None)
             repo = shop(home / "shop")
             (IMAGES / name).write_bytes(PICTURES[name](repo, home))
