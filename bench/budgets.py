@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pygit2
 
+from bench.editor import editor
 from bench.growth import growth
 from bench.history import history
 from bench.measure import Journal, Row, cpu_s, memory_mib, ms, timed, wakeups
@@ -467,6 +468,7 @@ BUDGETS = {
     "blame": blame,
     "stats": stats,
     "history": history,
+    "editor": editor,
     "calls": calls,
     "effects": effects,
     "engines": engines,

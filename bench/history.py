@@ -44,14 +44,14 @@ def history(scale: float) -> Iterator[Row]:
     number, times = max(500, int(_EVENTS * scale)), 3
     shapes: tuple[tuple[str, int, Callable[[], Content]], ...] = (
         ("one file, 40 lines rewritten each time", 1, lambda: _rewritten),
-        (f"one file, one of {_LINES} lines edited each time", 1, _edited),
-        (f"{_FILES} files, one line edited each time", _FILES, _edited),
+        (f"one file, one of {_LINES} lines edited each time", 1, edited),
+        (f"{_FILES} files, one line edited each time", _FILES, edited),
     )
     for what, files, content in shapes:
         said = f"{number:,} events, {what}"
         with repository(100) as place:
             paths = [f"long{at}.txt" for at in range(files)]
-            _record(place, paths, content(), number // files)
+            record(place, paths, content(), number // files)
             place.shadow("start")
             plan = partial(place.shadow, "oops", "--dry-run")
             if f"restore {files} file" not in plan():
@@ -77,19 +77,20 @@ def _rewritten(at: int) -> bytes:
     return f"write {at} of the file\n".encode() * 40
 
 
-def _edited() -> Content:
-    lines = [f"line {at} of the file, as it was at first\n" for at in range(_LINES)]
+def edited(number: int = _LINES) -> Content:
+    """Return a file of so many lines, one of which each event edits."""
+    lines = [f"line {at} of the file, as it was at first\n" for at in range(number)]
 
     def content(at: int) -> bytes:
         # Called with ascending numbers, because each content is the one before, edited.
         if at:
-            lines[at * 7919 % _LINES] = f"line written by event {at}\n"
+            lines[at * 7919 % number] = f"line written by event {at}\n"
         return "".join(lines).encode()
 
     return content
 
 
-def _record(place: Place, paths: Sequence[str], content: Content, each: int) -> None:
+def record(place: Place, paths: Sequence[str], content: Content, each: int) -> None:
     """Make files and their history: each was written so often, all by one turn of an agent."""
     oids = _packed(place, content, each)
     last = place.git("cat-file", "blob", oids[-1])
