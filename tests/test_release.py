@@ -1,15 +1,17 @@
 """What `make release` made installs on each Python that is here, and does its main jobs there."""
 
+import io
 import os
 import shlex
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support import console, routes
+from tests.support import console, extension, routes
 from tests.support.repo import Repo
 from tests.support.routes import ROUTES, Machine, Route
 from tests.support.shadow import Shadow
@@ -63,6 +65,20 @@ def fresh(
         routes.wheelhouse(shared, ours, python),
         python,
     )
+
+
+@pytest.mark.parametrize(
+    "wheel", [one for one in MADE if one.suffix == ".whl"], ids=lambda path: path.name
+)
+def test_wheel_carries_the_extension_for_vs_code(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as files:
+        built = files.read(f"gitshadow/_hooks/vscode/{extension.NAME}")
+    with zipfile.ZipFile(io.BytesIO(built)) as files:
+        source = (ROOT / "hooks/vscode/extension.js").read_bytes()
+        assert files.read("extension/extension.js") == source
+        assert "extension/node_modules/vscode-languageclient/package.json" in {
+            *files.namelist()
+        }
 
 
 @pytest.mark.parametrize("python", HERE, ids=lambda path: Path(path).name)

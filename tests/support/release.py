@@ -2,8 +2,9 @@
 
     python -m tests.support.release DIRECTORY
 
-Each is built twice from the last commit, in two directories, and has to be the same to the byte.
-Then the licences of what an installation brings with it are shown.
+Each is built twice from the last commit, in two directories, and has to be the same to the byte;
+the extension for VS Code, which npm builds, is built once. Then the licences of what an
+installation brings with it are shown.
 """
 
 import os
@@ -15,6 +16,8 @@ from collections.abc import Iterator
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
+from tests.support import extension
+
 _ROOT = Path(__file__).parents[2]
 _BUILD = (sys.executable, "-m", "build", "--no-isolation", "--outdir")
 
@@ -24,8 +27,9 @@ def main(target: Path) -> int:
     if dirty := _run("git", "status", "--porcelain"):
         print(f"not committed:\n{dirty}", file=sys.stderr)
         return 1
+    added = extension.build()
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        first, second = _built(Path(one)), _built(Path(other))
+        first, second = _built(Path(one), added), _built(Path(other), added)
     if first != second:
         names = sorted(name for name, _ in first.items() ^ second.items())
         print(f"differ from build to build: {', '.join(names)}", file=sys.stderr)
@@ -45,14 +49,15 @@ def main(target: Path) -> int:
     return 0 if all(licences.values()) else 1
 
 
-def _built(work: Path) -> dict[str, bytes]:
-    """Return what is built from the last commit, by its name."""
+def _built(work: Path, added: bytes) -> dict[str, bytes]:
+    """Return what is built from the last commit and the extension, by its name."""
     tree, out = work / "tree", work / "out"
     tree.mkdir()
     packed = subprocess.run(
         ["git", "archive", "HEAD"], cwd=_ROOT, check=True, capture_output=True
     )
     subprocess.run(["tar", "-x", "-C", str(tree)], input=packed.stdout, check=True)
+    (tree / "hooks/vscode" / extension.NAME).write_bytes(added)
     _run(*_BUILD, str(out), str(tree))
     _run(*_BUILD, str(out), "--wheel", str(tree), GITSHADOW_NATIVE="off")
     return {path.name: path.read_bytes() for path in out.iterdir()}
