@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gitshadow.undo.merge import MergeEdit
 
 _HEAD = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
-_NO_END = "\\ No newline"
+NO_END = "\\ No newline at end of file"
 _SIGNS = frozenset(" +-")
 
 
@@ -83,11 +83,11 @@ def _lines(head: re.Match[str], lines: Sequence[str], at: int) -> Iterator[Patch
         line = lines[number]
         sign = line[:1] or " "
         less, more = sign in " -", sign in " +"
-        if number > at and line.startswith(_NO_END):
+        if number > at and line == NO_END:
             continue
         if sign not in _SIGNS or (less and old == old_end) or (more and new == new_end):
             return
-        ended = not "".join(lines[number + 1 : number + 2]).startswith(_NO_END)
+        ended = not "".join(lines[number + 1 : number + 2]).startswith(NO_END)
         numbers = (old if less else None, new if more else None)
         yield PatchLine(sign, line[1:], *numbers, ended=ended)
         old, new = old + less, new + more

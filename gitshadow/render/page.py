@@ -8,7 +8,6 @@ Every value that is printed passes the template engine's escaping and `_shown`.
 
 import base64
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -28,17 +27,17 @@ from gitshadow.messages.report import (
     StepFile,
     Timeline,
 )
+from gitshadow.render.hunks import NO_END, read_hunks
 from gitshadow.render.style import printable_line
 from gitshadow.words import counted, shortened
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
 _OPEN_STEPS = 3
 _OPEN_FILES = 8
 _TITLE_CHARACTERS = 90
 _LONG_CHARACTERS = 1_500
 _LONG_LINES = 15
-_CLASSES: Mapping[str, str] = {"+": "add", "-": "del", "@": "hunk", "\\": "hunk"}
+_CLASSES: Mapping[str, str] = {"+": "add", "-": "del"}
 _KINDS: Mapping[str, str] = {
     "create": "new",
     "modify": "changed",
@@ -329,18 +328,17 @@ def _net(files: Sequence[StepFile | ReportedFile]) -> tuple[int, int] | None:
 
 def _lines(patch: str) -> Iterator[PageLine]:
     """Split a patch, with each line's number."""
-    old = new = 0
-    for line in patch.split("\n") if patch else ():
-        kind = _CLASSES.get(line[:1], "same")
-        if found := _HUNK.match(line):
-            old, new = int(found[1]), int(found[2])
-            yield PageLine("hunk", "", line)
-        elif kind == "hunk":
-            yield PageLine("hunk", "", line)
-        else:
-            yield PageLine(kind, str(old if kind == "del" else new), line)
-            old += kind != "add"
-            new += kind != "del"
+    for one in read_hunks(patch.split("\n")) if patch else ():
+        if isinstance(one, str):
+            yield PageLine("hunk", "", one)
+            continue
+        yield PageLine("hunk", "", one.head)
+        for line in one.lines:
+            number = line.old if line.sign == "-" else line.new
+            kind = _CLASSES.get(line.sign, "same")
+            yield PageLine(kind, str(number), line.sign + line.text)
+            if not line.ended:
+                yield PageLine("hunk", "", NO_END)
 
 
 def _totals(report: ReportAnswer) -> Mapping[str, int]:
