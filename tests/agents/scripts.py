@@ -206,8 +206,9 @@ SCRIPTS: dict[str, Script] = {
         (Shell(f"cd {{cwd}} && {COMMAND} oops --own --dry-run --json > .git/plan"),),
         (
             Shell(
-                f"cd {{cwd}} && {COMMAND} oops --own --token"
-                ' $(grep -o \'"token": *"[^"]*\' .git/plan | cut -d \'"\' -f 4)'
+                # Gemini runs no command that has another one in `$()`.
+                'cd {cwd} && grep -o \'"token": *"[^"]*\' .git/plan | cut -d \'"\' -f 4'
+                f" | xargs {COMMAND} oops --own --token"
             ),
         ),
         (Say("It is undone."),),
