@@ -10,6 +10,7 @@ from gitshadow.adapters.registry import KNOWN_AGENTS
 from gitshadow.config import KEYS
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.tool import ToolOptions
+from tests.agents.drivers import DRIVERS
 from tests.support import agent_pages, chains, config_page, console, rooms, walks
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
@@ -131,9 +132,10 @@ def test_config_page_is_made_from_the_table() -> None:
 
 
 def test_every_agent_has_a_page_with_the_facts_of_the_code() -> None:
-    """`generic` has docs/hooks.md, and Continue a page but no adapter."""
+    """`generic` has docs/hooks.md; what only runs in `exec` has a page but no adapter."""
     pages = {path.stem: path.read_text("utf-8") for path in agent_pages.PAGES.iterdir()}
-    assert set(pages) == (set(KNOWN_AGENTS) - {"generic"}) | {"continue"}
+    wrapped = {name for name, driver in DRIVERS.items() if driver.wrapped}
+    assert set(pages) == (set(KNOWN_AGENTS) - {"generic"}) | wrapped
     old = [
         name for name in pages if agent_pages.renewed(name, pages[name]) != pages[name]
     ]

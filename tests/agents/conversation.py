@@ -15,6 +15,7 @@ Json = Mapping[str, object]
 
 MARK = re.compile(r"\[\[(\w+) cwd=([^\] ]+)\]\]")
 
+_END = re.compile(r"`(echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT)`")
 _SUBAGENT = re.compile(r"\\n- (general-purpose|general|worker|coder): ")
 
 
@@ -46,6 +47,8 @@ class Conversation:
     """The agent asks for changes as SEARCH/REPLACE blocks in words: it has no tools."""
     kind_of_subagent: str = "general-purpose"
     """The subagent that has all tools, by the name in the list that the request has of them."""
+    ends_by: str | None = None
+    """The command that ends a turn, where words alone do not (mini-swe-agent)."""
 
     def last_mark(self) -> tuple[int, str, str] | None:
         """Return where the newest prompt with a script is, the script and the directory."""
@@ -84,7 +87,9 @@ def read(spoken: Protocol, body: Json) -> Conversation:
     by_text = not tools and "SEARCH/REPLACE" in text
     listed = _SUBAGENT.search(text)
     kind = listed[1] if listed is not None else "general-purpose"
-    return Conversation(tuple(items), tools, by_text, kind)
+    ending = _END.search(text)
+    ends_by = ending[1] if ending is not None else None
+    return Conversation(tuple(items), tools, by_text, kind, ends_by)
 
 
 def _list(value: object) -> list[Json]:

@@ -519,5 +519,21 @@ DRIVERS: dict[str, Driver] = {
             project=None,
             leftovers=(".aider*",),
         ),
+        Driver(
+            "mini-swe-agent",
+            (("--yolo", "--exit-immediately", "-m", "openai/fake-model", "-t"), ()),
+            None,
+            variables=lambda at: {
+                "OPENAI_API_BASE": f"{at.url}/v1",
+                "OPENAI_API_KEY": "dummy",
+                "MSWEA_CONFIGURED": "true",
+                "MSWEA_COST_TRACKING": "ignore_errors",
+                # Its model library asks a server for prices otherwise.
+                "LITELLM_LOCAL_MODEL_COST_MAP": "true",
+            },
+            subagents=None,
+            wrapped=True,
+            project=None,
+        ),
     )
 }

@@ -31,7 +31,10 @@ _LIMIT_S = 1500
 
 @dataclass(frozen=True)
 class AgentPackage:
-    """An agent program's package, and the version that the tests are written for."""
+    """An agent program's package, and the version that the tests are written for.
+
+    With `check` as its only argument, the program ends at once if it is whole.
+    """
 
     name: str
     version: str
@@ -39,6 +42,7 @@ class AgentPackage:
     npm: str | None = None
     pypi: str | None = None
     python: str = "3.11"
+    check: str = "--version"
 
     @property
     def directory(self) -> Path:
@@ -87,7 +91,8 @@ def install(
         failure = _run(command, package.directory, until_s)
         if failure is not None:
             return failure
-    failure = _run([str(package.executable), "--version"], package.directory, until_s)
+    check = [str(package.executable), package.check]
+    failure = _run(check, package.directory, until_s)
     if failure is None:
         (package.directory / "installed").write_text(f"{_version(package)}\n")
     return failure

@@ -25,6 +25,7 @@ from tests.agents.scripts import (
     Person,
     Round,
     Say,
+    Shell,
     ToolAction,
 )
 from tests.agents.tool_calls import ToolCall, as_text, call_for, is_needless
@@ -120,7 +121,10 @@ class ModelServer:
         for action in (one for actions in rounds[:1] for one in actions):
             if isinstance(action, Say):
                 self.before_words()
-                return replace(answer, text=action.text)
+                end = conversation.ends_by and call_for(
+                    Shell(conversation.ends_by), cwd, conversation
+                )
+                return replace(answer, text=action.text, calls=[end] if end else [])
             if isinstance(action, Person):
                 if action.during:
                     during.append(action)

@@ -67,7 +67,7 @@ def facts(name: str) -> str:
 def renewed(name: str, page: str) -> str:
     """Return a page with its facts generated again; text outside the markers is kept.
 
-    Continue has no adapter, so its page has no facts.
+    An agent that only runs in `exec` may have no adapter; its page then has no facts.
     """
     if name not in KNOWN_AGENTS:
         return page
