@@ -131,7 +131,7 @@ release: venv
 	GITSHADOW_RELEASE=$(CURDIR)/dist $(BIN)/python -m pytest -n $(JOBS) -m release \
 		tests/test_release.py tests/test_packaging.py tests/test_install.py $(PYTEST_ARGS)
 
-# Real agent programs against a scripted model: installs them into .agents (3.5 GB, minutes) and
+# Real agent programs against a scripted model: installs them into .agents (4.5 GB, minutes) and
 # runs what could be installed. AGENTS="pi codex" takes these alone. AGENTS_RECORD=1 stores what
 # they send to their hooks instead. AGENTS_LATEST=1 does that with the newest versions, in
 # .agents/latest, and prints what differs from what is stored: it fails if an adapter misses a part.

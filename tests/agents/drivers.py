@@ -535,5 +535,30 @@ DRIVERS: dict[str, Driver] = {
             wrapped=True,
             project=None,
         ),
+        Driver(
+            "gptme",
+            (
+                (
+                    "--non-interactive",
+                    "--model",
+                    "local/fake-model",
+                    "--tool-format",
+                    "tool",
+                ),
+                (),
+            ),
+            None,
+            variables=lambda at: {
+                "OPENAI_BASE_URL": f"{at.url}/v1",
+                "OPENAI_API_KEY": "dummy",
+                # It loads a tokenizer from a server otherwise.
+                "GPTME_TIKTOKEN_TIMEOUT": "0",
+            },
+            subagents=None,
+            # It takes the first call of an answer and asks again.
+            parallel=False,
+            wrapped=True,
+            project=None,
+        ),
     )
 }

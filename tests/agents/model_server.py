@@ -25,10 +25,9 @@ from tests.agents.scripts import (
     Person,
     Round,
     Say,
-    Shell,
     ToolAction,
 )
-from tests.agents.tool_calls import ToolCall, as_text, call_for, is_needless
+from tests.agents.tool_calls import ToolCall, as_text, call_for, end_for, is_needless
 from tests.support.waiting import until
 
 _REPEATS = 12
@@ -121,9 +120,7 @@ class ModelServer:
         for action in (one for actions in rounds[:1] for one in actions):
             if isinstance(action, Say):
                 self.before_words()
-                end = conversation.ends_by and call_for(
-                    Shell(conversation.ends_by), cwd, conversation
-                )
+                end = end_for(conversation)
                 return replace(answer, text=action.text, calls=[end] if end else [])
             if isinstance(action, Person):
                 if action.during:

@@ -24,11 +24,11 @@ from tests.agents.scripts import (
 
 _WRITERS = (
     *("Write", "write", "create", "Create", "write_file", "write_to_file"),
-    *("file_editor", "str_replace_editor", "editor", "apply_patch"),
+    *("file_editor", "str_replace_editor", "editor", "apply_patch", "save"),
 )
 _EDITORS = (
     *("Edit", "edit", "str_replace", "search_replace", "replace", "replace_in_file"),
-    *("file_editor", "str_replace_editor", "editor", "apply_patch"),
+    *("file_editor", "str_replace_editor", "editor", "apply_patch", "patch"),
 )
 SHELLS = (
     *("Bash", "bash", "run_terminal_command", "exec_command", "shell_command"),
@@ -109,6 +109,14 @@ def call_for(
             return _note(f"{cwd}/{path}", content, conversation)
 
 
+def end_for(conversation: Conversation) -> ToolCall | None:
+    """Return the call that ends a turn; None for an agent that ends with words."""
+    if conversation.ends_by is not None:
+        return _shell(conversation.ends_by, False, conversation)
+    tool = _find(conversation, ("complete",))
+    return None if tool is None else _call(tool, {})
+
+
 def _find(conversation: Conversation, names: Sequence[str]) -> DeclaredTool | None:
     tools = conversation.tools
     return next((tools[name] for name in names if name in tools), None)
@@ -143,6 +151,9 @@ def _edit(path: str, old: str, new: str, conversation: Conversation) -> ToolCall
         return _shell(command, False, conversation)
     if tool.name == "apply_patch":
         return _patch(tool, f"*** Update File: {path}\n@@\n-{old}\n+{new}\n")
+    if tool.name == "patch":
+        patch = f"<<<<<<< ORIGINAL\n{old}\n=======\n{new}\n>>>>>>> UPDATED"
+        return _call(tool, {_PATHS: path, ("patch",): patch})
     replacement = {"oldText": old, "newText": new}
     return _call(
         tool,
@@ -167,11 +178,10 @@ def _shell(
     tool = _find(conversation, SHELLS)
     if tool is None:
         return None
-    given: object = ["bash", "-lc", command] if tool.name == "shell" else command
     return _call(
         tool,
         {
-            ("command", "cmd", "commands"): given,
+            ("command", "cmd", "commands"): command,
             ("background", "run_in_background", "is_background"): background,
         },
     )
