@@ -90,7 +90,7 @@ def emacs(repo: Repo, scratch: Path) -> bytes:
     quiet = "(setq native-comp-async-report-warnings-errors nil)"
     init.write_text(f"{quiet}\n(package-initialize)\n{text}")
     place = (f"+{_line_of(repo)}", "shop/orders.py")
-    command = (need("emacs"), "-nw", "-q", "-l", str(init), *place)
+    command = ("emacs", "-nw", "-q", "-l", str(init), *place)
     keys = ("M-x", "eldoc", "Enter")
     return _asked(scratch, repo, command, keys, "Emacs")
 

@@ -27,7 +27,6 @@ PACKAGES = {
     "zsh": "zsh",
     "fish": "fish",
     "nvim": "neovim",
-    "emacs": "emacs-nox",
 }
 """The Debian package of each program; `.ci/run` installs the same."""
 # Read now: a running test's environment is sealed.
