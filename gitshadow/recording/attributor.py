@@ -143,16 +143,14 @@ class Claimant:
         return claim
 
     def judge_again(self, doubts: Collection[Doubt]) -> dict[PathChange, Attribution]:
-        """Return the new authors of rows that were judged before windows changed."""
+        """Return the new authors of rows that were judged before some windows changed."""
         # Only claims that rest on windows are judged again: open files and processes are evidence
         # of one moment, and are not stored.
-        if not doubts:
-            return {}
-        found = events.since(
-            self._db, self._worktree, min(one.begin_ns for one in doubts)
-        )
+        begin_ns = min(one.begin_ns for one in doubts)
         rows = [
-            row for row in found if any(self._is_in_doubt(row, one) for one in doubts)
+            row
+            for row in events.since(self._db, self._worktree, begin_ns)
+            if any(self._is_in_doubt(row, one) for one in doubts)
         ]
         if not rows:
             return {}

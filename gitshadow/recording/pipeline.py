@@ -154,7 +154,9 @@ class Pipeline:
 
     def judge_again(self, doubts: Collection[Doubt]) -> None:
         """Correct the authors of rows, once the windows of calls are known better."""
-        if doubts and self._ws.recorder.behind:
+        if not doubts:
+            return
+        if self._ws.recorder.behind:
             self.catch_up()
         self.correct(self._claimant.judge_again(doubts))
 

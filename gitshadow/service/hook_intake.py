@@ -30,7 +30,7 @@ from gitshadow.config import Config, PromptPolicy, stores_prompts
 from gitshadow.errors import ShadowError, described, raise_shortage
 from gitshadow.guards.watch import Guard
 from gitshadow.ipc.spool import without_prompt
-from gitshadow.model import PATHLESS_WRITERS, RepoPath
+from gitshadow.model import PATHLESS_WRITERS, Call, RepoPath
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.host_evidence import HostEvidence
 from gitshadow.recording.spool import SpooledFile, forward
@@ -238,16 +238,21 @@ def _take(
         # The agent waits for this hook. After it, it may end and leave orphans.
         context.processes.note_leftovers(live, rescan=True)
     done = _note_window(context, delivery, timed(event), at_ns, around)
-    doubts = list(done.doubts)
+    doubts, call = list(done.doubts), None
     if delivery.at_ns is None:
         _capture_after(context, event, done)
-        doubts += _doubts(context, event, around, done)
+        doubts += _begun_at_writes(context, event, done)
+        call = _reported(context, event, around, done)
+    if call is not None:
+        doubts += _compared(context, event, around, call)
     context.pipeline.judge_again(doubts)
-    if delivery.at_ns is None:
-        _correct_later(context, event, done)
-        if event.phase in (HookPhase.AFTER, HookPhase.FAILED) and around.nested:
-            # Writes in repositories below this one, which no undo here restores.
-            context.observer.store(around.nested)
+    if call is not None and event.edit is not None and len(call.paths) == 1:
+        # Whose these writes are rests on that judgment.
+        context.pipeline.correct(HostEvidence(ws).later_writes(call, event.edit))
+    ended = event.phase in (HookPhase.AFTER, HookPhase.FAILED)
+    if delivery.at_ns is None and ended and around.nested:
+        # Writes in repositories below this one, which no undo here restores.
+        context.observer.store(around.nested)
     return event, done
 
 
@@ -357,36 +362,49 @@ def _capture_after(context: RecorderContext, event: HookEvent, done: Intake) -> 
             context.observer.settle()
 
 
-def _doubts(
-    context: RecorderContext, event: HookEvent, around: Reach, done: Intake
+def _begun_at_writes(
+    context: RecorderContext, event: HookEvent, done: Intake
 ) -> list[Doubt]:
-    """Correct the window of a call that ended, where its recorded writes show it to be another."""
-    if not done.closed or done.call is None:
-        return []
-    ws = context.workspace
-    found: list[Doubt] = []
+    """Move the begin of a file tool's window to its write, if no hook says how long it ran."""
     # The hook before the tool also comes before the person who is asked for permission. What
     # somebody else wrote while the question was open is not the tool's.
     is_untimed = event.duration_ns is None and event.phase in (
         HookPhase.AFTER,
         HookPhase.FAILED,
     )
-    waits = done.paths and registry.traits(event.agent).waits_unseen
-    if is_untimed and waits:
-        doubt = intake.begin_at_writes(ws.db, done.session, done.call)
-        found += [doubt] if doubt is not None else []
+    if not is_untimed or not registry.traits(event.agent).waits_unseen:
+        return []
+    if not (done.closed and done.paths and done.call is not None):
+        return []
+    doubt = intake.begin_at_writes(context.workspace.db, done.session, done.call)
+    return [] if doubt is None else [doubt]
+
+
+def _reported(
+    context: RecorderContext, event: HookEvent, around: Reach, done: Intake
+) -> Call | None:
+    """Return the call that has ended, if its host reports something about files."""
+    if not done.closed or done.call is None:
+        return None
     if event.edit is None and not around.changed:
-        return found
-    call = turns.get_call(ws.db, done.session, done.call)
-    if call is None or call.closed_ns is None:
-        return found
-    host = HostEvidence(ws)
+        return None
+    call = turns.get_call(context.workspace.db, done.session, done.call)
+    return None if call is None or call.closed_ns is None else call
+
+
+def _compared(
+    context: RecorderContext, event: HookEvent, around: Reach, call: Call
+) -> list[Doubt]:
+    """Correct the window of a call where what was recorded in it differs from the report."""
+    ws, host = context.workspace, HostEvidence(context.workspace)
+    found: list[Doubt] = []
+    end_ns = call.closed_ns or call.opened_ns
     if event.edit is not None and len(call.paths) == 1:
         begun = host.begun_at(call, event.edit)
         if begun is not None:
             with ws.db.write():
                 turns.open_call(ws.db, begun)
-            found.append(Doubt(begun, call.opened_ns, call.closed_ns))
+            found.append(Doubt(begun, call.opened_ns, end_ns))
     is_listed = bool(around.changed) and not call.paths
     # What the call has left running may have written after the list was made.
     if (
@@ -396,15 +414,5 @@ def _doubts(
     ):
         with ws.db.write():
             turns.put_changed(ws.db, call, around.changed)
-        found.append(Doubt(call, call.opened_ns, call.closed_ns))
+        found.append(Doubt(call, call.opened_ns, end_ns))
     return found
-
-
-def _correct_later(context: RecorderContext, event: HookEvent, done: Intake) -> None:
-    """Correct the authors of what was written to the file of an edit after the edit's write."""
-    if event.edit is None or not done.closed or done.call is None:
-        return
-    call = turns.get_call(context.workspace.db, done.session, done.call)
-    if call is not None and call.closed_ns is not None and len(call.paths) == 1:
-        host = HostEvidence(context.workspace)
-        context.pipeline.correct(host.later_writes(call, event.edit))
