@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from gitshadow.undo.merge import MergeEdit
+from gitshadow.undo.merge import NO_END, MergeEdit
 
 _HEAD = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
-NO_END = "\\ No newline at end of file"
 _SIGNS = frozenset(" +-")
 
 
@@ -83,7 +82,7 @@ def _lines(head: re.Match[str], lines: Sequence[str], at: int) -> Iterator[Patch
         line = lines[number]
         sign = line[:1] or " "
         less, more = sign in " -", sign in " +"
-        if number > at and line == NO_END:
+        if number > at and line.startswith(NO_END):
             continue
         if sign not in _SIGNS or (less and old == old_end) or (more and new == new_end):
             return

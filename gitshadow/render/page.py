@@ -27,8 +27,9 @@ from gitshadow.messages.report import (
     StepFile,
     Timeline,
 )
-from gitshadow.render.hunks import NO_END, read_hunks
+from gitshadow.render.hunks import read_hunks
 from gitshadow.render.style import printable_line
+from gitshadow.undo.merge import NO_END
 from gitshadow.words import counted, shortened
 
 _TEMPLATES = Path(__file__).parent / "templates"

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from merge3 import Merge3
 
+NO_END = "\\ No newline at end of file"
+"""What a diff has below a last line without a newline."""
 _SLOW_CELLS = 4_000_000
 _STAT_BYTES = 1 << 20
 

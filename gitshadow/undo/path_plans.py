@@ -17,7 +17,7 @@ from gitshadow.store.paths import display_path, parents, safe_path
 from gitshadow.store.sqlite_files import database_of
 from gitshadow.undo import merge
 from gitshadow.undo.lineage import LineageRecord
-from gitshadow.undo.merge import MergeEdit
+from gitshadow.undo.merge import NO_END, MergeEdit
 from gitshadow.undo.report import Reason
 from gitshadow.undo.reverse import Blobs, Turned
 
@@ -31,7 +31,6 @@ _WHY_NOT: Mapping[Reason, str] = {
 }
 _TOGETHER = "another file of the same database is skipped"
 _CONTEXT = 3
-_NO_END = "\\ No newline at end of file"
 
 
 class Below(NamedTuple):
@@ -373,4 +372,4 @@ def _signed(sign: str, lines: Sequence[bytes]) -> Iterator[str]:
     for line in lines:
         yield sign + line.removesuffix(b"\n").decode("utf-8", "surrogateescape")
         if not line.endswith(b"\n"):
-            yield _NO_END
+            yield NO_END
