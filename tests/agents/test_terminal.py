@@ -1,8 +1,8 @@
 """What a person sees in an agent's own terminal: our command in its menu, our status line."""
 
 import json
-import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +10,6 @@ import pytest
 
 from tests.agents.studio import AgentStudio
 from tests.support.panes import Terminal, terminal
-from tests.support.waiting import until
 
 
 class Hands(NamedTuple):
@@ -58,7 +57,8 @@ def test_its_last_turn_is_undone_by_a_command_in_its_terminal(
     size = {"columns": 120, "lines": 50}
     with terminal(tmp_path, words, studio.repo.root, env=env, **size) as shown:
         for question, key in hands.questions:
-            _answer(shown, question, key)
+            shown.sees(question)
+            shown.press_until(partial(_lacks, question), key)
         shown.sees(hands.ready)
         _ask(shown, studio.prompt("basic"), "All done.")
         shown.sees(hands.status)
@@ -72,12 +72,8 @@ def test_its_last_turn_is_undone_by_a_command_in_its_terminal(
     assert studio.changes() == set()
 
 
-def _answer(shown: Terminal, question: str, key: str) -> None:
-    """Press a key until a question is gone: what comes before the agent reads keys is lost."""
-    shown.sees(question)
-    while question in shown.shown():
-        shown.press(key)
-        time.sleep(2)
+def _lacks(question: str, text: str) -> bool:
+    return question not in text
 
 
 def _ask(shown: Terminal, prompt: str, answer: str) -> None:
@@ -85,14 +81,9 @@ def _ask(shown: Terminal, prompt: str, answer: str) -> None:
 
     The first Enter may only close a menu; where nothing is typed it does nothing.
     """
-
-    def press_enter() -> None:
-        shown.press("Enter")
-        time.sleep(5)
-
     shown.press(prompt)
     shown.sees(prompt[-12:])
-    until(lambda: answer in shown.shown(), between=press_enter)
+    shown.press_until(lambda text: answer in text, "Enter")
 
 
 def _know_claude(studio: AgentStudio) -> None:

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,12 +10,12 @@ import pytest
 
 from tests.lsp.test_server import NEW, OLD
 from tests.support.editors import newer, settings
-from tests.support.panes import Terminal, terminal
+from tests.support.panes import terminal
 from tests.support.repo import Repo
 from tests.support.shadow import COMMAND, Shadow
 from tests.support.studio import studio_of
 from tests.support.tools import need
-from tests.support.waiting import HANGS_S, until
+from tests.support.waiting import HANGS_S
 
 STEPS = Path(__file__).parent
 _EGLOT = ("-f", "package-initialize", "--eval", "(require 'eglot)")
@@ -95,12 +94,12 @@ def test_helix_shows_the_author_of_a_line_and_undoes_it(
         tmp_path, [str(program), "a.txt:3"], changed.repo.root, env=env
     ) as shown:
         shown.sees("third", "3:1")
-        until(lambda: _author_is_shown(shown))
+        # Helix answers for a server that has not started.
+        shown.press_until(lambda text: "claude-code · t1" in text, "Space", "k")
         shown.sees("Make the third line better", "before:", "line 3")
         shown.press("Escape")
-        shown.sees(
-            "line 5", without="claude-code · t1"
-        )  # Escape and a key at once are Alt
+        # Escape and a key at once are Alt.
+        shown.sees("line 5", without="claude-code · t1")
         shown.press("Space", "a")
         shown.sees("Undo in this file: claude-code")
         shown.press("Down", "Down", "Enter")
@@ -108,13 +107,6 @@ def test_helix_shows_the_author_of_a_line_and_undoes_it(
         shown.press("Enter")
         shown.sees("restored 1 file")
     assert changed.repo.read("a.txt").decode() == OLD
-
-
-def _author_is_shown(shown: Terminal) -> bool:
-    """Ask for the author: again, because Helix answers for a server that has not started."""
-    shown.press("Space", "k")
-    time.sleep(2)
-    return "claude-code · t1" in shown.shown()
 
 
 def test_emacs_shows_the_author_of_a_line_and_undoes_it(

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from tests.support.tools import need
 from tests.support.waiting import until
 
 COLUMNS, LINES = 160, 22
+_AGAIN_S = 3.0
 
 
 class Terminal(NamedTuple):
@@ -42,6 +44,15 @@ class Terminal(NamedTuple):
     def press(self, *keys: str) -> None:
         """Press keys, by tmux's names of them."""
         self.run("send-keys", "-t", "0", *keys)
+
+    def press_until(self, holds: Callable[[str], bool], *keys: str) -> None:
+        """Press keys until the screen is so: again, as what comes too early may be lost."""
+
+        def again() -> None:
+            self.press(*keys)
+            time.sleep(_AGAIN_S)
+
+        until(lambda: holds(self.shown()), between=again)
 
     def resize(self, columns: int, lines: int) -> None:
         """Make the terminal another size."""

@@ -7,7 +7,6 @@ import os
 import re
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -106,14 +105,8 @@ def _asked(
     """Press the keys that ask for an author until an editor in a terminal shows one."""
     columns = 100
     with terminal(scratch, command, repo.root, columns=columns, lines=26) as shown:
-
-        def is_shown() -> bool:
-            shown.press(*keys)
-            time.sleep(3)
-            return "names the path" in shown.shown()
-
         shown.sees("raise ValueError")
-        until(is_shown)
+        shown.press_until(lambda text: "names the path" in text, *keys)
         return _drawn(shown.shown("-e"), f"The author of a line in {name}", columns)
 
 
