@@ -1,16 +1,17 @@
 """The language server as an editor meets it: its start, a first look at a file, hovers, memory."""
 
-import json
+import asyncio
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 from bench.history import edited, record
 from bench.measure import Row, children, ms, pages_mib, timed
-from bench.places import Place, program, repository
+from bench.places import Place, repository
+from tests.lsp.editor import Editor, editing
+from tests.support.repo import Repo
 
 _LINES, _EVENTS = 5_000, 1_000
 _FILE = "long.txt"
@@ -27,9 +28,9 @@ def editor(scale: float) -> Iterator[Row]:
         rows: dict[str, list[float]] = {"bare": [], "start": [], "open": []}
         for _ in range(times):
             rows["bare"].append(timed(partial(subprocess.run, _IMPORT, check=True)))
-            with _editing(place, {}) as one:
-                rows["start"].append(timed(one.start))
-                rows["open"].append(timed(one.open))
+            start, look = asyncio.run(_opened(place))
+            rows["start"].append(start)
+            rows["open"].append(look)
         yield Row("start of `lsp`, command server up", "–", ms(rows["start"]), "ms")
         yield Row("… bare `import pygls`", "yardstick", ms(rows["bare"]), "ms")
         yield Row("first look at a file", "–", ms(rows["open"]), "ms")
@@ -40,94 +41,42 @@ def editor(scale: float) -> Iterator[Row]:
         yield from _hovers(place, _OFF, "no daemon, no server", times)
 
 
+async def _opened(place: Place) -> tuple[float, float]:
+    """Return the seconds until a new server is ready, and then until authors are shown."""
+    began = time.perf_counter()
+    async with editing(Repo(place.root), place.env) as one:
+        ready = time.perf_counter()
+        await _look(one)
+        return ready - began, time.perf_counter() - ready
+
+
 def _hovers(
     place: Place, more: Mapping[str, str], name: str, times: int
 ) -> Iterator[Row]:
-    with _editing(place, more) as one:
-        one.start()
-        one.open()
-        one.hover(0)
-        values = [timed(partial(one.hover, at * 331)) for at in range(1, times + 1)]
-        yield Row(f"hover, {name}", "≤ 50 ms", ms(values), "ms")
+    values, memory = asyncio.run(_hovered(place, more, times))
+    yield Row(f"hover, {name}", "≤ 50 ms", ms(values), "ms")
+    yield Row("… own pages of it", "≤ 40 MiB", [memory], "MiB")
+
+
+async def _hovered(
+    place: Place, more: Mapping[str, str], times: int
+) -> tuple[list[float], float]:
+    """Return the seconds of hovers, each on another line, and the MiB of the server."""
+    async with editing(Repo(place.root), {**place.env, **more}) as one:
+        await _look(one)
+        values: list[float] = []
+        for at in range(times + 1):
+            began = time.perf_counter()
+            if not await one.hover(_FILE, at * 331 % _LINES):
+                raise RuntimeError(f"nobody wrote line {at}")
+            values.append(time.perf_counter() - began)
         # The command server runs it in a copy of itself.
-        pids = [one.process.pid, *(children(place.server) if place.server else ())]
-        memory = max(pages_mib(pid)["own"] for pid in pids)
-        yield Row("… own pages of it", "≤ 40 MiB", [memory], "MiB")
+        pids = [one.server.pid, *(children(place.server) if place.server else ())]
+        # The first one opens what the others use.
+        return values[1:], max(pages_mib(pid)["own"] for pid in pids)
 
 
-@contextmanager
-def _editing(place: Place, more: Mapping[str, str]) -> Iterator["_Editor"]:
-    with subprocess.Popen(
-        [program(), "lsp"],
-        cwd=place.root,
-        env={**place.env, **more},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
-        one = _Editor(place, process)
-        yield one
-        one.ask("shutdown")
-        one.tell("exit")
-
-
-@dataclass(slots=True)
-class _Editor:
-    """Writes messages of the protocol and waits for the answers."""
-
-    place: Place
-    process: subprocess.Popen[bytes]
-    _asked: int = 0
-
-    def start(self) -> None:
-        """Wait until the server is ready."""
-        self.ask("initialize", processId=None, rootUri=None, capabilities={})
-        self.tell("initialized")
-
-    def open(self) -> None:
-        """Open the file and wait for the lines above its runs."""
-        file = self.place.root / _FILE
-        text = {"languageId": "text", "version": 1, "text": file.read_text()}
-        self.tell("textDocument/didOpen", textDocument={"uri": file.as_uri(), **text})
-        if not self.ask("textDocument/codeLens", textDocument=self._file()):
-            raise RuntimeError("nobody wrote it")
-
-    def hover(self, line: int) -> None:
-        """Ask who wrote a line."""
-        place = {"line": line % _LINES, "character": 0}
-        found = self.ask(
-            "textDocument/hover", textDocument=self._file(), position=place
-        )
-        if not found:
-            raise RuntimeError(f"nobody wrote line {line}")
-
-    def _file(self) -> dict[str, str]:
-        return {"uri": (self.place.root / _FILE).as_uri()}
-
-    def tell(self, method: str, **params: object) -> None:
-        """Send a notification."""
-        self._send({"method": method, "params": params})
-
-    def ask(self, method: str, **params: object) -> object:
-        """Send a request and return its result; what else the server says is dropped."""
-        self._asked += 1
-        self._send({"id": self._asked, "method": method, "params": params})
-        while True:
-            said = self._read()
-            if said.get("id") == self._asked and "method" not in said:
-                return said.get("result")
-
-    def _send(self, message: Mapping[str, object]) -> None:
-        assert self.process.stdin is not None
-        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
-        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
-        self.process.stdin.flush()
-
-    def _read(self) -> Mapping[str, object]:
-        assert self.process.stdout is not None
-        size = 0
-        while line := self.process.stdout.readline().strip():
-            name, _, value = line.partition(b":")
-            size = int(value) if name.lower() == b"content-length" else size
-        found = json.loads(self.process.stdout.read(size))
-        assert isinstance(found, dict)
-        return found
+async def _look(one: Editor) -> None:
+    one.open(_FILE)
+    if not await one.lenses(_FILE):
+        raise RuntimeError("nobody wrote it")

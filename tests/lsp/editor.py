@@ -5,8 +5,8 @@ It frames and reads messages itself, so that what is tested is what is on the wi
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -201,6 +201,50 @@ def _offset(text: str, at: Json) -> int:
     return sum(len(line) + 1 for line in lines[: at["line"]]) + int(at["character"])
 
 
+@asynccontextmanager
+async def editing(
+    repo: Repo,
+    env: Mapping[str, str],
+    *,
+    options: Mapping[str, object] | None = None,
+    encodings: Sequence[str] = ("utf-16",),
+    window: Mapping[str, object] | None = None,
+) -> AsyncIterator[Editor]:
+    """Start the server as editors do, and end it."""
+    server = await asyncio.create_subprocess_exec(
+        COMMAND,
+        "lsp",
+        cwd=repo.root,
+        env=env,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    editor = Editor(repo, server)
+    listening = asyncio.create_task(editor.listen())
+    try:
+        await editor.ask(
+            "initialize",
+            processId=None,
+            rootUri=repo.root.as_uri(),
+            capabilities={
+                "general": {"positionEncodings": encodings},
+                "window": dict(window or {}),
+            },
+            initializationOptions=dict(options or {}),
+        )
+        editor.tell("initialized")
+        yield editor
+        await editor.ask("shutdown")
+        editor.tell("exit")
+        assert await asyncio.wait_for(server.wait(), HANGS_S) == 0
+        await listening
+    finally:
+        if server.returncode is None:
+            server.kill()
+            await server.wait()
+        listening.cancel()
+
+
 def edit(
     shadow: Shadow,
     steps: Steps,
@@ -209,41 +253,18 @@ def edit(
     encodings: Sequence[str] = ("utf-16",),
     window: Mapping[str, object] | None = None,
 ) -> Editor:
-    """Start the server as editors do, take steps, end it; return the editor."""
+    """Take steps in an editor of a repository; return the editor."""
+    started = editing(
+        shadow.repo,
+        shadow.environment(),
+        options=options,
+        encodings=encodings,
+        window=window,
+    )
 
     async def run() -> Editor:
-        server = await asyncio.create_subprocess_exec(
-            COMMAND,
-            "lsp",
-            cwd=shadow.repo.root,
-            env=shadow.environment(),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        editor = Editor(shadow.repo, server)
-        listening = asyncio.create_task(editor.listen())
-        try:
-            await editor.ask(
-                "initialize",
-                processId=None,
-                rootUri=shadow.repo.root.as_uri(),
-                capabilities={
-                    "general": {"positionEncodings": encodings},
-                    "window": dict(window or {}),
-                },
-                initializationOptions=dict(options or {}),
-            )
-            editor.tell("initialized")
+        async with started as editor:
             await steps(editor)
-            await editor.ask("shutdown")
-            editor.tell("exit")
-            assert await asyncio.wait_for(server.wait(), HANGS_S) == 0
-            await listening
-        finally:
-            if server.returncode is None:
-                server.kill()
-                await server.wait()
-            listening.cancel()
         return editor
 
     return asyncio.run(run())
