@@ -124,7 +124,7 @@ editors: venv
 
 # What is uploaded, into dist/: made twice, compared, checked; then installed by pip, pipx and uv on
 # each Python from 3.11 that is here, where the demo and the ten questions run from what is installed.
-# Asks the package index. Minutes; CONTRIBUTING.md says what is left to do by hand.
+# Asks the package index and npm. Minutes; CONTRIBUTING.md says what is left to do by hand.
 release: venv
 	$(BIN)/python -m pip install -q "shiv>=1.0.8" "twine>=6"
 	$(BIN)/python -m tests.support.release dist

