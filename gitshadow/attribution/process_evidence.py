@@ -525,7 +525,7 @@ class ProcessTree:
     ) -> bool:
         """Add those of some processes that live, and their descendants, each after its parent.
 
-        Return False if a descendant ended meanwhile, or there are too many.
+        Return False if a descendant ended before it was read, or there are too many.
         """
         # This process records what the others wrote: it may have been started by an agent's hook.
         ours = {self._own_pid, *git_pipes.children()}

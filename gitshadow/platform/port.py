@@ -378,7 +378,7 @@ class Machine(Protocol):
         ...
 
     def adopting_orphans(self) -> AbstractContextManager[None]:
-        """Become the parent of what children leave behind meanwhile, where the system has that."""
+        """Within a block, become the parent of what children leave behind, where the system can."""
         ...
 
     def end_descriptor(self, pid: int) -> int | None:

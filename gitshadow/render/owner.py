@@ -14,7 +14,7 @@ from gitshadow.render.blame import name_of
 from gitshadow.render.history import seconds_since
 from gitshadow.render.style import printable, printable_line
 
-# A hyphen inside a word means nothing, and editors that show the text as it is are spared a sign.
+# Inside a word a hyphen means nothing, and some editors would show the backslash before it.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+.!<>|~&$:@]|(?<!\w)-|-(?!\w))")
 _TITLE_PROMPT = 60
 _OLD_LINES = 12

@@ -20,8 +20,8 @@ def parent_of_an_orphan() -> int:
         return int(shell.stdout.read())
 
 
-def test_orphans_are_adopted_only_meanwhile() -> None:
-    """Else those that come later stay as zombies: nobody waits for them."""
+def test_orphans_are_adopted_in_the_block_alone() -> None:
+    """Those that came after it would stay as zombies: nobody waits for them."""
     before = parent_of_an_orphan()
     with adopting_orphans():
         assert parent_of_an_orphan() == os.getpid()

@@ -121,7 +121,7 @@ def give_back_memory() -> None:
 
 @contextmanager
 def adopting_orphans() -> Iterator[None]:
-    """Become the parent of what children leave behind meanwhile; PR_SET_CHILD_SUBREAPER(2const)."""
+    """Within a block, adopt what children leave behind; PR_SET_CHILD_SUBREAPER(2const)."""
     libc = ctypes.CDLL(None)
     libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
