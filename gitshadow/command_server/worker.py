@@ -330,8 +330,9 @@ def _is_c(environ: Mapping[str, str]) -> bool:
 def _stream(fd: int, errors: str, *, line_buffering: bool = False) -> io.TextIOWrapper:
     # As Python opens them itself.
     unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+    raw = io.FileIO(fd, "w", closefd=False)
     return io.TextIOWrapper(
-        io.BufferedWriter(io.FileIO(fd, "w", closefd=False)),
+        raw if unbuffered else io.BufferedWriter(raw),
         encoding="utf-8",
         errors=errors,
         newline="\n",

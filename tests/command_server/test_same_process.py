@@ -5,13 +5,13 @@ import os
 import resource
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.probe import Probe
+from tests.support.probe import Probe, probing
 from tests.support.waiting import until
 
 
@@ -115,6 +115,21 @@ def test_text_is_written_as_its_locale_wants(probe: Probe, locale: str) -> None:
         for served in (False, True)
     ]
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(("unbuffered", "written"), [("", b""), ("1", b"words")])
+def test_text_is_held_back_as_python_holds_it_back(
+    sealed: Path,
+    client: Sequence[str],
+    monkeypatch: pytest.MonkeyPatch,
+    unbuffered: str,
+    written: bytes,
+) -> None:
+    """A program that ends at once, as that of Git's hooks, has said all where nothing is held."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    with probing(sealed / "run", client) as made:
+        found = made.both("signal", str(int(signal.SIGTERM)), "words")
+    assert found == [(-signal.SIGTERM, written, written)] * 2
 
 
 @pytest.mark.parametrize(

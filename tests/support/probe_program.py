@@ -75,6 +75,8 @@ def probe() -> int:
     elif verb == "exit":
         return int(rest[0])
     elif verb == "signal":
+        sys.stdout.write("".join(rest[1:]))
+        sys.stderr.write("".join(rest[1:]))
         os.kill(os.getpid(), int(rest[0]))
     elif verb == "sleep":
         print(os.getpid(), flush=True)
