@@ -27,7 +27,8 @@ pytest.register_assert_rewrite("tests.support")
 pytest_plugins = ["tests.support.studio_fixtures"]
 
 from gitshadow.config import WatchBackend  # noqa: E402
-from tests.support import kinds  # noqa: E402
+from gitshadow.ipc import command_client  # noqa: E402
+from tests.support import kinds, served  # noqa: E402
 from tests.support.claude import Claude  # noqa: E402
 from tests.support.examples import NEVER_TOO_SLOW  # noqa: E402
 from tests.support.kinds import Kind  # noqa: E402
@@ -173,8 +174,7 @@ def sealed(
         "XDG_STATE_HOME": str(home / "state"),
         "XDG_RUNTIME_DIR": str(runtime),
         "GIT_CONFIG_NOSYSTEM": "1",
-        # Executed commands of a test share a server all the same: tests/support/served.py.
-        "GITSHADOW_SERVER": "off",
+        command_client.OFF: served.switch(runtime),
         "TZ": "UTC",
         "LC_ALL": "C",
         "PATH": os.pathsep.join([*first, os.environ.get("PATH", os.defpath)]),

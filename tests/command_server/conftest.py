@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.ipc import command_client
 from tests.support.probe import IN_PYTHON, Probe, natively, probing
+
+
+@pytest.fixture(autouse=True)
+def alone(sealed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the server of all tests away: a test here has its own, or none."""
+    (sealed / "run" / "gitshadow").unlink(missing_ok=True)
+    monkeypatch.setenv(command_client.OFF, "off")
 
 
 @pytest.fixture(params=["python", "native"])

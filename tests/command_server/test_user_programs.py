@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from gitshadow.ipc import command_client
-from tests.support import served
 from tests.support.claude import Claude
 from tests.support.shadow import COMMAND, Shadow
 from tests.support.shells import shell
@@ -55,10 +54,9 @@ def _write(shadow: Shadow, text: str) -> None:
     agent.write("a", text)
 
 
-def _switch(shadow: Shadow, *, by_server: bool) -> str:
-    """Return what switches the server on, which then runs, or off."""
-    off = shadow.environment({command_client.OFF: "off"})
-    return served.environment(off)[command_client.OFF] if by_server else "off"
+@pytest.fixture
+def alone() -> None:
+    """Leave the server of all tests there."""
 
 
 @pytest.mark.parametrize(
@@ -82,10 +80,10 @@ def test_a_program_sees_the_same(
     look.write_text(f"#!{sys.executable}\n{_LOOK}")
     look.chmod(0o755)
     found = []
-    for by_server in (False, True):
-        _write(shadow, f"{by_server}\n")
+    for switch in ("off", "auto"):
+        _write(shadow, f"{switch}\n")
         env = {
-            command_client.OFF: _switch(shadow, by_server=by_server),
+            command_client.OFF: switch,
             "SEEN": str(seen),
             variable: str(look),
         }
@@ -106,9 +104,8 @@ def test_ctrl_c_ends_a_hook_and_not_the_undo(shadow: Shadow, tmp_path: Path) -> 
     hook.chmod(0o755)
     shadow.repo.git("config", "agent-undo.postUndo", str(hook))
     words = [need("bash"), "--norc", "--noprofile", "-i"]
-    for by_server in (False, True):
-        _write(shadow, f"{by_server}\n")
-        switch = _switch(shadow, by_server=by_server)
+    for switch in ("off", "auto"):
+        _write(shadow, f"{switch}\n")
         env = shadow.environment({command_client.OFF: switch})
         with shell(words, "", shadow.repo.root, env) as bash:
             os.write(bash.terminal, f"{COMMAND} oops --yes; echo CO''DE $?\n".encode())

@@ -53,9 +53,14 @@ def test_hooks_that_point_nowhere_are_written_anew(shadow: Shadow) -> None:
 
 @pytest.mark.linux  # there is no command server elsewhere
 @pytest.mark.parametrize("log", ["", "why it ended\n"])
-def test_it_says_whether_the_command_server_runs(shadow: Shadow, log: str) -> None:
+def test_it_says_whether_the_command_server_runs(
+    shadow: Shadow, log: str, tmp_path: Path
+) -> None:
+    # Beside the tests' own one.
+    own = {"XDG_RUNTIME_DIR": str(tmp_path / "run"), command_client.OFF: "auto"}
+
     def said(**more: str) -> str:
-        env = shadow.environment({command_client.OFF: "auto", **more})
+        env = shadow.environment({**own, **more})
         words = [COMMAND, "doctor", "--json"]
         root = shadow.repo.root
         done = subprocess.run(words, cwd=root, env=env, capture_output=True, check=True)
@@ -66,7 +71,7 @@ def test_it_says_whether_the_command_server_runs(shadow: Shadow, log: str) -> No
     shadow.repo.git("config", "agent-undo.server", "off")
     assert said() == "off by your settings"
     shadow.repo.git("config", "--unset", "agent-undo.server")
-    env = shadow.environment({command_client.OFF: "auto"})
+    env = shadow.environment(own)
     place = Path(command_client.directory(env, COMMAND))
     place.mkdir(mode=0o700, parents=True)
     (place / "log").write_text(log)

@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from gitshadow import platform
-from gitshadow.ipc import wire
+from gitshadow.ipc import command_client, wire
 from tests.support.claude import Claude
 from tests.support.repo import Repo, ten_lines
 from tests.support.shadow import Shadow
@@ -22,6 +22,8 @@ pytestmark = pytest.mark.usefixtures("portable")
 def portable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have this process, and all that it starts, take the machine for any POSIX system."""
     monkeypatch.setenv("GITSHADOW_PLATFORM", platform.PORTABLE)
+    # The server of these tests knows the platform of this machine only.
+    monkeypatch.setenv(command_client.OFF, "off")
     monkeypatch.setattr(platform, "NAME", platform.PORTABLE)
     version = wire.VERSION.rpartition(b"-")[0] + b"-portable"
     monkeypatch.setattr(wire, "VERSION", version)

@@ -1,4 +1,8 @@
-"""The command server that the tests of one process share, for commands that are executed."""
+"""The command server that the tests of one process share, for commands that are executed.
+
+A test, an agent that it drives and a page of the documentation run commands as people do, who have
+a server after the first one.
+"""
 
 import atexit
 import os
@@ -6,8 +10,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -19,15 +21,12 @@ from tests.support.waiting import until
 _USED = NAME == LINUX and os.environ.get("GITSHADOW_TEST_SERVER") != "off"
 
 
-def environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which a command finds the server, unless a test has its own."""
-    own = env.get(command_client.OFF) != "off" or "GITSHADOW_PLATFORM" in env
-    if not _USED or own:
-        return dict(env)
-    here = Path(env["XDG_RUNTIME_DIR"]) / "gitshadow"
-    with suppress(FileExistsError):
-        here.symlink_to(Path(_runtime()) / "gitshadow")
-    return {**env, command_client.OFF: "auto"}
+def switch(runtime: Path) -> str:
+    """Have commands with this `XDG_RUNTIME_DIR` find it; return their `GITSHADOW_SERVER`."""
+    if not _USED:
+        return "off"
+    (runtime / "gitshadow").symlink_to(Path(_runtime()) / "gitshadow")
+    return "auto"
 
 
 @cache

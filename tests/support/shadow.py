@@ -20,7 +20,7 @@ from gitshadow.messages.codec import Nothing
 from gitshadow.messages.record import FLUSH
 from gitshadow.messages.status import INIT, InitRequest
 from gitshadow.store.layout import Layout
-from tests.support import audit, fork_server, served
+from tests.support import audit, fork_server
 from tests.support.repo import PathLike, Repo
 from tests.support.waiting import HANGS_S, readable, until
 
@@ -119,7 +119,7 @@ class Shadow:
         return subprocess.run(
             words,
             cwd=cwd,
-            env=served.environment(env),
+            env=env,
             input=stdin,
             capture_output=True,
             timeout=self.timeout_seconds,

@@ -41,7 +41,7 @@ def _share_of(most: int) -> dict[WatchBackend | None, int]:
 
 
 _IN_MEMORY = (
-    {6: 30_000, 10: 40_000, 14: 30_000} if FULL else {6: 1_500, 10: 2_000, 14: 1_500}
+    {6: 30_000, 10: 40_000, 14: 30_000} if FULL else {6: 500, 10: 1_000, 14: 500}
 )
 """How many histories of each length. Of 24 defects made on purpose in planning and merging, 4,000
 histories of length 10 show 15, and each of these shows within the first 506."""
