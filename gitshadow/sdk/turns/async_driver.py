@@ -10,7 +10,6 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 
@@ -215,31 +214,19 @@ async def _invoke(command: Invoke[object]) -> Event:
 
 async def _in_thread(function: Callable[[], object]) -> object:
     """Call a plain function in a daemon thread, which the end of the process does not wait for."""
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[object] = loop.create_future()
-
-    def tell(value: object, error: BaseException | None) -> None:
-        if ended.done():
-            return
-        if error is None:
-            ended.set_result(value)
-        else:
-            ended.set_exception(error)
+    ended: Future[object] = Future()
+    # A future that runs cannot be cancelled, so the thread can always set its value.
+    ended.set_running_or_notify_cancel()
 
     def work() -> None:
-        value, raised = None, None
         try:
-            value = function()
+            ended.set_result(function())
         except BaseException as error:  # noqa: BLE001 - raised where the value is awaited
-            raised = error
-        with suppress(
-            RuntimeError
-        ):  # the loop is closed, so nothing waits for the value
-            loop.call_soon_threadsafe(tell, value, raised)
+            ended.set_exception(error)
 
     target = partial(copy_context().run, work)
     threading.Thread(target=target, daemon=True, name="gitshadow-call").start()
-    return await ended
+    return await asyncio.wrap_future(ended)
 
 
 async def _pull(command: Pull) -> Returned[object] | Raised | StreamEnded:
