@@ -21,6 +21,7 @@ from gitshadow.sdk.turns.commands import (
     Pause,
     Procedure,
     T,
+    answered_by,
     demand,
     in_the_open,
 )
@@ -222,17 +223,10 @@ def watched(
     inner: Procedure[T], watch: Callable[[Command, object], Procedure[None]]
 ) -> Procedure[T]:
     """Run a procedure, and call `watch` with each of its commands and the event of it."""
-    inner = in_the_open(inner)
-    event: object = None
-    while True:
-        try:
-            command = inner.send(event)
-        except StopIteration as stop:
-            value: T = stop.value
-            return value
-        try:
-            event = yield command
-        except BaseException as error:
-            inner.throw(error)
-            raise
+
+    def answer(command: Command) -> Procedure[object]:
+        event = yield command
         yield from watch(command, event)
+        return event
+
+    return answered_by(in_the_open(inner), answer)

@@ -12,12 +12,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Literal
 
-from gitshadow.sdk.turns import call_outcome, json_values
+from gitshadow.sdk.turns import call_outcome, events, json_values
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.commands import (
     Answer,
     Event,
-    FindHiddenCall,
     Invoke,
     Procedure,
     Question,
@@ -25,7 +24,6 @@ from gitshadow.sdk.turns.commands import (
     Returned,
     ask,
     demand,
-    standing,
     told,
 )
 from gitshadow.sdk.turns.external_inverses import refusal_in
@@ -36,6 +34,7 @@ from gitshadow.sdk.turns.policy import (
     strictest,
     verdict_of,
 )
+from gitshadow.sdk.turns.protocols import SessionStore, in_store
 from gitshadow.sdk.turns.redaction import Secrets
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.turn import TurnCore
@@ -112,14 +111,29 @@ def repeats(
     if tool.options.get("allow_duplicates", False):
         return None
     session = turn.row.session
-    found = yield from standing(FindHiddenCall(session, _digest(tool, arguments)))
+    digest = _digest(tool, arguments)
+    found = yield from in_store(lambda means: _hidden(means.store, session, digest))
     if found is not None:
         return _said(found, "It was removed from the conversation")
     if origin is None:
         return None
     digest = _digest(tool, arguments, origin)
-    found = yield from standing(FindHiddenCall(session, digest, anywhere=True))
+    found = yield from in_store(
+        lambda means: means.store.standing(
+            session, digest, -1, means.store.last_seq(session)
+        )
+    )
     return None if found is None else _said(found, "This is a replay of that call")
+
+
+def _hidden(store: SessionStore, session: str, digest: str) -> SagaCall | None:
+    """Return a call that a rewind hid and that was not undone, or None."""
+    # A model repeats only what it no longer sees, so only the hidden events are searched.
+    for gap in events.hidden(store.markers(session)):
+        found = store.standing(session, digest, gap.first, gap.last)
+        if found is not None:
+            return found
+    return None
 
 
 def begun(

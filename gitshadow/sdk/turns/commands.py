@@ -12,17 +12,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from gitshadow.model import Oid
 from gitshadow.sdk.turns.policy import Proposal
 from gitshadow.sdk.turns.values import JsonObject
-from gitshadow.store.journal.saga_rows import (
-    CallName,
-    Held,
-    SagaCall,
-    SagaOp,
-    SagaRow,
-    SagaTurn,
-)
+from gitshadow.store.journal.saga_rows import SagaRow
 
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
@@ -131,25 +123,13 @@ class Now(NamedTuple):
     """Look at the clock; the event is nanoseconds since the epoch."""
 
 
-class Compose(NamedTuple):
-    """Make an undo of an op, from what is in the store: the event is a `Whole`."""
+class InStore(NamedTuple):
+    """Call a function of ours with the `Means` of the driver, at once; the event is its value.
 
-    op: SagaOp
+    It reads or changes the store; `protocols.in_store` knows the type of its value.
+    """
 
-
-class Keep(NamedTuple):
-    """Store the bytes of an artifact's next version; the event is `Kept`."""
-
-    session: str
-    name: str
-    data: bytes
-
-
-class Kept(NamedTuple):
-    """The blob of an artifact's version, and its number."""
-
-    oid: Oid
-    version: int
+    function: Callable[..., object]
 
 
 class Tell(NamedTuple):
@@ -167,46 +147,6 @@ class Tell(NamedTuple):
     tool: str | None = None
     paths: tuple[str, ...] = ()
     hooked: bool = False
-
-
-class Due(NamedTuple):
-    """Ask what a session has to send now; the event is a tuple of `HeldCall`."""
-
-    session: str
-
-
-class HeldCall(NamedTuple):
-    """A call to be sent, with its turn."""
-
-    held: Held
-    turn: SagaTurn
-    call: SagaCall
-
-
-class TakeOut(NamedTuple):
-    """Claim a held call for one attempt to send it; the event is whether it is ours."""
-
-    call: CallName
-    owner: str
-    now_ns: int
-    until_ns: int
-
-
-class Withdraw(NamedTuple):
-    """Keep a held call from being sent; the event is whether nobody had begun to."""
-
-    call: CallName
-
-
-class FindHiddenCall(NamedTuple):
-    """Look for a call of a digest that a rewind hid and that was not undone: a `SagaCall` or None.
-
-    `anywhere`: one that no rewind hid counts as well.
-    """
-
-    session: str
-    digest: str
-    anywhere: bool = False
 
 
 class Pull(NamedTuple):
@@ -237,15 +177,10 @@ Command: TypeAlias = (
     | Answer
     | Pause
     | Now
-    | Keep
+    | InStore
     | Tell
-    | FindHiddenCall
-    | Due
-    | TakeOut
-    | Withdraw
     | Pull
     | Part
-    | Compose
 )
 Event: TypeAlias = Returned[object] | Raised | TimedOut
 # Python has one type for all that is sent to a generator, but each command has an answer of its
@@ -253,8 +188,10 @@ Event: TypeAlias = Returned[object] | Raised | TimedOut
 Procedure: TypeAlias = Generator[Command, Any, T]
 
 
-def in_the_open(procedure: Procedure[T]) -> Procedure[T]:
-    """Return the same procedure with the commands of its parts among its own."""
+def answered_by(
+    procedure: Procedure[T], answer: Callable[[Command], Procedure[object]]
+) -> Procedure[T]:
+    """Return the same procedure with each command answered by another procedure."""
     step: Callable[[], Command] = partial(procedure.send, None)
     while True:
         try:
@@ -262,11 +199,24 @@ def in_the_open(procedure: Procedure[T]) -> Procedure[T]:
         except StopIteration as stop:
             value: T = stop.value
             return value
+        try:
+            step = partial(procedure.send, (yield from answer(command)))
+        except GeneratorExit:
+            procedure.close()
+            raise
+        except BaseException as error:  # noqa: BLE001 - the procedure says what follows
+            step = partial(procedure.throw, error)
+
+
+def in_the_open(procedure: Procedure[T]) -> Procedure[T]:
+    """Return the same procedure with the commands of its parts among its own."""
+
+    def answer(command: Command) -> Procedure[object]:
         if isinstance(command, Part):
-            answer: Procedure[object] = in_the_open(command.procedure)
-        else:
-            answer = _with([], command)
-        step = yield from _answered(procedure, answer)
+            return (yield from in_the_open(command.procedure))
+        return (yield command)
+
+    return answered_by(procedure, answer)
 
 
 def riding(procedure: Procedure[T]) -> Procedure[T]:
@@ -275,55 +225,34 @@ def riding(procedure: Procedure[T]) -> Procedure[T]:
     Nothing of the host runs between rows that ride and their transaction.
     """
     rows: list[SagaRow] = []
-    step: Callable[[], Command] = partial(procedure.send, None)
-    while True:
-        try:
-            command = step()
-        except StopIteration as stop:
-            if rows:
-                yield Save(tuple(rows))
-            value: T = stop.value
-            return value
-        except Exception:
-            if rows:
-                yield Save(tuple(rows))
-            raise
+
+    def written() -> Procedure[None]:
+        if rows:
+            yield Save(tuple(rows))
+            rows.clear()
+
+    def answer(command: Command) -> Procedure[object]:
         if isinstance(command, Save) and command.rides:
-            rows += command.rows
-            step = partial(procedure.send, None)
+            rows.extend(command.rows)
+            return None
+        # One transaction instead of two: each one waits for the disk, as this journal is durable.
+        # One that fails has written nothing, and the rows wait for the next one.
+        if isinstance(command, Save | ClaimCompensation):
+            event = yield command._replace(rows=(*rows, *command.rows))
+            rows.clear()
+            return event
         # Reading the clock has no effect, so a crash here is like one before the rows.
-        elif isinstance(command, Now):
-            step = yield from _answered(procedure, _with([], command))
-        else:
-            step = yield from _answered(procedure, _with(rows, command))
+        if not isinstance(command, Now):
+            yield from written()
+        return (yield command)
 
-
-def _answered(
-    procedure: Procedure[T], answer: Procedure[object]
-) -> Procedure[Callable[[], Command]]:
-    """Return the next step of a procedure once its command has its answer."""
     try:
-        event = yield from answer
-    except GeneratorExit:
-        procedure.close()
+        value = yield from answered_by(procedure, answer)
+    except Exception:
+        yield from written()
         raise
-    except BaseException as error:  # noqa: BLE001 - the procedure says what follows
-        return partial(procedure.throw, error)
-    return partial(procedure.send, event)
-
-
-def _with(rows: list[SagaRow], command: Command) -> Procedure[object]:
-    """Write rows with a command that writes, or else before it; empty the list then."""
-    # One transaction instead of two: each one waits for the disk, as this journal is durable. One
-    # that fails has written nothing, and the rows wait for the next one.
-    if isinstance(command, Save | ClaimCompensation):
-        event = yield command._replace(rows=(*rows, *command.rows))
-        rows.clear()
-        return event
-    if rows:
-        yield Save(tuple(rows))
-        rows.clear()
-    return (yield command)
+    yield from written()
+    return value
 
 
 def ask(command: Invoke[T]) -> Procedure[Returned[T] | Raised | TimedOut]:
@@ -348,33 +277,15 @@ def now() -> Procedure[int]:
     return time_ns
 
 
-def told(command: ClaimCompensation | Answer | TakeOut | Withdraw) -> Procedure[bool]:
+def told(command: ClaimCompensation | Answer) -> Procedure[bool]:
     """Return the yes or no that a command gives."""
     return (yield command) is True
-
-
-def kept(command: Keep) -> Procedure[Kept]:
-    """Store bytes and return where they are."""
-    found: Kept = yield command
-    return found
 
 
 def untold(command: Tell) -> Procedure[str | None]:
     """Report an event to the recorder; return why that failed, or None."""
     why: str | None = yield command
     return why
-
-
-def due(command: Due) -> Procedure[tuple[HeldCall, ...]]:
-    """Return what is to be sent, in order."""
-    found: tuple[HeldCall, ...] = yield command
-    return found
-
-
-def standing(command: FindHiddenCall) -> Procedure[SagaCall | None]:
-    """Return the call whose effect was not undone, or None."""
-    found: SagaCall | None = yield command
-    return found
 
 
 def pulled(command: Pull) -> Procedure[object]:

@@ -12,19 +12,13 @@ from contextvars import copy_context
 from functools import partial
 from typing import TypeAlias
 
-from gitshadow.sdk.turns import events
 from gitshadow.sdk.turns.commands import (
     Answer,
     ClaimCompensation,
     Command,
-    Compose,
-    Due,
     Event,
-    FindHiddenCall,
-    HeldCall,
+    InStore,
     Invoke,
-    Keep,
-    Kept,
     Now,
     Part,
     Pause,
@@ -35,30 +29,16 @@ from gitshadow.sdk.turns.commands import (
     Save,
     StreamEnded,
     T,
-    TakeOut,
     Tell,
     TimedOut,
-    Withdraw,
     in_the_open,
     riding,
 )
 from gitshadow.sdk.turns.deferred_work import unrun
-from gitshadow.sdk.turns.protocols import Means, SessionStore
-from gitshadow.store.journal.saga_rows import CallName, SagaCall
+from gitshadow.sdk.turns.protocols import Means
+from gitshadow.store.journal.saga_rows import CallName
 
-AtOnce: TypeAlias = (
-    Save
-    | ClaimCompensation
-    | Now
-    | Compose
-    | Keep
-    | FindHiddenCall
-    | Due
-    | TakeOut
-    | Withdraw
-)
-
-
+AtOnce: TypeAlias = Save | ClaimCompensation | Now | InStore
 _STREAMS = (Iterator, AsyncIterator)
 
 
@@ -73,38 +53,7 @@ class Base:
     def at_once(self, command: AtOnce) -> object:
         """Run a command and return its event."""
         with self.lock:
-            return self._at_once(command)
-
-    def _at_once(self, command: AtOnce) -> object:
-        store = self.runtime.store
-        if isinstance(command, Save):
-            store.save(command.rows)
-            return None
-        if isinstance(command, Now):
-            return self.runtime.clock()
-        if isinstance(command, Compose):
-            return self.runtime.composed(command.op)
-        if isinstance(command, FindHiddenCall):
-            return _standing(store, command)
-        if isinstance(command, Keep):
-            session, name = command.session, command.name
-            # The bytes are stored before the row that names them. A crash between leaves an
-            # object that nothing reaches, and Git's gc deletes it.
-            version = store.next_version(session, name)
-            moment = self.runtime.clock()
-            oid = store.keep(session, name, version, command.data, moment)
-            return Kept(oid, version)
-        if isinstance(command, Due):
-            return tuple(_due(store, command.session, self.runtime.clock()))
-        if isinstance(command, Withdraw):
-            return store.withdraw(command.call)
-        owner, now_ns, until_ns = command.owner, command.now_ns, command.until_ns
-        if isinstance(command, TakeOut):
-            return store.take_out(command.call, owner, now_ns, until_ns)
-        call = CallName(command.session, command.turn, command.call)
-        return store.claim(
-            call, owner, now_ns, until_ns, rows=command.rows, then=command.then
-        )
+            return _done(command, self.runtime)
 
     def tell(self, command: Tell) -> str | None:
         """Send a hook event to the recorder, which may take some time."""
@@ -112,24 +61,18 @@ class Base:
         return None if recorder is None else recorder.tell(command)
 
 
-def _due(store: SessionStore, session: str, now_ns: int) -> Iterator[HeldCall]:
-    for held in store.due(session, now_ns):
-        turn, calls = store.turn(session, held.turn), store.calls(session, held.turn)
-        call = next((one for one in calls if one.id == held.call), None)
-        if turn is not None and call is not None:
-            yield HeldCall(held, turn, call)
-
-
-def _standing(store: SessionStore, command: FindHiddenCall) -> SagaCall | None:
-    session, digest = command.session, command.digest
-    if command.anywhere:
-        return store.standing(session, digest, -1, store.last_seq(session))
-    # A model repeats only what it no longer sees, so only the hidden events are searched.
-    for gap in events.hidden(store.markers(session)):
-        found = store.standing(session, digest, gap.first, gap.last)
-        if found is not None:
-            return found
-    return None
+def _done(command: AtOnce, means: Means) -> object:
+    store = means.store
+    if isinstance(command, Save):
+        store.save(command.rows)
+        return None
+    if isinstance(command, Now):
+        return means.clock()
+    if isinstance(command, InStore):
+        return command.function(means)
+    call = CallName(command.session, command.turn, command.call)
+    lease = command.owner, command.now_ns, command.until_ns
+    return store.claim(call, *lease, rows=command.rows, then=command.then)
 
 
 class Driver(Base):

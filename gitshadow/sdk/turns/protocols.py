@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Protocol, runtime_checkable
 
 from gitshadow.model import Oid
+from gitshadow.sdk.turns.commands import InStore, Procedure, T
 from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.undo_operation import Whole
@@ -401,3 +402,9 @@ class Means(Protocol):
     def composed(self, op: SagaOp) -> Whole:
         """Return the undo of an op."""
         ...
+
+
+def in_store(function: Callable[[Means], T]) -> Procedure[T]:
+    """Call a function with the means of the driver, at once, and return its value."""
+    value: T = yield InStore(function)
+    return value

@@ -22,7 +22,6 @@ from gitshadow.sdk.turns.commands import (
     Raised,
     Save,
     TimedOut,
-    Withdraw,
     ask,
     now,
     told,
@@ -34,6 +33,7 @@ from gitshadow.sdk.turns.external_inverses import Outside, patience_s
 from gitshadow.sdk.turns.json_values import StoredInverse
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
 from gitshadow.sdk.turns.probe import Sources, settled
+from gitshadow.sdk.turns.protocols import in_store
 from gitshadow.sdk.turns.redaction import Secrets
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoItem, UndoKind, UndoReport, item_from_json
@@ -336,7 +336,7 @@ class Unwind:
         if only is not None and call.id not in only:
             return call
         name = CallName(call.session, call.turn, call.id)
-        if not (yield from told(Withdraw(name))):
+        if not (yield from in_store(lambda means: means.store.withdraw(name))):
             return replace(call, outcome=None) if call.outcome == "held" else call
         after = replace(call, outcome="dropped", undo="skipped", op=self.op.id)
         yield Save((after, self._note("dropped", {"key": call.key}, call)))

@@ -9,14 +9,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from gitshadow.errors import ShadowError
+from gitshadow.model import Oid
 from gitshadow.sdk.turns import call_outcome, evidence, json_values, probe, savepoints
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.call_records import held_row
 from gitshadow.sdk.turns.commands import (
     UNTOLD,
-    Compose,
     Invoke,
-    Keep,
     Pause,
     Procedure,
     Question,
@@ -26,7 +25,6 @@ from gitshadow.sdk.turns.commands import (
     Tell,
     ask,
     demand,
-    kept,
     now,
     untold,
 )
@@ -45,13 +43,12 @@ from gitshadow.sdk.turns.host import ContextCache, Host
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
 from gitshadow.sdk.turns.notifications import Telling
 from gitshadow.sdk.turns.policy import Policy
-from gitshadow.sdk.turns.protocols import UndoTransaction
+from gitshadow.sdk.turns.protocols import Means, UndoTransaction, in_store
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoKind, UndoReport
 from gitshadow.sdk.turns.saga import new_op
 from gitshadow.sdk.turns.savepoints import Savepoint, SavepointState
 from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, advance
-from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.sdk.turns.user_hooks import UserHooks
 from gitshadow.sdk.turns.values import JsonObject, Release, Reversibility, UndoEntry
 from gitshadow.store.journal.saga_rows import (
@@ -463,10 +460,18 @@ class TurnCore:
         moment = yield from now()
         self.check_open()
         session, name = self.row.session, json_values.storable(name)
-        found = yield from kept(Keep(session, name, data))
+
+        def keep(means: Means) -> tuple[Oid, int]:
+            # The bytes are stored before the row that names them. A crash between leaves an
+            # object that nothing reaches, and Git's gc deletes it.
+            version = means.store.next_version(session, name)
+            oid = means.store.keep(session, name, version, data, means.clock())
+            return oid, version
+
+        oid, version = yield from in_store(keep)
         event = self.event("agent", "artifact", name, moment, self._body({}))
-        yield from self._write(replace(event, artifacts={name: found.oid}))
-        return found.version
+        yield from self._write(replace(event, artifacts={name: oid}))
+        return version
 
     def _body(self, body: JsonObject) -> str:
         """Return the body of an event with the savepoint that it belongs to."""
@@ -624,7 +629,7 @@ class TurnCore:
         return replace(op, request=json_values.canonical(told))
 
     def _unwind(self, op: SagaOp) -> Procedure[UndoReport]:
-        whole: Whole = yield Compose(op)
+        whole = yield from in_store(lambda means: means.composed(op))
         report = yield from self.setting.telling.undo(whole)
         self.calls.update({call.id: call for call in whole.left()})
         return report
