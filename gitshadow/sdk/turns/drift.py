@@ -14,9 +14,9 @@ from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.call_records import key_of
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, ask
 from gitshadow.sdk.turns.json_values import NOT_OBSERVED, NotStorableError, Observation
-from gitshadow.sdk.turns.kept_secrets import KeptSecrets, KnownArguments
+from gitshadow.sdk.turns.kept_secrets import KnownArguments
 from gitshadow.sdk.turns.redaction import NO_SECRETS, REDACTED, Secrets
-from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.settings import TurnSettings
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import JsonObject, Reversibility
 from gitshadow.store.journal.saga_rows import SagaCall
@@ -113,9 +113,7 @@ class Recorded(NamedTuple):
 class Drift:
     """Compare the world with what one call left or, for a plan, several calls, newest first."""
 
-    registry: ToolRegistry
-    given: KeptSecrets
-    look_up: Callable[[str], str]
+    setting: TurnSettings
     _thing: object = None
     _looked: tuple[object, str, str] | None = None
     _expected: list[tuple[object, str, str]] = field(default_factory=list)
@@ -207,9 +205,9 @@ class Drift:
         inverse = json_values.stored_inverse(call.inverse or "")
         return Recorded(
             call,
-            self.registry.find(call.tool),
+            self.setting.registry.find(call.tool),
             intent,
-            self.given.of(call, intent),
+            self.setting.given.of(call, intent),
             _before(intent),
             Observation(inverse.after, inverse.unseen),
         )
@@ -277,7 +275,7 @@ class Drift:
     def _hidden(self, one: Recorded, why: str) -> str:
         """Return an error without the secrets of a call and those that its inverse names."""
         inverse = json_values.stored_inverse(one.call.inverse or "")
-        return one.given.hide_text(inverse.hide_text(why, self.look_up))
+        return one.given.hide_text(inverse.hide_text(why, self.setting.host.secret))
 
 
 def settled_late(intent: JsonObject, tool: Tool) -> Observation:

@@ -5,7 +5,6 @@ what is not certain is declined. The code that runs them is imported when one ru
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from gitshadow.sdk.turns import inverse_kinds
 from gitshadow.sdk.turns.commands import (
@@ -16,9 +15,9 @@ from gitshadow.sdk.turns.commands import (
     TimedOut,
     ask,
 )
-from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.json_values import StoredInverse
 from gitshadow.sdk.turns.policy import Policy, Proposal
+from gitshadow.sdk.turns.settings import TurnSettings
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import Reversibility
 from gitshadow.store.journal.saga_rows import SagaCall
@@ -37,71 +36,71 @@ def patience_s(inverse: StoredInverse, handler: Tool) -> float | None:
     return (inverse.retry.timeout_s or _TIMEOUT_S) + grace_s
 
 
-class Outside(NamedTuple):
-    """What external inverses of a session need; `root` is where commands run."""
+def handler(setting: TurnSettings, inverse: StoredInverse) -> Tool | None:
+    """Return the tool that represents an external inverse; None if nothing reaches it."""
+    function = _function(setting, inverse)
+    if function is None:
+        return None
+    return Tool(
+        name=inverse.handler,
+        function=function,
+        takes=frozenset({"idempotency_key"}),
+        options={"idempotent": inverse.idempotent},
+        foreign=True,
+        blocking=inverse.handler != inverse_kinds.MCP,
+    )
 
-    root: str
-    host: Host
-    policy: Policy
 
-    def handler(self, inverse: StoredInverse) -> Tool | None:
-        """Return the tool that represents an external inverse; None if nothing reaches it."""
-        function = self._function(inverse)
-        if function is None:
-            return None
-        return Tool(
-            name=inverse.handler,
-            function=function,
-            takes=frozenset({"idempotency_key"}),
-            options={"idempotent": inverse.idempotent},
-            foreign=True,
-            blocking=inverse.handler != inverse_kinds.MCP,
+def _function(
+    setting: TurnSettings, inverse: StoredInverse
+) -> Callable[..., object] | None:
+    host, timeout_s = setting.host, inverse.retry.timeout_s or _TIMEOUT_S
+    if inverse.handler == inverse_kinds.COMMAND:
+        from gitshadow.sdk.turns.run_command import CommandRunner
+
+        return CommandRunner(
+            root=setting.root, environ=host.environ, timeout_s=timeout_s
         )
+    if inverse.handler == inverse_kinds.HTTP:
+        from gitshadow.sdk.turns.http_request import Sender
 
-    def _function(self, inverse: StoredInverse) -> Callable[..., object] | None:
-        timeout_s = inverse.retry.timeout_s or _TIMEOUT_S
-        if inverse.handler == inverse_kinds.COMMAND:
-            from gitshadow.sdk.turns.run_command import CommandRunner
+        return Sender(timeout_s)
+    return host.mcp.call if host.mcp is not None else None
 
-            environ = self.host.environ
-            return CommandRunner(root=self.root, environ=environ, timeout_s=timeout_s)
-        if inverse.handler == inverse_kinds.HTTP:
-            from gitshadow.sdk.turns.http_request import Sender
 
-            return Sender(timeout_s)
-        return self.host.mcp.call if self.host.mcp is not None else None
+def refusal(policy: Policy, inverse: StoredInverse) -> str | None:
+    """Return why an external inverse must not run; None: it may, or somebody is asked."""
+    try:
+        inverse_kinds.check(inverse.handler, inverse.args)
+    except ValueError as error:
+        return f"it is not an inverse: {error}"
+    is_allowed = policy.inverses.covers(inverse.handler, inverse.args)
+    if is_allowed or callable(policy.confirm):
+        return None
+    said = inverse_kinds.described(inverse.handler, inverse.args)
+    return f"it {said}, which the policy does not allow, and there is no one to ask"
 
-    def refusal(self, inverse: StoredInverse) -> str | None:
-        """Return why an external inverse must not run; None: it may, or somebody is asked."""
-        try:
-            inverse_kinds.check(inverse.handler, inverse.args)
-        except ValueError as error:
-            return f"it is not an inverse: {error}"
-        if self._is_allowed(inverse) or callable(self.policy.confirm):
-            return None
-        said = inverse_kinds.described(inverse.handler, inverse.args)
-        return f"it {said}, which the policy does not allow, and there is no one to ask"
 
-    def approval(self, call: SagaCall, inverse: StoredInverse) -> Procedure[str | None]:
-        """Ask for approval unless the policy allows it; return why the answer is no."""
-        confirm = self.policy.confirm
-        if self._is_allowed(inverse) or not callable(confirm):
-            return None
-        said = inverse_kinds.described(inverse.handler, inverse.args)
-        proposal = Proposal(
-            call_id=call.id,
-            tool=call.tool,
-            arguments=inverse.args,
-            reversibility=Reversibility.NON_REVERSIBLE,
-            question=f"to undo {call.tool} {call.id}, it {said}",
-        )
-        timeout_s = self.policy.confirm_timeout_s
-        event = yield from ask(Invoke(confirm, (proposal,), timeout_s=timeout_s))
-        no = refusal_in(event)
-        return None if no is None else f"it {said}: {no}"
-
-    def _is_allowed(self, inverse: StoredInverse) -> bool:
-        return self.policy.inverses.covers(inverse.handler, inverse.args)
+def approval(
+    policy: Policy, call: SagaCall, inverse: StoredInverse
+) -> Procedure[str | None]:
+    """Ask for approval unless the policy allows it; return why the answer is no."""
+    confirm = policy.confirm
+    is_allowed = policy.inverses.covers(inverse.handler, inverse.args)
+    if is_allowed or not callable(confirm):
+        return None
+    said = inverse_kinds.described(inverse.handler, inverse.args)
+    proposal = Proposal(
+        call_id=call.id,
+        tool=call.tool,
+        arguments=inverse.args,
+        reversibility=Reversibility.NON_REVERSIBLE,
+        question=f"to undo {call.tool} {call.id}, it {said}",
+    )
+    timeout_s = policy.confirm_timeout_s
+    event = yield from ask(Invoke(confirm, (proposal,), timeout_s=timeout_s))
+    no = refusal_in(event)
+    return None if no is None else f"it {said}: {no}"
 
 
 def refusal_in(event: Returned[object] | Raised | TimedOut) -> str | None:

@@ -12,8 +12,9 @@ from gitshadow.sdk.turns import call_outcome, calls, evidence, json_values, prob
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.commands import Procedure, Raised, Save, now
 from gitshadow.sdk.turns.protocols import Means, in_store
+from gitshadow.sdk.turns.settings import TurnSettings
 from gitshadow.sdk.turns.tool import Tool
-from gitshadow.sdk.turns.turn import TurnCore, TurnSettings
+from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.values import Outcome, Release
 from gitshadow.store.journal.saga_rows import CallName, Held, SagaCall, SagaTurn
 
@@ -99,7 +100,7 @@ class _Sending:
             return None
         if found is not None:
             moment = yield from now()
-            yield from probe.happened(self.call, setting.sources, found, moment, {})
+            yield from probe.happened(self.call, setting, found, moment, {})
             return (yield from self._end("sent", None))
         said = "it was being sent, and it is unknown whether it was"
         return (yield from self._end("in_doubt", said))

@@ -3,9 +3,8 @@
 Nothing is guessed: without an answer the call stays in doubt, and no inverse runs.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from gitshadow.sdk.turns import drift, evidence, json_values, path_images
 from gitshadow.sdk.turns.call_records import key_of
@@ -14,7 +13,7 @@ from gitshadow.sdk.turns.evidence import note
 from gitshadow.sdk.turns.inverse_binding import InverseParts, bound, trouble_in
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
 from gitshadow.sdk.turns.redaction import NO_SECRETS
-from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.settings import TurnSettings
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import JsonObject, Outcome
 from gitshadow.store.journal.saga_rows import SagaCall, logged
@@ -22,21 +21,9 @@ from gitshadow.store.journal.saga_rows import SagaCall, logged
 TOO_LATE = "it ended only after it was to be undone"
 
 
-class Sources(NamedTuple):
-    """What a program knows of its calls besides their rows; `root` is the working tree.
-
-    `active` are the calls that it still runs, by turn and id: no probe knows what they will do.
-    """
-
-    registry: ToolRegistry
-    root: str
-    given: KeptSecrets
-    active: Collection[tuple[str, str]]
-
-
 def settled(
     call: SagaCall,
-    sources: Sources,
+    setting: TurnSettings,
     moment_ns: int,
     op: str | None = None,
     *,
@@ -50,19 +37,19 @@ def settled(
 
     Args:
         call: What is in doubt.
-        sources: What the program knows of its calls.
+        setting: Of the session.
         moment_ns: For the log.
         op: The undo that asks.
         before: Calls of the same turn; what their files were before them counts as well.
         is_late: Whether an undo has ended without knowing; what happened needs another one.
     """
-    if evidence.unreadable(call) is not None or (call.turn, call.id) in sources.active:
+    if evidence.unreadable(call) is not None or (call.turn, call.id) in setting.active:
         return call
-    tool = sources.registry.find(call.tool)
-    found = yield from asked(call, tool, sources.given)
+    tool = setting.registry.find(call.tool)
+    found = yield from asked(call, tool, setting.given)
     body = {} if op is None else {"op": op}
     if found is None:
-        said = yield from path_images.restored(call, before, sources.root)
+        said = yield from path_images.restored(call, before, setting.root)
     else:
         said = "it did not happen" if found is False else None
     if said is not None:
@@ -71,7 +58,7 @@ def settled(
         return after
     if found is None:
         return call
-    return (yield from happened(call, sources, found, moment_ns, body, is_late=is_late))
+    return (yield from happened(call, setting, found, moment_ns, body, is_late=is_late))
 
 
 def asked(call: SagaCall, tool: Tool | None, given: KeptSecrets) -> Procedure[object]:
@@ -95,7 +82,7 @@ def asked(call: SagaCall, tool: Tool | None, given: KeptSecrets) -> Procedure[ob
 
 def happened(
     call: SagaCall,
-    sources: Sources,
+    setting: TurnSettings,
     found: object,
     moment_ns: int,
     body: JsonObject,
@@ -103,10 +90,10 @@ def happened(
     is_late: bool = False,
 ) -> Procedure[SagaCall]:
     """Write down that a call had its effect, and bind its inverse now."""
-    tool = sources.registry.find(call.tool)
+    tool = setting.registry.find(call.tool)
     assert tool is not None, "its probe was asked"
     intent = json_values.intent(call.intent)
-    given = sources.given.of(call, intent)
+    given = setting.given.of(call, intent)
     parts = InverseParts(
         given.arguments,
         intent["capture"],
@@ -116,7 +103,7 @@ def happened(
         trouble_in(intent),
     )
     # Nobody knows when it ended, so its undo window begins with the call.
-    after = yield from bound(call, tool, parts, sources.registry, call.started_ns)
+    after = yield from bound(call, tool, parts, setting.registry, call.started_ns)
     if is_late:
         after = replace(after, undo="failed", error=after.error or TOO_LATE)
     body = {**body, "inverse": logged(after.inverse)}

@@ -61,4 +61,4 @@ def ask_probes(runtime: SessionRuntime) -> Procedure[None]:
         if reversibility.is_doubtful(call):
             moment = yield from now()
             is_late = (call.turn, call.id) in left
-            yield from probe.settled(call, setting.sources, moment, is_late=is_late)
+            yield from probe.settled(call, setting, moment, is_late=is_late)

@@ -7,16 +7,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gitshadow.errors import JournalError
-from gitshadow.sdk.turns import call_outcome, inverse_kinds, json_values, path_images
+from gitshadow.sdk.turns import (
+    call_outcome,
+    external_inverses,
+    inverse_kinds,
+    json_values,
+    path_images,
+)
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.evidence import Resolution
-from gitshadow.sdk.turns.external_inverses import Outside
 from gitshadow.sdk.turns.json_values import StoredInverse
-from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import Domain, UndoItem
+from gitshadow.sdk.turns.settings import TurnSettings
 from gitshadow.sdk.turns.tool import Tool
+from gitshadow.sdk.turns.undo_request import UndoRequest
 from gitshadow.sdk.turns.values import Reversibility
-from gitshadow.store.journal.saga_rows import SagaCall
+from gitshadow.store.journal.saga_rows import SagaCall, SagaOp
 from gitshadow.undo.report import Action, Reason, State
 from gitshadow.words import did_you_mean
 
@@ -40,25 +46,27 @@ _RAISED = "it failed, and it is unknown whether it happened before that"
 _FOLLOW_UP = "nothing was sent to compensate for it: a person must decide what to do"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class JudgedCalls:
-    """What the rules look at; `stuck` are calls of this undo that were not undone."""
+    """What the rules look at.
 
-    registry: ToolRegistry
-    outside: Outside
+    `altered` are calls whose row cannot be used, with the reasons; `resolutions` is what people
+    found out about some; `stuck` are calls of this undo that were not undone.
+    """
+
+    setting: TurnSettings
+    op: SagaOp
+    request: UndoRequest
     now_ns: int
-    only: frozenset[str] | None = None
     altered: Mapping[str, str] = field(default_factory=dict)
     resolutions: Mapping[str, Resolution] = field(default_factory=dict)
-    op: str = ""
-    declined: frozenset[str] = frozenset()
     stuck: dict[str, SagaCall] = field(default_factory=dict)
 
     def handler(self, inverse: StoredInverse) -> Tool | None:
         """Return what an inverse calls."""
         if inverse_kinds.is_external(inverse.handler):
-            return self.outside.handler(inverse)
-        return self.registry.find_handler(inverse.handler)
+            return external_inverses.handler(self.setting, inverse)
+        return self.setting.registry.find_handler(inverse.handler)
 
 
 def mutating(calls: Iterable[SagaCall]) -> list[SagaCall]:
@@ -220,7 +228,7 @@ def _never_sent(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
         state=State.REVERSED,
         detail="it was held and never sent",
         error=None,
-        already=call.outcome == "dropped" and call.op != scene.op,
+        already=call.outcome == "dropped" and call.op != scene.op.id,
     )
 
 
@@ -266,7 +274,8 @@ def _out_of_scope(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
 
 
 def _is_meant(call: SagaCall, scene: JudgedCalls) -> bool:
-    return scene.only is None or call.id in scene.only
+    only = scene.request.only
+    return only is None or call.id in only
 
 
 def _unfinished(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
@@ -293,7 +302,7 @@ def _no_inverse(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
 
 
 def _before_pivot(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
-    if call.id not in scene.declined:
+    if call.id not in scene.request.declined:
         return None
     said = "it came before a point of no return: undo its turn instead"
     return left(call, Reason.DECLINED, said)
@@ -332,7 +341,7 @@ def _not_allowed(call: SagaCall, scene: JudgedCalls) -> UndoItem | None:
     inverse = json_values.stored_inverse(call.inverse or "")
     if not inverse_kinds.is_external(inverse.handler):
         return None
-    no = scene.outside.refusal(inverse)
+    no = external_inverses.refusal(scene.setting.policy, inverse)
     return None if no is None else left(call, Reason.DECLINED, no)
 
 

@@ -5,12 +5,18 @@ never past a dependency. Inverses come from the log only, and only a call whose 
 end counts as undone.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import urandom
 
 from gitshadow.errors import ShadowError
-from gitshadow.sdk.turns import call_outcome, json_values, reversibility, telemetry
+from gitshadow.sdk.turns import (
+    call_outcome,
+    external_inverses,
+    json_values,
+    reversibility,
+    telemetry,
+)
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.commands import (
     ClaimCompensation,
@@ -28,19 +34,16 @@ from gitshadow.sdk.turns.commands import (
 )
 from gitshadow.sdk.turns.drift import Comparison, Drift, VerificationFinding
 from gitshadow.sdk.turns.errors import FinalFailure
-from gitshadow.sdk.turns.evidence import Resolution, note
-from gitshadow.sdk.turns.external_inverses import Outside, patience_s
+from gitshadow.sdk.turns.evidence import note
+from gitshadow.sdk.turns.external_inverses import patience_s
 from gitshadow.sdk.turns.json_values import StoredInverse
-from gitshadow.sdk.turns.kept_secrets import KeptSecrets
-from gitshadow.sdk.turns.probe import Sources, settled
+from gitshadow.sdk.turns.probe import settled
 from gitshadow.sdk.turns.protocols import in_store
 from gitshadow.sdk.turns.redaction import Secrets
-from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoItem, UndoKind, UndoReport, item_from_json
 from gitshadow.sdk.turns.reversibility import JudgedCalls
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.undo_operation import PhaseResult
-from gitshadow.sdk.turns.undo_request import UndoRequest
 from gitshadow.sdk.turns.values import JsonObject, OnDrift, Outcome
 from gitshadow.store.journal.saga_rows import CallName, SagaCall, SagaEntry, SagaOp
 from gitshadow.undo.report import Reason, State
@@ -65,51 +68,23 @@ def new_op(session: str, kind: UndoKind, target: str, now_ns: int) -> SagaOp:
     )
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Unwind:
-    """The undo of some calls; `after` has their rows as it left them.
+    """The undo of some calls; `after` has their rows as it left them."""
 
-    `altered` are calls whose row cannot be used, with the reasons; `resolutions` is what people
-    found out about some.
-    """
-
-    op: SagaOp
     calls: tuple[SagaCall, ...]
-    registry: ToolRegistry
-    outside: Outside
-    request: UndoRequest
-    owner: str
-    given: KeptSecrets = field(default_factory=KeptSecrets)
-    active: Collection[tuple[str, str]] = ()
-    altered: Mapping[str, str] = field(default_factory=dict)
-    resolutions: Mapping[str, Resolution] = field(default_factory=dict)
+    scene: JudgedCalls
     after: list[SagaCall] = field(default_factory=list)
     _order: Mapping[bool, Sequence[SagaCall]] = field(init=False)
-    _scene: JudgedCalls = field(init=False)
     _planning: JudgedCalls = field(init=False)
 
     def __post_init__(self) -> None:
-        # A plan marks calls as stuck, too; the run that follows it must judge them again.
-        self._scene = self._new_scene()
-        self._planning = self._new_scene()
         found = reversibility.in_undo_order(reversibility.mutating(self.calls))
         after = reversibility.after_files(found)
         self._order = {
             late: [call for call in found if (call.id in after) is late]
             for late in (False, True)
         }
-
-    def _new_scene(self) -> JudgedCalls:
-        return JudgedCalls(
-            self.registry,
-            self.outside,
-            self.op.started_ns,
-            self.request.only,
-            self.altered,
-            self.resolutions,
-            self.op.id,
-            self.request.declined,
-        )
 
     @property
     def has_late(self) -> bool:
@@ -123,9 +98,10 @@ class Unwind:
             late: Whether it is about the calls that are undone after the files; their plan
                 goes on from that of the others.
         """
-        drift = Drift(self.registry, self.given, self.outside.host.secret)
+        drift = Drift(self.scene.setting)
         if not late:
-            self._planning = self._new_scene()
+            # A plan marks calls as stuck, too; the run that follows it must judge them again.
+            self._planning = replace(self.scene, stuck={})
         scene = self._planning
         items = []
         for call in self._order[late]:
@@ -155,7 +131,7 @@ class Unwind:
                 # The row after its part; one that an engine replays was read after it.
                 done = self.after[-1:]
                 is_own = bool(done) and done[0].id == call.id
-                self._scene.stuck[call.id] = done[0] if is_own else call
+                self.scene.stuck[call.id] = done[0] if is_own else call
             items.append(item)
         return PhaseResult(self._report(items, planned=False))
 
@@ -164,18 +140,18 @@ class Unwind:
             call.outcome == "held" and call.undo == "none"
         ):
             call = yield from self._dropped(call)
-        if reversibility.is_doubtful(call) and call.id not in self.altered:
+        if reversibility.is_doubtful(call) and call.id not in self.scene.altered:
             moment = yield from now()
             call = yield from settled(
                 call,
-                Sources(self.registry, self.outside.root, self.given, self.active),
+                self.scene.setting,
                 moment,
-                self.op.id,
+                self.scene.op.id,
                 before=self.calls,
             )
         # Undo windows may end while earlier inverses run.
-        self._scene.now_ns = yield from now()
-        item = reversibility.judge(call, self._scene)
+        self.scene.now_ns = yield from now()
+        item = reversibility.judge(call, self.scene)
         if item is None:
             call, item = yield from self._compensate(call)
         elif item.reason is Reason.IN_DOUBT and call.undo == "running":
@@ -185,16 +161,17 @@ class Unwind:
 
     def _compensate(self, call: SagaCall) -> Procedure[tuple[SagaCall, UndoItem]]:
         inverse = json_values.stored_inverse(call.inverse or "")
-        handler = self._scene.handler(inverse)
+        handler = self.scene.handler(inverse)
         assert handler is not None, "judged before"
         # Drift comes before approval: nobody is asked about an inverse that will be skipped.
-        drift = Drift(self.registry, self.given, self.outside.host.secret)
+        drift = Drift(self.scene.setting)
         item = yield from self._compared(call, drift.look(call))
         if item is not None:
             return (yield from self._without_inverse(call, item))
         # Functions of the program are trusted; what runs outside needs the policy or a person.
         if handler.foreign:
-            no = yield from self.outside.approval(call, inverse)
+            policy = self.scene.setting.policy
+            no = yield from external_inverses.approval(policy, call, inverse)
             if no is not None:
                 return call, reversibility.left(call, Reason.DECLINED, no)
         # The rules let a call in doubt pass only if a second attempt does no harm.
@@ -244,7 +221,7 @@ class Unwind:
         self, call: SagaCall, comparison: Procedure[Comparison]
     ) -> Procedure[UndoItem | None]:
         """Return the item of a call whose inverse must not run, as the world is; None: it may."""
-        if self.request.on_drift is not OnDrift.SKIP:
+        if self.scene.request.on_drift is not OnDrift.SKIP:
             return None
         found = yield from comparison
         if found.undone:
@@ -272,13 +249,24 @@ class Unwind:
         attempts = call.attempts + 1
         body = {"attempt": attempts, "handler": handler.name, "key": call.key}
         claim = ClaimCompensation(
-            *(call.session, call.turn, call.id, self.owner, moment, until),
+            *(
+                call.session,
+                call.turn,
+                call.id,
+                self.scene.setting.owner,
+                moment,
+                until,
+            ),
             then=(self._note("undo_attempt", body, call),),
         )
         if not (yield from told(claim)):
             return None
         return replace(
-            call, undo="running", attempts=attempts, owner=self.owner, lease_ns=until
+            call,
+            undo="running",
+            attempts=attempts,
+            owner=self.scene.setting.owner,
+            lease_ns=until,
         )
 
     def _attempt(
@@ -288,7 +276,7 @@ class Unwind:
         looked_up: list[str] = []
 
         def look_up(name: str) -> str:
-            looked_up.append(self.outside.host.secret(name))
+            looked_up.append(self.scene.setting.host.secret(name))
             return looked_up[-1]
 
         try:
@@ -302,7 +290,7 @@ class Unwind:
         if "idempotency_key" in handler.takes:
             arguments = {**arguments, "idempotency_key": call.key}
         with telemetry.of_undo(
-            self.outside.host.telemetry, call, handler.name
+            self.scene.setting.host.telemetry, call, handler.name
         ) as watch:
             command = Invoke(
                 watch.around(handler.function),
@@ -315,7 +303,7 @@ class Unwind:
             watch.outcome = "done" if trouble is None else "failed"
         if trouble is None:
             return event, None
-        given = self.given.of(call, json_values.intent(call.intent))
+        given = self.scene.setting.given.of(call, json_values.intent(call.intent))
         return event, given.hide_text(Secrets(looked_up).hide_text(trouble))
 
     def _settle(
@@ -323,7 +311,7 @@ class Unwind:
     ) -> Procedure[SagaCall]:
         """Write down how an attempt ended, with the claim of the next one where that follows."""
         after = replace(
-            call, undo=undo, error=error, op=self.op.id, owner=None, lease_ns=None
+            call, undo=undo, error=error, op=self.scene.op.id, owner=None, lease_ns=None
         )
         row = self._note(f"undo_{undo}", {"error": error, "key": call.key}, call)
         # Nothing of the host runs before the next save, so these rows may share its transaction.
@@ -332,21 +320,21 @@ class Unwind:
 
     def _dropped(self, call: SagaCall) -> Procedure[SagaCall]:
         """Keep a held call that is meant from being sent; one half sent is in doubt."""
-        only = self.request.only
+        only = self.scene.request.only
         if only is not None and call.id not in only:
             return call
         name = CallName(call.session, call.turn, call.id)
         if not (yield from in_store(lambda means: means.store.withdraw(name))):
             return replace(call, outcome=None) if call.outcome == "held" else call
-        after = replace(call, outcome="dropped", undo="skipped", op=self.op.id)
+        after = replace(call, outcome="dropped", undo="skipped", op=self.scene.op.id)
         yield Save((after, self._note("dropped", {"key": call.key}, call)))
         return after
 
     def _report(self, items: Sequence[UndoItem], *, planned: bool) -> UndoReport:
         return UndoReport(
-            op_id=None if planned else self.op.id,
-            kind=UndoKind(self.op.kind),
-            target=self.op.target,
+            op_id=None if planned else self.scene.op.id,
+            kind=UndoKind(self.scene.op.kind),
+            target=self.scene.op.target,
             items=tuple(items),
             token=self._token(items),
             planned=planned,
@@ -363,7 +351,9 @@ class Unwind:
             ]
             for item in items
         ]
-        return json_values.token([self.op.target, self.request.on_drift, rows])
+        return json_values.token(
+            [self.scene.op.target, self.scene.request.on_drift, rows]
+        )
 
     def _notes(self) -> Iterator[str]:
         """Yield the dependencies that nothing can honour, and the tools declared differently now.
@@ -372,7 +362,7 @@ class Unwind:
         """
         yield from reversibility.unmet(self.calls)
         for call in reversibility.mutating(self.calls):
-            tool = self.registry.find(call.tool)
+            tool = self.scene.setting.registry.find(call.tool)
             declared = tool.reversibility if tool is not None else None
             if tool is not None and (declared or "undeclared") != call.klass:
                 yield (
@@ -381,7 +371,7 @@ class Unwind:
                 )
 
     def _note(self, kind: str, body: JsonObject, call: SagaCall) -> SagaEntry:
-        return note(call, kind, {"op": self.op.id, **body}, self._scene.now_ns)
+        return note(call, kind, {"op": self.scene.op.id, **body}, self.scene.now_ns)
 
 
 def _not_called(handler: Tool, arguments: JsonObject, event: Event) -> Event:

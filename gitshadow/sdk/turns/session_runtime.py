@@ -19,7 +19,7 @@ from gitshadow.errors import (
     UsageError,
 )
 from gitshadow.ipc.spool import stores_prompts
-from gitshadow.sdk.turns import evidence, json_values, rewind
+from gitshadow.sdk.turns import evidence, json_values, notifications, rewind
 from gitshadow.sdk.turns.bench import Bench
 from gitshadow.sdk.turns.call_records import held_row
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Save, Tell, demand
@@ -38,7 +38,8 @@ from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.protocols import CompensationEngine, SessionStore
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoKind, UndoReport
-from gitshadow.sdk.turns.turn import TurnCore, TurnSettings
+from gitshadow.sdk.turns.settings import TurnSettings
+from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.turn_states import TurnStatus
 from gitshadow.sdk.turns.turn_undo import Undoing
 from gitshadow.sdk.turns.undo_operation import Whole
@@ -415,10 +416,9 @@ class SessionRuntime:
 
     def _done(self, work: Whole) -> Procedure[UndoReport]:
         """Run an undo here, and call its observers."""
-        telling = self.setting.telling
-        if work.op.kind == UndoKind.REWIND:
-            return (yield from telling.rewind(work))
-        return (yield from telling.undo(work))
+        is_rewind = work.op.kind == UndoKind.REWIND
+        run = notifications.rewind if is_rewind else notifications.undo
+        return (yield from run(self.setting, work))
 
     def unfinished(self) -> list[SagaOp]:
         """Return the undos, rollbacks and rewinds without a report, oldest first."""

@@ -10,7 +10,14 @@ from dataclasses import dataclass, field, replace
 
 from gitshadow.errors import ShadowError
 from gitshadow.model import Oid
-from gitshadow.sdk.turns import call_outcome, evidence, json_values, probe, savepoints
+from gitshadow.sdk.turns import (
+    call_outcome,
+    evidence,
+    json_values,
+    notifications,
+    probe,
+    savepoints,
+)
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.call_records import held_row
 from gitshadow.sdk.turns.commands import (
@@ -38,18 +45,12 @@ from gitshadow.sdk.turns.errors import (
     ValidationFailed,
 )
 from gitshadow.sdk.turns.events import creation
-from gitshadow.sdk.turns.external_inverses import Outside
-from gitshadow.sdk.turns.host import ContextCache, Host
-from gitshadow.sdk.turns.kept_secrets import KeptSecrets
-from gitshadow.sdk.turns.notifications import Telling
-from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.protocols import Means, UndoTransaction, in_store
-from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoKind, UndoReport
 from gitshadow.sdk.turns.saga import new_op
 from gitshadow.sdk.turns.savepoints import Savepoint, SavepointState
+from gitshadow.sdk.turns.settings import TurnSettings
 from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, advance
-from gitshadow.sdk.turns.user_hooks import UserHooks
 from gitshadow.sdk.turns.values import JsonObject, Release, Reversibility, UndoEntry
 from gitshadow.store.journal.saga_rows import (
     NewEvent,
@@ -63,43 +64,6 @@ from gitshadow.undo.report import State
 _NS_PER_S = 1_000_000_000
 _FIRST_PAUSE_S = 0.001
 _LONGEST_PAUSE_S = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnSettings:
-    """What all turns of a session share; `root` is where their files are.
-
-    `active` are the calls that this process runs, by turn and id; some outlive their turn.
-    """
-
-    store_id: str
-    session: str
-    agent: str | None
-    registry: ToolRegistry
-    policy: Policy
-    host: Host
-    owner: str
-    contexts: ContextCache
-    root: str
-    records_files: bool = False
-    hooks: UserHooks | None = None
-    given: KeptSecrets = field(default_factory=KeptSecrets)
-    active: dict[tuple[str, str], None] = field(default_factory=dict)
-
-    @property
-    def telling(self) -> Telling:
-        """Return the callbacks for undos."""
-        return Telling(self.host, self.hooks)
-
-    @property
-    def sources(self) -> probe.Sources:
-        """Return what is known of calls besides their rows."""
-        return probe.Sources(self.registry, self.root, self.given, self.active)
-
-    @property
-    def outside(self) -> Outside:
-        """Return the way to inverses that are no function of the program."""
-        return Outside(self.root, self.host, self.policy)
 
 
 @dataclass(slots=True)
@@ -600,9 +564,7 @@ class TurnCore:
                 continue
             self._asked.add(call.id)
             moment = yield from now()
-            self.calls[call.id] = yield from probe.settled(
-                call, self.setting.sources, moment
-            )
+            self.calls[call.id] = yield from probe.settled(call, self.setting, moment)
 
     def kept_of(self, point: Savepoint | None) -> SagaCall | None:
         """Return the call up to which a rollback keeps what was done, or None for none."""
@@ -630,7 +592,7 @@ class TurnCore:
 
     def _unwind(self, op: SagaOp) -> Procedure[UndoReport]:
         whole = yield from in_store(lambda means: means.composed(op))
-        report = yield from self.setting.telling.undo(whole)
+        report = yield from notifications.undo(self.setting, whole)
         self.calls.update({call.id: call for call in whole.left()})
         return report
 

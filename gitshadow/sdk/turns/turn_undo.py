@@ -26,7 +26,9 @@ from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.file_undo import FileWork
 from gitshadow.sdk.turns.protocols import SessionStore
 from gitshadow.sdk.turns.report import UndoKind, UndoReport, from_json
+from gitshadow.sdk.turns.reversibility import JudgedCalls
 from gitshadow.sdk.turns.saga import Unwind, new_op
+from gitshadow.sdk.turns.settings import TurnSettings
 from gitshadow.sdk.turns.state_rollback import (
     Stretch,
     Taking,
@@ -35,7 +37,6 @@ from gitshadow.sdk.turns.state_rollback import (
     changes_of_part,
     stretch_of,
 )
-from gitshadow.sdk.turns.turn import TurnSettings
 from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, way
 from gitshadow.sdk.turns.undo_operation import UndoPhase, Whole, begun, ended_phases
 from gitshadow.sdk.turns.undo_request import WITHOUT_EFFECTS, UndoRequest
@@ -197,18 +198,15 @@ class Undoing:
         # forged, so none of them runs.
         if outside and self.store.broken_at() is not None:
             altered = {**altered, **dict.fromkeys(outside, evidence.UNLOGGED)}
-        return Unwind(
+        scene = JudgedCalls(
+            setting=self.setting,
             op=op,
-            calls=tuple(evidence.without_inverse(calls, altered)),
-            registry=self.setting.registry,
-            outside=self.setting.outside,
             request=request,
-            owner=self.setting.owner,
-            given=self.setting.given,
-            active=self.setting.active,
+            now_ns=op.started_ns,
             altered=altered,
             resolutions=evidence.resolutions(log),
         )
+        return Unwind(tuple(evidence.without_inverse(calls, altered)), scene)
 
     def _new(self, kind: UndoKind, target: str, request: UndoRequest) -> SagaOp:
         op = new_op(self._session, kind, target, self.setting.host.clock())

@@ -28,9 +28,10 @@ from gitshadow.sdk.turns.policy import Policy, Verdict, VerdictKind, strictest
 from gitshadow.sdk.turns.redaction import NO_SECRETS
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoKind
-from gitshadow.sdk.turns.reversibility import in_undo_order
+from gitshadow.sdk.turns.reversibility import JudgedCalls, in_undo_order
 from gitshadow.sdk.turns.saga import Unwind, new_op
-from gitshadow.sdk.turns.turn import TurnCore, TurnSettings
+from gitshadow.sdk.turns.settings import TurnSettings
+from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, advance
 from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.sdk.turns.undo_phases import effects
@@ -118,15 +119,9 @@ def unwind(rows: tuple[SagaCall, ...], failing: frozenset[int]) -> Whole:
     tools.handler("x.undo", idempotent=True)(undo)
     op = new_op("s", UndoKind.UNDO, "t-1", 1)
     request = UndoRequest()
-    unwound = Unwind(
-        op=op,
-        calls=rows,
-        registry=tools,
-        outside=SETTING.outside,
-        request=request,
-        owner="me",
-    )
-    early, _ = effects([unwound])
+    setting = replace(SETTING, registry=tools)
+    scene = JudgedCalls(setting=setting, op=op, request=request, now_ns=1)
+    early, _ = effects([Unwind(rows, scene)])
     return Whole(op=op, phases=tuple(early), request=request)
 
 
