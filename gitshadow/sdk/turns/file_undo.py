@@ -53,24 +53,21 @@ class FileWork:
     on_conflict: str = "skip"
     told: tuple[Uncovered, ...] = ()
 
-    def plan(self) -> Procedure[UndoReport]:
-        """Return what a run would do; this records the present files."""
-        found = yield from self._asked(apply=False)
-        return replace(self._part(found), planned=True, op_id=None)
+    def act(self, planned: bool) -> Procedure[PhaseResult]:
+        """Undo the files, or plan that; both record the present files."""
+        found = yield from self._asked(apply=not planned)
+        return PhaseResult(self._part(found))
 
-    def snapshot(self) -> Procedure[PhaseResult]:
-        """Record the present files, so that the undo itself can be undone."""
-        found = yield from self._asked(apply=False)
+    def snapshot(self, planned: bool) -> Procedure[PhaseResult]:
+        """Record the present files, so that the undo itself can be undone; a plan does that too."""
         part = blank(self.op)
+        if planned:
+            return PhaseResult(part)
+        found = yield from self._asked(apply=False)
         if isinstance(found, str):
             notes = (f"the current state was not recorded first: {found}",)
             part = replace(part, notes=notes)
         return PhaseResult(part)
-
-    def run(self) -> Procedure[PhaseResult]:
-        """Undo the files."""
-        found = yield from self._asked(apply=True)
-        return PhaseResult(self._part(found))
 
     def _asked(self, *, apply: bool) -> Procedure[FileUndoAnswer | str]:
         program = ProgramUndo(

@@ -43,7 +43,7 @@ from gitshadow.sdk.turns.redaction import Secrets
 from gitshadow.sdk.turns.report import UndoItem, UndoKind, UndoReport, item_from_json
 from gitshadow.sdk.turns.reversibility import JudgedCalls
 from gitshadow.sdk.turns.tool import Tool
-from gitshadow.sdk.turns.undo_operation import PhaseResult
+from gitshadow.sdk.turns.undo_operation import PhaseResult, UndoPhase, blank, joined
 from gitshadow.sdk.turns.values import JsonObject, OnDrift, Outcome
 from gitshadow.store.journal.saga_rows import CallName, SagaCall, SagaEntry, SagaOp
 from gitshadow.undo.report import Reason, State
@@ -91,7 +91,7 @@ class Unwind:
         """Return whether some calls are undone after the files."""
         return bool(self._order[True])
 
-    def plan(self, *, late: bool = False) -> Procedure[UndoReport]:
+    def plan(self, *, late: bool) -> Procedure[UndoReport]:
         """Return what a run would do; write nothing and call no inverse.
 
         Args:
@@ -114,9 +114,9 @@ class Unwind:
             if item.state is State.NOT_REVERSED:
                 scene.stuck[call.id] = call
             items.append(item)
-        return self._report(items, planned=True)
+        return self._report(items)
 
-    def run(self, *, late: bool = False) -> Procedure[PhaseResult]:
+    def run(self, *, late: bool) -> Procedure[UndoReport]:
         """Undo the calls, each in a part of its own."""
         items = []
         for call in self._order[late]:
@@ -133,7 +133,7 @@ class Unwind:
                 is_own = bool(done) and done[0].id == call.id
                 self.scene.stuck[call.id] = done[0] if is_own else call
             items.append(item)
-        return PhaseResult(self._report(items, planned=False))
+        return self._report(items)
 
     def _take_back(self, call: SagaCall) -> Procedure[JsonObject]:
         if reversibility.is_doubtful(call) or (
@@ -330,14 +330,11 @@ class Unwind:
         yield Save((after, self._note("dropped", {"key": call.key}, call)))
         return after
 
-    def _report(self, items: Sequence[UndoItem], *, planned: bool) -> UndoReport:
-        return UndoReport(
-            op_id=None if planned else self.scene.op.id,
-            kind=UndoKind(self.scene.op.kind),
-            target=self.scene.op.target,
+    def _report(self, items: Sequence[UndoItem]) -> UndoReport:
+        return replace(
+            blank(self.scene.op),
             items=tuple(items),
             token=self._token(items),
-            planned=planned,
             notes=tuple(self._notes()),
         )
 
@@ -372,6 +369,24 @@ class Unwind:
 
     def _note(self, kind: str, body: JsonObject, call: SagaCall) -> SagaEntry:
         return note(call, kind, {"op": self.scene.op.id, **body}, self.scene.now_ns)
+
+
+def effects(unwinds: Sequence[Unwind], *, late: bool) -> UndoPhase:
+    """Return what undoes the calls of turns, before the files or after them."""
+
+    def act(planned: bool) -> Procedure[PhaseResult]:
+        parts = []
+        for unwind in unwinds:
+            undo = unwind.plan(late=late) if planned else unwind.run(late=late)
+            parts.append((yield from undo))
+        whole = parts[0]
+        for part in parts[1:]:
+            # The token of each turn is part of the whole one, so a change in any of them refuses
+            # the plan.
+            whole = replace(joined(whole, part), token=whole.token + part.token)
+        return PhaseResult(whole)
+
+    return UndoPhase("late_effects" if late else "effects", act, in_parts=True)
 
 
 def _not_called(handler: Tool, arguments: JsonObject, event: Event) -> Event:

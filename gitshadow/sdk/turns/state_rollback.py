@@ -99,80 +99,69 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wording:
-    """The event that records an undo in a session's history: its text and what it hides."""
-
-    text: str
-    invocation: str
-    hides: Stretch | None = None
-    hidden: tuple[str, ...] = ()
-    body: JsonObject = field(default_factory=dict)
-    seq: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Taking:
-    """The phase of an undo that restores state, artifacts and conversation."""
+    """The phase of an undo that restores state, artifacts and conversation.
+
+    One event records it in the session's history: its text, and what it hides. `seq` is its number.
+    """
 
     op: SagaOp
     changes: Changes
-    wording: Wording
+    text: str
+    invocation: str
+    hides: Stretch | None
+    hidden: tuple[str, ...]
+    body: JsonObject
+    seq: int
 
-    def plan(self) -> Procedure[UndoReport]:
-        """Return what a run would do."""
-        yield from ()
-        return replace(self._part(), planned=True, op_id=None)
-
-    def run(self) -> Procedure[PhaseResult]:
-        """Return the event that does it; it is saved with the end of the phase."""
+    def act(self, planned: bool) -> Procedure[PhaseResult]:
+        """Return what is restored, and the event that does it: it is saved with the phase's end."""
         moment = yield from now()
         rows = (self._event(moment),) if self._says_something else ()
-        return PhaseResult(self._part(), rows)
+        return PhaseResult(self._part(), () if planned else rows)
 
     @property
     def _says_something(self) -> bool:
-        changes, wording = self.changes, self.wording
-        hides = wording.hides is not None
-        return bool(hides or changes.state or changes.blobs)
+        hides = self.hides is not None
+        return bool(hides or self.changes.state or self.changes.blobs)
 
     def _part(self) -> UndoReport:
         items = tuple(self.changes.items())
         rows = [[item.path, item.state, item.reason] for item in items]
-        hides = self.wording.hides
         told = self._says_something
         return replace(
             blank(self.op),
             items=items,
-            token=json_values.token([rows, dict(self.changes.state), hides])
+            token=json_values.token([rows, dict(self.changes.state), self.hides])
             if told or rows
             else "",
             state_delta=values(self.changes.state),
             artifact_delta=self.changes.numbers,
-            hidden_invocations=self.wording.hidden if hides else (),
-            marker_event=self.wording.seq if told else None,
+            hidden_invocations=self.hidden if self.hides else (),
+            marker_event=self.seq if told else None,
         )
 
     def _event(self, moment_ns: int) -> NewEvent:
-        wording, changes = self.wording, self.changes
+        hides, changes = self.hides, self.changes
         body: dict[str, object] = {
-            **wording.body,
+            **self.body,
             "state_delta": values(changes.state),
             "artifact_delta": changes.numbers,
             "op": self.op.id,
         }
-        if wording.hides is not None:
-            body |= {"hidden_from": wording.hides.first}
-            if wording.hides.last < wording.seq:
-                body |= {"hidden_to": wording.hides.last}
+        if hides is not None:
+            body |= {"hidden_from": hides.first}
+            if hides.last < self.seq:
+                body |= {"hidden_to": hides.last}
         # One event restores the values and hides the conversation, so no reader sees one without
         # the other.
         return NewEvent(
             session=self.op.session,
-            invocation=wording.invocation,
+            invocation=self.invocation,
             author="system",
-            kind="state" if wording.hides is None else MARKER,
+            kind="state" if hides is None else MARKER,
             ts_ns=moment_ns,
-            text=wording.text,
+            text=self.text,
             body=json_values.canonical(body),
             delta=changes.state,
             artifacts=changes.blobs,

@@ -19,36 +19,49 @@ from gitshadow.sdk.turns import (
     json_values,
     reversibility,
     rewind,
-    undo_phases,
     undo_request,
 )
+from gitshadow.sdk.turns.commands import Procedure
 from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.file_undo import FileWork
 from gitshadow.sdk.turns.protocols import SessionStore
-from gitshadow.sdk.turns.report import UndoKind, UndoReport, from_json
+from gitshadow.sdk.turns.report import (
+    Domain,
+    UndoItem,
+    UndoKind,
+    UndoReport,
+    from_json,
+)
 from gitshadow.sdk.turns.reversibility import JudgedCalls
-from gitshadow.sdk.turns.saga import Unwind, new_op
+from gitshadow.sdk.turns.saga import Unwind, effects, new_op
 from gitshadow.sdk.turns.settings import TurnSettings
 from gitshadow.sdk.turns.state_rollback import (
     Stretch,
     Taking,
-    Wording,
     changes_of,
     changes_of_part,
     stretch_of,
 )
 from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, way
-from gitshadow.sdk.turns.undo_operation import UndoPhase, Whole, begun, ended_phases
+from gitshadow.sdk.turns.undo_operation import (
+    PhaseResult,
+    UndoPhase,
+    Whole,
+    begun,
+    blank,
+    ended_phases,
+)
 from gitshadow.sdk.turns.undo_request import WITHOUT_EFFECTS, UndoRequest
 from gitshadow.sdk.turns.values import EVERYTHING, Reversibility, Scope
 from gitshadow.store.journal.saga_rows import MARKER, SagaCall, SagaOp, SagaTurn
-from gitshadow.undo.report import Status
+from gitshadow.undo.report import Reason, Status
 from gitshadow.words import did_you_mean
 
 _SCOPES = {
     UndoKind.ROLLBACK: EVERYTHING - {Scope.EVENTS},
     UndoKind.REWIND: WITHOUT_EFFECTS,
 }
+_FILES = "files"
 _SHOWN = 5
 """How many later calls a warning names."""
 # The file ops of one undo are numbered. Those that redo files begin here, so that they never have
@@ -57,13 +70,16 @@ _AGAIN = 100
 
 
 class _Parts(NamedTuple):
-    """What an undo is about, part by part; `calls` are those of each turn, newest first."""
+    """What an undo is about, part by part; `calls` are those of each turn, newest first.
+
+    `settled` are calls that a redo does not make again.
+    """
 
     calls: Sequence[Sequence[SagaCall]] = ()
-    history: Sequence[UndoPhase] = ()
+    history: Taking | None = None
     files: FileWork | None = None
     again: FileWork | None = None
-    instead: Sequence[UndoPhase] = ()
+    settled: Sequence[SagaCall] = ()
 
 
 class Undoing:
@@ -137,7 +153,7 @@ class Undoing:
         # Asked for the same id again, the recorder returns the report that it has. So an
         # interrupted attempt at the files keeps its id, and an attempt after a finished one gets
         # a new id.
-        tries = begun(op, log, undo_phases.FILES)
+        tries = begun(op, log, _FILES)
         number = len(tries) + (not tries or tries[-1])
         why = json_values.parse(op.request).get("why")
         unwinds = [
@@ -221,21 +237,25 @@ class Undoing:
             work = replace(work, op_id=f"{op.id}-{number}")
         if again is not None:
             again = replace(again, op_id=f"{op.id}-{_AGAIN + number}")
-        early, late = undo_phases.effects(unwinds)
-        if op.kind in (UndoKind.UNDO, UndoKind.REWIND):
-            yield from undo_phases.snapshot(work)
-        yield from (*parts.instead, *early, *parts.history)
-        yield from (
-            *undo_phases.files(work),
-            *undo_phases.files(again, undo_phases.FILES_AGAIN),
-        )
-        yield from late
+        if work is not None and op.kind in (UndoKind.UNDO, UndoKind.REWIND):
+            yield UndoPhase("snapshot", work.snapshot)
+        if parts.settled:
+            yield UndoPhase("effects", partial(_not_made_again, op, parts.settled))
+        if unwinds:
+            yield effects(unwinds, late=False)
+        if parts.history is not None:
+            yield UndoPhase("state", parts.history.act)
+        for name, one in ((_FILES, work), ("files_again", again)):
+            if one is not None and (one.turns or one.calls or one.ops):
+                yield UndoPhase(name, one.act)
+        if any(unwind.has_late for unwind in unwinds):
+            yield effects(unwinds, late=True)
 
     def _outstanding(
         self, op: SagaOp, request: UndoRequest, parts: _Parts
     ) -> Iterator[Uncovered]:
         for calls in () if request.covers(Scope.EFFECTS) else parts.calls[::-1]:
-            yield from undo_phases.outstanding(op, calls)
+            yield from _outstanding(op, calls)
 
     def _turn(self, op: SagaOp, request: UndoRequest) -> _Parts:
         turn = turn_of(op)
@@ -249,17 +269,17 @@ class Undoing:
             work = replace(work, turns=file_undo.began([row]))
         elif work is not None:
             work = _of_calls(work, row, calls, request)
-        history = self._turn_history(op, turn, request) if is_all else ()
+        history = self._turn_history(op, turn, request) if is_all else None
         return _Parts([calls], history, work)
 
     def _turn_history(
         self, op: SagaOp, turn: str, request: UndoRequest
-    ) -> Sequence[UndoPhase]:
+    ) -> Taking | None:
         """Return what undoes the state and conversation of a turn, if it has any."""
         store, session = self.store, self._session
         stretch = stretch_of(store, session, turn)
         if stretch is None:
-            return ()
+            return None
         is_rollback = op.kind == UndoKind.ROLLBACK
         drift, mine = request.on_drift, _savepoints_of(op)
         if is_of_savepoint(op):
@@ -271,7 +291,9 @@ class Undoing:
         hides = stretch if request.covers(Scope.EVENTS) and is_live else None
         seq = store.last_seq(session) + 1
         what = "Savepoint" if is_of_savepoint(op) else "Turn"
-        wording = Wording(
+        return Taking(
+            op=op,
+            changes=changes.within(request),
             text=f"{what} rolled back" if is_rollback else "Turn undone",
             invocation=turn if is_rollback else f"u-{seq}",
             hides=hides,
@@ -279,8 +301,6 @@ class Undoing:
             body={"undone": op.target, **({"savepoint": mine[0]} if mine else {})},
             seq=seq,
         )
-        changes = changes.within(request)
-        return undo_phases.history(Taking(op=op, changes=changes, wording=wording))
 
     def _undone_savepoints(self, op: SagaOp) -> frozenset[int]:
         """Return the savepoints of the same turn whose state other ops undid."""
@@ -296,7 +316,9 @@ class Undoing:
         store, session = self.store, self._session
         first, last = rewind.find(store, session, op.target), store.last_seq(session)
         hidden = tuple(store.invocations_since(session, first))
-        wording = Wording(
+        history = Taking(
+            op=op,
+            changes=changes_of(store, session, Stretch(first, last)).within(request),
             text="Session rewound",
             invocation=f"r-{last + 1}",
             hides=Stretch(first, last + 1) if request.covers(Scope.EVENTS) else None,
@@ -304,8 +326,6 @@ class Undoing:
             body={"rewind_before_invocation_id": op.target},
             seq=last + 1,
         )
-        changes = changes_of(store, session, Stretch(first, last)).within(request)
-        history = undo_phases.history(Taking(op=op, changes=changes, wording=wording))
         rows = [store.turn(session, one) for one in hidden]
         turns = [row for row in rows if row is not None]
         work = self._work(op, request, [row.id for row in turns])
@@ -333,9 +353,8 @@ class Undoing:
         if work is not None:
             ops = tuple(self._file_ops(before.id))
             work = replace(work, verb="redo", ops=ops)
-        named = undo_phases.not_made_again(op, self._settled_by(before))
         history = self._redone_history(op, before)
-        return _Parts((), history, work, instead=named)
+        return _Parts((), history, work, settled=self._settled_by(before))
 
     def _undone(self, op_id: str) -> SagaOp:
         op = self.store.op(op_id)
@@ -358,7 +377,7 @@ class Undoing:
         mine = [one for one in mine if one.undo == "done" or one.outcome == "dropped"]
         return mine[::-1]
 
-    def _redone_history(self, op: SagaOp, before: SagaOp) -> Sequence[UndoPhase]:
+    def _redone_history(self, op: SagaOp, before: SagaOp) -> Taking | None:
         """Return what gives state and artifacts the values that an undo took from them."""
         store, session = self.store, self._session
         event = next(
@@ -371,12 +390,14 @@ class Undoing:
             None,
         )
         if event is None:
-            return ()
+            return None
         own = Stretch(event.seq, event.seq)
         gaps = events.hidden(store.markers(session))
         counts = any(gap.by == event.seq for gap in gaps)
         seq = store.last_seq(session) + 1
-        wording = Wording(
+        return Taking(
+            op=op,
+            changes=changes_of(store, session, own, every=True),
             text="Undo reversed",
             invocation=f"u-{seq}",
             hides=own if counts else None,
@@ -384,14 +405,12 @@ class Undoing:
             body={"redone": before.id},
             seq=seq,
         )
-        changes = changes_of(store, session, own, every=True)
-        return undo_phases.history(Taking(op=op, changes=changes, wording=wording))
 
     def _file_ops(self, op_id: str) -> Iterator[str]:
         """Yield the ids by which the recorder may know an op's files, newest first."""
         op = self.store.op(op_id)
         if op is not None:
-            tries = len(begun(op, self.store.log(self._session), undo_phases.FILES))
+            tries = len(begun(op, self.store.log(self._session), _FILES))
             yield from (f"{op_id}-{number}" for number in range(tries, 1, -1))
             yield op_id
 
@@ -410,6 +429,38 @@ class Undoing:
             on_conflict=request.on_conflict,
             told=file_undo.untold(log),
         )
+
+
+def _outstanding(op: SagaOp, calls: Sequence[SagaCall]) -> Iterator[Uncovered]:
+    """Yield the effects that an undo without effects leaves as they are."""
+    for call in reversibility.mutating(calls):
+        settled = call.undo in ("done", "skipped", "resolved")
+        if call.klass == Reversibility.READ_ONLY or settled:
+            continue
+        # What it changed is restored with the files of its turn.
+        if reversibility.is_files_only(call):
+            continue
+        why = f"outstanding: a plain {op.kind} does not undo outside effects"
+        if call.outcome == "held":
+            why = f"held: a plain {op.kind} does not stop it from being sent"
+        yield Uncovered(f"{call.tool} {call.id}", why)
+
+
+def _not_made_again(
+    op: SagaOp, calls: Sequence[SagaCall], planned: bool
+) -> Procedure[PhaseResult]:
+    """Name the effects that a redo does not make again."""
+    yield from ()
+    return PhaseResult(replace(blank(op), items=tuple(map(_gone, calls))))
+
+
+def _gone(call: SagaCall) -> UndoItem:
+    if call.outcome == "dropped":
+        said = "it was held and dropped; it is not held again"
+        item = reversibility.left(call, Reason.NON_REVERSIBLE, said)
+        return replace(item, domain=Domain.OUTBOX)
+    said = "it was undone; an effect is not repeated"
+    return reversibility.left(call, Reason.NON_REVERSIBLE, said)
 
 
 def _event_of(op: SagaOp, of: SagaOp, report: UndoReport) -> TurnEvent | None:

@@ -38,15 +38,23 @@ class PhaseResult(NamedTuple):
 
 
 class UndoPhase(NamedTuple):
-    """One part of an undo; `plan` returns what `run` would do, and changes nothing.
+    """One part of an undo.
 
-    `in_parts`: its run is made of parts that an engine can keep, one per inverse.
+    `act` does it or, given True, returns what it would do and changes nothing. `in_parts`: doing it
+    is made of parts that an engine can keep, one per inverse.
     """
 
     name: str
-    plan: Callable[[], Procedure[UndoReport]]
-    run: Callable[[], Procedure[PhaseResult]]
+    act: Callable[[bool], Procedure[PhaseResult]]
     in_parts: bool = False
+
+    def plan(self) -> Procedure[UndoReport]:
+        """Return what `run` would do; change nothing."""
+        return (yield from self.act(True)).part
+
+    def run(self) -> Procedure[PhaseResult]:
+        """Do it."""
+        return self.act(False)
 
 
 def blank(op: SagaOp, *, planned: bool = False) -> UndoReport:

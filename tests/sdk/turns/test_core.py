@@ -29,12 +29,11 @@ from gitshadow.sdk.turns.redaction import NO_SECRETS
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoKind
 from gitshadow.sdk.turns.reversibility import JudgedCalls, in_undo_order
-from gitshadow.sdk.turns.saga import Unwind, new_op
+from gitshadow.sdk.turns.saga import Unwind, effects, new_op
 from gitshadow.sdk.turns.settings import TurnSettings
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, advance
 from gitshadow.sdk.turns.undo_operation import Whole
-from gitshadow.sdk.turns.undo_phases import effects
 from gitshadow.sdk.turns.undo_request import UndoRequest
 from gitshadow.sdk.turns.values import Inverse, Retry, Reversibility
 from gitshadow.store.journal.saga_rows import SagaCall
@@ -121,8 +120,8 @@ def unwind(rows: tuple[SagaCall, ...], failing: frozenset[int]) -> Whole:
     request = UndoRequest()
     setting = replace(SETTING, registry=tools)
     scene = JudgedCalls(setting=setting, op=op, request=request, now_ns=1)
-    early, _ = effects([Unwind(rows, scene)])
-    return Whole(op=op, phases=tuple(early), request=request)
+    phase = effects([Unwind(rows, scene)], late=False)
+    return Whole(op=op, phases=(phase,), request=request)
 
 
 @given(st.lists(st.sampled_from(list(TurnEvent))))
