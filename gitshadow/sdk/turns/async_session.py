@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar, Unpack, overload
 
 from gitshadow.errors import ShadowError
-from gitshadow.sdk.turns import calls, outbox, resolution, rewind
+from gitshadow.sdk.turns import calls, outbox
 from gitshadow.sdk.turns.async_driver import AsyncDriver
 from gitshadow.sdk.turns.base_session import SessionFront, TurnFront, stays_primary
 from gitshadow.sdk.turns.call_records import CallRequest, requested
@@ -25,29 +25,16 @@ from gitshadow.sdk.turns.errors import ValidationFailed
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.session_runtime import SessionRuntime
-from gitshadow.sdk.turns.turn_end import Check, Terms, finish, may_retry, validated
-from gitshadow.sdk.turns.undo_request import (
-    RedoOptions,
-    RewindOptions,
-    UndoOptions,
-    redo_token,
-    request_of,
-    rewind_request,
-)
+from gitshadow.sdk.turns.turn_end import Check, finish, may_retry, validated
+from gitshadow.sdk.turns.undo_request import RedoOptions, RewindOptions, UndoOptions
 from gitshadow.sdk.turns.values import JsonObject, Outcome, Release
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class AsyncTurn(TurnFront):
+class AsyncTurn(TurnFront[AsyncDriver]):
     """Run tool calls as one turn: an async context manager that commits or rolls back."""
-
-    def __init__(
-        self, runtime: SessionRuntime, driver: AsyncDriver, label: str, terms: Terms
-    ) -> None:
-        super().__init__(runtime, label, terms)
-        self._driver = driver
 
     async def __aenter__(self) -> "AsyncTurn":
         """Begin the turn.
@@ -55,7 +42,7 @@ class AsyncTurn(TurnFront):
         Raises:
             SessionBusy: a turn or an undo of the session is running; nothing was changed.
         """
-        core = self._runtime.new_turn(self._label, self._terms.policy)
+        core = self._runtime.new_turn(self._label, self._policy)
         try:
             await self._driver.shielded(outbox.release(core.setting))
             try:  # async only: a cancellation is raised after the turn has begun
@@ -78,7 +65,7 @@ class AsyncTurn(TurnFront):
         """End the turn; an exception is raised again with the rollback report as `undo_report`."""
         try:
             if error is None:
-                await self._driver.run(validated(self.core, self._terms.validate))
+                await self._driver.run(validated(self.core, self._check))
         except BaseException as failed:
             await self._end(failed)
             raise
@@ -212,10 +199,7 @@ class AsyncTurn(TurnFront):
 
     async def undo(self, **options: Unpack[UndoOptions]) -> UndoReport:
         """Undo the turn after it has ended; as `AsyncAgentUndo.undo`."""
-        request = request_of(options)
-        with self._runtime.locked():
-            whole = self._runtime.undoing.undo(self.id, request)
-            return await self._driver.shielded(self._runtime.run(whole))
+        return await self._driver.shielded(self._runtime.undo(self.id, options))
 
 
 class AsyncAgentUndo(SessionFront):
@@ -261,8 +245,7 @@ class AsyncAgentUndo(SessionFront):
         """
         # Programs declare tools after they have opened the session, too.
         self._runtime.setting.registry.check_front(awaits=self._awaits)
-        terms = Terms(policy=policy, validate=validate)
-        return AsyncTurn(self._runtime, self._driver, label, terms)
+        return AsyncTurn(self._runtime, self._driver, label, policy, validate)
 
     async def run_turn(
         self,
@@ -347,8 +330,7 @@ class AsyncAgentUndo(SessionFront):
 
     async def plan(self, turn: str, **options: Unpack[UndoOptions]) -> UndoReport:
         """Return what `undo` would do; call no inverse and change no file."""
-        whole = self._runtime.undoing.undo(turn, request_of(options))
-        return await self._driver.run(whole.plan())
+        return await self._driver.run(self._runtime.plan(turn, options))
 
     async def undo(self, turn: str, **options: Unpack[UndoOptions]) -> UndoReport:
         """Undo a turn: its effects, newest first, its state and artifacts, its files.
@@ -367,10 +349,7 @@ class AsyncAgentUndo(SessionFront):
             SessionBusy: a turn or an undo of the session is running.
             RefusedError: the token is not valid, or not all can be undone; nothing was done.
         """
-        request = request_of(options)
-        with self._runtime.locked():
-            whole = self._runtime.undoing.undo(turn, request)
-            return await self._driver.shielded(self._runtime.run(whole))
+        return await self._driver.shielded(self._runtime.undo(turn, options))
 
     async def redo(self, op: str, **options: Unpack[RedoOptions]) -> UndoReport:
         """Redo: reverse an undo in files, state, artifacts and conversation.
@@ -385,10 +364,7 @@ class AsyncAgentUndo(SessionFront):
             UsageError: the session has no such undo, or there is no such option.
             SessionBusy: a turn or an undo of the session is running.
         """
-        token = redo_token(options)
-        with self._runtime.locked():
-            found = self._runtime.undoing.redo(op, token)
-            return await self._driver.shielded(self._runtime.run(found))
+        return await self._driver.shielded(self._runtime.redo(op, options))
 
     async def rewind(self, before: str, **options: Unpack[RewindOptions]) -> UndoReport:
         """Restore state and files from before an invocation, and hide all later events.
@@ -407,10 +383,7 @@ class AsyncAgentUndo(SessionFront):
             RefusedError: it was already rewound, and effects are not repeated; or the plan does
                 not match the token.
         """
-        request = rewind_request(options)
-        with self._runtime.locked():
-            found = self._runtime.undoing.rewind(before, request)
-            return await self._driver.shielded(self._runtime.run(found))
+        return await self._driver.shielded(self._runtime.rewind(before, options))
 
     async def undo_last(self, *, effects: bool = False) -> UndoReport:
         """Rewind to before the newest invocation that is not rewound yet.
@@ -418,17 +391,12 @@ class AsyncAgentUndo(SessionFront):
         Raises:
             NothingToUndo: there is none.
         """
-        request = rewind_request({"effects": effects})
-        with self._runtime.locked():
-            last = rewind.last_live(self._runtime.store, self._runtime.session)
-            found = self._runtime.undoing.rewind(last, request)
-            return await self._driver.shielded(self._runtime.run(found))
+        rewind = self._runtime.rewind(None, {"effects": effects})
+        return await self._driver.shielded(rewind)
 
     async def resume(self, op: str) -> UndoReport:
         """Continue an undo that was interrupted or left something to do; nothing is repeated."""
-        with self._runtime.locked(finishing=True):
-            work = self._runtime.resumed(op)
-            return await self._driver.shielded(self._runtime.run(work, again=True))
+        return await self._driver.shielded(self._runtime.resume(op))
 
     async def release(self) -> list[Release]:
         """Send the held calls that are due; turns do so when they begin and commit.
@@ -436,8 +404,7 @@ class AsyncAgentUndo(SessionFront):
         Raises:
             SessionBusy: a turn or an undo of the session is running.
         """
-        with self._runtime.locked():
-            return await self._driver.shielded(outbox.release(self._runtime.setting))
+        return await self._driver.shielded(self._runtime.send_due())
 
     async def recover(self) -> list[UndoReport]:
         """Complete the rollbacks and undos of this session that a crash interrupted.
@@ -445,6 +412,4 @@ class AsyncAgentUndo(SessionFront):
         First, the `probe` of a tool is called for each of its calls that began and never ended;
         calls without a probe stay in doubt, see `attention`. An interrupted turn is not undone.
         """
-        with self._runtime.locked(finishing=True):
-            await self._driver.shielded(resolution.ask_probes(self._runtime))
-            return await self._driver.shielded(self._runtime.recover())
+        return await self._driver.shielded(self._runtime.recover())

@@ -4,13 +4,13 @@ Invariant: no method here runs user code.
 """
 
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from gitshadow.errors import ShadowError, UsageError
-from gitshadow.sdk.turns import resolution, rewind, state_rollback
+from gitshadow.sdk.turns import rewind, state_rollback
 from gitshadow.sdk.turns.events import Message, creation, live, messages
 from gitshadow.sdk.turns.host import Host
-from gitshadow.sdk.turns.option_checks import one_of
+from gitshadow.sdk.turns.option_checks import instance_of, one_of, optional
 from gitshadow.sdk.turns.policy import Policy, Proposal
 from gitshadow.sdk.turns.protocols import SessionStore
 from gitshadow.sdk.turns.registry import ToolRegistry, warn_renamed
@@ -23,7 +23,7 @@ from gitshadow.sdk.turns.session_runtime import (
     entries_of,
 )
 from gitshadow.sdk.turns.turn import TurnCore
-from gitshadow.sdk.turns.turn_end import Terms
+from gitshadow.sdk.turns.turn_end import Check
 from gitshadow.sdk.turns.turn_states import TurnStatus
 from gitshadow.sdk.turns.values import JsonObject, Release, UndoEntry
 from gitshadow.store.journal.saga_rows import (
@@ -34,6 +34,8 @@ from gitshadow.store.journal.saga_rows import (
     SessionEvent,
 )
 from gitshadow.undo.report import State
+
+_D = TypeVar("_D")
 
 
 def stays_primary(error: BaseException | None, trouble: ShadowError) -> None:
@@ -49,13 +51,26 @@ def stays_primary(error: BaseException | None, trouble: ShadowError) -> None:
     )
 
 
-class TurnFront:
-    """Read a turn, cancel it, answer its questions."""
+class TurnFront(Generic[_D]):
+    """Read a turn, cancel it, answer its questions.
 
-    def __init__(self, runtime: SessionRuntime, label: str, terms: Terms) -> None:
+    It is run under its own policy (None: the session's), and commits if its own check allows it.
+    """
+
+    def __init__(
+        self,
+        runtime: SessionRuntime,
+        driver: _D,
+        label: str,
+        policy: Policy | None,
+        check: Check | None,
+    ) -> None:
+        optional(instance_of(Policy, "a Policy"))("policy", policy)
         self._runtime = runtime
+        self._driver = driver
         self._label = label
-        self._terms = terms
+        self._policy = policy
+        self._check = check
         self._core: TurnCore | None = None
 
     @property
@@ -354,7 +369,7 @@ class SessionFront:
             SessionBusy: a turn or an undo of the session is running.
         """
         one_of(*State)("outcome", outcome)
-        resolution.resolve(self._runtime, turn, call, State(outcome), note)
+        self._runtime.resolve(turn, call, State(outcome), note)
 
     def verify(self) -> int | None:
         """Return the first row of the log that was changed by hand, or None."""

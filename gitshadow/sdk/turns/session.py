@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar, Unpack, overload
 
 from gitshadow.errors import ShadowError
-from gitshadow.sdk.turns import calls, outbox, resolution, rewind
+from gitshadow.sdk.turns import calls, outbox
 from gitshadow.sdk.turns.base_session import SessionFront, TurnFront, stays_primary
 from gitshadow.sdk.turns.call_records import CallRequest, requested
 from gitshadow.sdk.turns.commands import Procedure
@@ -20,29 +20,16 @@ from gitshadow.sdk.turns.errors import ValidationFailed
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.session_runtime import SessionRuntime
-from gitshadow.sdk.turns.turn_end import Check, Terms, finish, may_retry, validated
-from gitshadow.sdk.turns.undo_request import (
-    RedoOptions,
-    RewindOptions,
-    UndoOptions,
-    redo_token,
-    request_of,
-    rewind_request,
-)
+from gitshadow.sdk.turns.turn_end import Check, finish, may_retry, validated
+from gitshadow.sdk.turns.undo_request import RedoOptions, RewindOptions, UndoOptions
 from gitshadow.sdk.turns.values import JsonObject, Outcome, Release
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Turn(TurnFront):
+class Turn(TurnFront[Driver]):
     """Run tool calls as one turn: a context manager that commits or rolls back."""
-
-    def __init__(
-        self, runtime: SessionRuntime, driver: Driver, label: str, terms: Terms
-    ) -> None:
-        super().__init__(runtime, label, terms)
-        self._driver = driver
 
     def __enter__(self) -> "Turn":
         """Begin the turn.
@@ -50,7 +37,7 @@ class Turn(TurnFront):
         Raises:
             SessionBusy: a turn or an undo of the session is running; nothing was changed.
         """
-        core = self._runtime.new_turn(self._label, self._terms.policy)
+        core = self._runtime.new_turn(self._label, self._policy)
         try:
             self._driver.run(outbox.release(core.setting))
             self._driver.run(core.begin())
@@ -69,7 +56,7 @@ class Turn(TurnFront):
         """End the turn; an exception is raised again with the rollback report as `undo_report`."""
         try:
             if error is None:
-                self._driver.run(validated(self.core, self._terms.validate))
+                self._driver.run(validated(self.core, self._check))
         except BaseException as failed:
             self._end(failed)
             raise
@@ -199,10 +186,7 @@ class Turn(TurnFront):
 
     def undo(self, **options: Unpack[UndoOptions]) -> UndoReport:
         """Undo the turn after it has ended; as `AgentUndo.undo`."""
-        request = request_of(options)
-        with self._runtime.locked():
-            whole = self._runtime.undoing.undo(self.id, request)
-            return self._driver.run(self._runtime.run(whole))
+        return self._driver.run(self._runtime.undo(self.id, options))
 
 
 class AgentUndo(SessionFront):
@@ -240,8 +224,7 @@ class AgentUndo(SessionFront):
         """
         # Programs declare tools after they have opened the session, too.
         self._runtime.setting.registry.check_front(awaits=self._awaits)
-        terms = Terms(policy=policy, validate=validate)
-        return Turn(self._runtime, self._driver, label, terms)
+        return Turn(self._runtime, self._driver, label, policy, validate)
 
     def run_turn(
         self,
@@ -324,8 +307,7 @@ class AgentUndo(SessionFront):
 
     def plan(self, turn: str, **options: Unpack[UndoOptions]) -> UndoReport:
         """Return what `undo` would do; call no inverse and change no file."""
-        whole = self._runtime.undoing.undo(turn, request_of(options))
-        return self._driver.run(whole.plan())
+        return self._driver.run(self._runtime.plan(turn, options))
 
     def undo(self, turn: str, **options: Unpack[UndoOptions]) -> UndoReport:
         """Undo a turn: its effects, newest first, its state and artifacts, its files.
@@ -344,10 +326,7 @@ class AgentUndo(SessionFront):
             SessionBusy: a turn or an undo of the session is running.
             RefusedError: the token is not valid, or not all can be undone; nothing was done.
         """
-        request = request_of(options)
-        with self._runtime.locked():
-            whole = self._runtime.undoing.undo(turn, request)
-            return self._driver.run(self._runtime.run(whole))
+        return self._driver.run(self._runtime.undo(turn, options))
 
     def redo(self, op: str, **options: Unpack[RedoOptions]) -> UndoReport:
         """Redo: reverse an undo in files, state, artifacts and conversation.
@@ -362,10 +341,7 @@ class AgentUndo(SessionFront):
             UsageError: the session has no such undo, or there is no such option.
             SessionBusy: a turn or an undo of the session is running.
         """
-        token = redo_token(options)
-        with self._runtime.locked():
-            found = self._runtime.undoing.redo(op, token)
-            return self._driver.run(self._runtime.run(found))
+        return self._driver.run(self._runtime.redo(op, options))
 
     def rewind(self, before: str, **options: Unpack[RewindOptions]) -> UndoReport:
         """Restore state and files from before an invocation, and hide all later events.
@@ -384,10 +360,7 @@ class AgentUndo(SessionFront):
             RefusedError: it was already rewound, and effects are not repeated; or the plan does
                 not match the token.
         """
-        request = rewind_request(options)
-        with self._runtime.locked():
-            found = self._runtime.undoing.rewind(before, request)
-            return self._driver.run(self._runtime.run(found))
+        return self._driver.run(self._runtime.rewind(before, options))
 
     def undo_last(self, *, effects: bool = False) -> UndoReport:
         """Rewind to before the newest invocation that is not rewound yet.
@@ -395,17 +368,12 @@ class AgentUndo(SessionFront):
         Raises:
             NothingToUndo: there is none.
         """
-        request = rewind_request({"effects": effects})
-        with self._runtime.locked():
-            last = rewind.last_live(self._runtime.store, self._runtime.session)
-            found = self._runtime.undoing.rewind(last, request)
-            return self._driver.run(self._runtime.run(found))
+        rewind = self._runtime.rewind(None, {"effects": effects})
+        return self._driver.run(rewind)
 
     def resume(self, op: str) -> UndoReport:
         """Continue an undo that was interrupted or left something to do; nothing is repeated."""
-        with self._runtime.locked(finishing=True):
-            work = self._runtime.resumed(op)
-            return self._driver.run(self._runtime.run(work, again=True))
+        return self._driver.run(self._runtime.resume(op))
 
     def release(self) -> list[Release]:
         """Send the held calls that are due; turns do so when they begin and commit.
@@ -413,8 +381,7 @@ class AgentUndo(SessionFront):
         Raises:
             SessionBusy: a turn or an undo of the session is running.
         """
-        with self._runtime.locked():
-            return self._driver.run(outbox.release(self._runtime.setting))
+        return self._driver.run(self._runtime.send_due())
 
     def recover(self) -> list[UndoReport]:
         """Complete the rollbacks and undos of this session that a crash interrupted.
@@ -422,6 +389,4 @@ class AgentUndo(SessionFront):
         First, the `probe` of a tool is called for each of its calls that began and never ended;
         calls without a probe stay in doubt, see `attention`. An interrupted turn is not undone.
         """
-        with self._runtime.locked(finishing=True):
-            self._driver.run(resolution.ask_probes(self._runtime))
-            return self._driver.run(self._runtime.recover())
+        return self._driver.run(self._runtime.recover())

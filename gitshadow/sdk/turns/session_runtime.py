@@ -19,10 +19,18 @@ from gitshadow.errors import (
     UsageError,
 )
 from gitshadow.ipc.spool import stores_prompts
-from gitshadow.sdk.turns import evidence, json_values, notifications, rewind
+from gitshadow.sdk.turns import (
+    evidence,
+    json_values,
+    notifications,
+    outbox,
+    probe,
+    reversibility,
+    rewind,
+)
 from gitshadow.sdk.turns.bench import Bench
 from gitshadow.sdk.turns.call_records import held_row
-from gitshadow.sdk.turns.commands import Invoke, Procedure, Save, Tell, demand
+from gitshadow.sdk.turns.commands import Invoke, Procedure, Save, Tell, demand, now
 from gitshadow.sdk.turns.errors import SessionBusy
 from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.host import ContextCache, Host
@@ -37,14 +45,22 @@ from gitshadow.sdk.turns.option_checks import (
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.protocols import CompensationEngine, SessionStore
 from gitshadow.sdk.turns.registry import ToolRegistry
-from gitshadow.sdk.turns.report import UndoKind, UndoReport
+from gitshadow.sdk.turns.report import UndoKind, UndoReport, from_json
 from gitshadow.sdk.turns.settings import TurnSettings
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.turn_states import TurnStatus
-from gitshadow.sdk.turns.turn_undo import Undoing
+from gitshadow.sdk.turns.turn_undo import Undoing, turn_of
 from gitshadow.sdk.turns.undo_operation import Whole
+from gitshadow.sdk.turns.undo_request import (
+    RedoOptions,
+    RewindOptions,
+    UndoOptions,
+    redo_token,
+    request_of,
+    rewind_request,
+)
 from gitshadow.sdk.turns.user_hooks import UserHooks
-from gitshadow.sdk.turns.values import UndoEntry
+from gitshadow.sdk.turns.values import Release, UndoEntry
 from gitshadow.store.journal.saga import SagaTables
 from gitshadow.store.journal.saga_rows import (
     SagaCall,
@@ -53,6 +69,7 @@ from gitshadow.store.journal.saga_rows import (
     SagaTurn,
 )
 from gitshadow.store.layout import Layout, discover
+from gitshadow.undo.report import Reason, State
 
 _SUBMITTED = "submitted"
 
@@ -362,6 +379,82 @@ class SessionRuntime:
             return []
         return SagaTables(self.store.db).sessions_with_work()
 
+    def plan(self, turn: str, options: UndoOptions) -> Procedure[UndoReport]:
+        """Return what `undo` would do; call no inverse and change no file."""
+        return self.undoing.undo(turn, request_of(options)).plan()
+
+    def undo(self, turn: str, options: UndoOptions) -> Procedure[UndoReport]:
+        """Undo a turn, or one call alone, under the lock."""
+        request = request_of(options)
+        with self.locked():
+            return (yield from self.run(self.undoing.undo(turn, request)))
+
+    def redo(self, op: str, options: RedoOptions) -> Procedure[UndoReport]:
+        """Reverse an undo, under the lock."""
+        token = redo_token(options)
+        with self.locked():
+            return (yield from self.run(self.undoing.redo(op, token)))
+
+    def rewind(
+        self, before: str | None, options: RewindOptions
+    ) -> Procedure[UndoReport]:
+        """Return to before an invocation, under the lock; None: the newest in the conversation."""
+        request = rewind_request(options)
+        with self.locked():
+            if before is None:
+                before = rewind.last_live(self.store, self.session)
+            return (yield from self.run(self.undoing.rewind(before, request)))
+
+    def resume(self, op: str) -> Procedure[UndoReport]:
+        """Go on with an earlier undo, under the lock."""
+        with self.locked(finishing=True):
+            return (yield from self.run(self.resumed(op), again=True))
+
+    def send_due(self) -> Procedure[list[Release]]:
+        """Send the held calls that are due, under the lock."""
+        with self.locked():
+            return (yield from outbox.release(self.setting))
+
+    def recover(self) -> Procedure[list[UndoReport]]:
+        """Ask the probes of calls in doubt, and end the undos that lost their process."""
+        with self.locked(finishing=True):
+            yield from self._ask_probes()
+            return (yield from self._ended_losses())
+
+    def resolve(self, turn: str, call: str, state: State, note: str) -> None:
+        """Record what a person has found out about a call, or has done about it.
+
+        It is a row of the log of its own, and what was recorded before stays.
+
+        Raises:
+            UsageError: there is no such call, or it has nothing left to resolve.
+            SessionBusy: a turn or an undo of this session is at work.
+        """
+        with self.locked():
+            calls = self.calls(turn)
+            waiting = [
+                one
+                for one in self.store.waiting(self.session)
+                if (one.turn, one.call) == (turn, call)
+            ]
+            names = {one.id for one in reversibility.mutating(calls)}
+            names |= {one.call for one in waiting}
+            found = next((one for one in calls if one.id == call), None)
+            if found is None or call not in names or found.undo in ("done", "skipped"):
+                raise UsageError(
+                    f"cannot resolve {call}: it has nothing left to resolve"
+                )
+            body = {
+                "as": state.value,
+                "was": found.undo,
+                "error": found.error,
+                "note": note,
+            }
+            row = evidence.note(found, evidence.RESOLVED, body, self.clock())
+            after = replace(found, undo=reversibility.RESOLVED_STATES[state])
+            closed = [replace(one, state="resolved") for one in waiting]
+            self.store.save([after, row, *closed])
+
     def run(self, work: Whole, *, again: bool = False) -> Procedure[UndoReport]:
         """Carry an undo out, in place or by the session's engine; under the lock.
 
@@ -393,7 +486,22 @@ class SessionRuntime:
         self._lock.release()
         return (yield from _awaited(engine, op.id))
 
-    def recover(self) -> Procedure[list[UndoReport]]:
+    def _ask_probes(self) -> Procedure[None]:
+        """Ask about every call whose effect is unknown, if its tool can answer."""
+        left = {
+            (turn_of(op), item.call_id)
+            for op in self.store.ops(self.session)
+            if op.report is not None
+            for item in from_json(json_values.parse(op.report)).items
+            if item.reason is Reason.IN_DOUBT
+        }
+        for call in self.store.unsettled(self.session):
+            if reversibility.is_doubtful(call):
+                moment = yield from now()
+                is_late = (call.turn, call.id) in left
+                yield from probe.settled(call, self.setting, moment, is_late=is_late)
+
+    def _ended_losses(self) -> Procedure[list[UndoReport]]:
         """Bring the undos to their end that lost their process, as `run`; under the lock."""
         engine = self.engine
         if engine is None:

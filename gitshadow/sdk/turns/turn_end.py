@@ -4,35 +4,19 @@ Only True lets a turn commit; no answer is a no.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from gitshadow.sdk.turns import authorization, json_values, outbox
 from gitshadow.sdk.turns.call_records import arguments_of
 from gitshadow.sdk.turns.commands import Invoke, Procedure, Raised, Returned, ask, now
 from gitshadow.sdk.turns.errors import TurnCancelled, ValidationFailed
-from gitshadow.sdk.turns.option_checks import check_fields, instance_of, optional
-from gitshadow.sdk.turns.policy import Policy, Proposal
+from gitshadow.sdk.turns.policy import Proposal
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.turn_states import TurnStatus
 from gitshadow.sdk.turns.values import Reversibility
 
 Check: TypeAlias = Callable[[], bool | Awaitable[bool]]
 """Whether a turn may commit, asked after its last call; only True commits it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """What one turn is run under: its own policy (None: the session's), its own check."""
-
-    policy: Policy | None = None
-    validate: Check | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self, _TERMS)
-
-
-_TERMS = {"policy": optional(instance_of(Policy, "a Policy"))}
 
 
 def validated(turn: TurnCore, check: Check | None) -> Procedure[None]:
