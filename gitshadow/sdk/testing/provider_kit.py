@@ -6,7 +6,8 @@ Invariant: a rule reads only the document, never the implementation.
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import wraps
 from typing import Protocol, TypeVar
 
 from gitshadow.sdk.testing.memory_store import MemoryStore
@@ -20,7 +21,21 @@ from gitshadow.sdk.turns.protocols import (
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.values import Reversibility, UndoEntry
 
+K = TypeVar("K")
+S = TypeVar("S")
 T = TypeVar("T")
+
+
+def _in_a_loop(
+    rule: Callable[[K, S], Coroutine[object, object, None]],
+) -> Callable[[K, S], None]:
+    """Return a rule as a test that runs it in an event loop of its own."""
+
+    @wraps(rule)
+    def test(self: K, subject: S) -> None:
+        asyncio.run(rule(self, subject))
+
+    return test
 
 
 class UndoableDocument(Protocol):
@@ -59,100 +74,83 @@ class UndoProviderKit:
     Inherit from it, and override the fixture `subject`: an `UndoableDocument`, new for each test.
     """
 
-    def test_a_commit_keeps_what_was_done(self, subject: UndoableDocument) -> None:
+    @_in_a_loop
+    async def test_a_commit_keeps_what_was_done(
+        self, subject: UndoableDocument
+    ) -> None:
         """The next rolled-back turn does not change it."""
+        before = await _settled(subject.look())
+        after = await _kept_turn(subject)
+        assert after != before, "change() changes nothing: no rule could fail"
+        assert await _settled(subject.look()) == after
+        await _lost_turn(subject)
+        assert await _settled(subject.look()) == after
 
-        async def rule() -> None:
-            before = await _settled(subject.look())
-            after = await _kept_turn(subject)
-            assert after != before, "change() changes nothing: no rule could fail"
-            assert await _settled(subject.look()) == after
-            await _lost_turn(subject)
-            assert await _settled(subject.look()) == after
-
-        asyncio.run(rule())
-
-    def test_a_rollback_restores_the_document(self, subject: UndoableDocument) -> None:
+    @_in_a_loop
+    async def test_a_rollback_restores_the_document(
+        self, subject: UndoableDocument
+    ) -> None:
         """A rollback reverts all changes since the transaction began."""
+        before = await _settled(subject.look())
+        await _lost_turn(subject, changes=3)
+        assert await _settled(subject.look()) == before
 
-        async def rule() -> None:
-            before = await _settled(subject.look())
-            await _lost_turn(subject, changes=3)
-            assert await _settled(subject.look()) == before
-
-        asyncio.run(rule())
-
-    def test_turns_follow_each_other(self, subject: UndoableDocument) -> None:
+    @_in_a_loop
+    async def test_turns_follow_each_other(self, subject: UndoableDocument) -> None:
         """A transaction has no effect on the next one."""
+        for _ in range(3):
+            kept = await _kept_turn(subject, changes=2)
+            await _lost_turn(subject)
+            await _lost_turn(subject)
+            assert await _settled(subject.look()) == kept
 
-        async def rule() -> None:
-            for _ in range(3):
-                kept = await _kept_turn(subject, changes=2)
-                await _lost_turn(subject)
-                await _lost_turn(subject)
-                assert await _settled(subject.look()) == kept
-
-        asyncio.run(rule())
-
-    def test_a_turn_without_work_changes_nothing(
+    @_in_a_loop
+    async def test_a_turn_without_work_changes_nothing(
         self, subject: UndoableDocument
     ) -> None:
         """A turn without calls has a transaction too."""
+        await _kept_turn(subject)
+        before = await _settled(subject.look())
+        await _lost_turn(subject, changes=0)
+        assert await _settled(subject.look()) == before
+        assert await _kept_turn(subject, changes=0) == before
 
-        async def rule() -> None:
-            await _kept_turn(subject)
-            before = await _settled(subject.look())
-            await _lost_turn(subject, changes=0)
-            assert await _settled(subject.look()) == before
-            assert await _kept_turn(subject, changes=0) == before
-
-        asyncio.run(rule())
-
-    def test_entries_change_nothing(self, subject: UndoableDocument) -> None:
+    @_in_a_loop
+    async def test_entries_change_nothing(self, subject: UndoableDocument) -> None:
         """An entry names a call, which need not have changed the document."""
+        before = await _settled(subject.look())
+        opened = await _begun(subject)
+        for call in ("c1", "c2"):
+            await _settled(opened.add_entry(UndoEntry(call, "x.do", "")))
+            assert await _settled(subject.look()) == before
+        await _settled(opened.commit())
+        assert await _settled(subject.look()) == before
 
-        async def rule() -> None:
+    @_in_a_loop
+    async def test_any_label_is_taken(self, subject: UndoableDocument) -> None:
+        """People and models write labels."""
+        for label in ("", "ü\n'\"%s{}", "x" * 10_000):
             before = await _settled(subject.look())
-            opened = await _begun(subject)
-            for call in ("c1", "c2"):
-                await _settled(opened.add_entry(UndoEntry(call, "x.do", "")))
-                assert await _settled(subject.look()) == before
-            await _settled(opened.commit())
+            await _lost_turn(subject, label=label)
             assert await _settled(subject.look()) == before
 
-        asyncio.run(rule())
-
-    def test_any_label_is_taken(self, subject: UndoableDocument) -> None:
-        """People and models write labels."""
-
-        async def rule() -> None:
-            for label in ("", "ü\n'\"%s{}", "x" * 10_000):
-                before = await _settled(subject.look())
-                await _lost_turn(subject, label=label)
-                assert await _settled(subject.look()) == before
-
-        asyncio.run(rule())
-
-    def test_a_failed_turn_restores_the_document(
+    @_in_a_loop
+    async def test_a_failed_turn_restores_the_document(
         self, subject: UndoableDocument
     ) -> None:
         """A session rolls back after an exception of a tool."""
-
-        async def rule() -> None:
-            before = await _settled(subject.look())
-            async with _session(subject, Host(undo=subject.provider)) as au:
-                try:
-                    async with au.turn("failing") as turn:
-                        await _change(turn)
-                        raise LookupError
-                except LookupError:
-                    pass
-                assert await _settled(subject.look()) == before
-                async with au.turn("well") as turn:
+        before = await _settled(subject.look())
+        async with _session(subject, Host(undo=subject.provider)) as au:
+            try:
+                async with au.turn("failing") as turn:
                     await _change(turn)
-            assert await _settled(subject.look()) != before
-
-        asyncio.run(rule())
+                    raise LookupError
+            except LookupError:
+                pass
+            assert await _settled(subject.look()) == before
+            async with au.turn("well") as turn:
+                await _change(turn)
+        assert await _settled(subject.look()) != before
 
 
 class RevisionProviderKit:
@@ -161,53 +159,41 @@ class RevisionProviderKit:
     Inherit from it, and override the fixture `subject`: a `VersionedDocument`, new for each test.
     """
 
-    def test_a_revision_is_a_number_or_a_text(self, subject: VersionedDocument) -> None:
+    @_in_a_loop
+    async def test_a_revision_is_a_number_or_a_text(
+        self, subject: VersionedDocument
+    ) -> None:
         """It is stored in the journal and passed to tools."""
+        await _settled(subject.change())
+        found = await _settled(subject.provider.current_revision())
+        assert type(found) in (int, str), f"a revision is int or str: {found!r}"
 
-        async def rule() -> None:
-            await _settled(subject.change())
-            found = await _settled(subject.provider.current_revision())
-            assert type(found) in (int, str), f"a revision is int or str: {found!r}"
-
-        asyncio.run(rule())
-
-    def test_a_revision_is_steady(self, subject: VersionedDocument) -> None:
+    @_in_a_loop
+    async def test_a_revision_is_steady(self, subject: VersionedDocument) -> None:
         """Reading it changes nothing."""
+        found = [await _settled(subject.provider.current_revision()) for _ in range(3)]
+        assert found[1:] == found[:-1]
 
-        async def rule() -> None:
-            found = [
-                await _settled(subject.provider.current_revision()) for _ in range(3)
-            ]
-            assert found[1:] == found[:-1]
-
-        asyncio.run(rule())
-
-    def test_every_change_is_a_revision(self, subject: VersionedDocument) -> None:
+    @_in_a_loop
+    async def test_every_change_is_a_revision(self, subject: VersionedDocument) -> None:
         """A new revision after each change; a stale one of a model must never match again."""
+        found = [await _settled(subject.provider.current_revision())]
+        for _ in range(4):
+            await _settled(subject.change())
+            found.append(await _settled(subject.provider.current_revision()))
+        assert len(set(found)) == 5, f"revisions repeat: {found}"
 
-        async def rule() -> None:
-            found = [await _settled(subject.provider.current_revision())]
-            for _ in range(4):
-                await _settled(subject.change())
-                found.append(await _settled(subject.provider.current_revision()))
-            assert len(set(found)) == 5, f"revisions repeat: {found}"
-
-        asyncio.run(rule())
-
-    def test_a_tool_gets_the_revision_of_its_call(
+    @_in_a_loop
+    async def test_a_tool_gets_the_revision_of_its_call(
         self, subject: VersionedDocument
     ) -> None:
         """This holds after an earlier call changed the document."""
-
-        async def rule() -> None:
-            provider = subject.provider
-            au = _session(subject, Host(revisions=provider))
-            async with au, au.turn("two calls") as turn:
-                for _ in range(2):
-                    now = await _settled(provider.current_revision())
-                    assert (await _change(turn)) == now
-
-        asyncio.run(rule())
+        provider = subject.provider
+        au = _session(subject, Host(revisions=provider))
+        async with au, au.turn("two calls") as turn:
+            for _ in range(2):
+                now = await _settled(provider.current_revision())
+                assert (await _change(turn)) == now
 
 
 async def _begun(subject: UndoableDocument, label: str = "a turn") -> UndoTransaction:

@@ -8,7 +8,7 @@ import pytest
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.testing import Finding, Proof, prove_rollback, prove_rollback_async
-from gitshadow.sdk.testing.trials import Script
+from gitshadow.sdk.testing.rollback import Script
 from gitshadow.sdk.turns.errors import ToolFailure
 from gitshadow.sdk.turns.inverse_kinds import Allowed
 from gitshadow.sdk.turns.policy import Policy
