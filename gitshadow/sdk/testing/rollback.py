@@ -220,7 +220,7 @@ class Trials:
         return (yield from self.turn(trial, body, broken=False))
 
     def undo(
-        self, trial: Trial, turn: str, only: frozenset[str] | None = None
+        self, trial: Trial, turn: str, only: tuple[str, ...] | None = None
     ) -> Procedure[UndoReport]:
         """Undo a committed turn, or some of its calls."""
         with trial.runtime.locked():
@@ -533,7 +533,7 @@ class _CombinedSteps:
         ids = {call.ordinal: call.id for call in core.calls.values()}
         refused = False
         if first is not None:
-            early = yield from trials.undo(trial, core.row.id, frozenset({ids[first]}))
+            early = yield from trials.undo(trial, core.row.id, (ids[first],))
             states = {item.call_id: item.state for item in early.items}
             refused = states[ids[first]] is State.NOT_REVERSED
         report = yield from trials.undo(trial, core.row.id)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gitshadow.errors import UnsupportedError
-from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.commands import Procedure
 from gitshadow.sdk.turns.errors import EngineError, SessionBusy
 from gitshadow.sdk.turns.protocols import CompensationEngine, Means, SagaStore
-from gitshadow.sdk.turns.report import UndoReport, from_json
+from gitshadow.sdk.turns.report import UndoReport
+from gitshadow.sdk.turns.undo_operation import report_of
 from gitshadow.store.journal.saga_rows import SagaOp
 from gitshadow.store.layout import discover
 
@@ -162,9 +162,7 @@ def told(store: SagaStore, op_id: str) -> UndoReport | None:
     op = store.op(op_id)
     if op is None:
         raise EngineError(f"cannot find undo {op_id} in the journal")
-    if op.status != "done" or op.report is None:
-        return None
-    return from_json(json_values.parse(op.report))
+    return report_of(op) if op.status == "done" else None
 
 
 def _taken(runtime: OpenedSession, held: ExitStack) -> bool:

@@ -34,7 +34,7 @@ from gitshadow.sdk.turns import (
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.report import UndoKind
 from gitshadow.sdk.turns.tool import Tool
-from gitshadow.sdk.turns.values import EVERYTHING, Release
+from gitshadow.sdk.turns.values import Release
 from gitshadow.store.journal import alerts
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.saga import SagaTables
@@ -250,7 +250,7 @@ def _is_undone(db: Db, turn: SagaTurn) -> bool:
         if (op.kind, op.target, op.status) == (UndoKind.UNDO, turn.id, "done")
         and op.id not in redone
     ]
-    is_whole = any(one.only is None and one.scope == EVERYTHING for one in found)
+    is_whole = any(one.is_whole for one in found)
     return is_whole and not _has_planned(db, turn)
 
 

@@ -221,7 +221,7 @@ class Unwind:
         self, call: SagaCall, comparison: Procedure[Comparison]
     ) -> Procedure[UndoItem | None]:
         """Return the item of a call whose inverse must not run, as the world is; None: it may."""
-        if self.scene.request.on_drift is not OnDrift.SKIP:
+        if self.scene.request.on_drift != OnDrift.SKIP:
             return None
         found = yield from comparison
         if found.undone:

@@ -45,12 +45,12 @@ from gitshadow.sdk.turns.option_checks import (
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.protocols import CompensationEngine, SessionStore
 from gitshadow.sdk.turns.registry import ToolRegistry
-from gitshadow.sdk.turns.report import UndoKind, UndoReport, from_json
+from gitshadow.sdk.turns.report import UndoKind, UndoReport
 from gitshadow.sdk.turns.settings import TurnSettings
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.turn_states import TurnStatus
 from gitshadow.sdk.turns.turn_undo import Undoing, turn_of
-from gitshadow.sdk.turns.undo_operation import Whole
+from gitshadow.sdk.turns.undo_operation import Whole, report_of
 from gitshadow.sdk.turns.undo_request import (
     RedoOptions,
     RewindOptions,
@@ -491,8 +491,8 @@ class SessionRuntime:
         left = {
             (turn_of(op), item.call_id)
             for op in self.store.ops(self.session)
-            if op.report is not None
-            for item in from_json(json_values.parse(op.report)).items
+            if (report := report_of(op)) is not None
+            for item in report.items
             if item.reason is Reason.IN_DOUBT
         }
         for call in self.store.unsettled(self.session):

@@ -185,7 +185,7 @@ def changes_of(
     store: SessionStore,
     session: str,
     part: Stretch,
-    on_drift: OnDrift = OnDrift.SKIP,
+    on_drift: str = OnDrift.SKIP,
     *,
     every: bool = False,
 ) -> Changes:
@@ -207,7 +207,7 @@ def changes_of(
     for key, value in before.items():
         if key.startswith(OTHER_SCOPES) and not every:
             continue
-        if key not in since or on_drift is OnDrift.OVERWRITE:
+        if key not in since or on_drift == OnDrift.OVERWRITE:
             state[key] = value
         elif since[key] != value:
             moved[Domain.STATE, key] = f"the turn left {since[key]}; it was set later"
@@ -215,7 +215,7 @@ def changes_of(
     for name, version in versions.items():
         if name.startswith(OTHER_SCOPES) and not every:
             continue
-        if name not in later or on_drift is OnDrift.OVERWRITE:
+        if name not in later or on_drift == OnDrift.OVERWRITE:
             artifacts[name] = version
         elif _oid(later[name]) != _oid(version):
             moved[Domain.ARTIFACTS, name] = "it was saved again later"

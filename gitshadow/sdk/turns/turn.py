@@ -17,6 +17,7 @@ from gitshadow.sdk.turns import (
     notifications,
     probe,
     savepoints,
+    undo_request,
 )
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.call_records import held_row
@@ -51,6 +52,7 @@ from gitshadow.sdk.turns.saga import new_op
 from gitshadow.sdk.turns.savepoints import Savepoint, SavepointState
 from gitshadow.sdk.turns.settings import TurnSettings
 from gitshadow.sdk.turns.turn_states import TurnEvent, TurnStatus, advance
+from gitshadow.sdk.turns.undo_request import UndoRequest
 from gitshadow.sdk.turns.values import JsonObject, Release, Reversibility, UndoEntry
 from gitshadow.store.journal.saga_rows import (
     NewEvent,
@@ -578,17 +580,20 @@ class TurnCore:
         op = new_op(self.row.session, UndoKind.ROLLBACK, target, moment)
         calls, pivot = self._calls_of(point), self.kept_of(point)
         last = pivot.ordinal if pivot is not None else 0
-        told: dict[str, object] = {
-            "why": why if pivot is None else kept_up_to(pivot, why),
-            "declined": [call.id for call in calls if call.ordinal <= last],
-        }
-        if pivot is not None:
-            told["since_ns"] = pivot.started_ns
+        request = UndoRequest(
+            why=why if pivot is None else kept_up_to(pivot, why),
+            declined=tuple(call.id for call in calls if call.ordinal <= last),
+        )
         if point is not None:
             inner = [one.number for one in self._points if point in one.chain()]
-            told = {"since_ns": point.at_ns, **told}
-            told |= {"savepoints": inner, "calls": [call.id for call in calls]}
-        return replace(op, request=json_values.canonical(told))
+            request = request._replace(
+                savepoints=tuple(inner),
+                calls=tuple(call.id for call in calls),
+                since_ns=point.at_ns,
+            )
+        if pivot is not None:
+            request = request._replace(since_ns=pivot.started_ns)
+        return replace(op, request=undo_request.to_text(request))
 
     def _unwind(self, op: SagaOp) -> Procedure[UndoReport]:
         whole = yield from in_store(lambda means: means.composed(op))

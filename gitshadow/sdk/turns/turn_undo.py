@@ -30,7 +30,6 @@ from gitshadow.sdk.turns.report import (
     UndoItem,
     UndoKind,
     UndoReport,
-    from_json,
 )
 from gitshadow.sdk.turns.reversibility import JudgedCalls
 from gitshadow.sdk.turns.saga import Unwind, effects, new_op
@@ -50,6 +49,7 @@ from gitshadow.sdk.turns.undo_operation import (
     begun,
     blank,
     ended_phases,
+    report_of,
 )
 from gitshadow.sdk.turns.undo_request import WITHOUT_EFFECTS, UndoRequest
 from gitshadow.sdk.turns.values import EVERYTHING, Reversibility, Scope
@@ -107,7 +107,7 @@ class Undoing:
             op = _narrowed(op, self.store, request)
         elif request.only is not None:
             known = {call.id for call in self.calls(target)}
-            for name in sorted(request.only - known):
+            for name in sorted(set(request.only) - known):
                 near = did_you_mean(name, known)
                 raise UsageError(f"cannot find call {name} in {target}", hint=near)
         return self.of(op, request.token)
@@ -145,7 +145,9 @@ class Undoing:
             UsageError: what it is about is not there.
         """
         kind = UndoKind(op.kind)
-        request = undo_request.from_text(op.request, _SCOPES.get(kind, EVERYTHING))
+        request = undo_request.from_text(op.request)
+        if request.scope is None:
+            request = request._replace(scope=tuple(_SCOPES.get(kind, EVERYTHING)))
         is_known = self.store.op(op.id) is not None
         log = list(self.store.log(self._session)) if is_known else []
         make = {UndoKind.REWIND: self._rewind, UndoKind.REDO: self._redo}
@@ -155,7 +157,6 @@ class Undoing:
         # a new id.
         tries = begun(op, log, _FILES)
         number = len(tries) + (not tries or tries[-1])
-        why = json_values.parse(op.request).get("why")
         unwinds = [
             self._unwind(op, calls, request)
             for calls in parts.calls
@@ -165,9 +166,8 @@ class Undoing:
             op=op,
             phases=tuple(self._phases(op, unwinds, parts, number)),
             left=lambda: [call for unwind in unwinds for call in unwind.after],
-            request=replace(request, token=token),
+            request=request._replace(token=token),
             ended=ended_phases(op, log),
-            why=None if why is None else str(why),
             not_covered=tuple(self._outstanding(op, request, parts)),
             closing=partial(self._turn_after, op),
         )
@@ -260,8 +260,10 @@ class Undoing:
     def _turn(self, op: SagaOp, request: UndoRequest) -> _Parts:
         turn = turn_of(op)
         row = self._row(turn)
-        calls = _meant(op, self.store.calls(self._session, row.id))
-        if _is_one_call(op):
+        calls = self.store.calls(self._session, row.id)
+        if request.calls is not None:
+            calls = [one for one in calls if one.id in request.calls]
+        if request.turn is not None:
             calls = _with_needed(calls, op.target)
         is_all = request.only is None and not request.declined
         work = self._work(op, request, [turn])
@@ -281,7 +283,7 @@ class Undoing:
         if stretch is None:
             return None
         is_rollback = op.kind == UndoKind.ROLLBACK
-        drift, mine = request.on_drift, _savepoints_of(op)
+        drift, mine = request.on_drift, request.savepoints
         if is_of_savepoint(op):
             undone = self._undone_savepoints(op)
             changes = changes_of_part(store, session, stretch, mine, undone)
@@ -308,8 +310,8 @@ class Undoing:
             number
             for one in self.store.ops(self._session)
             if one.id != op.id and turn_of(one) == turn_of(op)
-            if not undo_request.from_text(one.request).declined
-            for number in _savepoints_of(one)
+            if not (request := undo_request.from_text(one.request)).declined
+            for number in request.savepoints
         )
 
     def _rewind(self, op: SagaOp, request: UndoRequest) -> _Parts:
@@ -370,7 +372,8 @@ class Undoing:
 
         Newest first. A redo repeats none of them, even if a person settled them.
         """
-        named = _named_in(op)
+        report = report_of(op)
+        named = {one.call_id for one in report.items} if report is not None else ()
         turns = [turn.id for turn in self.store.turns(self._session)]
         found = (c for turn in turns for c in self.store.calls(self._session, turn))
         mine = [one for one in found if one.op == op.id or one.id in named]
@@ -470,12 +473,11 @@ def _event_of(op: SagaOp, of: SagaOp, report: UndoReport) -> TurnEvent | None:
     """
     if op.kind == UndoKind.ROLLBACK and not is_of_savepoint(op):
         return TurnEvent.UNWOUND if report.ok else TurnEvent.STUCK
-    request = undo_request.from_text(of.request)
-    is_all = request.only is None and request.scope == EVERYTHING
-    if of.kind != UndoKind.UNDO or not is_all:
+    is_whole = undo_request.from_text(of.request).is_whole
+    if of.kind != UndoKind.UNDO or not is_whole:
         return None
     if op.kind == UndoKind.REDO:
-        undone = None if of.report is None else from_json(json_values.parse(of.report))
+        undone = report_of(of)
         # An undo that found nothing left has nothing to give back. A redo never makes effects
         # again, so it is seldom complete.
         has_nothing = undone is not None and undone.status is Status.NOTHING_TO_DO
@@ -493,22 +495,12 @@ def _of_calls(
         if one.id not in request.declined
         and (request.only is None or one.id in request.only)
     ]
-    since = json_values.parse(work.op.request).get("since_ns")
     return replace(
         work,
         calls=tuple(
             ProgramCall(one.id, row.id, row.started_ns, row.agent) for one in chosen
         ),
-        loose_since_ns=since if isinstance(since, int) else None,
-    )
-
-
-def _named_in(op: SagaOp) -> frozenset[str]:
-    """Return the calls that an op's report names; none where it has none."""
-    if op.report is None:
-        return frozenset()
-    return frozenset(
-        one.call_id for one in from_json(json_values.parse(op.report)).items
+        loose_since_ns=request.since_ns,
     )
 
 
@@ -533,10 +525,10 @@ def _narrowed(op: SagaOp, store: SessionStore, request: UndoRequest) -> SagaOp:
             hint="undo it by its turn, with only=",
         )
     (call,) = found
-    meant = replace(request, only=frozenset({call.id}))
     # Later calls may have used the effect, and only a person can know that.
     why = _later(call, store.calls(op.session, call.turn))
-    return replace(op, request=undo_request.to_text(meant, turn=call.turn, why=why))
+    meant = request._replace(only=(call.id,), turn=call.turn, why=why)
+    return replace(op, request=undo_request.to_text(meant))
 
 
 def _no_turn(store: SessionStore, session: str, turn: str) -> UsageError:
@@ -547,39 +539,15 @@ def _no_turn(store: SessionStore, session: str, turn: str) -> UsageError:
     )
 
 
-def _is_one_call(op: SagaOp) -> bool:
-    """Return whether an op is about one call."""
-    return json_values.parse(op.request).get("turn") is not None
-
-
 def turn_of(op: SagaOp) -> str:
     """Return the turn that an undo is about; the target of a savepoint's is `turn:name`."""
-    turn = json_values.parse(op.request).get("turn")
-    return op.target.partition(":")[0] if turn is None else str(turn)
+    turn = undo_request.from_text(op.request).turn
+    return op.target.partition(":")[0] if turn is None else turn
 
 
 def is_of_savepoint(op: SagaOp) -> bool:
     """Return whether an op undoes a savepoint."""
     return op.kind == UndoKind.ROLLBACK and ":" in op.target
-
-
-def _meant(op: SagaOp, calls: list[SagaCall]) -> list[SagaCall]:
-    """Return those calls of a turn that an op is about."""
-    meant = json_values.parse(op.request).get("calls")
-    if not isinstance(meant, list):
-        return calls
-    names = frozenset(map(str, meant))
-    return [one for one in calls if one.id in names]
-
-
-def _savepoints_of(op: SagaOp) -> list[int]:
-    """Return the number of the savepoint that an op is about, and of those inside it."""
-    found = json_values.parse(op.request).get("savepoints")
-    return (
-        [one for one in found if isinstance(one, int)]
-        if isinstance(found, list)
-        else []
-    )
 
 
 def _with_needed(calls: Sequence[SagaCall], name: str) -> list[SagaCall]:

@@ -30,6 +30,11 @@ PHASE = "undo_phase"
 """The kind of note that says how far an op got."""
 
 
+def report_of(op: SagaOp) -> UndoReport | None:
+    """Return the report of an op, None while it has none."""
+    return None if op.report is None else from_json(json_values.parse(op.report))
+
+
 class PhaseResult(NamedTuple):
     """What a phase did: its part of the report, and rows to be saved with its end."""
 
@@ -92,16 +97,14 @@ def begun(op: SagaOp, log: Iterable[SagaLogRow], phase: str) -> list[bool]:
 class Whole:
     """Carry one undo out.
 
-    `ended` are phases that came to an end in an earlier attempt. `why` is what the report is to say
-    of the reason, where that is not plain from its target. `left` gives the rows of calls as the
-    undo left them, `closing` what changes with its end.
+    `ended` are phases that came to an end in an earlier attempt. `left` gives the rows of calls as
+    the undo left them, `closing` what changes with its end.
     """
 
     op: SagaOp
     phases: tuple[UndoPhase, ...]
     request: UndoRequest
     ended: Mapping[str, UndoReport] = field(default_factory=dict)
-    why: str | None = None
     not_covered: tuple[Uncovered, ...] = ()
     left: Callable[[], Iterable[SagaCall]] = tuple
     closing: Callable[[UndoReport], Iterable[SagaTurn]] = lambda report: ()
@@ -230,7 +233,8 @@ class Whole:
             whole = joined(whole, part)
         tokens = [part.token for part in parts if part.token]
         token = tokens[0] if len(tokens) == 1 else json_values.token(tokens)
-        notes = (() if self.why is None else (self.why,)) + whole.notes
+        why = self.request.why
+        notes = whole.notes if why is None else (why, *whole.notes)
         return replace(whole, token=token, notes=notes)
 
     def _close(self, report: UndoReport) -> Procedure[None]:

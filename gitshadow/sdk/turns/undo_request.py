@@ -4,10 +4,10 @@ A continued op does what was asked for at first.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import TypedDict, cast
+from typing import NamedTuple, TypedDict, cast
 
-from gitshadow.errors import UsageError
+from gitshadow.errors import JournalError, UsageError
+from gitshadow.messages.codec import encode, parse
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.option_checks import (
     OptionCheck,
@@ -18,44 +18,60 @@ from gitshadow.sdk.turns.option_checks import (
     optional,
     text,
 )
-from gitshadow.sdk.turns.values import EVERYTHING, JsonObject, OnDrift, Scope
+from gitshadow.sdk.turns.values import EVERYTHING, OnDrift, Scope
 from gitshadow.words import did_you_mean
 
 WITHOUT_EFFECTS = EVERYTHING - {Scope.EFFECTS}
 """What a rewind is about, unless it is asked for more."""
 
 
-@dataclass(frozen=True, slots=True)
-class UndoRequest:
-    """The request for an undo.
+class UndoRequest(NamedTuple):
+    """The request for an undo, and what it is about.
 
     Args:
-        on_drift: What to do where the world was changed since.
+        on_drift: An `OnDrift`: what to do where the world was changed since.
         only: Ids of the calls that are meant; None means all.
         token: Go on only if the plan is still the one with this token.
-        scope: Which parts of the world are meant.
+        scope: Each a `Scope`: which parts of the world are meant; None: what its kind is about.
         on_conflict: What to do where later lines are in the way in a file.
         atomic: Refuse unless all of it can be undone, and stop if a part fails.
         declined: Ids of calls that are left because they came before a point of no return.
+        turn: The turn of the one call that is meant.
+        calls: The calls of a savepoint.
+        savepoints: Its number, and those of the savepoints inside it.
+        since_ns: From when on files that were written outside of calls are named.
+        why: What the report is to say of the reason.
     """
 
-    on_drift: OnDrift = OnDrift.SKIP
-    only: frozenset[str] | None = None
+    on_drift: str = OnDrift.SKIP.value
+    only: tuple[str, ...] | None = None
     token: str | None = None
-    scope: frozenset[Scope] = EVERYTHING
+    scope: tuple[str, ...] | None = None
     on_conflict: str = "skip"
     atomic: bool = False
-    declined: frozenset[str] = frozenset()
+    declined: tuple[str, ...] = ()
+    turn: str | None = None
+    calls: tuple[str, ...] | None = None
+    savepoints: tuple[int, ...] = ()
+    since_ns: int | None = None
+    why: str | None = None
 
     def covers(self, *scopes: Scope) -> bool:
         """Return whether any of these parts of the world is meant.
 
         Single calls have effects and files; state and conversation are their turn's.
         """
-        meant = self.scope
+        meant = EVERYTHING.intersection(Scope if self.scope is None else self.scope)
         if self.only is not None:
             meant &= {Scope.EFFECTS, Scope.FILES}
         return not meant.isdisjoint(scopes)
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all of a turn is meant, by an undo."""
+        return self.only is None and (
+            self.scope is None or set(self.scope) == EVERYTHING
+        )
 
 
 class UndoOptions(TypedDict, total=False):
@@ -104,10 +120,10 @@ def request_of(options: UndoOptions) -> UndoRequest:
     _check("undo", options, _UNDO)
     only, scope = options.get("only"), options.get("scope")
     return UndoRequest(
-        on_drift=OnDrift(options.get("on_drift", "skip")),
-        only=None if only is None else frozenset(only),
+        on_drift=options.get("on_drift", "skip"),
+        only=None if only is None else tuple(sorted(only)),
         token=options.get("token"),
-        scope=EVERYTHING if scope is None else scopes(scope),
+        scope=tuple(sorted(EVERYTHING if scope is None else scopes(scope))),
         on_conflict=options.get("on_conflict", "skip"),
         atomic=options.get("atomic", False),
     )
@@ -123,7 +139,7 @@ def rewind_request(options: RewindOptions) -> UndoRequest:
     scope = options.get("scope")
     wanted = WITHOUT_EFFECTS if scope is None else scopes(scope)
     meant = wanted | {Scope.EFFECTS} if options.get("effects", False) else wanted
-    return UndoRequest(scope=meant, token=options.get("token"))
+    return UndoRequest(scope=tuple(sorted(meant)), token=options.get("token"))
 
 
 def redo_token(options: RedoOptions) -> str | None:
@@ -183,29 +199,18 @@ _UNDO = {
 _REWIND = {**_TOKEN, "effects": flag, "scope": optional(_scope)}
 
 
-def to_text(request: UndoRequest, **more: object) -> str:
+def to_text(request: UndoRequest) -> str:
     """Return a request as the journal has it; a token is for one time only."""
-    told = {
-        "only": sorted(request.only) if request.only is not None else None,
-        "on_drift": request.on_drift.value,
-        "scope": sorted(request.scope),
-        "on_conflict": request.on_conflict,
-        "atomic": request.atomic,
-        **more,
-    }
-    return json_values.canonical(told)
+    return json_values.canonical(encode(request._replace(token=None)))
 
 
-def from_text(text: str, default: frozenset[Scope] = EVERYTHING) -> UndoRequest:
-    """Return the request that `to_text` wrote; `default` is the scope of one that names none."""
-    told: JsonObject = json_values.parse(text)
-    only, on_drift = told.get("only"), told.get("on_drift")
-    scope, declined = told.get("scope"), told.get("declined")
-    return UndoRequest(
-        only=frozenset(map(str, only)) if isinstance(only, list) else None,
-        on_drift=OnDrift(str(on_drift)) if on_drift else OnDrift.SKIP,
-        scope=scopes(list(map(str, scope))) if isinstance(scope, list) else default,
-        on_conflict=str(told.get("on_conflict", "skip")),
-        atomic=told.get("atomic") is True,
-        declined=frozenset(map(str, declined if isinstance(declined, list) else ())),
-    )
+def from_text(text: str) -> UndoRequest:
+    """Return the request that `to_text` wrote.
+
+    Raises:
+        JournalError: it is none.
+    """
+    try:
+        return parse(UndoRequest, json_values.parse(text))
+    except UsageError as error:
+        raise JournalError(f"could not read an undo: {error}") from error
