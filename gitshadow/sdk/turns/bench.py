@@ -91,9 +91,13 @@ class Bench:
             check: Called while it is not free; it raises where waiting is to end.
         """
         with closing(self.runtime()) as runtime, ExitStack() as held:
-            while not _taken(runtime, held):
-                check()
-                time.sleep(_LOOK_S)
+            while True:
+                try:
+                    held.enter_context(runtime.locked(finishing=True))
+                    break
+                except SessionBusy:
+                    check()
+                    time.sleep(_LOOK_S)
             yield runtime
 
     def unfinished(self) -> list[SagaOp]:
@@ -163,12 +167,3 @@ def told(store: SagaStore, op_id: str) -> UndoReport | None:
     if op is None:
         raise EngineError(f"cannot find undo {op_id} in the journal")
     return report_of(op) if op.status == "done" else None
-
-
-def _taken(runtime: OpenedSession, held: ExitStack) -> bool:
-    """Lock a session until the stack ends, if it is free; return whether it was."""
-    try:
-        held.enter_context(runtime.locked(finishing=True))
-    except SessionBusy:
-        return False
-    return True

@@ -89,13 +89,14 @@ def row_of(
     store: str,
 ) -> SagaCall:
     """Return the row of a call about which nothing is known but what was asked for."""
+    known = tool.reversibility if tool is not None else None
     row = SagaCall(
         session=turn.session,
         turn=turn.id,
         id=json_values.storable(request.call_id or f"{turn.id}.{ordinal}"),
         ordinal=ordinal,
         tool=json_values.storable(request.tool),
-        klass=_class_word(tool),
+        klass="undeclared" if known is None else known.value,
         description=json_values.storable(f"Executed {request.tool}"),
         intent="{}",
         started_ns=moment,
@@ -114,12 +115,6 @@ def paths_of(arguments: JsonObject, names: Iterable[str]) -> Iterator[str]:
             for one in found
             if isinstance(one, str | bytes | os.PathLike)
         )
-
-
-def _class_word(tool: Tool | None) -> str:
-    if tool is None or tool.reversibility is None:
-        return "undeclared"
-    return tool.reversibility.value
 
 
 def arguments_of(call: SagaCall) -> JsonObject:

@@ -138,12 +138,11 @@ def state_document(db: Db, session: str, before: str | None) -> ProgramState:
     Raises:
         SessionNotFound, InvocationNotFound: there is none.
     """
-    last = SagaTables(db).last_seq(session)
-    seq = last + 1
-    if before is not None or last < 0:
-        first = SagaTables(db).first_of(session, before or "")
-        seq = rewind.found(session, before or "", last, first)
-    values = state_rollback.values(SagaTables(db).state_before(session, seq))
+    saga = SagaTables(db)
+    seq = saga.last_seq(session) + 1
+    if before is not None or seq == 0:
+        seq = rewind.find(saga, session, before or "")
+    values = state_rollback.values(saga.state_before(session, seq))
     return ProgramState(session, before, dict(values))
 
 

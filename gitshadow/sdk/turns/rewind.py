@@ -19,7 +19,7 @@ from gitshadow.sdk.turns.errors import (
     NothingToUndo,
     SessionNotFound,
 )
-from gitshadow.sdk.turns.protocols import SessionStore
+from gitshadow.sdk.turns.protocols import HistoryStore, SessionStore
 from gitshadow.sdk.turns.state_rollback import values
 from gitshadow.store.journal.saga_rows import (
     MARKER,
@@ -35,26 +35,16 @@ _OF_A_TURN = frozenset({"created", "turn", "state", "artifact", MARKER})
 """Kinds of events that are no part of a conversation."""
 
 
-def find(store: SessionStore, session: str, before: str) -> int:
+def find(store: HistoryStore, session: str, before: str) -> int:
     """Return the first event of an invocation, before which something returns.
 
     Raises:
         SessionNotFound: the session has no history.
         InvocationNotFound: it has no such invocation.
     """
-    last = store.last_seq(session)
-    return found(session, before, last, store.first_of(session, before))
-
-
-def found(session: str, before: str, last: int, first: int | None) -> int:
-    """Return an invocation's first event, given the session's last; the creation is none.
-
-    Raises:
-        SessionNotFound: the session has no history.
-        InvocationNotFound: it has no such invocation.
-    """
-    if last < 0:
+    if store.last_seq(session) < 0:
         raise SessionNotFound(f"cannot find session {session}")
+    first = store.first_of(session, before)
     # Event 0 is the creation of the session, and there is nothing before it.
     if not first:
         raise InvocationNotFound(f"cannot find invocation {before} in {session}")

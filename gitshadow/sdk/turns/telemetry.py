@@ -48,17 +48,17 @@ class WorkSpan:
 
 def of_call(telemetry: Telemetry | None, call: SagaCall) -> WorkSpan:
     """Return the span of a call."""
-    return _started(telemetry, call, Work("execute_tool", *_names(call)))
+    return _started(telemetry, Work("execute_tool", *_names(call)))
 
 
 def of_undo(telemetry: Telemetry | None, call: SagaCall, handler: str) -> WorkSpan:
     """Return the span of one attempt to undo a call; it names the span of the call."""
     trace = json_values.parse(call.intent).get("trace") if telemetry else None
     link = None if trace is None else str(trace)
-    return _started(telemetry, call, Work("undo", *_names(call), handler, link))
+    return _started(telemetry, Work("undo", *_names(call), handler, link))
 
 
-def _started(telemetry: Telemetry | None, call: SagaCall, work: Work) -> WorkSpan:
+def _started(telemetry: Telemetry | None, work: Work) -> WorkSpan:
     return WorkSpan(None if telemetry is None else telemetry.started(work))
 
 
