@@ -33,7 +33,6 @@ from gitshadow.sdk.turns.commands import (
     in_the_open,
 )
 from gitshadow.sdk.turns.driver import Driver
-from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.inverse_kinds import is_external
 from gitshadow.sdk.turns.policy import Limits, Policy
@@ -140,7 +139,6 @@ class Trials:
     policy: Policy
     host: Host
     store: SessionStore = field(default_factory=MemoryStore)
-    recorder: FileRecorder | None = None
     runtimes: dict[str, SessionRuntime] = field(default_factory=dict)
     rig: Rigged = field(init=False)
     clock: Clock = field(init=False)

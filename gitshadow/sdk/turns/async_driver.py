@@ -8,7 +8,7 @@ no cancellation is raised between a written row and the next step.
 import asyncio
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
@@ -22,18 +22,14 @@ from gitshadow.sdk.turns.commands import (
     Part,
     Pause,
     Procedure,
-    Pull,
     Raised,
-    Returned,
     Save,
-    StreamEnded,
     T,
-    Tell,
     TimedOut,
     in_the_open,
     riding,
 )
-from gitshadow.sdk.turns.driver import AtOnce, Base, ended, pull
+from gitshadow.sdk.turns.driver import AtOnce, Base, ended
 from gitshadow.sdk.turns.journal_store import JournalStore
 from gitshadow.sdk.turns.protocols import Means
 
@@ -94,10 +90,6 @@ class AsyncDriver(Base):
         if isinstance(command, Pause):
             await asyncio.sleep(command.seconds)
             return None
-        if isinstance(command, Pull):
-            return await _pull(command)
-        if isinstance(command, Tell):
-            return await asyncio.to_thread(self.tell, command)
         assert not isinstance(command, Part), "parts are opened"
         if self._journal is None or isinstance(command, Now):
             return self.at_once(command)
@@ -227,17 +219,6 @@ async def _in_thread(function: Callable[[], object]) -> object:
     target = partial(copy_context().run, work)
     threading.Thread(target=target, daemon=True, name="gitshadow-call").start()
     return await asyncio.wrap_future(ended)
-
-
-async def _pull(command: Pull) -> Returned[object] | Raised | StreamEnded:
-    if isinstance(command.stream, Iterator):
-        return pull(command)
-    try:
-        return Returned(await anext(command.stream))
-    except StopAsyncIteration:
-        return StreamEnded()
-    except Exception as error:  # noqa: BLE001 - the provider's own errors are events
-        return Raised(error)
 
 
 async def _answer(command: Answer) -> bool:

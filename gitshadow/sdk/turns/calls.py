@@ -33,12 +33,12 @@ from gitshadow.sdk.turns.commands import (
     Raised,
     Returned,
     Save,
-    Tell,
     ask,
     demand,
     now,
 )
 from gitshadow.sdk.turns.errors import ToolFailure
+from gitshadow.sdk.turns.file_recording import Tell
 from gitshadow.sdk.turns.inverse_binding import InverseParts, bound, trouble_in
 from gitshadow.sdk.turns.json_values import NOT_OBSERVED, NotStorableError, Observation
 from gitshadow.sdk.turns.kept_secrets import completed, copies_of, parts_of
@@ -419,7 +419,7 @@ class _Call:
     def _is_files_only(self, tool: Tool) -> bool:
         """Return whether undoing the turn's files undoes the whole call."""
         only = tool.options.get("files_only", False) and "inverse" not in tool.options
-        return only and self.turn.setting.records_files
+        return only and self.turn.setting.recorder is not None
 
     def _described(self, tool: Tool, prepared: _Prepared) -> Procedure[str]:
         """Return the text of the entry; a `describe` that fails costs only its words."""

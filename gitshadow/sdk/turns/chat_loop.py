@@ -1,6 +1,6 @@
 """A small loop of requests and tool calls, for programs that use no framework."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 
 from gitshadow.sdk.turns import calls, json_values
@@ -8,12 +8,9 @@ from gitshadow.sdk.turns.call_records import CallRequest
 from gitshadow.sdk.turns.commands import (
     Invoke,
     Procedure,
-    Pull,
     Save,
-    StreamEnded,
     demand,
     now,
-    pulled,
 )
 from gitshadow.sdk.turns.events import Message
 from gitshadow.sdk.turns.model_io import (
@@ -29,6 +26,8 @@ from gitshadow.sdk.turns.policy import Proposal
 from gitshadow.sdk.turns.redaction import Secrets
 from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.values import JsonObject, Outcome
+
+_END = object()
 
 
 class ChatLoop:
@@ -123,10 +122,13 @@ class ChatLoop:
         stream = yield from demand(begin)
         if not isinstance(stream, Iterator | AsyncIterator):
             raise TypeError("the provider's stream is not an iterator")
+        following: Callable[..., object] = (
+            next if isinstance(stream, Iterator) else anext
+        )
         wanted: list[ToolCall] = []
         while True:
-            item = yield from pulled(Pull(stream))
-            if isinstance(item, StreamEnded):
+            item = yield from demand(Invoke(following, (stream, _END)))
+            if item is _END:
                 break
             self._take(item, wanted)
             # A long answer can be cancelled between two of its pieces.

@@ -7,7 +7,7 @@ come back as events. The commands are tuples because every hook process loads th
 frozen dataclass takes six times as long.
 """
 
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
@@ -18,9 +18,6 @@ from gitshadow.store.journal.saga_rows import SagaRow
 
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
-
-UNTOLD = "files_untold"
-"""The kind of note that says what the recorder of files does not know of a turn."""
 
 
 class Invoke(NamedTuple, Generic[R_co]):
@@ -132,33 +129,6 @@ class InStore(NamedTuple):
     function: Callable[..., object]
 
 
-class Tell(NamedTuple):
-    """Report an event to the recorder of files, as a hook would.
-
-    `event` is `prompt`, `before`, `after`, `failed` or `turn_end`; `paths` are what a tool says
-    that it writes. `hooked` is set if the program is not this process, but the one above it. The
-    event is None, or a text that says why the recorder could not be reached.
-    """
-
-    event: str
-    turn: str
-    label: str = ""
-    call: str | None = None
-    tool: str | None = None
-    paths: tuple[str, ...] = ()
-    hooked: bool = False
-
-
-class Pull(NamedTuple):
-    """Get the next item of a stream; the event is `Returned`, `Raised` or `StreamEnded`."""
-
-    stream: Iterator[object] | AsyncIterator[object]
-
-
-class StreamEnded(NamedTuple):
-    """A stream has no more items."""
-
-
 class Part(NamedTuple):
     """Do one part of an undo; the event is the value of its procedure, which is JSON.
 
@@ -171,16 +141,7 @@ class Part(NamedTuple):
 
 
 Command: TypeAlias = (
-    Invoke[object]
-    | Save
-    | ClaimCompensation
-    | Answer
-    | Pause
-    | Now
-    | InStore
-    | Tell
-    | Pull
-    | Part
+    Invoke[object] | Save | ClaimCompensation | Answer | Pause | Now | InStore | Part
 )
 Event: TypeAlias = Returned[object] | Raised | TimedOut
 # Python has one type for all that is sent to a generator, but each command has an answer of its
@@ -280,17 +241,3 @@ def now() -> Procedure[int]:
 def told(command: ClaimCompensation | Answer) -> Procedure[bool]:
     """Return the yes or no that a command gives."""
     return (yield command) is True
-
-
-def untold(command: Tell) -> Procedure[str | None]:
-    """Report an event to the recorder; return why that failed, or None."""
-    why: str | None = yield command
-    return why
-
-
-def pulled(command: Pull) -> Procedure[object]:
-    """Return the next item of a stream, or `StreamEnded`; raise the stream's exception."""
-    event: Returned[object] | Raised | StreamEnded = yield command
-    if isinstance(event, Raised):
-        raise event.error
-    return event.value if isinstance(event, Returned) else event

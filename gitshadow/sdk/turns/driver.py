@@ -23,13 +23,10 @@ from gitshadow.sdk.turns.commands import (
     Part,
     Pause,
     Procedure,
-    Pull,
     Raised,
     Returned,
     Save,
-    StreamEnded,
     T,
-    Tell,
     TimedOut,
     in_the_open,
     riding,
@@ -54,11 +51,6 @@ class Base:
         """Run a command and return its event."""
         with self.lock:
             return _done(command, self.runtime)
-
-    def tell(self, command: Tell) -> str | None:
-        """Send a hook event to the recorder, which may take some time."""
-        recorder = self.runtime.recorder
-        return None if recorder is None else recorder.tell(command)
 
 
 def _done(command: AtOnce, means: Means) -> object:
@@ -118,10 +110,6 @@ class Driver(Base):
         if isinstance(command, Pause):
             time.sleep(command.seconds)
             return None
-        if isinstance(command, Pull):
-            return pull(command)
-        if isinstance(command, Tell):
-            return self.tell(command)
         assert not isinstance(command, Part), "parts are opened"
         return self.at_once(command)
 
@@ -158,18 +146,6 @@ def ended(command: Invoke[object], value: object) -> Returned[object] | Raised:
 
 def _name(command: Invoke[object]) -> str:
     return getattr(command.function, "__qualname__", "a function")
-
-
-def pull(command: Pull) -> Returned[object] | Raised | StreamEnded:
-    """Return the next item of a plain stream as an event."""
-    if not isinstance(command.stream, Iterator):
-        return Raised(TypeError("the stream is async: use AsyncAgentUndo"))
-    try:
-        return Returned(next(command.stream))
-    except StopIteration:
-        return StreamEnded()
-    except Exception as error:  # noqa: BLE001 - the provider's own errors are events
-        return Raised(error)
 
 
 def _within(command: Invoke[object], seconds: float) -> Event:

@@ -18,7 +18,6 @@ from gitshadow.messages.codec import decode, encode
 from gitshadow.messages.undo import UNDO, FileUndoAnswer, FileUndoRequest
 from gitshadow.model import RepoPath
 from gitshadow.platform import current
-from gitshadow.sdk.turns.commands import Tell
 from gitshadow.service.client import answer
 from gitshadow.store.layout import Layout
 from gitshadow.store.refs import display_path
@@ -26,6 +25,24 @@ from gitshadow.store.refs import display_path
 Payload = dict[str, object]
 
 _ENDS = ("prompt", "turn_end")
+UNTOLD = "files_untold"
+"""The kind of note that says what the recorder of files does not know of a turn."""
+
+
+class Tell(NamedTuple):
+    """An event for the recorder of files, as a hook would report it.
+
+    `event` is `prompt`, `before`, `after`, `failed` or `turn_end`; `paths` are what a tool says
+    that it writes. `hooked` is set if the program is not this process, but the one above it.
+    """
+
+    event: str
+    turn: str
+    label: str = ""
+    call: str | None = None
+    tool: str | None = None
+    paths: tuple[str, ...] = ()
+    hooked: bool = False
 
 
 class UndoRunner(NamedTuple):

@@ -19,14 +19,13 @@ from gitshadow.messages.undo import (
 from gitshadow.model import Oid
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.commands import (
-    UNTOLD,
     Invoke,
     Procedure,
     Raised,
     Returned,
     ask,
 )
-from gitshadow.sdk.turns.file_recording import FileRecorder
+from gitshadow.sdk.turns.file_recording import UNTOLD, FileRecorder
 from gitshadow.sdk.turns.report import Domain, UndoItem, UndoReport
 from gitshadow.sdk.turns.undo_operation import PhaseResult, blank
 from gitshadow.store.journal.saga_rows import SagaLogRow, SagaOp, SagaTurn

@@ -9,7 +9,6 @@ from typing import Protocol, runtime_checkable
 
 from gitshadow.model import Oid
 from gitshadow.sdk.turns.commands import InStore, Procedure, T
-from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.undo_operation import Whole
 from gitshadow.sdk.turns.values import JsonObject, Revision, UndoEntry, Work
@@ -392,7 +391,6 @@ class Means(Protocol):
     """What a driver works with."""
 
     clock: Clock
-    recorder: FileRecorder | None
 
     @property
     def store(self) -> SessionStore:

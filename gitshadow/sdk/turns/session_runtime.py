@@ -30,9 +30,9 @@ from gitshadow.sdk.turns import (
 )
 from gitshadow.sdk.turns.bench import Bench
 from gitshadow.sdk.turns.call_records import held_row
-from gitshadow.sdk.turns.commands import Invoke, Procedure, Save, Tell, demand, now
+from gitshadow.sdk.turns.commands import Invoke, Procedure, Save, demand, now
 from gitshadow.sdk.turns.errors import SessionBusy
-from gitshadow.sdk.turns.file_recording import FileRecorder
+from gitshadow.sdk.turns.file_recording import FileRecorder, Tell
 from gitshadow.sdk.turns.host import ContextCache, Host
 from gitshadow.sdk.turns.journal_store import JournalStore
 from gitshadow.sdk.turns.option_checks import (
@@ -137,7 +137,7 @@ class SessionRuntime:
             owner=f"{os.getpid()}-{os.urandom(4).hex()}",
             contexts=ContextCache(opening.host.contexts),
             root=layout.root if layout is not None else os.getcwd(),
-            records_files=self.recorder is not None,
+            recorder=self.recorder,
             hooks=UserHooks(layout, opening.session, opening.host.environ)
             if layout is not None
             else None,
@@ -367,7 +367,7 @@ class SessionRuntime:
     @property
     def undoing(self) -> Undoing:
         """Return what makes the undos of this session."""
-        return Undoing(self.store, self.setting, self.recorder)
+        return Undoing(self.store, self.setting)
 
     def composed(self, op: SagaOp) -> Whole:
         """Return the undo of an op, new or begun before."""

@@ -5,6 +5,7 @@ Nothing of it changes while the session is open, except for what is known of its
 
 from dataclasses import dataclass, field
 
+from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.host import ContextCache, Host
 from gitshadow.sdk.turns.kept_secrets import KeptSecrets
 from gitshadow.sdk.turns.policy import Policy
@@ -15,6 +16,8 @@ from gitshadow.sdk.turns.user_hooks import UserHooks
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnSettings:
     """What all turns of a session share; `root` is where their files are.
+
+    `recorder` is None where files are not recorded.
 
     `active` are the calls that this process runs, by turn and id; some outlive their turn.
     """
@@ -28,7 +31,7 @@ class TurnSettings:
     owner: str
     contexts: ContextCache
     root: str
-    records_files: bool = False
+    recorder: FileRecorder | None = None
     hooks: UserHooks | None = None
     given: KeptSecrets = field(default_factory=KeptSecrets)
     active: dict[tuple[str, str], None] = field(default_factory=dict)

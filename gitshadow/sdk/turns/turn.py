@@ -22,7 +22,6 @@ from gitshadow.sdk.turns import (
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.call_records import held_row
 from gitshadow.sdk.turns.commands import (
-    UNTOLD,
     Invoke,
     Pause,
     Procedure,
@@ -30,11 +29,9 @@ from gitshadow.sdk.turns.commands import (
     Raised,
     Returned,
     Save,
-    Tell,
     ask,
     demand,
     now,
-    untold,
 )
 from gitshadow.sdk.turns.errors import (
     LimitExceeded,
@@ -46,6 +43,7 @@ from gitshadow.sdk.turns.errors import (
     ValidationFailed,
 )
 from gitshadow.sdk.turns.events import creation
+from gitshadow.sdk.turns.file_recording import UNTOLD, Tell
 from gitshadow.sdk.turns.protocols import Means, UndoTransaction, in_store
 from gitshadow.sdk.turns.report import UndoKind, UndoReport
 from gitshadow.sdk.turns.saga import new_op
@@ -134,10 +132,11 @@ class TurnCore:
 
     def tell(self, told: Tell) -> Procedure[None]:
         """Report an event to the recorder of files; log what could not be reported."""
-        if not self.setting.records_files:
+        recorder = self.setting.recorder
+        if recorder is None:
             return
         told = told._replace(hooked=self.row.lease_ns is not None)
-        why = yield from untold(told)
+        why = yield from demand(Invoke(recorder.tell, (told,), blocking=True))
         if why is not None:
             moment = yield from now()
             body = {"event": told.event, "why": why}

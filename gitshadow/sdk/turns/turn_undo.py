@@ -22,7 +22,6 @@ from gitshadow.sdk.turns import (
     undo_request,
 )
 from gitshadow.sdk.turns.commands import Procedure
-from gitshadow.sdk.turns.file_recording import FileRecorder
 from gitshadow.sdk.turns.file_undo import FileWork
 from gitshadow.sdk.turns.protocols import SessionStore
 from gitshadow.sdk.turns.report import (
@@ -83,17 +82,11 @@ class _Parts(NamedTuple):
 
 
 class Undoing:
-    """Make the undos of one session; `recorder` is None where files are not recorded."""
+    """Make the undos of one session."""
 
-    def __init__(
-        self,
-        store: SessionStore,
-        setting: TurnSettings,
-        recorder: FileRecorder | None,
-    ) -> None:
+    def __init__(self, store: SessionStore, setting: TurnSettings) -> None:
         self.store = store
         self.setting = setting
-        self._recorder = recorder
         self._session = setting.session
 
     def undo(self, target: str, request: UndoRequest) -> Whole:
@@ -421,7 +414,7 @@ class Undoing:
         self, op: SagaOp, request: UndoRequest, turns: Sequence[str]
     ) -> FileWork | None:
         """Return the work on files without what it is about; None where that is not meant."""
-        recorder = self._recorder
+        recorder = self.setting.recorder
         if recorder is None or not request.covers(Scope.FILES):
             return None
         log = (row for turn in turns for row in self.store.log(self._session, turn))

@@ -12,7 +12,7 @@ from gitshadow.sdk.integrations.hooks import HookedTurns
 from gitshadow.sdk.testing import sample_rows
 from gitshadow.sdk.turns import calls, json_values
 from gitshadow.sdk.turns.call_records import CallRequest
-from gitshadow.sdk.turns.commands import Tell
+from gitshadow.sdk.turns.file_recording import FileRecorder, Tell
 from gitshadow.sdk.turns.kept_secrets import (
     ArgumentNotKeptError,
     PartialArguments,
@@ -213,6 +213,17 @@ async def test_the_order_of_keys_is_kept(front: Front) -> None:
     assert (repr(shop.record), got) == (text, [text])
 
 
+class Heard(FileRecorder):
+    """A recorder that notes the paths that it is told of."""
+
+    def __init__(self) -> None:
+        self.paths: list[tuple[str, ...]] = []
+
+    def tell(self, told: Tell) -> str | None:
+        self.paths.append(told.paths)
+        return None
+
+
 async def test_a_member_of_an_enum_is_no_text(front: Front) -> None:
     """It would come back as a plain one."""
     shop = Shop()
@@ -226,12 +237,12 @@ def test_the_paths_of_a_call_are_told_as_they_were_before_it() -> None:
     """The tool may empty the list that names its files."""
     tools = ToolRegistry()
     tools.add("file.write", lambda paths: paths.clear(), paths=("paths",))
-    setting = replace(SETTING, registry=tools, records_files=True)
+    recorder = Heard()
+    setting = replace(SETTING, registry=tools, recorder=recorder)
     turn = TurnCore(setting, replace(sample_rows.TURN, status="open"))
     request = CallRequest("file.write", {"paths": ["a", "b"]})
-    _, commands = driven(calls.run(turn, request))
-    told = [command.paths for command in commands if isinstance(command, Tell)]
-    assert told == [("a", "b"), ("a", "b")]
+    driven(calls.run(turn, request))
+    assert recorder.paths == [("a", "b"), ("a", "b")]
 
 
 @pytest.mark.parametrize("front", ["sync"], indirect=True)
