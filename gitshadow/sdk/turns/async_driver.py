@@ -8,13 +8,12 @@ no cancellation is raised between a written row and the next step.
 import asyncio
 import inspect
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 
 from gitshadow.sdk.turns.commands import (
-    Answer,
     Command,
     Event,
     Invoke,
@@ -85,8 +84,6 @@ class AsyncDriver(Base):
         """Run a command and return its event."""
         if isinstance(command, Invoke):
             return await _invoke(command)
-        if isinstance(command, Answer):
-            return await _answer(command)
         if isinstance(command, Pause):
             await asyncio.sleep(command.seconds)
             return None
@@ -219,16 +216,3 @@ async def _in_thread(function: Callable[[], object]) -> object:
     target = partial(copy_context().run, work)
     threading.Thread(target=target, daemon=True, name="gitshadow-call").start()
     return await asyncio.wrap_future(ended)
-
-
-async def _answer(command: Answer) -> bool:
-    loop = asyncio.get_running_loop()
-    # The answer may come from any thread, and an asyncio event may only be set in its loop.
-    there = asyncio.Event()
-    command.question.listen(lambda: loop.call_soon_threadsafe(there.set))
-    waiting: Awaitable[bool] = there.wait()
-    try:
-        await asyncio.wait_for(waiting, command.timeout_s)
-    except TimeoutError:
-        return False
-    return command.question.value is True

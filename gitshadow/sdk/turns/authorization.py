@@ -15,16 +15,12 @@ from typing import Literal
 from gitshadow.sdk.turns import call_outcome, events, json_values
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.commands import (
-    Answer,
     Event,
     Invoke,
     Procedure,
-    Question,
     Raised,
-    Returned,
     ask,
     demand,
-    told,
 )
 from gitshadow.sdk.turns.external_inverses import refusal_in
 from gitshadow.sdk.turns.policy import (
@@ -37,7 +33,7 @@ from gitshadow.sdk.turns.policy import (
 from gitshadow.sdk.turns.protocols import SessionStore, in_store
 from gitshadow.sdk.turns.redaction import Secrets
 from gitshadow.sdk.turns.tool import Tool
-from gitshadow.sdk.turns.turn import TurnCore
+from gitshadow.sdk.turns.turn import Question, TurnCore
 from gitshadow.sdk.turns.values import JsonObject, Reversibility
 from gitshadow.store.digests import digest
 from gitshadow.store.journal.saga_rows import Effect, SagaCall
@@ -96,10 +92,13 @@ def _asked(
     turn.questions.append(question)
     try:
         if isinstance(confirm, str):
-            return Returned((yield from told(Answer(question, timeout_s))))
+            wait = Invoke(question.wait, (timeout_s,), blocking=True)
+            return (yield from ask(wait))
         return (yield from ask(Invoke(confirm, (proposal,), timeout_s=timeout_s)))
     finally:
         turn.questions.remove(question)
+        # A cancelled task leaves a thread that waits for the answer.
+        question.answer(False)
 
 
 def repeats(

@@ -12,9 +12,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from gitshadow.sdk.turns.policy import Proposal
 from gitshadow.sdk.turns.values import JsonObject
-from gitshadow.store.journal.saga_rows import SagaRow
+from gitshadow.store.journal.saga_rows import CallName, SagaRow
 
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
@@ -71,43 +70,12 @@ class ClaimCompensation(NamedTuple):
     In the same transaction `rows` are written first, and `then` others if it is.
     """
 
-    session: str
-    turn: str
-    call: str
+    call: CallName
     owner: str
     now_ns: int
     until_ns: int
     rows: tuple[SagaRow, ...] = ()
     then: tuple[SagaRow, ...] = ()
-
-
-class Question:
-    """One question that waits for a yes or no; the first answer counts."""
-
-    def __init__(self, proposal: Proposal) -> None:
-        self.proposal = proposal
-        self.value: bool | None = None
-        self._listeners: list[Callable[[], object]] = []
-
-    def answer(self, value: bool) -> None:
-        """Set the answer, from any thread."""
-        if self.value is None:
-            self.value = value
-            for listener in self._listeners:
-                listener()
-
-    def listen(self, listener: Callable[[], object]) -> None:
-        """Call a function once there is an answer, at once if there is one."""
-        self._listeners.append(listener)
-        if self.value is not None:
-            listener()
-
-
-class Answer(NamedTuple):
-    """Wait for the answer to a question; the event is a bool, False when nobody answers."""
-
-    question: Question
-    timeout_s: float | None
 
 
 class Pause(NamedTuple):
@@ -141,7 +109,7 @@ class Part(NamedTuple):
 
 
 Command: TypeAlias = (
-    Invoke[object] | Save | ClaimCompensation | Answer | Pause | Now | InStore | Part
+    Invoke[object] | Save | ClaimCompensation | Pause | Now | InStore | Part
 )
 Event: TypeAlias = Returned[object] | Raised | TimedOut
 # Python has one type for all that is sent to a generator, but each command has an answer of its
@@ -236,8 +204,3 @@ def now() -> Procedure[int]:
     """Return the time in nanoseconds."""
     time_ns: int = yield Now()
     return time_ns
-
-
-def told(command: ClaimCompensation | Answer) -> Procedure[bool]:
-    """Return the yes or no that a command gives."""
-    return (yield command) is True

@@ -13,7 +13,6 @@ from functools import partial
 from typing import TypeAlias
 
 from gitshadow.sdk.turns.commands import (
-    Answer,
     ClaimCompensation,
     Command,
     Event,
@@ -33,7 +32,6 @@ from gitshadow.sdk.turns.commands import (
 )
 from gitshadow.sdk.turns.deferred_work import unrun
 from gitshadow.sdk.turns.protocols import Means
-from gitshadow.store.journal.saga_rows import CallName
 
 AtOnce: TypeAlias = Save | ClaimCompensation | Now | InStore
 _STREAMS = (Iterator, AsyncIterator)
@@ -62,9 +60,8 @@ def _done(command: AtOnce, means: Means) -> object:
         return means.clock()
     if isinstance(command, InStore):
         return command.function(means)
-    call = CallName(command.session, command.turn, command.call)
-    lease = command.owner, command.now_ns, command.until_ns
-    return store.claim(call, *lease, rows=command.rows, then=command.then)
+    claim = command.call, command.owner, command.now_ns, command.until_ns
+    return store.claim(*claim, rows=command.rows, then=command.then)
 
 
 class Driver(Base):
@@ -105,8 +102,6 @@ class Driver(Base):
         """Run a command and return its event."""
         if isinstance(command, Invoke):
             return self._invoke(command)
-        if isinstance(command, Answer):
-            return _answer(command)
         if isinstance(command, Pause):
             time.sleep(command.seconds)
             return None
@@ -158,10 +153,3 @@ def _within(command: Invoke[object], seconds: float) -> Event:
     thread.start()
     thread.join(seconds)
     return found[0] if found else TimedOut(seconds, goes_on=True)
-
-
-def _answer(command: Answer) -> bool:
-    there = threading.Event()
-    command.question.listen(there.set)
-    there.wait(command.timeout_s)
-    return command.question.value is True

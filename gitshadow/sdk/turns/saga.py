@@ -30,7 +30,6 @@ from gitshadow.sdk.turns.commands import (
     TimedOut,
     ask,
     now,
-    told,
 )
 from gitshadow.sdk.turns.drift import Comparison, Drift, VerificationFinding
 from gitshadow.sdk.turns.errors import FinalFailure
@@ -42,6 +41,7 @@ from gitshadow.sdk.turns.protocols import in_store
 from gitshadow.sdk.turns.redaction import Secrets
 from gitshadow.sdk.turns.report import UndoItem, UndoKind, UndoReport, item_from_json
 from gitshadow.sdk.turns.reversibility import JudgedCalls
+from gitshadow.sdk.turns.settings import TurnSettings
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.undo_operation import PhaseResult, UndoPhase, blank, joined
 from gitshadow.sdk.turns.values import JsonObject, OnDrift, Outcome
@@ -87,6 +87,11 @@ class Unwind:
         }
 
     @property
+    def setting(self) -> TurnSettings:
+        """Return what the turns of the session share."""
+        return self.scene.setting
+
+    @property
     def has_late(self) -> bool:
         """Return whether some calls are undone after the files."""
         return bool(self._order[True])
@@ -98,7 +103,7 @@ class Unwind:
             late: Whether it is about the calls that are undone after the files; their plan
                 goes on from that of the others.
         """
-        drift = Drift(self.scene.setting)
+        drift = Drift(self.setting)
         if not late:
             # A plan marks calls as stuck, too; the run that follows it must judge them again.
             self._planning = replace(self.scene, stuck={})
@@ -144,7 +149,7 @@ class Unwind:
             moment = yield from now()
             call = yield from settled(
                 call,
-                self.scene.setting,
+                self.setting,
                 moment,
                 self.scene.op.id,
                 before=self.calls,
@@ -164,13 +169,13 @@ class Unwind:
         handler = self.scene.handler(inverse)
         assert handler is not None, "judged before"
         # Drift comes before approval: nobody is asked about an inverse that will be skipped.
-        drift = Drift(self.scene.setting)
+        drift = Drift(self.setting)
         item = yield from self._compared(call, drift.look(call))
         if item is not None:
             return (yield from self._without_inverse(call, item))
         # Functions of the program are trusted; what runs outside needs the policy or a person.
         if handler.foreign:
-            policy = self.scene.setting.policy
+            policy = self.setting.policy
             no = yield from external_inverses.approval(policy, call, inverse)
             if no is not None:
                 return call, reversibility.left(call, Reason.DECLINED, no)
@@ -248,24 +253,17 @@ class Unwind:
         until = moment + int(lease_s * _NS_PER_S)
         attempts = call.attempts + 1
         body = {"attempt": attempts, "handler": handler.name, "key": call.key}
-        claim = ClaimCompensation(
-            *(
-                call.session,
-                call.turn,
-                call.id,
-                self.scene.setting.owner,
-                moment,
-                until,
-            ),
-            then=(self._note("undo_attempt", body, call),),
-        )
-        if not (yield from told(claim)):
+        name, owner = CallName(call.session, call.turn, call.id), self.setting.owner
+        begun = self._note("undo_attempt", body, call)
+        claim = ClaimCompensation(name, owner, moment, until, then=(begun,))
+        is_ours: bool = yield claim
+        if not is_ours:
             return None
         return replace(
             call,
             undo="running",
             attempts=attempts,
-            owner=self.scene.setting.owner,
+            owner=self.setting.owner,
             lease_ns=until,
         )
 
@@ -276,7 +274,7 @@ class Unwind:
         looked_up: list[str] = []
 
         def look_up(name: str) -> str:
-            looked_up.append(self.scene.setting.host.secret(name))
+            looked_up.append(self.setting.host.secret(name))
             return looked_up[-1]
 
         try:
@@ -290,7 +288,7 @@ class Unwind:
         if "idempotency_key" in handler.takes:
             arguments = {**arguments, "idempotency_key": call.key}
         with telemetry.of_undo(
-            self.scene.setting.host.telemetry, call, handler.name
+            self.setting.host.telemetry, call, handler.name
         ) as watch:
             command = Invoke(
                 watch.around(handler.function),
@@ -303,7 +301,7 @@ class Unwind:
             watch.outcome = "done" if trouble is None else "failed"
         if trouble is None:
             return event, None
-        given = self.scene.setting.given.of(call, json_values.intent(call.intent))
+        given = self.setting.given.of(call, json_values.intent(call.intent))
         return event, given.hide_text(Secrets(looked_up).hide_text(trouble))
 
     def _settle(
@@ -359,7 +357,7 @@ class Unwind:
         """
         yield from reversibility.unmet(self.calls)
         for call in reversibility.mutating(self.calls):
-            tool = self.scene.setting.registry.find(call.tool)
+            tool = self.setting.registry.find(call.tool)
             declared = tool.reversibility if tool is not None else None
             if tool is not None and (declared or "undeclared") != call.klass:
                 yield (

@@ -7,6 +7,7 @@ transaction; what ends it carries the report.
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from threading import Event
 
 from gitshadow.errors import ShadowError
 from gitshadow.model import Oid
@@ -25,7 +26,6 @@ from gitshadow.sdk.turns.commands import (
     Invoke,
     Pause,
     Procedure,
-    Question,
     Raised,
     Returned,
     Save,
@@ -44,6 +44,7 @@ from gitshadow.sdk.turns.errors import (
 )
 from gitshadow.sdk.turns.events import creation
 from gitshadow.sdk.turns.file_recording import UNTOLD, Tell
+from gitshadow.sdk.turns.policy import Proposal
 from gitshadow.sdk.turns.protocols import Means, UndoTransaction, in_store
 from gitshadow.sdk.turns.report import UndoKind, UndoReport
 from gitshadow.sdk.turns.saga import new_op
@@ -64,6 +65,25 @@ from gitshadow.undo.report import State
 _NS_PER_S = 1_000_000_000
 _FIRST_PAUSE_S = 0.001
 _LONGEST_PAUSE_S = 0.05
+
+
+class Question:
+    """One question that waits for a yes or no; the first answer counts."""
+
+    def __init__(self, proposal: Proposal) -> None:
+        self.proposal = proposal
+        self._is_yes = False
+        self._answered = Event()
+
+    def answer(self, value: bool) -> None:
+        """Set the answer, from any thread."""
+        if not self._answered.is_set():
+            self._is_yes = value is True
+            self._answered.set()
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """Wait for the answer; none in this time is a no."""
+        return self._answered.wait(timeout_s) and self._is_yes
 
 
 @dataclass(slots=True)
