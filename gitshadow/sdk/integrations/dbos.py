@@ -36,7 +36,7 @@ from gitshadow.errors import ShadowError, UsageError
 from gitshadow.messages.codec import JsonObject
 from gitshadow.sdk.turns.bench import Bench
 from gitshadow.sdk.turns.commands import Command, Part, Procedure, T
-from gitshadow.sdk.turns.compensation_engine import Deadline, WorkerDriver, carry_out
+from gitshadow.sdk.turns.compensation_engine import WorkerDriver, carry_out, deadline
 from gitshadow.sdk.turns.errors import EngineError, SessionBusy
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.option_checks import one_of
@@ -97,7 +97,7 @@ class DbosEngine:
         self._queue = ""
         self._starting = threading.Lock()
         self._closing = threading.Event()
-        self._workflows: _Workflows | None = None
+        self._client: DBOSClient | None = None
         self._undo: Workflow | None = None
 
     def __enter__(self) -> "DbosEngine":
@@ -116,9 +116,9 @@ class DbosEngine:
         self._closing.set()
         if self._undo is not None:
             DBOS.destroy()
-        if self._workflows is not None:
-            self._workflows.client.destroy()
-        self._undo, self._workflows = None, None
+        if self._client is not None:
+            self._client.destroy()
+        self._undo, self._client = None, None
 
     def bind(self, bench: Bench) -> "DbosRunner":
         """Return the engine of one session; nothing is started before the first undo.
@@ -165,7 +165,7 @@ class DbosEngine:
         opening = Opening("worker", tools, None, policy or Policy(), host or Host())
         bench = opening.bench(path)
         self.bind(bench)
-        self.workflows()
+        self.client()
         ended = threading.Event()
         keeper = threading.Thread(
             target=self._keep, args=(bench, ended, every_s), daemon=True
@@ -179,26 +179,59 @@ class DbosEngine:
 
     def start(self, op: SagaOp) -> None:
         """Start the workflow of an undo; it is in the database when this returns."""
-        workflows = self.workflows()
-        if self._undo is None:
-            workflows.enqueue(op)
-            return
-        with _translated(), SetWorkflowID(op.id):
-            DBOS.start_workflow(self._undo, op.session, op.id)
+        client = self.client()
+        with _translated():
+            if self._undo is not None:
+                with SetWorkflowID(op.id):
+                    DBOS.start_workflow(self._undo, op.session, op.id)
+                return
+            options: EnqueueOptions = {
+                "workflow_name": _WORKFLOW,
+                "queue_name": self._queue,
+                "workflow_id": op.id,
+                "app_version": APPLICATION_VERSION,
+                "serialization_type": WorkflowSerializationFormat.PORTABLE,
+            }
+            client.enqueue(options, op.session, op.id)
 
-    def workflows(self) -> "_Workflows":
-        """Return the workflows in the database; start DBOS if they run in this process.
+    def find(self, op_id: str) -> WorkflowStatus | None:
+        """Return the workflow of an undo, or None."""
+        client = self.client()
+        with _translated():
+            found = client.list_workflows(workflow_ids=[op_id])
+        return found[0] if found else None
+
+    def is_running(self, op_id: str) -> bool:
+        """Whether a process has taken the workflow, even if it is gone since."""
+        found = self.find(op_id)
+        return found is not None and found.status == "PENDING"
+
+    def proceed(self, op_id: str) -> None:
+        """Let a process take the workflow again; its steps stay."""
+        client = self.client()
+        with _translated():
+            client.resume_workflow(op_id, queue_name=self._queue)
+
+    def forget(self, op_id: str) -> None:
+        """Delete the workflow and its steps, if it exists."""
+        client = self.client()
+        # Nothing is lost: the steps that were completed are in the journal too.
+        with _translated():
+            client.delete_workflow(op_id)
+
+    def client(self) -> DBOSClient:
+        """Return the client of the database; start DBOS if undos run in this process.
 
         Raises:
             UsageError: other code uses DBOS in this process.
             EngineError: the database cannot be reached.
         """
         with self._starting, _translated():
-            if self._workflows is None:
-                self._workflows = self._opened()
-            return self._workflows
+            if self._client is None:
+                self._client = self._opened()
+            return self._client
 
-    def _opened(self) -> "_Workflows":
+    def _opened(self) -> DBOSClient:
         DBOS.migrate(self._url)
         client = DBOSClient(
             system_database_url=self._url, serializer=DBOSPortableJSONSerializer()
@@ -211,7 +244,7 @@ class DbosEngine:
         except BaseException:
             client.destroy()
             raise
-        return _Workflows(client, self._queue)
+        return client
 
     def _launch(self) -> None:
         logging.getLogger("dbos").setLevel(logging.ERROR)
@@ -288,21 +321,21 @@ class DbosRunner:
             UndoPending: the time limit was reached.
             EngineError: the workflow failed or was cancelled, or there is none.
         """
-        until, workflows = Deadline(op_id, timeout_s), self.engine.workflows()
+        check_time = deadline(op_id, timeout_s)
         next_look = time.monotonic() + _LOOKS_S
 
         def check() -> None:
             nonlocal next_look
-            until.check()
+            check_time()
             if time.monotonic() >= next_look:
                 next_look = time.monotonic() + _LOOKS_S
-                seen = workflows.find(op_id)
+                seen = self.engine.find(op_id)
                 self._take_lost(op_id, seen.status if seen is not None else "gone")
 
         found = self.bench.report(op_id, check)
         # The workflow releases the session a moment after it has written the report.
-        while not self.bench.is_free() and workflows.is_running(op_id):
-            until.check()
+        while not self.bench.is_free() and self.engine.is_running(op_id):
+            check_time()
         return found
 
     def _take_lost(self, op_id: str, status: str) -> None:
@@ -321,33 +354,32 @@ class DbosRunner:
 
     def resume(self, op_id: str) -> None:
         """Restart the workflow of an undo; its completed steps are in the journal and stay."""
-        self.engine.workflows().forget(op_id)
+        self.engine.forget(op_id)
         for op in self.bench.unfinished():
             if op.id == op_id:
                 self.engine.start(op)
 
     def recover(self) -> list[str]:
         """Continue or restart the workflows of the undos that have no report."""
-        workflows, lost = self.engine.workflows(), self.bench.unfinished()
+        lost = self.bench.unfinished()
         for op in lost:
-            found = workflows.find(op.id)
+            found = self.engine.find(op.id)
             if found is not None and _can_continue(found):
-                workflows.proceed(op.id)
+                self.engine.proceed(op.id)
             else:
-                workflows.forget(op.id)
+                self.engine.forget(op.id)
                 self.engine.start(op)
         return [op.id for op in lost]
 
     def take_over(self) -> None:
         """Do as `recover`, for undos without a running process that need no person."""
-        workflows = self.engine.workflows()
         with suppress(SessionBusy), self.bench.idle() as lost:
             for op in lost:
-                found = workflows.find(op.id)
+                found = self.engine.find(op.id)
                 if found is None:
                     self.engine.start(op)
-                elif workflows.is_running(op.id):
-                    workflows.proceed(op.id)
+                elif self.engine.is_running(op.id):
+                    self.engine.proceed(op.id)
 
 
 class _StepDriver(WorkerDriver):
@@ -369,48 +401,6 @@ def _queue_of(program: str, journal: str) -> str:
     # journal is.
     place = f"{socket.gethostname()}:{os.path.realpath(journal)}"
     return f"gitshadow-{program}-{digest(place, _DIGEST_BYTES)}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Workflows:
-    """The workflows in the database of DBOS; each has the id of its undo."""
-
-    client: DBOSClient
-    queue: str
-
-    def enqueue(self, op: SagaOp) -> None:
-        """Add the workflow of an undo to the queue, for any process."""
-        options: EnqueueOptions = {
-            "workflow_name": _WORKFLOW,
-            "queue_name": self.queue,
-            "workflow_id": op.id,
-            "app_version": APPLICATION_VERSION,
-            "serialization_type": WorkflowSerializationFormat.PORTABLE,
-        }
-        with _translated():
-            self.client.enqueue(options, op.session, op.id)
-
-    def find(self, op_id: str) -> WorkflowStatus | None:
-        """Return the workflow of an undo, or None."""
-        with _translated():
-            found = self.client.list_workflows(workflow_ids=[op_id])
-        return found[0] if found else None
-
-    def is_running(self, op_id: str) -> bool:
-        """Whether a process has taken the workflow, even if it is gone since."""
-        found = self.find(op_id)
-        return found is not None and found.status == "PENDING"
-
-    def proceed(self, op_id: str) -> None:
-        """Let a process take the workflow again; its steps stay."""
-        with _translated():
-            self.client.resume_workflow(op_id, queue_name=self.queue)
-
-    def forget(self, op_id: str) -> None:
-        """Delete the workflow and its steps, if it exists."""
-        # Nothing is lost: the steps that were completed are in the journal too.
-        with _translated():
-            self.client.delete_workflow(op_id)
 
 
 @contextmanager

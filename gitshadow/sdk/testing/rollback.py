@@ -9,6 +9,7 @@ Invariant: both functions run one procedure, so a proof does not depend on the f
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeAlias
@@ -261,11 +262,13 @@ class _SingleStep:
         if self.index:
             first = yield from self.trials.commit(trial, range(self.index))
         flaws = yield from self._broken_before(trial)
-        proof, found = yield from self._broken_after(trial)
+        item, found = yield from self._broken(trial, lost=False)
+        tool, said = self.trials.script[self.index][0], item.residue or item.follow_up
+        proof = StepProof(self.index + 1, tool, _PROVEN[item.state], said)
         if not found and proof.proven in (Finding.REVERSED, Finding.COMPENSATED):
             found = yield from self._repeated(trial)
         if not found and self._has_probe:
-            found = yield from self._lost(trial)
+            _, found = yield from self._broken(trial, lost=True)
         # The next trial begins where this one ends, unless `reset` restores the world.
         if self.index:
             yield from self.trials.undo(trial, first.row.id)
@@ -289,51 +292,35 @@ class _SingleStep:
         said = "capture, fingerprint or describe changed the state"
         return [Flaw(Finding.IMPURE, when, f"{said}: {difference(before, after)}")]
 
-    def _broken_after(self, trial: Trial) -> Procedure[tuple[StepProof, list[Flaw]]]:
-        """Fail after the step: the report must match the state."""
+    def _broken(
+        self, trial: Trial, *, lost: bool
+    ) -> Procedure[tuple[UndoItem, list[Flaw]]]:
+        """Fail after the step, or (`lost`) after the tool's work and before its answer.
+
+        The report must match the state; the probe must find the effect of a lost answer.
+        """
         before = yield from self.trials.look()
         worlds: list[object] = []
 
         def body(core: TurnCore) -> Procedure[None]:
-            yield from self.trials.call(core, trial, self.index)
+            self.trials.rig.failing = "after" if lost else None
+            with suppress(BrokenError):
+                yield from self.trials.call(core, trial, self.index)
             worlds.append((yield from self.trials.look()))
 
         core = yield from self.trials.turn(trial, body, broken=True)
-        trial.results.pop()
-        seen = _Seen(before, worlds[0], (yield from self.trials.look()))
+        del trial.results[self.index :]
+        when = "ran, then failed" if lost else "failed after it"
+        seen = _Seen(before, worlds[0], (yield from self.trials.look()), when)
         (item,) = (one for one in _report_of(core).items if one.call_id)
-        tool = self.trials.script[self.index][0]
-        said = item.residue or item.follow_up
-        proof = StepProof(self.index + 1, tool, _PROVEN[item.state], said)
         flaw = seen.judged(item)
-        return proof, [] if flaw is None else [flaw]
+        return item, [] if flaw is None else [flaw]
 
     @property
     def _has_probe(self) -> bool:
         """Whether a lost answer can be settled; without a probe it stays in doubt."""
         tool = self.trials.tools.find(self.trials.script[self.index][0])
         return tool is not None and "probe" in tool.options and not tool.holds
-
-    def _lost(self, trial: Trial) -> Procedure[list[Flaw]]:
-        """Fail after the tool's work and before its answer: its probe must find the effect."""
-        before = yield from self.trials.look()
-        worlds: list[object] = []
-
-        def body(core: TurnCore) -> Procedure[None]:
-            self.trials.rig.failing = "after"
-            try:
-                yield from self.trials.call(core, trial, self.index)
-            except BrokenError:
-                worlds.append((yield from self.trials.look()))
-                raise
-
-        core = yield from self.trials.turn(trial, body, broken=True)
-        seen = _Seen(
-            before, worlds[0], (yield from self.trials.look()), "ran, then failed"
-        )
-        (item,) = (one for one in _report_of(core).items if one.call_id)
-        flaw = seen.judged(item)
-        return [] if flaw is None else [flaw]
 
     def _repeated(self, trial: Trial) -> Procedure[list[Flaw]]:
         """Run each inverse twice with one key: a lost answer must do no harm."""
@@ -392,7 +379,7 @@ class _Seen:
     before: object
     done: object
     undone: object
-    when: str = "failed after it"
+    when: str
 
     def judged(self, item: UndoItem) -> Flaw | None:
         """Return the flaw of a report's item, or None."""

@@ -7,6 +7,7 @@ exactly the model's arguments, and its result is not changed.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import (
@@ -58,6 +59,7 @@ from gitshadow.sdk.turns.values import (
 from gitshadow.store.journal.saga_rows import SagaCall, SagaRow, logged
 
 _NS_PER_S = 1_000_000_000
+_End = TypeVar("_End", bound=Outcome | BaseException)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def run(turn: TurnCore, request: CallRequest) -> Procedure[Outcome]:
     """
     call, tool = yield from _admitted(turn, request)
     with turn.running(call.row.id):
-        outcome = yield from call.run(tool)
+        outcome = yield from call.watched(call.run(tool))
     # Checked after the call too: the rollback then includes a call that took too long.
     turn.check_time((yield from now()))
     return outcome
@@ -144,7 +146,7 @@ def run_held(
     """Run a call that was held; what its tool raised is returned, and ends nothing."""
     arguments = arguments_of(row)
     call = _Call(turn, row, arguments, _secrets(tool, arguments))
-    return (yield from call.send(tool))
+    return (yield from call.watched(call.send(tool)))
 
 
 def _result(event: Event, tool: Tool, arguments: JsonObject) -> Outcome | BaseException:
@@ -198,15 +200,16 @@ class _Call:
     origin: str | None = None
     watch: WorkSpan = field(default_factory=lambda: WorkSpan(None))
 
-    def run(self, tool: Tool | None) -> Procedure[Outcome]:
-        """Do all of it, and report it."""
+    def watched(self, work: Procedure[_End]) -> Procedure[_End]:
+        """Do the work of the call, and report it to telemetry."""
         with telemetry.of_call(self.turn.setting.host.telemetry, self.row) as watch:
             self.watch = watch
-            outcome = yield from self._run(tool)
-            watch.outcome = outcome.kind.value
-            return outcome
+            ended = yield from work
+            watch.outcome = ended.kind.value if isinstance(ended, Outcome) else None
+            return ended
 
-    def _run(self, tool: Tool | None) -> Procedure[Outcome]:
+    def run(self, tool: Tool | None) -> Procedure[Outcome]:
+        """Do all of it."""
         # Arguments that do not fit cannot have an effect, so such a call leaves no intent.
         misfit = None if tool is None else tool.misfit(self.arguments)
         if misfit is not None:
@@ -285,14 +288,7 @@ class _Call:
         )
 
     def send(self, tool: Tool) -> Procedure[Outcome | BaseException]:
-        """Run a held call now and report it; what the tool raised is returned."""
-        with telemetry.of_call(self.turn.setting.host.telemetry, self.row) as watch:
-            self.watch = watch
-            ended = yield from self._send(tool)
-            watch.outcome = ended.kind.value if isinstance(ended, Outcome) else None
-            return ended
-
-    def _send(self, tool: Tool) -> Procedure[Outcome | BaseException]:
+        """Run a held call now; what the tool raised is returned."""
         prepared = yield from self._begun(tool)
         if isinstance(prepared, Outcome):
             return prepared

@@ -22,25 +22,18 @@ from gitshadow.store.journal.saga_rows import SagaOp
 _GRACE_S = 1.0
 
 
-class Deadline:
-    """The time limit of a wait for an undo."""
+def deadline(op_id: str, timeout_s: float | None) -> Callable[[], None]:
+    """Return what raises `UndoPending` once there was no report of an undo for so long."""
+    end_s = None if timeout_s is None else time.monotonic() + timeout_s
 
-    def __init__(self, op_id: str, timeout_s: float | None) -> None:
-        self._op_id = op_id
-        self._timeout_s = timeout_s
-        self._end = None if timeout_s is None else time.monotonic() + timeout_s
-
-    def check(self) -> None:
-        """Do nothing while there is time.
-
-        Raises:
-            UndoPending: there is none left.
-        """
-        if self._end is not None and time.monotonic() >= self._end:
+    def check() -> None:
+        if end_s is not None and time.monotonic() >= end_s:
             raise UndoPending(
-                f"could not see the end of undo {self._op_id} in {self._timeout_s:g} s",
+                f"could not see the end of undo {op_id} in {timeout_s:g} s",
                 hint="it is still running; ask again",
             )
+
+    return check
 
 
 def carry_out(runtime: OpenedSession, op_id: str, driver: Driver) -> UndoReport:
@@ -108,8 +101,7 @@ class JournalRunner:
             UndoPending: the session was busy all the time.
             EngineError: there is no such undo.
         """
-        until = Deadline(op_id, timeout_s)
-        with self.bench.at_work(until.check) as runtime:
+        with self.bench.at_work(deadline(op_id, timeout_s)) as runtime:
             return carry_out(runtime, op_id, WorkerDriver(runtime))
 
     def resume(self, op_id: str) -> None:

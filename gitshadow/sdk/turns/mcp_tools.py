@@ -6,7 +6,7 @@ Invariant: what an untrusted server says of its tools changes nothing about how 
 """
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from gitshadow.sdk.turns.declarations import ServerOrigin, options_of
 from gitshadow.sdk.turns.errors import RegistrationError
@@ -14,15 +14,6 @@ from gitshadow.sdk.turns.tool import Call, ToolOptions
 from gitshadow.sdk.turns.values import Json, JsonObject, Reversibility
 
 META_KEY = "gitshadow/undo"
-
-
-@runtime_checkable
-class Dumpable(Protocol):
-    """A value of the `mcp` package, as far as we look at it."""
-
-    def model_dump(self, *, mode: str, by_alias: bool) -> JsonObject:
-        """Return it as JSON."""
-        ...
 
 
 class Offered(NamedTuple):
@@ -63,8 +54,9 @@ def offered(listed: object) -> Iterator[Offered]:
     Raises:
         RegistrationError: it is no such result.
     """
-    if isinstance(listed, Dumpable):
-        listed = listed.model_dump(mode="json", by_alias=True)
+    dump = getattr(listed, "model_dump", None)
+    if dump is not None:
+        listed = dump(mode="json", by_alias=True)
     tools = listed.get("tools") if isinstance(listed, Mapping) else None
     if not isinstance(tools, list):
         raise RegistrationError("cannot import tools: it is not a tools/list result")
