@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any
 
 from gitshadow.errors import LockedError, StoreError
@@ -23,11 +23,11 @@ class MemoryStore(SagaTables):
     def __init__(self) -> None:
         super().__init__(_SharedDb.in_memory())
         self._blobs: dict[Oid, bytes] = {}
-        self._taken: set[str] = set()
+        self._locks: dict[str, Lock] = {}
 
     def lock(self, session: str) -> SessionLock:
         """Return the lock of a session; it is valid for this store only."""
-        return _MemoryLock(self._taken, session)
+        return _MemoryLock(self._locks.setdefault(session, Lock()), session)
 
     def close(self) -> None:
         """Do nothing: another session may use the store."""
@@ -92,23 +92,17 @@ class _SharedDb(Db):
 class _MemoryLock:
     """The lock of one session among the users of one store."""
 
-    _mutex = RLock()
-
-    def __init__(self, taken: set[str], session: str) -> None:
-        self._taken = taken
+    def __init__(self, lock: Lock, session: str) -> None:
+        self._lock = lock
         self._session = session
         self._held = False
 
     def take(self) -> None:
-        with self._mutex:
-            if self._session in self._taken:
-                raise LockedError(
-                    f"could not lock session {self._session}: it is taken"
-                )
-            self._taken.add(self._session)
+        if not self._lock.acquire(blocking=False):
+            raise LockedError(f"could not lock session {self._session}: it is taken")
         self._held = True
 
     def release(self) -> None:
         if self._held:
             self._held = False
-            self._taken.remove(self._session)
+            self._lock.release()

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 
@@ -502,13 +503,8 @@ def content_text(outcome: Outcome, secrets: Secrets) -> str | None:
         return None
     if not isinstance(outcome.content, Conflict):
         return lenient(outcome.text, secrets)
-    kept = {
-        "message": outcome.content.message,
-        "expected": outcome.content.expected,
-        "actual": outcome.content.actual,
-        "state_delta": outcome.content.state_delta,
-    }
-    return lenient({name: hidden(value, secrets) for name, value in kept.items()})
+    kept = asdict(outcome.content).items()
+    return lenient({name: hidden(value, secrets) for name, value in kept})
 
 
 def _storable(value: object) -> object:

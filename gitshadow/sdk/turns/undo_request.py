@@ -123,7 +123,7 @@ def request_of(options: UndoOptions) -> UndoRequest:
         on_drift=options.get("on_drift", "skip"),
         only=None if only is None else tuple(sorted(only)),
         token=options.get("token"),
-        scope=tuple(sorted(EVERYTHING if scope is None else scopes(scope))),
+        scope=tuple(sorted(EVERYTHING if scope is None else set(scope))),
         on_conflict=options.get("on_conflict", "skip"),
         atomic=options.get("atomic", False),
     )
@@ -137,9 +137,10 @@ def rewind_request(options: RewindOptions) -> UndoRequest:
     """
     _check("rewind", options, _REWIND)
     scope = options.get("scope")
-    wanted = WITHOUT_EFFECTS if scope is None else scopes(scope)
-    meant = wanted | {Scope.EFFECTS} if options.get("effects", False) else wanted
-    return UndoRequest(scope=tuple(sorted(meant)), token=options.get("token"))
+    wanted = set(WITHOUT_EFFECTS if scope is None else scope)
+    if options.get("effects", False):
+        wanted.add(Scope.EFFECTS)
+    return UndoRequest(scope=tuple(sorted(wanted)), token=options.get("token"))
 
 
 def redo_token(options: RedoOptions) -> str | None:
@@ -150,22 +151,6 @@ def redo_token(options: RedoOptions) -> str | None:
     """
     _check("redo", options, _TOKEN)
     return options.get("token")
-
-
-def scopes(wanted: Collection[str]) -> frozenset[Scope]:
-    """Return the parts of the world of these names.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
-    known = [scope.value for scope in Scope]
-    for name in wanted:
-        if name not in known:
-            raise UsageError(
-                f"there is no scope {name}",
-                hint=did_you_mean(name, known) or f"use one of {', '.join(known)}",
-            )
-    return frozenset(map(Scope, wanted))
 
 
 def _check(verb: str, options: object, checks: Mapping[str, OptionCheck]) -> None:
@@ -184,7 +169,13 @@ def _check(verb: str, options: object, checks: Mapping[str, OptionCheck]) -> Non
 
 def _scope(option: str, value: object) -> None:
     names(option, value)
-    scopes(cast(Collection[str], value))
+    known = [scope.value for scope in Scope]
+    for name in cast(Collection[str], value):
+        if name not in known:
+            raise UsageError(
+                f"there is no scope {name}",
+                hint=did_you_mean(name, known) or f"use one of {', '.join(known)}",
+            )
 
 
 _TOKEN = {"token": optional(text)}
