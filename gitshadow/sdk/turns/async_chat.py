@@ -7,16 +7,12 @@ once, also in a stream that stalls.
 from typing import Literal
 
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo
-from gitshadow.sdk.turns.chat_loop import ChatLoop
-from gitshadow.sdk.turns.events import Message
-from gitshadow.sdk.turns.model_io import ModelProvider
+from gitshadow.sdk.turns.chat_loop import LABEL_CHARS, ChatLoop
 from gitshadow.sdk.turns.option_checks import one_of
 from gitshadow.sdk.turns.report import UndoReport
 
-_LABEL_CHARS = 60
 
-
-class AsyncAgentSession(ChatLoop):
+class AsyncAgentSession(ChatLoop[AsyncAgentUndo]):
     """Run a model with tools, turn by turn, on a session of `AsyncAgentUndo`.
 
     Args:
@@ -25,21 +21,6 @@ class AsyncAgentSession(ChatLoop):
         persona: A description of the model's role.
         directives: Rules for the model.
     """
-
-    def __init__(
-        self,
-        au: AsyncAgentUndo,
-        provider: ModelProvider,
-        *,
-        persona: str = "",
-        directives: tuple[str, ...] = (),
-    ) -> None:
-        super().__init__(provider, persona, directives)
-        self._au = au
-
-    def messages(self) -> list[Message]:
-        """Return the conversation as messages to a model."""
-        return self._au.messages()
 
     async def send(
         self, text: str, *, on_error: Literal["keep", "rewind"] = "keep"
@@ -58,7 +39,7 @@ class AsyncAgentSession(ChatLoop):
             Exception: the exception of the provider or a tool; the turn was rolled back.
         """
         one_of("keep", "rewind")("on_error", on_error)
-        turn = self._au.turn(text[:_LABEL_CHARS])
+        turn = self._au.turn(text[:LABEL_CHARS])
         began = False
         try:
             async with turn:

@@ -2,8 +2,10 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
+from typing import Generic, TypeVar
 
 from gitshadow.sdk.turns import calls, json_values
+from gitshadow.sdk.turns.base_session import SessionFront
 from gitshadow.sdk.turns.call_records import CallRequest
 from gitshadow.sdk.turns.commands import (
     Invoke,
@@ -30,7 +32,12 @@ from gitshadow.sdk.turns.values import JsonObject, Outcome
 _END = object()
 
 
-class ChatLoop:
+_A = TypeVar("_A", bound=SessionFront)
+LABEL_CHARS = 60
+"""How much of a prompt is the label of its turn."""
+
+
+class ChatLoop(Generic[_A]):
     """The loop of one turn after the other, and its state; both fronts inherit from it.
 
     Attributes:
@@ -41,12 +48,18 @@ class ChatLoop:
     """
 
     def __init__(
-        self, provider: ModelProvider, persona: str, directives: tuple[str, ...]
+        self,
+        au: _A,
+        provider: ModelProvider,
+        *,
+        persona: str = "",
+        directives: tuple[str, ...] = (),
     ) -> None:
         self.is_running = False
         self.current_text = ""
         self.last_usage_report: JsonObject | None = None
         self.last_schema_warnings: tuple[str, ...] = ()
+        self._au = au
         self._provider = provider
         self._persona = persona
         self._directives = directives
@@ -70,6 +83,10 @@ class ChatLoop:
         """Return the errors of context sources in this turn."""
         turn = self._turn
         return tuple(turn.setting.contexts.diagnostics) if turn is not None else ()
+
+    def messages(self) -> list[Message]:
+        """Return the conversation as messages to a model."""
+        return self._au.messages()
 
     def cancel(self) -> None:
         """End the turn at the next event, request or call; a turn that has ended is not changed."""
