@@ -24,7 +24,6 @@ from gitshadow.sdk.turns.deferred_work import check_has_run, check_turn_function
 from gitshadow.sdk.turns.errors import ValidationFailed
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.report import UndoReport
-from gitshadow.sdk.turns.session_runtime import SessionRuntime
 from gitshadow.sdk.turns.turn_end import Check, finish, may_retry, validated
 from gitshadow.sdk.turns.undo_request import RedoOptions, RewindOptions, UndoOptions
 from gitshadow.sdk.turns.values import JsonObject, Outcome, Release
@@ -202,14 +201,11 @@ class AsyncTurn(TurnFront[AsyncDriver]):
         return await self._driver.shielded(self._runtime.undo(self.id, options))
 
 
-class AsyncAgentUndo(SessionFront):
+class AsyncAgentUndo(SessionFront[AsyncDriver, AsyncTurn]):
     """Work in one session of an agent program; an async context manager that closes it."""
 
     _awaits = True  # async only
-
-    def __init__(self, runtime: SessionRuntime) -> None:
-        super().__init__(runtime)
-        self._driver = AsyncDriver(runtime)
+    _driver_class, _turn_class = AsyncDriver, AsyncTurn
 
     def close(self) -> None:  # async only
         """Close the session store and end the thread that writes it, as `SessionFront.close`."""
@@ -227,25 +223,6 @@ class AsyncAgentUndo(SessionFront):
         trace: TracebackType | None,
     ) -> None:
         self._leave(error)
-
-    def turn(
-        self,
-        label: str,
-        *,
-        policy: Policy | None = None,
-        validate: Check | None = None,
-    ) -> AsyncTurn:
-        """Return a turn; its `async with` block begins it.
-
-        Args:
-            label: A description for people.
-            policy: The policy for its calls, instead of the session's.
-            validate: Called when the block ends without an exception: any result but True rolls
-                the turn back and raises `ValidationFailed`.
-        """
-        # Programs declare tools after they have opened the session, too.
-        self._runtime.setting.registry.check_front(awaits=self._awaits)
-        return AsyncTurn(self._runtime, self._driver, label, policy, validate)
 
     async def run_turn(
         self,

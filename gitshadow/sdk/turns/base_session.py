@@ -8,6 +8,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from gitshadow.errors import ShadowError, UsageError
 from gitshadow.sdk.turns import rewind, state_rollback
+from gitshadow.sdk.turns.driver import Base
 from gitshadow.sdk.turns.events import Message, creation, live, messages
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.option_checks import instance_of, one_of, optional
@@ -35,7 +36,7 @@ from gitshadow.store.journal.saga_rows import (
 )
 from gitshadow.undo.report import State
 
-_D = TypeVar("_D")
+_D = TypeVar("_D", bound=Base)
 
 
 def stays_primary(error: BaseException | None, trouble: ShadowError) -> None:
@@ -131,6 +132,9 @@ class TurnFront(Generic[_D]):
             question.answer(yes)
 
 
+_T = TypeVar("_T", bound=TurnFront[Any])
+
+
 class Artifacts:
     """Read the artifacts of a session."""
 
@@ -158,14 +162,17 @@ class Artifacts:
         return tuple(version.number for version in found)
 
 
-class SessionFront:
-    """Open a session, and read its turns, calls and log."""
+class SessionFront(Generic[_D, _T]):
+    """Open a session, begin its turns, and read its turns, calls and log."""
 
-    # Whether its functions are awaited.
+    # Whether its functions are awaited; what runs its procedures; its turns.
     _awaits = False
+    _driver_class: type[_D]
+    _turn_class: type[_T]
 
     def __init__(self, runtime: SessionRuntime) -> None:
         self._runtime = runtime
+        self._driver = self._driver_class(runtime)
 
     @classmethod
     def open(
@@ -241,6 +248,25 @@ class SessionFront:
                 raise
             # The block of the turn is around this one: the turn is rolled back at its end.
             error.add_note(str(trouble))
+
+    def turn(
+        self,
+        label: str,
+        *,
+        policy: Policy | None = None,
+        validate: Check | None = None,
+    ) -> _T:
+        """Return a turn; its block (`with` or `async with`) begins it.
+
+        Args:
+            label: A description for people.
+            policy: The policy for its calls, instead of the session's.
+            validate: Called when the block ends without an exception: any result but True rolls
+                the turn back and raises `ValidationFailed`.
+        """
+        # Programs declare tools after they have opened the session, too.
+        self._runtime.setting.registry.check_front(awaits=self._awaits)
+        return self._turn_class(self._runtime, self._driver, label, policy, validate)
 
     def turns(self) -> list[SagaTurn]:
         """Return the turns of the session, oldest first."""

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gitshadow.sdk.turns import calls, json_values
 from gitshadow.sdk.turns.base_session import SessionFront
@@ -32,7 +32,7 @@ from gitshadow.sdk.turns.values import JsonObject, Outcome
 _END = object()
 
 
-_A = TypeVar("_A", bound=SessionFront)
+_A = TypeVar("_A", bound=SessionFront[Any, Any])
 LABEL_CHARS = 60
 """How much of a prompt is the label of its turn."""
 

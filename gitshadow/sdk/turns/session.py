@@ -19,7 +19,6 @@ from gitshadow.sdk.turns.driver import Driver
 from gitshadow.sdk.turns.errors import ValidationFailed
 from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.report import UndoReport
-from gitshadow.sdk.turns.session_runtime import SessionRuntime
 from gitshadow.sdk.turns.turn_end import Check, finish, may_retry, validated
 from gitshadow.sdk.turns.undo_request import RedoOptions, RewindOptions, UndoOptions
 from gitshadow.sdk.turns.values import JsonObject, Outcome, Release
@@ -189,12 +188,10 @@ class Turn(TurnFront[Driver]):
         return self._driver.run(self._runtime.undo(self.id, options))
 
 
-class AgentUndo(SessionFront):
+class AgentUndo(SessionFront[Driver, Turn]):
     """Work in one session of an agent program; a context manager that closes it."""
 
-    def __init__(self, runtime: SessionRuntime) -> None:
-        super().__init__(runtime)
-        self._driver = Driver(runtime)
+    _driver_class, _turn_class = Driver, Turn
 
     def __enter__(self) -> "AgentUndo":
         return self
@@ -206,25 +203,6 @@ class AgentUndo(SessionFront):
         trace: TracebackType | None,
     ) -> None:
         self._leave(error)
-
-    def turn(
-        self,
-        label: str,
-        *,
-        policy: Policy | None = None,
-        validate: Check | None = None,
-    ) -> Turn:
-        """Return a turn; its `with` block begins it.
-
-        Args:
-            label: A description for people.
-            policy: The policy for its calls, instead of the session's.
-            validate: Called when the block ends without an exception: any result but True rolls
-                the turn back and raises `ValidationFailed`.
-        """
-        # Programs declare tools after they have opened the session, too.
-        self._runtime.setting.registry.check_front(awaits=self._awaits)
-        return Turn(self._runtime, self._driver, label, policy, validate)
 
     def run_turn(
         self,

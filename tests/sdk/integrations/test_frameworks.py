@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def opened(place: Path, tools: ToolRegistry, policy: Policy = FREE) -> AsyncAgen
     return AsyncAgentUndo.open(str(place), session="s", tools=tools, policy=policy)
 
 
-def steps_of(au: SessionFront) -> list[tuple[str, str | None, object]]:
+def steps_of(au: SessionFront[Any, Any]) -> list[tuple[str, str | None, object]]:
     """Return the session's log, step by step, with all that is in it but times and keys.
 
     No two stores share a key.

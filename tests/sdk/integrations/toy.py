@@ -6,7 +6,7 @@ An adapter runs `SCRIPT` in its own way, in one turn, on the registry of
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.base_session import SessionFront
@@ -63,7 +63,7 @@ def in_process(root: Path) -> list[SagaRow]:
         return saga_rows(au, turn.id)
 
 
-def saga_rows(au: SessionFront, turn: str) -> list[SagaRow]:
+def saga_rows(au: SessionFront[Any, Any], turn: str) -> list[SagaRow]:
     """Return what the log says of a turn's calls, in their order, without ids and times."""
     return [row_of(call) for call in au.calls(turn)]
 
