@@ -1,6 +1,6 @@
 """A small loop of requests and tool calls, for programs that use no framework."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -139,12 +139,9 @@ class ChatLoop(Generic[_A]):
         stream = yield from demand(begin)
         if not isinstance(stream, Iterator | AsyncIterator):
             raise TypeError("the provider's stream is not an iterator")
-        following: Callable[..., object] = (
-            next if isinstance(stream, Iterator) else anext
-        )
         wanted: list[ToolCall] = []
         while True:
-            item = yield from demand(Invoke(following, (stream, _END)))
+            item = yield from demand(Invoke(_next, (stream,)))
             if item is _END:
                 break
             self._take(item, wanted)
@@ -198,6 +195,15 @@ class ChatLoop(Generic[_A]):
                 for one in pair
             )
         )
+
+
+def _next(stream: Iterator[object] | AsyncIterator[object]) -> object:
+    """Return the next item of a stream, `_END` after the last; of an async one an awaitable."""
+    return next(stream, _END) if isinstance(stream, Iterator) else anext(stream, _END)
+
+
+# What the error calls it if the sync front is given an async stream.
+_next.__qualname__ = "the stream"
 
 
 def _pair(turn: TurnCore, call: ToolCall, outcome: Outcome) -> list[Message]:

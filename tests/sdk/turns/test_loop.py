@@ -408,6 +408,15 @@ async def test_a_cancelled_task_ends_a_stream_that_stalls(async_front: Front) ->
     assert chat.au.turns()[0].status == "rolled_back"
 
 
+@pytest.mark.parametrize("front", ["sync"], indirect=True)
+async def test_an_async_stream_needs_the_async_front(front: Front) -> None:
+    chat = Chat(front, DONE)
+    chat.inner._provider = AsyncScript([DONE])
+    with pytest.raises(TypeError, match="the stream is async: use AsyncAgentUndo"):
+        await chat.send("go")
+    assert chat.au.turns()[0].status == "rolled_back"
+
+
 async def test_the_conversation_keeps_completed_exchanges(
     front: Front, world: World
 ) -> None:
