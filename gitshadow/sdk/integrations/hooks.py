@@ -23,7 +23,7 @@ from gitshadow.adapters.payload import Payload
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import calls, outbox
 from gitshadow.sdk.turns.call_records import CallRequest
-from gitshadow.sdk.turns.commands import Procedure, Save
+from gitshadow.sdk.turns.commands import Procedure
 from gitshadow.sdk.turns.errors import SessionBusy
 from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.sdk.turns.session_runtime import SessionRuntime
@@ -124,7 +124,10 @@ class HookedTurns:
         with self._locked() as runtime:
             turn = runtime.hooked_turn() or self._opened(runtime, "")
             found = self._au.drive(procedure(turn))
-            self._au.drive(_kept_alive(turn, runtime.clock() + self._lease_ns))
+            # Each hook is a process of its own. Between two hooks, only the lease shows that the
+            # agent is believed to be alive.
+            lease_ns = runtime.clock() + self._lease_ns
+            runtime.store.save([replace(turn.row, lease_ns=lease_ns)])
             return found
 
     def _opened(self, runtime: SessionRuntime, label: str) -> TurnCore:
@@ -140,13 +143,6 @@ class HookedTurns:
             yield runtime
         finally:
             runtime.release()
-
-
-def _kept_alive(turn: TurnCore, lease_ns: int) -> Procedure[None]:
-    # Each hook is a process of its own. Between two hooks, only the lease shows that the agent is
-    # believed to be alive.
-    turn.row = replace(turn.row, lease_ns=lease_ns)
-    yield Save((turn.row,))
 
 
 def take_hook(payload: bytes, opened: Callable[[str], AgentUndo]) -> bytes:

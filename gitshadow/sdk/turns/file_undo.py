@@ -58,7 +58,7 @@ class FileWork:
         return PhaseResult(self._part(found))
 
     def snapshot(self, planned: bool) -> Procedure[PhaseResult]:
-        """Record the present files, so that the undo itself can be undone; a plan does that too."""
+        """Record the present files, so that the undo itself can be undone; plan nothing."""
         part = blank(self.op)
         if planned:
             return PhaseResult(part)

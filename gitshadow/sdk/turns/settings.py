@@ -18,7 +18,6 @@ class TurnSettings:
     """What all turns of a session share; `root` is where their files are.
 
     `recorder` is None where files are not recorded.
-
     `active` are the calls that this process runs, by turn and id; some outlive their turn.
     """
 
