@@ -40,24 +40,6 @@ def work_in_directories(agent: Claude) -> str:
     return str(agent.prompt_id)
 
 
-def test_several_targets_are_one_undo(agent: Claude) -> None:
-    """UNDO-17: two calls and a file; the third call stays; one op, one `redo`."""
-    shadow, repo = agent.shadow, agent.shadow.repo
-    agent.prompt("go")
-    one = agent.write("a", "agent\n")
-    agent.write("b", "agent\n")
-    two = agent.write("c", "agent\n")
-    agent.write("new", "agent\n")
-    agent.stop()
-    report = undo(shadow, one, two, "new")
-    assert actions(report) == {"a": "write", "c": "write", "new": "delete"}
-    assert (text_of(repo, "a"), text_of(repo, "b")) == (ten_lines("a"), "agent\n")
-    assert report["target"] == f"{one} {two} new"
-    shadow.ok("redo", "--yes")
-    assert {text_of(repo, name) for name in ("a", "b", "c", "new")} == {"agent\n"}
-    assert len(shadow.ok("ops", "--json").rows()) == 2
-
-
 def test_only_and_except_take_directories(agent: Claude) -> None:
     """UNDO-31: a directory means what is in it, `--except` comes before `--only`."""
     shadow, repo = agent.shadow, agent.shadow.repo
@@ -242,18 +224,3 @@ def test_undo_of_an_undo_and_of_that(agent: Claude) -> None:
         if not line.startswith(" ")
     ]
     assert undone[:-1] == ops[1:]
-
-
-def test_older_unit_is_undone_while_newer_ones_stay(agent: Claude) -> None:
-    """UNDO-18: and `redo` brings just that forward."""
-    shadow, repo = agent.shadow, agent.shadow.repo
-    turns = []
-    for name in ("a", "b", "c"):
-        agent.prompt(name)
-        agent.write(name, "agent\n")
-        agent.stop()
-        turns.append(str(agent.prompt_id))
-    assert actions(undo(shadow, turns[0])) == {"a": "write"}
-    assert text_of(repo, "b") == text_of(repo, "c") == "agent\n"
-    shadow.ok("redo", "--yes")
-    assert text_of(repo, "a") == "agent\n"

@@ -319,14 +319,20 @@ def test_undo_takes_ids_as_documents_print_them(engine: Engine) -> None:
 
 
 def test_undo_takes_several_targets_at_once(engine: Engine) -> None:
+    """UNDO-17, UNDO-18: a turn, a call and a file; one op, one `redo`."""
     engine.by("s1", "t1").write("a", "1\n")
     engine.by("s1", "t2").write("b", "2\n")
-    engine.by("s1", "t3").write("c", "3\n")
-    report = engine.undo("t1", "t3")
+    engine.by("s1", "t3", "c3").write("c", "3\n")
+    engine.by("s1", "t3").write("new", "4\n")
+    before = engine.tree_now()
+    report = engine.undo("t1", "c3", "new")
     assert (engine.read("a").decode(), engine.read("b")) == (lines("a"), b"2\n")
     assert engine.read("c").decode() == lines("c")
-    assert report.target == "t1 t3"
-    assert len(ops.list_ops(engine.db)) == 1
+    assert not engine.exists("new")
+    assert report.target == "t1 c3 new"
+    engine.redo()
+    assert engine.tree_now() == before
+    assert len(ops.list_ops(engine.db)) == 2
 
 
 def test_oops_names_ignored_writes_and_gaps(engine: Engine) -> None:
