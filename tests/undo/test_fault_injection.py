@@ -32,7 +32,7 @@ from tests.support.context import watched
 from tests.support.engine import Engine, memory_directory
 from tests.support.repo import Repo
 from tests.support.small_disk import fill, small_disk
-from tests.undo.test_kill import agent_at_work, copy_of, on_backends
+from tests.undo.test_kill import agent_at_work, copy_of
 
 _KILL = 0
 _ERRORS = (errno.ENOSPC, errno.EACCES, errno.EIO)
@@ -136,11 +136,12 @@ def outcome_of(root: Path, injector: Injector, backend: WatchBackend | None) -> 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Hold a worktree after an agent's turn, and the tree before and after it."""
+    """Hold a worktree after an agent's turn, and what was there before and after it."""
 
     root: Path
     before: dict[str, tuple[int, bytes]]
     after: dict[str, tuple[int, bytes]]
+    directories: set[str]
 
     def copy(self, name: str) -> Path:
         """Return a copy to spoil, old enough that no file of it is read twice."""
@@ -148,16 +149,19 @@ class Scene:
         time.sleep(_TICK_S)
         return made
 
-    def check(self, here: Path, step: str) -> bool:
+    def check(self, here: Path, step: str, *, is_killed: bool) -> bool:
         """Run the next command and check that all is whole; tell whether the undo stands."""
         engine = Engine.open(here)
         try:
-            recover(engine.port)
+            found = recover(engine.port)
+            assert all(one.left == () for one in found), step
             expected = self._expected(engine)
             assert engine.tree_now() == expected, step
             assert engine.litter() == [], step
             again = engine.undo("s1")
             assert engine.tree_now() == self.before, step
+            if is_killed:
+                assert engine.directories() == self.directories, step
             engine.redo()
             assert engine.tree_now() == (expected if again.op_id else self.after), step
             return expected != self.after
@@ -196,9 +200,9 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         engine = Engine.open(repo.root)
         engine.by("human").write("d/one", "1\n", 0o600)
         engine.write("mode", "x\n", 0o640)
-        before = engine.tree_now()
+        before, directories = engine.tree_now(), engine.directories()
         agent_at_work(engine)
-        yield Scene(repo.root, before, engine.tree_now())
+        yield Scene(repo.root, before, engine.tree_now(), directories)
         engine.close()
 
 
@@ -209,6 +213,15 @@ def calls_of(scene: Scene, backend: WatchBackend | None) -> list[str]:
     undo_with(here, injector, backend)
     shutil.rmtree(here)
     return injector.seen
+
+
+def on_backends(
+    every: int, unwatched: int = 1
+) -> list[tuple[WatchBackend | None, int]]:
+    """Return what watches, if anything, and that a run takes one of so many steps."""
+    watching = (WatchBackend.INOTIFY, WatchBackend.WATCHFILES)
+    shares = [(None, unwatched), *((backend, every) for backend in watching)]
+    return [(backend, 1 if FULL else share) for backend, share in shares]
 
 
 def kills(calls: list[str]) -> Iterator[tuple[int, int]]:
@@ -250,7 +263,7 @@ def test_undo_is_whole_when_any_call_fails(
         here = scene.copy(f"at-{at}-{fault}")
         outcome = outcome_of(here, Injector(at, fault), backend)
         assert outcome in (("killed",) if fault == _KILL else ("done", "error")), step
-        stands.add(scene.check(here, step))
+        stands.add(scene.check(here, step, is_killed=fault == _KILL))
         shutil.rmtree(here)
     assert (
         stands == {True, False} or every > 1

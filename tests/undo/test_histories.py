@@ -10,12 +10,15 @@ from hypothesis import example, given, settings
 
 from gitshadow.attribution import intake
 from gitshadow.config import WatchBackend
+from gitshadow.undo.report import State
 from tests.conftest import FULL
 from tests.support.engine import memory_directory
 from tests.support.examples import SHARED_FIXTURE
 from tests.undo.engine_ground import ground_of, make_template
 from tests.undo.histories import (
+    GIT,
     MOMENTS,
+    UNDOS,
     Step,
     histories,
     hooked_histories,
@@ -24,7 +27,7 @@ from tests.undo.histories import (
 from tests.undo.hooked_ground import EARLY_S
 from tests.undo.hooked_histories import company_in
 from tests.undo.planner_ground import PlannerGround
-from tests.undo.trial import Trial, all_committed
+from tests.undo.trial import Trial, Wanted, all_committed
 
 pytestmark = pytest.mark.uncounted
 
@@ -48,6 +51,8 @@ histories of length 10 show 15, and each of these shows within the first 506."""
 _ON_DISK = _share_of(500)
 _HOOKED = _share_of(100)
 _TWINS = 10_000 if FULL else 1_000
+_OF_OTHERS = frozenset({*GIT, *UNDOS, "trip", "unseen", "pin", "bring"})
+"""Steps that are not an agent's own writes, or bring what it did not make."""
 _WITH_GIT = 25
 _RESET_UNDER_IT = [
     (0, "insert", 0, 0, 0),
@@ -140,6 +145,41 @@ def test_undo_is_the_same_when_branches_were_switched_there_and_back(
     Trial(one).play(plain)
     Trial(two).play(step for step in plain if step[1] != "trip")
     assert all_committed(one.tree()) == all_committed(two.tree())
+
+
+def _own(history: list[Step]) -> list[Step]:
+    """Return the steps that are writes, all made by one agent."""
+    return [(0, *step[1:]) for step in history if step[1] not in _OF_OTHERS]
+
+
+_WHOLE = Wanted(verb="session", who="s1", turn="t1", pick=0)
+
+
+@pytest.mark.timeout(600 * _TIMES)
+@given(histories(14))
+@settings(max_examples=_TWINS)
+def test_undo_is_complete_when_nobody_else_wrote(history: list[Step]) -> None:
+    """LAW-01: the tree is exactly what it was."""
+    ground = PlannerGround()
+    before = ground.tree()
+    Trial(ground).play(_own(history))
+    outcome = ground.undo(_WHOLE)
+    assert all(item.state is not State.NOT_REVERSED for item in outcome.items)
+    assert ground.tree() == before
+
+
+@pytest.mark.timeout(600 * _TIMES)
+@given(histories(14))
+@settings(max_examples=_TWINS)
+def test_undo_twice_changes_nothing_more(history: list[Step]) -> None:
+    """A file that an agent moved away and made again with the same bytes is left out.
+
+    A second undo deletes what the first one gave back there.
+    """
+    ground = PlannerGround()
+    Trial(ground).play(step for step in _own(history) if step[1] != "revert")
+    ground.undo(_WHOLE)
+    assert ground.undo(_WHOLE).op is None
 
 
 def test_private_mode_that_a_trip_dropped_does_not_keep_a_file_from_its_undo() -> None:

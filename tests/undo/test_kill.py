@@ -7,26 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.config import WatchBackend
 from gitshadow.model import OpStatus
 from gitshadow.store.files import TEMP_PREFIX
 from gitshadow.store.journal import ops
 from gitshadow.undo.run import recover
-from tests.conftest import FULL
-from tests.support.context import watched
 from tests.support.engine import Engine
 from tests.support.repo import Repo
 
 _KILLED = 9
-
-
-def on_backends(
-    every: int, unwatched: int = 1
-) -> list[tuple[WatchBackend | None, int]]:
-    """Return what watches, if anything, and that a run takes one of so many steps."""
-    watching = (WatchBackend.INOTIFY, WatchBackend.WATCHFILES)
-    shares = [(None, unwatched), *((backend, every) for backend in watching)]
-    return [(backend, 1 if FULL else share) for backend, share in shares]
 
 
 def agent_at_work(engine: Engine) -> None:
@@ -70,20 +58,13 @@ def rollback(engine: Engine, hook: Callable[[str], None]) -> object:
     return recover(engine.port, hook)
 
 
-def in_child(
-    root: Path,
-    verb: Verb,
-    hook: Callable[[str], None],
-    backend: WatchBackend | None = None,
-) -> int:
-    """Run something in a process of its own, watched or not; return its exit code."""
+def in_child(root: Path, verb: Verb, hook: Callable[[str], None]) -> int:
+    """Run something in a process of its own; return its exit code."""
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            engine = Engine.open(root)
-            with watched(engine.context, backend):
-                verb(engine, hook)
+            verb(Engine.open(root), hook)
             code = 0
         finally:
             os._exit(code)
@@ -104,61 +85,11 @@ def count_steps(root: Path, verb: Verb) -> int:
     return len(names)
 
 
-@pytest.fixture
-def worked(repo: Repo) -> tuple[Path, dict[str, tuple[int, bytes]], set[str]]:
-    """Return a worktree after an agent's turn, and what it held before it."""
-    engine = Engine.open(repo.root)
-    engine.by("human").write("d/one", "1\n", 0o600)
-    engine.write("mode", "x\n", 0o640)
-    before = engine.tree_now()
-    agent_at_work(engine)
-    engine.close()
-    return repo.root, before, {"d"}
-
-
 @pytest.mark.uncounted
-@pytest.mark.parametrize(("backend", "every"), on_backends(10))
-def test_kill_at_every_step_when_the_next_command_recovers(
-    worked: tuple[Path, dict[str, tuple[int, bytes]], set[str]],
-    backend: WatchBackend | None,
-    every: int,
-) -> None:
-    """ROB-01: before or after, whole, without litter; redo and oops go on from there."""
-    root, before, directories = worked
-    total = count_steps(copy_of(root, "count"), undo)
-    assert total > 20
-    outcomes: set[bool] = set()
+def test_kill_inside_a_rollback_when_the_next_command_recovers(repo: Repo) -> None:
+    root = repo.root
     whole = Engine.open(root)
-    after = whole.tree_now()
-    whole.close()
-    for step in range(total, 0, -every):
-        here = copy_of(root, f"step-{step}")
-        code = in_child(here, undo, die_at(step), backend)
-        assert code == _KILLED
-        engine = Engine.open(here)
-        found = recover(engine.port)
-        assert len(found) == 1
-        outcomes.add(found[0].finished)
-        assert found[0].left == ()
-        assert engine.tree_now() == (before if found[0].finished else after), step
-        assert engine.litter() == []
-        if found[0].finished:
-            engine.redo()
-            assert engine.tree_now() == after
-        assert engine.oops().status == "reversed"
-        assert engine.tree_now() == before, step
-        assert engine.directories() == directories
-        engine.close()
-        shutil.rmtree(here)
-    assert outcomes == {True, False}
-
-
-@pytest.mark.uncounted
-def test_kill_inside_a_rollback_when_the_next_command_recovers(
-    worked: tuple[Path, dict[str, tuple[int, bytes]], set[str]],
-) -> None:
-    root, _, _ = worked
-    whole = Engine.open(root)
+    agent_at_work(whole)
     after, made = whole.tree_now(), whole.directories()
     whole.close()
     base = copy_of(root, "base")
