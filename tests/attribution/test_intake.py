@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,13 +30,6 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "hook_payloads"
 
 def at(moment_ms: int) -> int:
     return START + moment_ms * MS
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Db]:
-    journal = Db.open(str(tmp_path / "journal.db"), create=True)
-    yield journal
-    journal.close()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -74,13 +73,6 @@ class HookIntake:
             reason="x",
         )
         return close_written(self.db, [(START + moment_ms * MS, who)])
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Db]:
-    journal = Db.open(str(tmp_path / "journal.db"), create=True)
-    yield journal
-    journal.close()
 
 
 @pytest.fixture

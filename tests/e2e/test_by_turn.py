@@ -15,14 +15,6 @@ from tests.support.terminal import on_a_terminal
 Make = Callable[..., Shadow]
 
 
-def with_lines(name: str, **changed: str) -> str:
-    """Return R's ten lines of a file with some replaced: `l3="X"`."""
-    rows = ten_lines(name).splitlines()
-    for row, text in changed.items():
-        rows[int(row[1:]) - 1] = text
-    return "".join(f"{row}\n" for row in rows)
-
-
 def wrote(shadow: Shadow, agent: str, script: str) -> str:
     """Have an agent run a script; return its session."""
     shadow.ok("exec", "--agent", agent, "--", "sh", "-c", script)
@@ -60,12 +52,12 @@ def commits(document: Document) -> list[Document]:
 def mixed(shadow: Shadow) -> tuple[Shadow, str]:
     """Return the command and a session that changed `a` and made `new`; line 9 is ours."""
     session = wrote(shadow, "helper", "sed -i s/5/FIVE/ a; echo x >new")
-    shadow.repo.write("a", with_lines("a", l5="a line FIVE", l9="MINE"))
+    shadow.repo.write("a", ten_lines("a", line_5="a line FIVE", line_9="MINE"))
     shadow.settle()
     return shadow, session
 
 
-ONLY_THEIRS = with_lines("a", l5="a line FIVE")
+ONLY_THEIRS = ten_lines("a", line_5="a line FIVE")
 
 
 @pytest.mark.both_modes
@@ -74,9 +66,9 @@ def test_a_turn_of_hooks_is_committed_with_its_prompt(
 ) -> None:
     agent.start()
     agent.prompt("Make five a word\nand nothing else")
-    agent.write("a", with_lines("a", l5="a line FIVE"))
+    agent.write("a", ten_lines("a", line_5="a line FIVE"))
     agent.stop()
-    repo.write("a", with_lines("a", l5="a line FIVE", l9="MINE"))
+    repo.write("a", ten_lines("a", line_5="a line FIVE", line_9="MINE"))
     turn = str(shadow.ok("turns", "--json").rows()[0]["id"])
     done = shadow.ok("commit", turn, "--yes", "--json").json()
     assert done["status"] == "done"
@@ -370,19 +362,19 @@ def test_a_turn_is_applied_to_a_worktree_and_back(
     mixed: tuple[Shadow, str], there: Shadow
 ) -> None:
     shadow, session = mixed
-    there.repo.write("a", with_lines("a", l1="THERE"))
+    there.repo.write("a", ten_lines("a", line_1="THERE"))
     here = shadow.repo.tree_snapshot()
     done = shadow.ok(
         "apply", session, "--worktree", str(there.repo.root), "--yes", "--json"
     ).json()
-    assert there.repo.read("a").decode() == with_lines(
-        "a", l1="THERE", l5="a line FIVE"
+    assert there.repo.read("a").decode() == ten_lines(
+        "a", line_1="THERE", line_5="a line FIVE"
     )
     assert there.repo.read("new") == b"x\n"
     assert shadow.repo.tree_snapshot() == here
     op = str(done["way_back"]).split()[-1]
     there.ok("undo", op, "--yes")
-    assert there.repo.read("a").decode() == with_lines("a", l1="THERE")
+    assert there.repo.read("a").decode() == ten_lines("a", line_1="THERE")
     assert not there.repo.exists("new")
 
 
@@ -391,7 +383,7 @@ def test_a_turn_moves_to_a_worktree(mixed: tuple[Shadow, str], there: Shadow) ->
     shadow, session = mixed
     done = shadow.ok("move", session, str(there.repo.root), "--yes", "--json").json()
     assert (done["status"], items(done)) == ("done", {"a": "modify", "new": "create"})
-    assert shadow.repo.read("a").decode() == with_lines("a", l9="MINE")
+    assert shadow.repo.read("a").decode() == ten_lines("a", line_9="MINE")
     assert there.repo.read("a").decode() == ONLY_THEIRS
     assert (shadow.repo.exists("new"), there.repo.read("new")) == (False, b"x\n")
 
@@ -409,21 +401,21 @@ def test_a_file_that_cannot_go_there_stays_here(
     assert shadow.repo.read("new") == b"x\n"
     assert there.repo.read("new") == b"there\n"
     assert there.repo.read("a").decode() == ONLY_THEIRS
-    assert shadow.repo.read("a").decode() == with_lines("a", l9="MINE")
+    assert shadow.repo.read("a").decode() == ten_lines("a", line_9="MINE")
 
 
 def test_a_file_that_cannot_be_undone_here_does_not_go_there(
     shadow: Shadow, there: Shadow
 ) -> None:
     session = wrote(shadow, "helper", "sed -i s/5/FIVE/ a; echo x >new")
-    shadow.repo.write("a", with_lines("a", l5="MINE"))
+    shadow.repo.write("a", ten_lines("a", line_5="MINE"))
     moved = shadow("move", session, str(there.repo.root), "--yes", "--json")
     assert (moved.code, items(moved.json())) == (
         4,
         {"a": "conflict", "new": "create"},
     )
     assert there.repo.read("a").decode() == ten_lines("a")
-    assert shadow.repo.read("a").decode() == with_lines("a", l5="MINE")
+    assert shadow.repo.read("a").decode() == ten_lines("a", line_5="MINE")
 
 
 def test_a_move_back_gives_the_former_files(
@@ -456,6 +448,6 @@ def test_what_is_there_already_is_only_undone_here(
     there.repo.write("a", ONLY_THEIRS)
     there.repo.write("new", "x\n")
     done = shadow.ok("move", session, str(there.repo.root), "--yes", "--json").json()
-    assert shadow.repo.read("a").decode() == with_lines("a", l9="MINE")
+    assert shadow.repo.read("a").decode() == ten_lines("a", line_9="MINE")
     assert str(done["way_back"]).startswith("git agent-undo redo u")
     assert "&&" not in str(done["way_back"])

@@ -54,12 +54,6 @@ def opened(place: Path, *, daemon: bool = True) -> Iterator[Shadow]:
         shadow.close()
 
 
-def changed(shadow: Shadow) -> list[tuple[object, object]]:
-    """Return kind and path of all rows, oldest first, without baselines."""
-    rows = reversed(shadow.log())
-    return [(row["kind"], row["path"]) for row in rows if row["kind"] != "baseline"]
-
-
 @pytest.mark.process
 def test_hooks_of_another_container_leave_their_session_alive(
     repo: Repo, shadow_d: Shadow
@@ -128,7 +122,7 @@ def test_daemon_of_another_container_answers_and_stops(
         assert container.stdout is not None
         assert b"daemon" in container.stdout.readline()
         repo.write("a", "seen by the daemon\n")
-        assert changed(shadow) == [("modify", "a")]
+        assert shadow.changes() == [("modify", "a")]
         status = shadow.status()
         assert isinstance(status["daemon"], dict)
         assert status["daemon"]["running"] is True
@@ -169,7 +163,7 @@ def test_file_of_a_user_that_a_container_does_not_know_is_recorded_and_kept(
     assert b"a new file cannot have its owner here" in done.stdout
     assert repo.read("a") == b"changed\n"
     assert os.stat(repo.path("a")).st_uid == 4242
-    assert changed(shadow) == [("modify", "a")]
+    assert shadow.changes() == [("modify", "a")]
 
 
 def test_first_write_to_a_file_of_the_lower_layer_is_a_modification(
@@ -183,7 +177,7 @@ def test_first_write_to_a_file_of_the_lower_layer_is_a_modification(
             over.append(path, "more\n")
         over.rename("b", "moved")
         over.delete("c")
-        assert sorted(map(str, changed(shadow))) == sorted(
+        assert sorted(map(str, shadow.changes())) == sorted(
             map(
                 str,
                 [
@@ -210,7 +204,7 @@ def test_write_to_a_file_of_the_lower_layer_is_found_without_a_daemon(
     with layered as place, opened(place, daemon=False) as shadow:
         size = len(repo.read("a"))
         shadow.repo.write("a", b"x" * size)
-        assert changed(shadow) == [("modify", "a")]
+        assert shadow.changes() == [("modify", "a")]
         shadow.verify()
 
 
@@ -221,8 +215,8 @@ def test_worktree_that_is_mounted_at_two_places_has_one_history(
         other = replace(shadow_d, repo=Repo(second))
         other.repo.write("a", "by the other place\n")
         repo.write("b", "here\n")
-        assert changed(shadow_d) == [("modify", "a"), ("modify", "b")]
-        assert changed(other)[:2] == [("modify", "a"), ("modify", "b")]
+        assert shadow_d.changes() == [("modify", "a"), ("modify", "b")]
+        assert other.changes()[:2] == [("modify", "a"), ("modify", "b")]
         other.ok("undo", "--yes", "a")
         claude = Claude(other)
         claude.start()
@@ -239,7 +233,7 @@ def test_init_in_a_bind_mount_records_writes_of_the_other_side(
 ) -> None:
     with bound(repo.root, tmp_path / "space") as place, opened(place) as shadow:
         repo.write("a", "on the host\n")
-        assert changed(shadow) == [("modify", "a")]
+        assert shadow.changes() == [("modify", "a")]
         shadow.verify()
 
 
@@ -256,7 +250,7 @@ def test_hook_and_log_end_well_where_the_git_directory_is_read_only(
         done = other("log")
         assert done.code == 1
         assert "so nothing is recorded" in done.err
-    assert changed(shadow_d) == [("modify", "a")]
+    assert shadow_d.changes() == [("modify", "a")]
     audit.audit(repo)
 
 

@@ -42,13 +42,6 @@ def taken_back(report: Document) -> None:
     assert report["status"] == "reversed", report
 
 
-def ref_of(shadow: Shadow, native: str = "s1") -> str:
-    """Return the ref of one session's chain."""
-    rows = shadow.ok("sessions", "--json").rows()
-    (found,) = [row["ref"] for row in rows if row["native_id"] == native]
-    return str(found)
-
-
 def test_index_is_the_same_at_every_moment(agent: Claude) -> None:
     """GIT-01: staged, unstaged, both and intent-to-add stay through write and oops."""
     shadow, repo = agent.shadow, agent.shadow.repo
@@ -157,7 +150,9 @@ def test_nothing_of_the_users_is_run(
         Claude(shadow).write("a", "new\n")
         for verb in ("status", "log", "diff"):
             shadow.ok(verb)
-        shadow.ok("show", ref_of(shadow).removeprefix("refs/agent-undo/"))
+        shadow.ok(
+            "show", str(shadow.session("s1")["ref"]).removeprefix("refs/agent-undo/")
+        )
         taken_back(shadow.oops())
         taken_back(shadow("redo", "--yes", "--json").json())
         shadow.ok("prune", "--all", "--yes")
@@ -287,7 +282,7 @@ def test_chain_reads_as_the_history_of_the_tree(agent: Claude) -> None:
     shadow.ok("flush")
     agent.write("c", "agent c\n")
     shadow.ok("flush")
-    ref = ref_of(shadow)
+    ref = str(shadow.session("s1")["ref"])
     commits = repo.git("rev-list", "--reverse", ref, "^main").splitlines()
     subjects = [repo.git("log", "-1", "--format=%an: %s", one) for one in commits]
     assert subjects == [
@@ -493,7 +488,7 @@ def test_exposed_session_is_listed_and_never_pushed(agent: Claude) -> None:
     repo.git("push", "-q", "-u", "origin", "main")
     agent.write("a", "agent\n")
     shadow.ok("flush")
-    ref = ref_of(shadow)
+    ref = str(shadow.session("s1")["ref"])
     session = ref.removeprefix("refs/agent-undo/")
     push = ("push", "--dry-run", "--porcelain", "--all")
     sent = repo.git(*push)

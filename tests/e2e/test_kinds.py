@@ -58,13 +58,6 @@ def goes_on(agent: Claude, *others: str) -> None:
     repo.fsck()
 
 
-def session_of(shadow: Shadow, native: str) -> str:
-    """Return the id of an agent's session."""
-    rows = shadow.ok("sessions", "--json").rows()
-    (found,) = [str(row["id"]) for row in rows if row["native_id"] == native]
-    return found
-
-
 @pytest.fixture
 def recorded(repo: Repo, make_shadow: Callable[..., Shadow]) -> Claude:
     """Return an agent after two turns that wrote `b`."""
@@ -119,7 +112,7 @@ def test_maintenance_by_git_loses_nothing(recorded: Claude) -> None:
         goes_on(recorded)
     assert packs_of(repo) != []
     assert shadow.ok("cat", "b", "--at", seq).out == "one\n"
-    shadow.ok("undo", "--yes", session_of(shadow, "s1"))
+    shadow.ok("undo", "--yes", "s1")
     assert repo.read("b") == ten_lines("b").encode()
     shadow.verify()
 
@@ -195,7 +188,10 @@ def test_clone_is_recorded_and_objects_go_both_ways(
     shadow.ok("push", "origin")
     shadow.ok("fetch", "origin")
     (line,) = shadow.ok("blame", "--json", "c").rows()
-    assert (line["agent"], line["session"]) == ("claude-code", session_of(theirs, "s2"))
+    assert (line["agent"], line["session"]) == (
+        "claude-code",
+        theirs.session("s2")["id"],
+    )
     goes_on(recorded)
     server.git("fsck", "--strict")
 
@@ -211,7 +207,7 @@ def test_refs_that_git_migrates_are_found_where_they_are(
         assert repo.has_reftables == (to.refs == REFTABLE)
         assert repo.shadow_refs().keys() >= refs.keys()
         goes_on(recorded)
-    shadow.ok("undo", "--yes", session_of(shadow, "s1"))
+    shadow.ok("undo", "--yes", "s1")
     assert repo.read("b") == ten_lines("b").encode()
     shadow.verify()
 

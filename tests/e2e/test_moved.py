@@ -17,12 +17,6 @@ _MOVED = (
 )
 
 
-def changes(shadow: Shadow) -> list[tuple[object, object]]:
-    """Return kind and path of all rows, oldest first, without baselines."""
-    rows = reversed(shadow.log())
-    return [(row["kind"], row["path"]) for row in rows if row["kind"] != "baseline"]
-
-
 def moved(shadow: Shadow, place: Path) -> Shadow:
     """Return the same command at another place."""
     return replace(shadow, repo=Repo(place))
@@ -38,11 +32,11 @@ def test_repository_that_moves_is_recorded_on(repo: Repo, shadow_d: Shadow) -> N
     status = shadow("status")
     assert (status.code, status.err) == (0, "")
     expected = {("modify", "a"), ("modify", "c"), ("gap", None)}
-    assert set(changes(shadow)) == expected
+    assert set(shadow.changes()) == expected
     assert [row["note"] for row in shadow.log("--kind", "gap")] == [_MOVED]
     shadow.ok("start")
     shadow.repo.write("b", "with a daemon\n")
-    assert ("modify", "b") in changes(shadow)
+    assert ("modify", "b") in shadow.changes()
     shadow.verify()
     shadow.ok("stop")
     os.rename(place, repo.root)
@@ -63,7 +57,7 @@ def test_worktree_that_git_moves_is_recorded_on(
     shadow.repo.write("c", "after\n")
     done = shadow(verb)
     assert (done.code, done.err) == (0, "")
-    found = changes(shadow)
+    found = shadow.changes()
     assert ("modify", "a") in found
     assert ("modify", "c") in found
     assert ("delete", "c") not in found
@@ -77,7 +71,7 @@ def test_repository_made_again_is_recorded_from_its_first_write(
     """The same rename in each life: nothing of an earlier one is mistaken for this one."""
     for _ in range(3):
         os.rename(repo.root / "a", repo.root / "renamed")
-        assert changes(shadow_d) == [("rename", "renamed")]
+        assert shadow_d.changes() == [("rename", "renamed")]
         done = subprocess.run(
             ["rm", "-rf", str(repo.root)], capture_output=True, text=True, check=False
         )
@@ -85,5 +79,5 @@ def test_repository_made_again_is_recorded_from_its_first_write(
         Repo.create(repo.root)
         shadow_d.init()
     repo.write("b", "last life\n")
-    assert changes(shadow_d) == [("modify", "b")]
+    assert shadow_d.changes() == [("modify", "b")]
     assert len(shadow_d.daemons()) == 1

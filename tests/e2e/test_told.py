@@ -63,16 +63,11 @@ def test_session_that_ran_the_undo_itself_is_not_told(shadow: Shadow) -> None:
     one, two = Claude(shadow, "one"), Claude(shadow, "two")
     worked(one, "a")
     worked(two, "b")
-    own = {"CLAUDE_CODE_SESSION_ID": session_id(shadow, "two")}
+    own = {"CLAUDE_CODE_SESSION_ID": str(shadow.session("two")["id"])}
     shadow.ok("undo", "--yes", "--", "a", env=own)
     shadow.ok("undo", "--yes", "--", "b", env=own)
     assert two.prompt("x") == ""
     assert f"by another session ({own['CLAUDE_CODE_SESSION_ID']})" in one.prompt("x")
-
-
-def session_id(shadow: Shadow, native: str) -> str:
-    rows = shadow.ok("sessions", "--json").rows()
-    return str(next(row["id"] for row in rows if row["native_id"] == native))
 
 
 def test_notice_outlives_the_daemon(shadow_d: Shadow) -> None:

@@ -70,14 +70,8 @@ def played(repo: Repo, writes: int = 6) -> Iterator[Studio]:
             studio.write("S1", "a", f"one {number}\n")
             studio.write("S2", f"n{number % 3}", f"two {number}\n")
             studio.hand("b", f"mine {number}\n")
-        end(studio, "S1", "S2")
+        studio.end("S1", "S2")
         yield studio
-
-
-def end(studio: Studio, *who: str) -> None:
-    for one in who:
-        studio.stop(one)
-        studio.hook(one, "SessionEnd", reason="other")
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -94,7 +88,7 @@ def test_after_prune_of_all_the_repository_has_its_size_from_before(
             pack_now(studio.context.workspace.layout, os.environ)
         studio.write("S3", "late", "three\n")
         studio.run("expose", session=studio.session("S3"))
-        end(studio, "S3")
+        studio.end("S3")
         dropped = studio.run("prune", all=True)["dropped"]
         assert isinstance(dropped, list)
         assert len(dropped) == 4
@@ -134,12 +128,12 @@ def test_recording_goes_on_after_everything_was_dropped(repo: Repo) -> None:
         studio.run("log")
         assert repo.shadow_refs() == {}
         studio.write("S9", "n0", "nine\n")
-        (row,) = [one for one in log(studio) if one["agent"]]
+        (row,) = [one for one in studio.rows("log") if one["agent"]]
         assert (row["path"], row["kind"]) == ("n0", "modify")
         audit(repo)
         repo.fsck()
-        end(studio, "S9")
-        take_back(studio, studio.session("S9"))
+        studio.end("S9")
+        assert studio.undo(studio.session("S9"))["status"] == "reversed"
     assert repo.read("n0") == b"two 3\n"
     with studio_of(repo) as studio:
         repo.git("gc", "-q", "--prune=now")
@@ -149,26 +143,15 @@ def test_recording_goes_on_after_everything_was_dropped(repo: Repo) -> None:
     repo.fsck()
 
 
-def take_back(studio: Studio, session: str) -> None:
-    asked = {"targets": [{"text": session}], "verb": "undo", "yes": True}
-    assert studio.run("undo", **asked)["status"] == "reversed"
-
-
-def log(studio: Studio) -> list[dict[str, object]]:
-    rows = studio.run("log")["rows"]
-    assert isinstance(rows, list)
-    return rows
-
-
 def test_a_process_that_begins_after_it_looks_at_everything_anew(repo: Repo) -> None:
     """KEEP-13: without a daemon too: what is on the disk is rooted, and is no event."""
     with played(repo) as studio:
         studio.run("prune", all=True)
     repo.git("gc", "-q", "--prune=now")
     with studio_of(repo) as studio:
-        assert [row["kind"] for row in log(studio)] in ([], ["baseline"])
+        assert [row["kind"] for row in studio.rows("log")] in ([], ["baseline"])
         studio.hand("n0", "changed\n")
-        assert [r["kind"] for r in log(studio) if r["path"]] == ["modify"]
+        assert [r["kind"] for r in studio.rows("log") if r["path"]] == ["modify"]
         audit(repo)
     repo.fsck()
 
@@ -210,18 +193,12 @@ def test_open_sessions_stay(repo: Repo) -> None:
         studio.write("S3", "c", "three\n")
         open_id = studio.session("S3")
         studio.run("prune", all=True)
-        assert open_id in [row["id"] for row in rows(studio, "sessions")]
+        assert open_id in [row["id"] for row in studio.rows("sessions")]
         studio.write("S3", "c", "four\n")
         audit(repo)
         studio.stop("S3")
-        take_back(studio, open_id)
+        assert studio.undo(open_id)["status"] == "reversed"
     assert repo.read("c") == ten_lines("c").encode()
-
-
-def rows(studio: Studio, verb: str) -> list[dict[str, object]]:
-    found = studio.run(verb)["rows"]
-    assert isinstance(found, list)
-    return found
 
 
 def test_reports_of_a_dropped_session_go_also_where_it_is_compared(repo: Repo) -> None:
@@ -244,7 +221,7 @@ def test_a_pin_outlives_its_session(repo: Repo) -> None:
         studio.run("pin", name="good")
         studio.write("S1", "a", "worse\n")
         studio.write("S1", "b", "worse\n")
-        end(studio, "S1")
+        studio.end("S1")
         studio.run("prune", all=True)
         repo.git("gc", "-q", "--prune=now")
         studio.run("undo", verb="restore", pin="good", yes=True)
@@ -266,11 +243,11 @@ def test_what_two_sessions_and_the_user_share_stays(repo: Repo) -> None:
         pack_now(layout, os.environ)
         studio.commit("the agents' text")
         pack_now(layout, os.environ)
-        end(studio, "S1", "S2")
+        studio.end("S1", "S2")
         one, two = studio.session("S1"), studio.session("S2")
         assert list(prune.forget(studio.context, chosen(studio.context, one), wait_s=5))
         repo.git("gc", "-q", "--prune=now")
-        take_back(studio, two)
+        assert studio.undo(two)["status"] == "reversed"
         audit(repo)
     assert not repo.exists("m")
     repo.fsck()
@@ -287,7 +264,7 @@ def test_packs_without_anything_of_it_stay_kept(repo: Repo) -> None:
     with studio_of(repo) as studio:
         layout = studio.context.workspace.layout
         studio.write("S1", "n", "one\n")
-        end(studio, "S1")
+        studio.end("S1")
         pack_now(layout, os.environ)
         for number in range(9):
             studio.write("S2", "m", f"two {number}\n")
@@ -309,7 +286,7 @@ def test_a_crash_at_any_step_is_gone_on_with(
         with studio_of(repo) as studio:
             for number in range(5):
                 studio.write(f"S{steps}", "a", f"{steps} {number}\n")
-            end(studio, f"S{steps}")
+            studio.end(f"S{steps}")
             name = studio.session(f"S{steps}")
             going = chosen(studio.context, name)
             work = prune.forget(studio.context, going, wait_s=5)
@@ -317,9 +294,9 @@ def test_a_crash_at_any_step_is_gone_on_with(
             interrupted = journal.under_way(studio.context.workspace.db) is not None
             assert interrupted == (left and steps > 0)
         with studio_of(repo) as studio:
-            known = [row["id"] for row in rows(studio, "sessions")]
+            known = [row["id"] for row in studio.rows("sessions")]
             assert (name in known) == (steps == 0)
-            gaps = [row for row in log(studio) if row["kind"] == "gap"]
+            gaps = [row for row in studio.rows("log") if row["kind"] == "gap"]
             assert gaps == []
             audit_states(repo)
         steps += 1
@@ -344,7 +321,7 @@ def test_what_other_worktrees_know_goes_too(repo: Repo, tmp_path: Path) -> None:
     linked = Repo(tmp_path / "linked")
     with studio_of(linked) as studio:
         studio.write("S1", "n", "in the linked worktree\n")
-        end(studio, "S1")
+        studio.end("S1")
     with studio_of(repo) as studio:
         studio.hand("a", "mine\n")
         studio.run("prune", all=True)
@@ -400,7 +377,7 @@ def test_size_counts_what_git_counts(repo: Repo) -> None:
         for number in range(4):
             who = f"S{number}"
             studio.write(who, f"n{number}", random.Random(number).randbytes(10_000))
-            end(studio, who)
+            studio.end(who)
         layout = studio.context.workspace.layout
         limit = usage(layout, os.environ).total.bytes - 15_000
         planned = studio.run("prune", size=limit, dry_run=True)

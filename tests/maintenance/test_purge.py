@@ -23,26 +23,14 @@ from tests.support.purging import (
     SECRET,
     Killed,
     die_at,
-    end,
     holders,
     leaks,
-    log,
     play,
     remains,
 )
 from tests.support.repo import Repo, ten_lines
-from tests.support.studio import Studio, layout_of, studio_of
-
-
-def take_back(studio: Studio, target: str) -> dict[str, object]:
-    asked = {"targets": [{"text": target}], "verb": "undo", "yes": True}
-    return studio.run("undo", **asked)
-
-
-def items(report: dict[str, object]) -> dict[str, tuple[object, object]]:
-    rows = report["items"]
-    assert isinstance(rows, list)
-    return {row["path"]: (row["state"], row["reason"]) for row in rows}
+from tests.support.reports import reasons, states
+from tests.support.studio import layout_of, studio_of
 
 
 def test_the_bytes_are_in_no_object(repo: Repo) -> None:
@@ -70,13 +58,18 @@ def test_everything_else_is_as_it_was(repo: Repo) -> None:
     """KEEP-09: other paths' undo works, undoing the purged one says so; rows stay."""
     with studio_of(repo) as studio:
         play(studio)
-        before = [(row["seq"], row["path"], row["kind"]) for row in log(studio)]
+        before = [
+            (row["seq"], row["path"], row["kind"])
+            for row in studio.rows("log", limit=1000)
+        ]
         studio.run("purge", paths=["k"])
         repo.git("gc", "-q", "--prune=now")
-        assert [(r["seq"], r["path"], r["kind"]) for r in log(studio)] == before
-        report = take_back(studio, studio.session("S2"))
-        assert items(report)["b"] == ("reversed", None)
-        assert items(report)["k"] == ("not_reversed", "purged")
+        assert [
+            (r["seq"], r["path"], r["kind"]) for r in studio.rows("log", limit=1000)
+        ] == before
+        report = studio.undo(studio.session("S2"))
+        assert states(report)["b"] == "reversed"
+        assert reasons(report)["k"] == "purged"
         assert report["status"] == "partial"
         assert repo.read("b") == ten_lines("b").encode()
         assert not repo.exists("k")
@@ -101,7 +94,7 @@ def test_a_file_that_still_stands_is_not_recorded_again(repo: Repo) -> None:
     with studio_of(repo) as studio:
         studio.write("S1", "k", b"one " + SECRET)
         studio.write("S1", "d/n", "other\n")
-        end(studio, "S1")
+        studio.end("S1")
         done = studio.run("purge", paths=["k"])
         assert done["on_disk"] == ["k"]
         os.utime(repo.path("k"))
@@ -114,7 +107,9 @@ def test_a_file_that_still_stands_is_not_recorded_again(repo: Repo) -> None:
         repo.git("gc", "-q", "--prune=now")
         assert holders(repo) == []
         studio.hand("k", "clean\n")
-        assert [row["kind"] for row in log(studio) if row["path"] == "k"] == [
+        assert [
+            row["kind"] for row in studio.rows("log", limit=1000) if row["path"] == "k"
+        ] == [
             "modify",
             "mode",
             "create",
@@ -129,7 +124,7 @@ def test_all_names_that_the_file_had_are_cleared(repo: Repo) -> None:
         studio.write("S1", "old", b"a long secret line\n" * 9 + SECRET)
         repo.rename("old", "new")
         studio.context.observer.settle()
-        end(studio, "S1")
+        studio.end("S1")
         done = studio.run("purge", paths=["new"])
         assert done["names"] == ["new", "old"]
         repo.delete("new")
@@ -142,7 +137,7 @@ def test_a_directory_is_all_that_lies_in_it(repo: Repo) -> None:
     with studio_of(repo) as studio:
         studio.write("S1", "d/e/k", SECRET)
         studio.write("S1", "d2", "other\n")
-        end(studio, "S1")
+        studio.end("S1")
         assert studio.run("purge", paths=["d"])["contents"] == 1
         repo.delete("d")
         studio.context.observer.settle()
@@ -160,7 +155,7 @@ def test_copies_of_the_users_are_named_and_left(repo: Repo) -> None:
         repo.write("staged", b"staged " + SECRET)
         repo.git("add", "staged")
         studio.context.observer.settle()
-        end(studio, "S1")
+        studio.end("S1")
         index = (repo.git_dir / "index").read_bytes()
         left = remains(studio.run("purge", paths=["k", "staged"]))
         assert left["objects"] == 2
@@ -186,7 +181,7 @@ def test_copy_in_a_commit_that_is_replaced_is_named(repo: Repo) -> None:
     repo.git("reflog", "expire", "--expire=now", "--all")
     with studio_of(repo) as studio:
         studio.write("S1", "k", SECRET)
-        end(studio, "S1")
+        studio.end("S1")
         left = remains(studio.run("purge", paths=["k"]))
         assert isinstance(left["commits"], list)
         assert hidden in {one["commit"] for one in left["commits"]}
@@ -218,7 +213,9 @@ def test_a_crash_at_any_step_is_done_again(
         monkeypatch.undo()
     with studio_of(repo) as studio:
         assert journal.under_way(studio.context.workspace.db) is None
-        assert [row for row in log(studio) if row["kind"] == "gap"] == []
+        assert [
+            row for row in studio.rows("log", limit=1000) if row["kind"] == "gap"
+        ] == []
         repo.git("gc", "-q", "--prune=now")
         assert holders(repo) == []
         audit(repo)
@@ -238,7 +235,7 @@ def test_a_purge_of_what_nobody_recorded_changes_nothing(repo: Repo) -> None:
 def test_cat_says_that_it_was_purged(repo: Repo) -> None:
     with studio_of(repo) as studio:
         studio.write("S1", "k", SECRET)
-        end(studio, "S1")
+        studio.end("S1")
         studio.run("purge", paths=["k"])
         with pytest.raises(RefusedError, match="purged"):
             studio.run("cat", path="k")

@@ -24,10 +24,8 @@ from tests.support.purging import (
     SECRET,
     Killed,
     die_at,
-    end,
     holders,
     leaks,
-    log,
     play,
     remains,
 )
@@ -46,7 +44,7 @@ def tell(studio: Studio) -> None:
     studio.write("S1", "k", b"one " + SECRET)
     studio.write("S1", "d/other", SECRET + b" again")
     studio.write("S1", "clean", "nothing\n")
-    end(studio, "S1")
+    studio.end("S1")
     layout = studio.context.workspace.layout
     Path(layout.pages_dir).mkdir()
     Path(layout.pages_dir, "x.html").write_bytes(SECRET)
@@ -76,7 +74,8 @@ def test_a_text_goes_from_every_content_prompt_and_file(repo: Repo) -> None:
         assert holders(repo) == []
         assert remains(studio.run("purge", texts=asked()))["objects"] == 0
         assert prompts(repo) == ["use the key [purged] to log in"]
-        assert [row["path"] for row in log(studio)][:3] == ["clean", "d/other", "k"]
+        paths = [row["path"] for row in studio.rows("log", limit=3)]
+        assert paths == ["clean", "d/other", "k"]
     repo.fsck()
 
 
@@ -131,7 +130,7 @@ def test_what_a_set_aside_journal_has_goes_with_it(repo: Repo) -> None:
         studio.start("S1")
         studio.prompt("S1", "x" * 4000 + SECRET.decode() * 3 + "y" * 9000)
         studio.write("S1", "a", "agent\n")
-        end(studio, "S1")
+        studio.end("S1")
     in_process.run(layout_of(repo), "reindex", {})
     assert any("before-reindex" in name for name in os.listdir(repo.state_dir))
     with studio_of(repo) as studio:
@@ -219,7 +218,7 @@ def test_what_only_the_users_commits_hold_is_not_said_to_be_ours(repo: Repo) -> 
     repo.commit("and without it")
     with studio_of(repo) as studio:
         studio.write("S1", "k", SECRET)
-        end(studio, "S1")
+        studio.end("S1")
         left = remains(studio.run("purge", paths=["k"]))
         assert left["history"] == []
         commits = left["commits"]
@@ -235,7 +234,7 @@ def test_a_commit_that_only_we_keep_alive_is_let_go(repo: Repo) -> None:
     repo.commit("the user's own")
     with studio_of(repo) as studio:
         studio.write("S1", "a", "agent\n")
-        end(studio, "S1")
+        studio.end("S1")
         assert remains(studio.run("purge", texts=asked()))["objects"] == 1
         repo.git("rm", "-q", "--cached", "k")
         repo.git("commit", "-q", "--amend", "--allow-empty", "-m", "the user's own")
@@ -269,8 +268,7 @@ def test_fetched_history_is_dropped_where_that_is_asked_for(
     assert f"refs/agent-undo/fetched/{held}" in other.shadow_refs()
     done = studio.run("purge", texts=asked(), fetched=True)
     assert done["fetched_dropped"] == [f"refs/agent-undo/fetched/{held}"]
-    known = studio.run("sessions")["rows"]
-    assert isinstance(known, list)
+    known = studio.rows("sessions")
     assert {row["id"] for row in known} & {held, clean} == {clean}
     assert f"refs/agent-undo/fetched/{clean}" in other.shadow_refs()
     other.git("gc", "-q", "--prune=now")

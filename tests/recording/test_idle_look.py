@@ -7,14 +7,13 @@ import pytest
 
 from gitshadow.attribution import lifecycle
 from gitshadow.attribution.process import ProcessId
-from gitshadow.maintenance import setup
 from gitshadow.model import EventKind, HeadChange, RepoPath
 from gitshadow.platform.watching import Hints
 from gitshadow.recording import observer
-from gitshadow.recording.context import RecorderContext, open_context
+from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import events, sessions
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.layout import discover
+from tests.support.context import desk_of
 from tests.support.repo import Repo
 from tests.support.sql_work import counted_sql
 
@@ -23,12 +22,8 @@ _NEVER_S = 1e9
 
 @pytest.fixture
 def context(repo: Repo) -> Iterator[RecorderContext]:
-    layout = discover(str(repo.root))
-    assert layout is not None
-    setup.initialise(layout, os.environ, force=True)
-    opened = open_context(layout, os.environ, lock_timeout_s=1.0)
-    yield opened
-    opened.close()
+    with desk_of(repo) as opened:
+        yield opened
 
 
 def test_nothing_is_looked_at_again_right_after_a_write(

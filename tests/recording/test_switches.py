@@ -25,8 +25,7 @@ def log(studio: Studio) -> list[tuple[str, str, bool]]:
 
     After each move of HEAD are the paths that Git switched by it.
     """
-    rows = studio.run("log")["rows"]
-    assert isinstance(rows, list)
+    rows = studio.rows("log")
     found: list[tuple[str, str, bool]] = []
     for row in reversed(rows):
         if row["kind"] == "baseline":
@@ -48,15 +47,6 @@ def switched(studio: Studio) -> list[str]:
 
 def written(studio: Studio) -> list[str]:
     return [path for kind, path, by_git in log(studio) if not by_git and kind != "head"]
-
-
-def oops(studio: Studio) -> Document:
-    return studio.run("undo", verb="oops", yes=True)
-
-
-def undo(studio: Studio, who: str) -> Document:
-    target = {"text": studio.session(who)}
-    return studio.run("undo", verb="undo", yes=True, targets=[target])
 
 
 def states(report: Document) -> Mapping[str, tuple[str, str | None]]:
@@ -134,7 +124,7 @@ def test_undo_is_as_if_never_switched_when_git_went_there_and_back(
 ) -> None:
     go(edited, *TRIPS[trip], look=look)
     assert edited.repo.read("n").decode() == text(line_10="TEN", line_25="MINE")
-    assert states(oops(edited))["n"] == ("reversed", None)
+    assert states(edited.oops())["n"] == ("reversed", None)
     assert edited.repo.read("n").decode() == text(line_25="MINE")
 
 
@@ -145,7 +135,7 @@ def test_undo_keeps_what_was_written_before_the_trip_and_never_seen(
     studio.write("S", "n", text(line_10="TEN"))
     forked.write("n", text(line_10="TEN", line_25="MINE"))
     go(studio, *TRIPS["switch"], look=look)
-    assert states(oops(studio))["n"] == ("reversed", None)
+    assert states(studio.oops())["n"] == ("reversed", None)
     assert forked.read("n").decode() == text(line_25="MINE")
 
 
@@ -155,7 +145,7 @@ def test_undo_sees_through_a_trip_when_the_other_branch_was_written(
     go(edited, "commit -qam all", "checkout -q old", look=True)
     edited.hand("n", text(line_1="ONE"))
     go(edited, "commit -qam there", "checkout -q main", look=True)
-    assert states(oops(edited))["n"] == ("reversed", None)
+    assert states(edited.oops())["n"] == ("reversed", None)
     assert edited.repo.read("n").decode() == text(line_25="MINE")
 
 
@@ -166,7 +156,7 @@ def test_undo_leaves_what_the_agent_wrote_on_the_other_branch(
     go(studio, "commit -qam main", "checkout -q old", look=True)
     studio.write("S", "n", text(line_10="TEN"))
     go(studio, "commit -qam agent", "checkout -q main", look=True)
-    assert states(undo(studio, "S")) == {"n": ("not_reversed", "head_moved")}
+    assert states(studio.undo("S")) == {"n": ("not_reversed", "head_moved")}
     assert forked.read("n").decode() == text(line_1="MAIN")
 
 
@@ -182,10 +172,10 @@ def test_undo_says_head_moved_when_the_branch_has_bytes_of_its_own(
     studio.context.observer.settle()
     studio.write("S", "n", text(line_10="TEN"))
     go(studio, "commit -qam agent", "checkout -q old", look=look)
-    assert states(undo(studio, "S")) == {"n": ("not_reversed", "head_moved")}
+    assert states(studio.undo("S")) == {"n": ("not_reversed", "head_moved")}
     assert forked.read("n").decode() == text(line_10="other")
     go(studio, "checkout -q main", look=True)
-    assert states(undo(studio, "S")) == {"n": ("reversed", None)}
+    assert states(studio.undo("S")) == {"n": ("reversed", None)}
 
 
 @pytest.mark.parametrize("look", [True, False], ids=["looked", "at once"])
@@ -198,7 +188,7 @@ def test_undo_goes_into_what_git_merged(
     forked.write("n", text(line_20="OTHER"))
     go(studio, "commit -qam other", "checkout -q main", command, look=look)
     assert switched(studio)[-1] == "n"
-    assert states(undo(studio, "S")) == {"n": ("reversed", None)}
+    assert states(studio.undo("S")) == {"n": ("reversed", None)}
     assert forked.read("n").decode() == text(line_20="OTHER")
 
 
@@ -214,7 +204,7 @@ def test_undo_leaves_a_deletion_when_the_branch_never_had_the_lines(
     studio.write("S", "n", text().replace("line 10\n", ""))
     go(studio, "commit -qam agent", "checkout -q old", look=True)
     kept = forked.read("n")
-    assert states(undo(studio, "S")) == {"n": ("not_reversed", "head_moved")}
+    assert states(studio.undo("S")) == {"n": ("not_reversed", "head_moved")}
     assert forked.read("n") == kept
 
 
@@ -349,7 +339,7 @@ def test_switch_of_converted_files_is_gits(
     ran = never_run(repo, tmp_path)
     studio.context.observer.settle()
     assert log(studio)[1:] == [("modify", "m.dat", True), ("modify", "more.dat", True)]
-    assert oops(studio)["status"] == "nothing_to_do"
+    assert studio.oops()["status"] == "nothing_to_do"
     assert repo.read("m.dat") == kept
     assert not ran.exists()
 
@@ -371,8 +361,7 @@ def test_committed_line_is_a_persons_where_the_date_of_the_commit_is_false(
     studio.hook("S", "PostToolUse", **told, tool_response={"success": True})
     forked.write("n", text(line_10="TEN", line_25="MINE"))
     go(studio, "commit -qam all", "checkout -q old", look=False)
-    rows = studio.run("log")["rows"]
-    assert isinstance(rows, list)
+    rows = studio.rows("log")
     assert [row["agent"] for row in rows[::-1] if row["path"] == "n"] == [
         "claude-code",
         None,
@@ -404,7 +393,7 @@ def test_agents_write_to_a_converted_file_is_undone_after_a_trip(
     was = repo.read("m.dat")
     studio.write("S", "m.dat", "agent\n")
     go(studio, "commit -qam agent", "checkout -q other", "checkout -q main", look=True)
-    assert states(oops(studio))["m.dat"] == ("reversed", None)
+    assert states(studio.oops())["m.dat"] == ("reversed", None)
     assert repo.read("m.dat") == was
 
 
@@ -495,8 +484,9 @@ def test_index_of_any_kind_is_read(
     assert switched(studio) == ["m.dat", "more.dat"]
 
 
+@pytest.mark.parametrize("is_undone", [False, True])
 def test_undo_of_a_turn_goes_through_a_restore_inside_it(
-    repo: Repo, studio: Studio
+    repo: Repo, studio: Studio, is_undone: bool
 ) -> None:
     """The restore brought back what the first call had left: the turn's, as blame says."""
     was = repo.read("a").decode()
@@ -504,7 +494,10 @@ def test_undo_of_a_turn_goes_through_a_restore_inside_it(
     studio.write("S", "a", was + "B\n")
     restore(studio, "a")
     assert repo.read("a").decode() == "A\n" + was
-    assert states(undo(studio, "S")) == {"a": ("reversed", None)}
+    if is_undone:
+        studio.run("undo", verb="redo", yes=True)
+        assert repo.read("a").decode() == was + "B\n"
+    assert states(studio.undo("S")) == {"a": ("reversed", None)}
     assert repo.read("a").decode() == was
 
 
@@ -515,21 +508,8 @@ def test_turn_goes_on_after_a_restore_inside_it(repo: Repo, studio: Studio) -> N
     restore(studio, "a")
     studio.write("S", "a", "A\nC\n" + was)
     studio.hand("a", "A\nC\n" + was + "mine\n")
-    assert states(undo(studio, "S")) == {"a": ("reversed", None)}
+    assert states(studio.undo("S")) == {"a": ("reversed", None)}
     assert repo.read("a").decode() == was + "mine\n"
-
-
-def test_restore_that_was_undone_is_seen_through_no_more(
-    repo: Repo, studio: Studio
-) -> None:
-    was = repo.read("a").decode()
-    studio.write("S", "a", "A\n" + was)
-    studio.write("S", "a", was + "B\n")
-    restore(studio, "a")
-    studio.run("undo", verb="redo", yes=True)
-    assert repo.read("a").decode() == was + "B\n"
-    assert states(undo(studio, "S")) == {"a": ("reversed", None)}
-    assert repo.read("a").decode() == was
 
 
 def test_turn_that_a_restore_undid_has_nothing_left(repo: Repo, studio: Studio) -> None:
@@ -537,7 +517,7 @@ def test_turn_that_a_restore_undid_has_nothing_left(repo: Repo, studio: Studio) 
     studio.write("S", "a", "A\n" + was)
     restore(studio, "a")
     assert repo.read("a").decode() == was
-    assert undo(studio, "S")["status"] == "nothing_to_do"
+    assert studio.undo("S")["status"] == "nothing_to_do"
 
 
 def restore(studio: Studio, path: str) -> None:

@@ -1,30 +1,23 @@
 """A call that was cancelled, and an agent that says no more than that it waits."""
 
 import json
-import os
 from collections.abc import Iterator
 
 import pytest
 
-from gitshadow.maintenance import setup
 from gitshadow.model import PathChange
-from gitshadow.recording.context import RecorderContext, open_context
+from gitshadow.recording.context import RecorderContext
 from gitshadow.service import hook_intake
 from gitshadow.store.journal import events
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.layout import discover
+from tests.support.context import desk_of
 from tests.support.repo import Repo
 
 
 @pytest.fixture
 def context(repo: Repo) -> Iterator[RecorderContext]:
-    layout = discover(str(repo.root))
-    assert layout is not None
-    setup.initialise(layout, os.environ, force=True)
-    opened = open_context(layout, os.environ, lock_timeout_s=1.0)
-    hook_intake.listen(opened)
-    yield opened
-    opened.close()
+    with desk_of(repo) as opened:
+        yield opened
 
 
 def send(context: RecorderContext, repo: Repo, event: str, **fields: object) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,37 +15,21 @@ from gitshadow.attribution.delivery import parse_body
 from gitshadow.attribution.process import ProcessId
 from gitshadow.ipc import hook
 from gitshadow.ipc import spool as spool_files
-from gitshadow.maintenance import setup
-from gitshadow.maintenance.startup_repair import mend
 from gitshadow.model import Call, Event, Gap, PathChange, RepoPath, ToolClass
-from gitshadow.recording.context import RecorderContext, open_context
+from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.spool import FOREIGN_NS, forward
 from gitshadow.service import hook_intake
 from gitshadow.store.journal import events, sessions, state, turns
 from gitshadow.store.journal.events import EventFilter
-from gitshadow.store.layout import discover
+from tests.support.context import desk_of
 from tests.support.repo import Repo
 
 
 @pytest.fixture
 def open_it() -> Iterator[Callable[[Repo], RecorderContext]]:
     """Return a function that opens a worktree as every process does."""
-    opened: list[RecorderContext] = []
-
-    def open_one(repo: Repo) -> RecorderContext:
-        layout = discover(str(repo.root))
-        assert layout is not None
-        if not layout.initialised:
-            setup.initialise(layout, os.environ, force=True)
-        context = open_context(layout, os.environ, lock_timeout_s=1.0)
-        opened.append(context)
-        hook_intake.listen(context)
-        mend(context)
-        return context
-
-    yield open_one
-    for context in opened:
-        context.close()
+    with ExitStack() as stack:
+        yield lambda repo: stack.enter_context(desk_of(repo))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from gitshadow.store.git import Git
 from gitshadow.store.journal import meta
 from gitshadow.store.object_format import SHA1, SHA256, ObjectFormat
 from gitshadow.store.remotes import Bare
-from tests.support.purging import SECRET, end, holders, play
+from tests.support.purging import SECRET, holders, play
 from tests.support.repo import Repo
 from tests.support.studio import Studio, layout_of, studio_of
 
@@ -162,7 +162,7 @@ def test_a_branch_that_only_the_mirror_has_is_named(repo: Repo, tmp_path: Path) 
     """KEEP-09: it is a copy of the user's: nobody takes it out unasked."""
     with studio_of(repo) as studio:
         studio.write("S1", "k", SECRET)
-        end(studio, "S1")
+        studio.end("S1")
         repo.git("checkout", "-q", "-b", "aside")
         repo.commit("with it")
         mirror = mirrored(studio, tmp_path / "m")
@@ -181,7 +181,7 @@ def test_a_daemon_copies_what_goes_on_and_what_was_pruned(
         play(studio)
         mirror = mirrored(studio, tmp_path / "m")
         studio.write("S3", "a", "more\n")
-        end(studio, "S3")
+        studio.end("S3")
         assert copied_by_the_daemon(studio) == ""
         assert f"refs/agent-undo/{studio.session('S3')}" in mirror.shadow_refs()
         os.rename(mirror.root, tmp_path / "away")
@@ -269,7 +269,7 @@ def test_what_the_user_rewrote_goes_from_the_mirror(repo: Repo, tmp_path: Path) 
     """KEEP-09: their branch there becomes what it is here, and nothing keeps the old one."""
     with studio_of(repo) as studio:
         studio.write("S1", "k", SECRET)
-        end(studio, "S1")
+        studio.end("S1")
         repo.commit("with it")
         mirror = mirrored(studio, tmp_path / "m")
         (row,) = rows(studio.run("purge", paths=["k"]))

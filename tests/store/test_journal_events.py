@@ -1,11 +1,9 @@
 """Events in the journal: stored, filtered, followed through renames."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -42,12 +40,6 @@ WHO = Attribution(
 
 
 COMMIT = Oid("c" * 40)
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Db]:
-    with closing(Db.open(str(tmp_path / "journal.db"), create=True)) as opened:
-        yield opened
 
 
 def version(number: int, mode: int = 0o100644) -> FileVersion:

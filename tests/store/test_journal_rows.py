@@ -1,9 +1,6 @@
 """Sessions, turns, calls, bursts, ops, states and pins in the journal."""
 
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -31,12 +28,6 @@ from gitshadow.store.journal.state import WorktreeRow
 
 A, B = RepoPath(b"a"), RepoPath(b"\xff/b")
 OID = Oid("a" * 40)
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Db]:
-    with closing(Db.open(str(tmp_path / "journal.db"), create=True)) as opened:
-        yield opened
 
 
 def session(name: str, started_ns: int = 1000) -> Session:

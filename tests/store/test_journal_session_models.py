@@ -1,19 +1,7 @@
 """Models of sessions: noted where they change, found by time."""
 
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-
-import pytest
-
 from gitshadow.store.journal import sessions
 from gitshadow.store.journal.db import Db
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Db]:
-    with closing(Db.open(str(tmp_path / "j.db"), create=True)) as db:
-        yield db
 
 
 def note(db: Db, *told: tuple[int, str]) -> None:

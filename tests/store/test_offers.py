@@ -1,17 +1,10 @@
 """Ids and paths for a shell: newest first, and never a walk through the whole history."""
 
-from pathlib import Path
-
 import pytest
 
 from gitshadow.errors import JournalError
 from gitshadow.store.journal import offers
 from gitshadow.store.journal.db import Db
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Db:
-    return Db.open(str(tmp_path / "journal.db"), create=True)
 
 
 def put_bursts(db: Db, count: int) -> None:

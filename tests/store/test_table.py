@@ -1,8 +1,5 @@
 """Tables whose columns are the fields of one class."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from gitshadow.model import Actor, Op, OpKind, OpStatus, Session
@@ -21,13 +18,6 @@ OP = Op(
     status=OpStatus.DONE,
     token="",
 )
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Db]:
-    opened = Db.open(str(tmp_path / "state" / "journal.db"), create=True)
-    yield opened
-    opened.close()
 
 
 def test_columns_are_the_fields_but_for_renamed_and_computed_ones() -> None:

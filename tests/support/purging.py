@@ -34,13 +34,6 @@ def leaks(repo: Repo) -> list[str]:
     ]
 
 
-def end(studio: Studio, *who: str) -> None:
-    """End the sessions of the agents."""
-    for one in who:
-        studio.stop(one)
-        studio.hook(one, "SessionEnd", reason="other")
-
-
 def die_at(
     monkeypatch: pytest.MonkeyPatch, at: int, *places: tuple[object, str]
 ) -> None:
@@ -77,7 +70,7 @@ def play(studio: Studio) -> None:
     studio.run("pin", name="good")
     studio.repo.delete("k")
     studio.context.observer.settle()
-    end(studio, "S1", "S2")
+    studio.end("S1", "S2")
 
 
 def remains(document: dict[str, object]) -> dict[str, object]:
@@ -85,13 +78,6 @@ def remains(document: dict[str, object]) -> dict[str, object]:
     left = document["remains"]
     assert isinstance(left, dict)
     return left
-
-
-def log(studio: Studio) -> list[dict[str, object]]:
-    """Return the newest rows of the log."""
-    rows = studio.run("log", limit=1000)["rows"]
-    assert isinstance(rows, list)
-    return rows
 
 
 class Killed(BaseException):

@@ -27,9 +27,12 @@ _DATES = {
 }
 
 
-def ten_lines(name: str) -> str:
-    """Return the ten distinct lines that a file of R holds."""
-    return "".join(f"{name} line {number}\n" for number in range(1, 11))
+def ten_lines(name: str, **changed: str) -> str:
+    """Return the ten distinct lines that a file of R holds, some replaced (`line_3="x"`)."""
+    rows = [f"{name} line {number}" for number in range(1, 11)]
+    for key, text in changed.items():
+        rows[int(key.removeprefix("line_")) - 1] = text
+    return "".join(f"{row}\n" for row in rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,6 +160,29 @@ class Shadow:
         """Return the rows of `log`, newest first: like every look it flushes first."""
         return self.ok("log", "--json", *args).rows()
 
+    def newest(self, *args: PathLike) -> dict[str, Document]:
+        """Return the newest row of each path in `log`; each says how sure it is and why."""
+        found: dict[str, Document] = {}
+        for row in self.log(*args):
+            assert row["confidence"], row
+            assert row["reason"], row
+            found.setdefault(str(row["path"]), row)
+        return found
+
+    def changes(self) -> list[tuple[object, object]]:
+        """Return kind and path of all rows, oldest first, without baselines."""
+        rows = reversed(self.log())
+        return [(row["kind"], row["path"]) for row in rows if row["kind"] != "baseline"]
+
+    def sessions(self) -> list[Document]:
+        """Return the rows of `sessions`."""
+        return self.ok("sessions", "--json").rows()
+
+    def session(self, native: str) -> Document:
+        """Return the session that an agent gave this id."""
+        (found,) = [row for row in self.sessions() if row["native_id"] == native]
+        return found
+
     def oops(self, *args: PathLike) -> Document:
         """Run `oops --yes` and return its report, whatever its exit code."""
         return self("oops", "--yes", "--json", *args).json()

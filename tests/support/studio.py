@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 
 from gitshadow.api import run
 from gitshadow.attribution.delivery import HookDelivery
-from gitshadow.maintenance import setup
-from gitshadow.maintenance.startup_repair import mend
-from gitshadow.recording.context import RecorderContext, open_context
+from gitshadow.recording.context import RecorderContext
 from gitshadow.service import hook_intake
 from gitshadow.store.layout import Layout, discover
+from tests.support.context import desk_of
 from tests.support.repo import PathLike, Repo
 
 Document = dict[str, object]
@@ -82,6 +81,12 @@ class Studio:
         """End a turn."""
         self.hook(who, "Stop")
 
+    def end(self, *who: str) -> None:
+        """End turns and sessions."""
+        for one in who:
+            self.stop(one)
+            self.hook(one, "SessionEnd", reason="other")
+
     # -- people ------------------------------------------------------------------------------
 
     def hand(self, path: PathLike, data: str | bytes) -> None:
@@ -95,23 +100,29 @@ class Studio:
         self.context.observer.settle()
         return oid
 
+    def oops(self, **params: object) -> Document:
+        """Run `oops --yes`."""
+        return self.run("undo", verb="oops", yes=True, **params)
+
+    def undo(self, *targets: str, **params: object) -> Document:
+        """Run `undo --yes`."""
+        asked = [{"text": one} for one in targets]
+        return self.run("undo", verb="undo", yes=True, targets=asked, **params)
+
+    def rows(self, verb: str, /, **params: object) -> list[Document]:
+        """Return the rows of a list."""
+        found = self.run(verb, **params)["rows"]
+        assert isinstance(found, list)
+        return found
+
     def session(self, who: str) -> str:
         """Return our id of an agent's session."""
-        rows = self.run("sessions")["rows"]
-        assert isinstance(rows, list)
+        rows = self.rows("sessions")
         return next(str(row["id"]) for row in rows if row["native_id"] == who)
 
 
 @contextmanager
 def studio_of(repo: Repo) -> Iterator[Studio]:
     """Open a repository for recording, initialised where it is not."""
-    layout = layout_of(repo)
-    if not layout.initialised:
-        setup.initialise(layout, os.environ, force=True)
-    context = open_context(layout, os.environ, lock_timeout_s=1.0)
-    hook_intake.listen(context)
-    mend(context)
-    try:
+    with desk_of(repo) as context:
         yield Studio(repo, context)
-    finally:
-        context.close()

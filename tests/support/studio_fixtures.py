@@ -1,12 +1,21 @@
-"""A worktree that is recorded in the test's own process."""
+"""A worktree that is recorded in the test's own process, and a journal alone."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 
+from gitshadow.store.journal.db import Db
 from tests.support.repo import Repo
 from tests.support.studio import Studio, studio_of
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Db]:
+    """Return an empty journal on the disk."""
+    with closing(Db.open(str(tmp_path / "journal.db"), create=True)) as opened:
+        yield opened
 
 
 @pytest.fixture

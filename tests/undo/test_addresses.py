@@ -14,8 +14,8 @@ from gitshadow.store.journal.switches import SwitchedTrees
 from gitshadow.store.trees import Ends
 from gitshadow.undo.effective import Undone
 from tests.support.engine import Engine
+from tests.support.repo import ten_lines
 from tests.support.sql_work import counted_sql
-from tests.undo.words import lines
 
 
 def turn(engine: Engine, who: str, name: str) -> str:
@@ -38,7 +38,7 @@ def three(engine: Engine) -> Engine:
 
 def test_last_is_the_newest_turn_of_an_agent(three: Engine) -> None:
     three.undo("last")
-    assert three.read("c").decode() == lines("c")
+    assert three.read("c").decode() == ten_lines("c")
     assert (three.read("b"), three.read("d")) == (b"2\n", b"mine\n")
 
 
@@ -58,7 +58,7 @@ def test_last_is_the_newest_turn_of_an_agent(three: Engine) -> None:
 def test_address_names_one_turn(three: Engine, typed: str, path: str) -> None:
     report = three.undo(typed)
     assert [item.path for item in report.items] == [path]
-    assert three.read(path).decode() == lines(path)
+    assert three.read(path).decode() == ten_lines(path)
 
 
 def test_last_of_a_directory_is_the_turn_that_wrote_below_it(engine: Engine) -> None:
@@ -76,7 +76,7 @@ def test_turns_and_undos_have_numbers_in_order(three: Engine) -> None:
         turn(three, "one", "third"),
     ] == ["t1", "t2", "t3"]
     three.undo("t2")
-    assert three.read("b").decode() == lines("b")
+    assert three.read("b").decode() == ten_lines("b")
     (op,) = ops.list_ops(three.db)
     assert short_ids.of(three.db, short_ids.OP, op.id) == "u1"
     three.undo("u1")
@@ -104,7 +104,7 @@ def test_last_never_means_what_only_may_be_an_agents(engine: Engine) -> None:
     engine.by("one", "first").write("a", "1\n")
     engine.by("two", "second", confidence=Confidence.LOW).write("b", "2\n")
     engine.undo("last")
-    assert engine.read("a").decode() == lines("a")
+    assert engine.read("a").decode() == ten_lines("a")
     assert engine.read("b") == b"2\n"
 
 
@@ -113,8 +113,8 @@ def test_subagents_work_is_the_turn_of_its_parent(engine: Engine) -> None:
     engine.start("child", parent="one")
     engine.by("child", "first/child").write("b", "2\n")
     engine.undo("last")
-    assert engine.read("a").decode() == lines("a")
-    assert engine.read("b").decode() == lines("b")
+    assert engine.read("a").decode() == ten_lines("a")
+    assert engine.read("b").decode() == ten_lines("b")
 
 
 def test_native_id_that_looks_like_another_turns_number_is_ambiguous(
@@ -125,7 +125,7 @@ def test_native_id_that_looks_like_another_turns_number_is_ambiguous(
     with pytest.raises(UsageError, match="ambiguous"):
         engine.undo("t2")
     engine.undo("one:t2")
-    assert (engine.read("a").decode(), engine.read("b")) == (lines("a"), b"2\n")
+    assert (engine.read("a").decode(), engine.read("b")) == (ten_lines("a"), b"2\n")
 
 
 def test_file_that_is_called_last_needs_dashes_only_beside_a_turn(
@@ -140,7 +140,7 @@ def test_file_that_is_called_last_needs_dashes_only_beside_a_turn(
 
 def test_caret_is_the_moment_before(three: Engine) -> None:
     cwd = str(three.root)
-    for at, expected in (("t2", b"2\n"), ("t2^", lines("b").encode())):
+    for at, expected in (("t2", b"2\n"), ("t2^", ten_lines("b").encode())):
         answer = run_verb(three.context, "cat", {"path": "b", "at": at, "cwd": cwd})
         assert base64.b64decode(str(answer["data_base64"])) == expected
 

@@ -20,7 +20,8 @@ from gitshadow.model import (
 from gitshadow.store.journal import ops, prune, state
 from gitshadow.undo.report import Status
 from tests.support.engine import Engine
-from tests.undo.words import lines, reasons
+from tests.support.repo import ten_lines
+from tests.undo.words import reasons
 
 
 def test_undo_takes_chosen_paths_and_redo_brings_them_back(engine: Engine) -> None:
@@ -28,13 +29,13 @@ def test_undo_takes_chosen_paths_and_redo_brings_them_back(engine: Engine) -> No
     engine.by("s1", "t1").write("a", "1\n")
     engine.write("b", "2\n")
     engine.undo("t1", only=["b"])
-    assert (engine.read("a"), engine.read("b").decode()) == (b"1\n", lines("b"))
+    assert (engine.read("a"), engine.read("b").decode()) == (b"1\n", ten_lines("b"))
     engine.redo()
     assert engine.read("b") == b"2\n"
     engine.undo("t1", leave=["b"])
-    assert (engine.read("a").decode(), engine.read("b")) == (lines("a"), b"2\n")
+    assert (engine.read("a").decode(), engine.read("b")) == (ten_lines("a"), b"2\n")
     assert engine.undo("t1").status == "reversed"
-    assert engine.read("b").decode() == lines("b")
+    assert engine.read("b").decode() == ten_lines("b")
 
 
 def test_report_mentions_what_was_excepted(engine: Engine) -> None:
@@ -98,7 +99,7 @@ def test_oops_goes_past_temporary_files(engine: Engine) -> None:
     engine.by("s1", "t2").write("tmp", "x\n")
     engine.remove("tmp")
     report = engine.oops()
-    assert engine.read("a").decode() == lines("a")
+    assert engine.read("a").decode() == ten_lines("a")
     assert [item.path for item in report.items] == ["a"]
     assert report.notes[0] == "later changes left nothing to undo"
     again = engine.oops()
@@ -113,7 +114,7 @@ def test_oops_stays_with_what_a_person_took_away(engine: Engine) -> None:
     engine.by("s1", "t1").write("a", "1\n")
     older = str(engine.changes()[0].burst)
     engine.by("s1", "t2").write("b", "2\n")
-    engine.by("human").write("b", lines("b"))
+    engine.by("human").write("b", ten_lines("b"))
     report = engine.oops()
     assert (report.status, engine.read("a")) == ("nothing_to_do", b"1\n")
     assert report.notes == (f"to go back further: git agent-undo undo {older}",)
@@ -147,9 +148,9 @@ def test_clock_that_was_set_back_confuses_no_order(engine: Engine) -> None:
         engine.db.run("UPDATE ops SET ts_ns = ts_ns + 3600000000000")
     engine.by("s1", "t1").write("b", "2\n")
     assert engine.oops().status == "reversed"
-    assert engine.read("b").decode() == lines("b")
+    assert engine.read("b").decode() == ten_lines("b")
     engine.redo()
-    assert (engine.read("a").decode(), engine.read("b")) == (lines("a"), b"2\n")
+    assert (engine.read("a").decode(), engine.read("b")) == (ten_lines("a"), b"2\n")
 
 
 def test_restore_gives_a_pin_and_a_moment_back(engine: Engine) -> None:
@@ -177,7 +178,7 @@ def test_restore_gives_a_pin_and_a_moment_back(engine: Engine) -> None:
     assert engine.tree_now() == good | own
     engine.redo()
     engine.restore("a")
-    assert engine.read("a").decode() == lines("a")
+    assert engine.read("a").decode() == ten_lines("a")
 
 
 def test_restore_takes_one_file_at_a_moment(engine: Engine) -> None:
@@ -185,7 +186,7 @@ def test_restore_takes_one_file_at_a_moment(engine: Engine) -> None:
     engine.by("human").write("a", "1\n")
     engine.write("b", "2\n")
     engine.restore("a", at_ns=moment)
-    assert (engine.read("a").decode(), engine.read("b")) == (lines("a"), b"2\n")
+    assert (engine.read("a").decode(), engine.read("b")) == (ten_lines("a"), b"2\n")
 
 
 def test_restore_asks_when_no_agent_wrote_a_file(engine: Engine) -> None:
@@ -201,7 +202,7 @@ def test_restore_brings_a_missing_file_back_whoever_deleted_it(engine: Engine) -
     engine.remove("b")
     engine.restore("a")
     engine.restore("b")
-    assert (engine.read("a"), engine.read("b").decode()) == (b"agent\n", lines("b"))
+    assert (engine.read("a"), engine.read("b").decode()) == (b"agent\n", ten_lines("b"))
 
 
 def test_restore_brings_back_what_went_with_a_directory(engine: Engine) -> None:
@@ -269,13 +270,13 @@ def test_undo_of_a_turn_takes_its_subagents(engine: Engine) -> None:
     engine.by("s1-child", "t1/x").write("b", "2\n")
     before = engine.tree_now()
     engine.undo("t1")
-    assert engine.read("b").decode() == lines("b")
+    assert engine.read("b").decode() == ten_lines("b")
     engine.redo()
     assert engine.tree_now() == before
     engine.oops()
     assert (engine.read("a").decode(), engine.read("b").decode()) == (
-        lines("a"),
-        lines("b"),
+        ten_lines("a"),
+        ten_lines("b"),
     )
 
 
@@ -286,7 +287,7 @@ def test_undo_takes_a_file_s_newest_burst(engine: Engine) -> None:
     engine.undo("a")
     assert (engine.read("a"), engine.read("b")) == (b"1\n", b"1\n")
     engine.undo("a")
-    assert engine.read("a").decode() == lines("a")
+    assert engine.read("a").decode() == ten_lines("a")
     assert "no agent change to a" in engine.undo("a").headline
     engine.redo()
     assert engine.read("a") == b"1\n"
@@ -299,11 +300,12 @@ def test_undo_takes_unique_beginnings_and_refuses_others(engine: Engine) -> None
     with pytest.raises(UsageError, match="matches 2 objects") as found:
         engine.undo("session-")
     assert "session session-one" in str(found.value.hint)
+    assert "session session-two" in str(found.value.hint)
     with pytest.raises(UsageError) as unknown:
         engine.undo("nothing-like-it")
     assert unknown.value.hint is not None
     engine.undo("session-o")
-    assert (engine.read("a").decode(), engine.read("b")) == (lines("a"), b"2\n")
+    assert (engine.read("a").decode(), engine.read("b")) == (ten_lines("a"), b"2\n")
 
 
 def test_undo_takes_ids_as_documents_print_them(engine: Engine) -> None:
@@ -313,7 +315,7 @@ def test_undo_takes_ids_as_documents_print_them(engine: Engine) -> None:
     ids = ("c1", "s1:c1", "t1", "s1:t1", "s1", "native-s1", row.burst, str(row.seq))
     for identifier in ids:
         assert engine.undo(identifier).status == "reversed", identifier
-        assert engine.read("a").decode() == lines("a")
+        assert engine.read("a").decode() == ten_lines("a")
         engine.redo()
         assert engine.read("a") == b"1\n"
 
@@ -326,8 +328,8 @@ def test_undo_takes_several_targets_at_once(engine: Engine) -> None:
     engine.by("s1", "t3").write("new", "4\n")
     before = engine.tree_now()
     report = engine.undo("t1", "c3", "new")
-    assert (engine.read("a").decode(), engine.read("b")) == (lines("a"), b"2\n")
-    assert engine.read("c").decode() == lines("c")
+    assert (engine.read("a").decode(), engine.read("b")) == (ten_lines("a"), b"2\n")
+    assert engine.read("c").decode() == ten_lines("c")
     assert not engine.exists("new")
     assert report.target == "t1 c3 new"
     engine.redo()

@@ -14,7 +14,8 @@ from gitshadow.store.files import WorkFiles
 from gitshadow.undo.run import ResolvedUndo, run
 from gitshadow.undo.targets import Target
 from tests.support.engine import Engine
-from tests.undo.words import lines, reasons
+from tests.support.repo import ten_lines
+from tests.undo.words import reasons
 
 
 def link(engine: Engine, path: str, target: str) -> None:
@@ -33,7 +34,7 @@ def test_a_deleted_file_that_somebody_made_anew(engine: Engine, choice: str) -> 
         assert reasons(report) == [("a", "conflict")]
         assert engine.read("a") == b"mine\n"
     elif choice == "overwrite":
-        assert engine.read("a").decode() == lines("a")
+        assert engine.read("a").decode() == ten_lines("a")
     else:
         assert (
             engine.read("a")
@@ -54,7 +55,7 @@ def test_a_changed_file_that_somebody_deleted(engine: Engine, choice: str) -> No
         assert reasons(report) == [("a", "conflict")]
         assert not engine.exists("a")
     else:
-        assert engine.read("a").decode() == lines("a")
+        assert engine.read("a").decode() == ten_lines("a")
 
 
 def test_a_created_file_that_somebody_deleted_has_no_effect(engine: Engine) -> None:
@@ -105,14 +106,14 @@ def test_a_mode_that_somebody_changed_since_stays(engine: Engine) -> None:
     os.chmod(engine.path("a"), 0o600)
     engine.record()
     engine.oops()
-    assert (engine.read("a").decode(), engine.mode("a")) == (lines("a"), 0o600)
+    assert (engine.read("a").decode(), engine.mode("a")) == (ten_lines("a"), 0o600)
 
 
 def test_a_name_that_somebody_gave_since_stays(engine: Engine) -> None:
     engine.by("s1").write("a", "agent\n")
     engine.by("human").move("a", "kept")
     engine.oops()
-    assert engine.read("kept").decode() == lines("a")
+    assert engine.read("kept").decode() == ten_lines("a")
     assert not engine.exists("a")
 
 
@@ -130,8 +131,8 @@ def test_half_of_a_rename_is_put_back(engine: Engine) -> None:
     report = engine.oops()
     assert reasons(report) == [("a", "io_error"), ("b", None)]
     assert not engine.exists("a")
-    assert engine.read("d").decode() == lines("a")
-    assert engine.read("b").decode() == lines("b")
+    assert engine.read("d").decode() == ten_lines("a")
+    assert engine.read("b").decode() == ten_lines("b")
 
 
 def test_a_mode_that_cannot_be_set_is_put_back(engine: Engine) -> None:
@@ -217,7 +218,7 @@ def test_what_stands_behind_the_dashes_is_a_path(engine: Engine) -> None:
     typed = Target("a", RepoPath(b"a"), path_only=True)
     engine.by("human")
     run(engine.port, ResolvedUndo(FileUndoRequest(yes=True), (typed,)))
-    assert (engine.read("a").decode(), engine.read("b")) == (lines("a"), b"1\n")
+    assert (engine.read("a").decode(), engine.read("b")) == (ten_lines("a"), b"1\n")
     for path in (RepoPath(b"never"), None):
         odd = Target("never", path, path_only=True)
         with pytest.raises(UsageError):

@@ -12,7 +12,8 @@ from gitshadow.store import refs
 from gitshadow.store.files import TEMP_PREFIX
 from gitshadow.undo.report import Reason
 from tests.support.engine import Engine
-from tests.undo.words import lines, reasons
+from tests.support.repo import ten_lines
+from tests.undo.words import reasons
 
 
 def test_oops_restores_a_link_and_a_directory_behind_one(
@@ -22,10 +23,11 @@ def test_oops_restores_a_link_and_a_directory_behind_one(
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "one").write_text("theirs\n")
+    kept_ns = (outside / "one").stat().st_mtime_ns
     os.symlink("a", engine.path("l"))
     engine.by("human").record()
     engine.write("d/one", "1\n")
-    engine.write("d/two", "2\n")
+    engine.write("d/sub/two", "2\n", 0o755)
     before = engine.tree_now()
     engine.by("s1", "t1")
     os.unlink(engine.path("l"))
@@ -42,6 +44,27 @@ def test_oops_restores_a_link_and_a_directory_behind_one(
     engine.redo()
     assert engine.tree_now() == after
     assert (outside / "one").read_text() == "theirs\n"
+    assert (outside / "one").stat().st_mtime_ns == kept_ns
+
+
+def test_oops_returns_deleted_links_as_links(engine: Engine, tmp_path: Path) -> None:
+    """FID-04: the same target bytes; never followed, never replaced by their content."""
+    (tmp_path / "target").write_text("theirs\n")
+    targets = {
+        "dangling": b"no/such/file",
+        "absolute": os.fsencode(tmp_path / "target"),
+        "odd": b"caf\xe9/\xff",
+    }
+    for name, target in targets.items():
+        os.symlink(target, engine.path(name))
+    engine.by("human").record()
+    before = engine.tree_now()
+    for name in targets:
+        os.unlink(engine.path(name))
+    engine.by("s1").record()
+    assert engine.oops().status == "reversed"
+    assert engine.tree_now() == before
+    assert (tmp_path / "target").read_text() == "theirs\n"
 
 
 def test_oops_puts_a_file_back_where_a_directory_stands(engine: Engine) -> None:
@@ -50,7 +73,7 @@ def test_oops_puts_a_file_back_where_a_directory_stands(engine: Engine) -> None:
     engine.record()
     engine.write("a/b/c", "x\n")
     engine.oops()
-    assert engine.read("a").decode() == lines("a")
+    assert engine.read("a").decode() == ten_lines("a")
 
 
 def test_oops_leaves_a_file_when_somebody_uses_the_directory(engine: Engine) -> None:
@@ -69,6 +92,8 @@ def test_oops_leaves_a_file_when_somebody_uses_the_directory(engine: Engine) -> 
     [
         bytes(range(256)),
         b"",
+        b"\0\0\0a\0",
+        b"\xff\xfe\x80 \xc3\n",
         b"no end",
         b"\xef\xbb\xbfbom\n",
         "utf-16\n".encode("utf-16"),
@@ -210,7 +235,7 @@ def test_oops_does_not_touch_what_is_so_already(engine: Engine) -> None:
     engine.by("s1", "t1")
     for name in ("a", "b", "c"):
         engine.write(name, "agent\n")
-    engine.by("human").write("b", lines("b"))
+    engine.by("human").write("b", ten_lines("b"))
     for name in ("a", "b", "c"):
         os.utime(engine.path(name), ns=(5, 5))
     report = engine.oops()
@@ -231,8 +256,10 @@ def test_oops_breaks_hard_links(engine: Engine, tmp_path: Path) -> None:
     assert (tmp_path / "twin").read_text() == "agent\n"
 
 
-def test_no_temporary_file_is_wider_than_the_key(engine: Engine) -> None:
-    """FID-12: not for a moment."""
+def test_no_temporary_file_is_wider_than_the_key(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FID-12: not for a moment, also while it is written and has no final mode yet."""
     engine.by("human").write("key", "secret\n", 0o600)
     engine.by("s1").write("key", "agent\n")
     os.chmod(engine.path("key"), 0o644)
@@ -244,6 +271,11 @@ def test_no_temporary_file_is_wider_than_the_key(engine: Engine) -> None:
             if TEMP_PREFIX in os.fsencode(name):
                 seen.add(engine.mode(name))
 
+    def set_last(fd: int, mode: int) -> None:
+        look("written")
+        os.chmod(fd, mode)
+
+    monkeypatch.setattr(os, "fchmod", set_last)
     engine.oops(hook=look)
     assert seen == {0o600}
     assert engine.mode("key") == 0o600
@@ -254,7 +286,7 @@ def test_oops_leaves_two_files_that_want_one_place(engine: Engine) -> None:
     engine.by("human").write("a", "mine\n")
     report = engine.oops()
     assert [item.reason for item in report.items] == [Reason.CONFLICT]
-    assert (engine.read("a"), engine.read("d").decode()) == (b"mine\n", lines("a"))
+    assert (engine.read("a"), engine.read("d").decode()) == (b"mine\n", ten_lines("a"))
 
 
 def test_oops_undoes_an_exchange_of_names(engine: Engine) -> None:

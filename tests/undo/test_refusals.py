@@ -22,7 +22,8 @@ from gitshadow.store.journal import events, ops
 from gitshadow.store.purge import stand_in
 from gitshadow.undo.engine import UndoEngine
 from tests.support.engine import Engine
-from tests.undo.words import lines, reasons
+from tests.support.repo import ten_lines
+from tests.undo.words import reasons
 
 
 def test_oops_leaves_what_changes_while_it_runs(engine: Engine) -> None:
@@ -198,7 +199,7 @@ def test_oops_leaves_an_open_file_to_its_reader(engine: Engine) -> None:
     with open(engine.path("a"), "rb") as held:
         assert engine.oops().status == "reversed"
         assert held.read() == b"agent\n"
-    assert engine.read("a").decode() == lines("a")
+    assert engine.read("a").decode() == ten_lines("a")
 
 
 @pytest.mark.parametrize("path", [b"../x", b"/etc/x", b".git/config", b".GIT/hooks/p"])

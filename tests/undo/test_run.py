@@ -11,7 +11,8 @@ from gitshadow.model import (
 )
 from gitshadow.store.journal import ops
 from tests.support.engine import Engine
-from tests.undo.words import lines, reasons
+from tests.support.repo import ten_lines
+from tests.undo.words import reasons
 
 
 def test_oops_takes_a_turn_back_when_it_edits_deletes_and_creates(
@@ -65,7 +66,7 @@ def test_oops_goes_further_back_and_redo_comes_forward(engine: Engine) -> None:
     for verb in (engine.oops, engine.oops, engine.redo, engine.redo):
         verb()
         seen.append(engine.read("a"))
-    assert seen == [b"v1\n", lines("a").encode(), b"v1\n", b"v2\n"]
+    assert seen == [b"v1\n", ten_lines("a").encode(), b"v1\n", b"v2\n"]
     assert engine.redo().status == "nothing_to_do"
 
 
@@ -81,23 +82,23 @@ def test_oops_leaves_the_human_file_when_it_came_right_after(engine: Engine) -> 
 
 def test_note_counts_later_edits_of_merged_files_alone(engine: Engine) -> None:
     """A skipped file has its own reason, and a file of a person's own is no matter of the unit."""
-    engine.by("s1").write("a", "agent\n" + lines("a"))
+    engine.by("s1").write("a", "agent\n" + ten_lines("a"))
     engine.write("b", "agent\n")
-    engine.by("human").write("a", "agent\n" + lines("a") + "human\n")
+    engine.by("human").write("a", "agent\n" + ten_lines("a") + "human\n")
     engine.write("b", "mine\n")
     engine.write("mine", "mine\n")
     report = engine.undo("s1")
-    assert engine.read("a").decode() == lines("a") + "human\n"
+    assert engine.read("a").decode() == ten_lines("a") + "human\n"
     assert engine.read("b") == b"mine\n"
     assert "your later edits to 1 file are kept" in report.notes
 
 
 def test_oops_keeps_the_human_line_when_both_added_one(engine: Engine) -> None:
     """UNDO-05: the agent's line goes, the human's stays."""
-    engine.by("s1").write("a", "agent\n" + lines("a"))
-    engine.by("human").write("a", "agent\n" + lines("a") + "human\n")
+    engine.by("s1").write("a", "agent\n" + ten_lines("a"))
+    engine.by("human").write("a", "agent\n" + ten_lines("a") + "human\n")
     report = engine.oops()
-    assert engine.read("a").decode() == lines("a") + "human\n"
+    assert engine.read("a").decode() == ten_lines("a") + "human\n"
     assert (report.status, report.items[0].action.value) == ("reversed", "merge")
 
 
@@ -105,26 +106,26 @@ def test_oops_merges_what_was_written_before_it_and_not_recorded(
     engine: Engine,
 ) -> None:
     """An undo looks at the files first, so an unrecorded line is no conflict."""
-    engine.by("s1").write("a", "agent\n" + lines("a"))
-    text = "agent\n" + lines("a") + "human\n"
+    engine.by("s1").write("a", "agent\n" + ten_lines("a"))
+    text = "agent\n" + ten_lines("a") + "human\n"
     engine.put("a", 0o644, text.encode())
     assert engine.oops().status == "reversed"
-    assert engine.read("a").decode() == lines("a") + "human\n"
+    assert engine.read("a").decode() == ten_lines("a") + "human\n"
 
 
 def test_undo_keeps_the_next_line_of_another_session(engine: Engine) -> None:
     """UNDO-06: also where the changed lines touch."""
-    engine.by("s1").write("a", lines("a", line_1="one"))
-    engine.by("s2").write("a", lines("a", line_1="one", line_2="two"))
+    engine.by("s1").write("a", ten_lines("a", line_1="one"))
+    engine.by("s2").write("a", ten_lines("a", line_1="one", line_2="two"))
     engine.undo("s1")
-    assert engine.read("a").decode() == lines("a", line_2="two")
+    assert engine.read("a").decode() == ten_lines("a", line_2="two")
 
 
 def test_undo_keeps_a_line_that_was_appended_behind_the_agents(engine: Engine) -> None:
-    engine.by("s1").write("a", lines("a") + "agent\n")
-    engine.by("human").write("a", lines("a") + "agent\nhuman\n")
+    engine.by("s1").write("a", ten_lines("a") + "agent\n")
+    engine.by("human").write("a", ten_lines("a") + "agent\nhuman\n")
     assert engine.oops().status == "reversed"
-    assert engine.read("a").decode() == lines("a") + "human\n"
+    assert engine.read("a").decode() == ten_lines("a") + "human\n"
 
 
 @pytest.mark.parametrize("choice", ["skip", "overwrite", "markers"])
@@ -132,8 +133,8 @@ def test_oops_does_as_told_when_both_changed_a_line(
     engine: Engine, choice: str
 ) -> None:
     """UNDO-07: left and named; the old line, with the human's back after redo; both."""
-    engine.by("s1").write("a", lines("a", line_3="agent"))
-    human = lines("a", line_3="human")
+    engine.by("s1").write("a", ten_lines("a", line_3="agent"))
+    human = ten_lines("a", line_3="human")
     engine.by("human").write("a", human)
     report = engine.oops(on_conflict=choice)
     if choice == "skip":
@@ -143,7 +144,7 @@ def test_oops_does_as_told_when_both_changed_a_line(
     elif choice == "overwrite":
         assert report.status == "reversed"
         assert report.items[0].overwrites
-        assert engine.read("a").decode() == lines("a")
+        assert engine.read("a").decode() == ten_lines("a")
         engine.redo()
         assert engine.read("a").decode() == human
     else:
@@ -172,7 +173,7 @@ def test_undo_reverses_when_head_moved_and_the_path_did_not(engine: Engine) -> N
     at = engine.repo.resolve("HEAD")
     assert at is not None
     report = engine.undo("s1")
-    assert engine.read("a").decode() == lines("a")
+    assert engine.read("a").decode() == ten_lines("a")
     assert report.head_moved == (
         f"HEAD moved from main ({at[:10]}) to other ({at[:10]})",
     )
@@ -191,20 +192,7 @@ def test_undo_leaves_a_switched_path_until_it_is_switched_back(
     branched.by("unknown").git("checkout", "-q", "main")
     branched.by("human").write("a", "agent\nhuman\n")
     assert branched.undo("s1").status == "reversed"
-    assert branched.read("a").decode() == lines("a") + "human\n"
-
-
-def test_undo_sees_through_a_branch_trip_when_a_person_wrote_before_it(
-    branched: Engine,
-) -> None:
-    """What counts is what Git switched away, not what the agent had left."""
-    branched.by("s1").write("a", lines("a", line_3="agent"))
-    branched.by("human").write("a", lines("a", line_3="agent", line_8="mine"))
-    branched.by("unknown").git("commit", "-qam", "both")
-    for branch in ("other", "main"):
-        branched.git("checkout", "-q", branch)
-    assert branched.undo("s1").status == "reversed"
-    assert branched.read("a").decode() == lines("a", line_8="mine")
+    assert branched.read("a").decode() == ten_lines("a") + "human\n"
 
 
 def test_undo_sees_through_a_branch_trip_when_git_keeps_no_permissions(
@@ -216,17 +204,7 @@ def test_undo_sees_through_a_branch_trip_when_git_keeps_no_permissions(
         branched.git("checkout", "-q", branch)
     assert branched.mode("a") == 0o644
     assert branched.undo("s1").status == "reversed"
-    assert branched.read("a").decode() == lines("a")
-
-
-def test_undo_sees_through_a_restore_inside_its_turn(engine: Engine) -> None:
-    """The restore brings back what the first write had left: that is the turn's."""
-    engine.by("s1", turn="t1").write("a", "first\n" + lines("a"))
-    engine.write("a", lines("a") + "second\n")
-    engine.restore("a")
-    assert engine.read("a").decode() == "first\n" + lines("a")
-    assert engine.undo("s1:t1").status == "reversed"
-    assert engine.read("a").decode() == lines("a")
+    assert branched.read("a").decode() == ten_lines("a")
 
 
 def test_oops_removes_only_the_directories_of_the_unit(engine: Engine) -> None:
@@ -257,7 +235,7 @@ def test_oops_is_one_item_when_a_burst_rewrote_a_file(engine: Engine) -> None:
     engine.remove("a")
     engine.write("a", "2\n")
     report = engine.oops()
-    assert engine.read("a").decode() == lines("a")
+    assert engine.read("a").decode() == ten_lines("a")
     assert len(report.items) == 1
     engine.redo()
     assert engine.read("a") == b"2\n"
@@ -265,35 +243,35 @@ def test_oops_is_one_item_when_a_burst_rewrote_a_file(engine: Engine) -> None:
 
 def test_undo_takes_runs_on_both_sides_of_another_session(engine: Engine) -> None:
     """UNDO-16: the lines of S1 from before and after S2 go, those of S2 stay."""
-    engine.by("s1").write("a", lines("a", line_1="s1"))
-    engine.by("s2").write("a", lines("a", line_1="s1", line_5="s2"))
-    engine.by("s1").write("a", lines("a", line_1="s1", line_5="s2", line_9="s1"))
+    engine.by("s1").write("a", ten_lines("a", line_1="s1"))
+    engine.by("s2").write("a", ten_lines("a", line_1="s1", line_5="s2"))
+    engine.by("s1").write("a", ten_lines("a", line_1="s1", line_5="s2", line_9="s1"))
     engine.by("s2").write("b", "s2\n")
     report = engine.undo("s1")
-    assert engine.read("a").decode() == lines("a", line_5="s2")
+    assert engine.read("a").decode() == ten_lines("a", line_5="s2")
     assert engine.read("b") == b"s2\n"
     assert report.status == "reversed"
 
 
 def test_undo_takes_one_call_of_three(engine: Engine) -> None:
     """UNDO-17: only its lines."""
-    engine.by("s1", "t1", "c1").write("a", lines("a", line_1="1"))
-    engine.by("s1", "t1", "c2").write("a", lines("a", line_1="1", line_5="2"))
-    done = lines("a", line_1="1", line_5="2", line_9="3")
+    engine.by("s1", "t1", "c1").write("a", ten_lines("a", line_1="1"))
+    engine.by("s1", "t1", "c2").write("a", ten_lines("a", line_1="1", line_5="2"))
+    done = ten_lines("a", line_1="1", line_5="2", line_9="3")
     engine.by("s1", "t1", "c3").write("a", done)
     engine.undo("c2")
-    assert engine.read("a").decode() == lines("a", line_1="1", line_9="3")
+    assert engine.read("a").decode() == ten_lines("a", line_1="1", line_9="3")
 
 
 def test_undo_takes_one_turn_of_two(engine: Engine) -> None:
     """UNDO-18: `b` keeps only turn 2's change."""
     engine.by("s1", "t1").write("a", "t1\n")
-    engine.write("b", lines("b", line_1="t1"))
-    engine.by("s1", "t2").write("b", lines("b", line_1="t1", line_9="t2"))
+    engine.write("b", ten_lines("b", line_1="t1"))
+    engine.by("s1", "t2").write("b", ten_lines("b", line_1="t1", line_9="t2"))
     engine.write("c", "t2\n")
     engine.undo("t1")
-    assert engine.read("a").decode() == lines("a")
-    assert engine.read("b").decode() == lines("b", line_9="t2")
+    assert engine.read("a").decode() == ten_lines("a")
+    assert engine.read("b").decode() == ten_lines("b", line_9="t2")
     assert engine.read("c") == b"t2\n"
 
 
@@ -303,7 +281,7 @@ def test_oops_takes_the_newest_turn_alone(engine: Engine) -> None:
     engine.by("s1", "t2").write("b", "2\n")
     engine.oops()
     assert engine.read("a") == b"1\n"
-    assert engine.read("b").decode() == lines("b")
+    assert engine.read("b").decode() == ten_lines("b")
 
 
 def test_oops_passes_over_unattributed_writes(engine: Engine) -> None:
@@ -311,7 +289,7 @@ def test_oops_passes_over_unattributed_writes(engine: Engine) -> None:
     engine.by("s1").write("a", "agent\n")
     engine.by("unknown").write("b", "who\n")
     report = engine.oops()
-    assert engine.read("a").decode() == lines("a")
+    assert engine.read("a").decode() == ten_lines("a")
     assert engine.read("b") == b"who\n"
     assert not any("later edits" in note for note in report.notes)
 
@@ -322,7 +300,7 @@ def test_oops_lists_what_may_be_theirs(engine: Engine, include: bool) -> None:
     engine.by("s1", "t1").write("a", "agent\n")
     engine.by("s1", "t1", confidence=Confidence.LOW).write("x", "maybe\n")
     report = engine.oops(include_low=include)
-    assert engine.read("a").decode() == lines("a")
+    assert engine.read("a").decode() == ten_lines("a")
     assert engine.exists("x") is not include
     assert report.maybe == (() if include else ("x",))
 
@@ -350,10 +328,10 @@ def test_oops_takes_unclaimed_writes_when_no_agent_is_known(engine: Engine) -> N
 def test_oops_moves_a_renamed_file_back_with_the_human_line(engine: Engine) -> None:
     """UNDO-23: `a` with the human's line, `d` gone; redo brings it back."""
     engine.by("s1").move("a", "d")
-    engine.by("human").write("d", lines("a") + "human\n")
+    engine.by("human").write("d", ten_lines("a") + "human\n")
     after = engine.tree_now()
     report = engine.oops()
-    assert engine.read("a").decode() == lines("a") + "human\n"
+    assert engine.read("a").decode() == ten_lines("a") + "human\n"
     assert not engine.exists("d")
     assert (report.items[0].path, report.items[0].old_path) == ("a", "d")
     engine.redo()

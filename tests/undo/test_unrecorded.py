@@ -13,9 +13,8 @@ from gitshadow.store.journal import ops, sessions
 from gitshadow.undo.effective import take_notes
 from gitshadow.undo.run import recover
 from tests.support.engine import Engine, refusing
-from tests.support.repo import Repo
+from tests.support.repo import Repo, ten_lines
 from tests.support.shadow import Shadow
-from tests.undo.words import lines
 
 _NO_ROWS = "INSERT ON events WHEN NEW.kind = 'restore'"
 _NO_END = "UPDATE OF status ON ops"
@@ -44,7 +43,7 @@ def test_op_is_finished_when_its_commit_stands_without_rows(engine: Engine) -> N
     with refusing(engine.root, _NO_ROWS), pytest.raises(JournalError):
         engine.oops()
     assert newest_op(engine).status is OpStatus.APPLYING
-    assert engine.read("a").decode() == lines("a")
+    assert engine.read("a").decode() == ten_lines("a")
     (found,) = recover(engine.port)
     assert found.finished
     assert newest_op(engine).status is OpStatus.DONE

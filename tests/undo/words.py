@@ -6,14 +6,6 @@ from gitshadow.messages.undo import HunkChoice
 from gitshadow.undo.report import Report
 
 
-def lines(name: str, **changed: str) -> str:
-    """Return R's ten lines of a file with some of them replaced (`line_3="x"`)."""
-    rows = [f"{name} line {number}" for number in range(1, 11)]
-    for key, text in changed.items():
-        rows[int(key.removeprefix("line_")) - 1] = text
-    return "".join(f"{row}\n" for row in rows)
-
-
 def reasons(report: Report) -> list[tuple[str, str | None]]:
     return [(one.path, one.reason and one.reason.value) for one in report.items]
 
