@@ -43,9 +43,10 @@ def test_no_at_the_question_changes_nothing(wronged: Shadow) -> None:
 def test_enter_means_no_where_a_conflict_is_left(wronged: Shadow) -> None:
     """UX-04: a destructive choice is never preselected."""
     wronged.repo.write("a", "mine\n")
-    shown = on_a_terminal(wronged, "oops", typed=b"\n")
-    assert (shown.code, (wronged.repo.root / "a").read_text()) == (5, "mine\n")
-    assert "apply this? [y/N]" in shown.text
+    for extra in ([], ["--on-conflict=overwrite"]):
+        shown = on_a_terminal(wronged, "oops", *extra, typed=b"\n")
+        assert (shown.code, (wronged.repo.root / "a").read_text()) == (5, "mine\n")
+        assert "apply this? [y/N]" in shown.text
 
 
 def test_interrupt_at_the_question_changes_nothing(wronged: Shadow) -> None:
@@ -53,14 +54,16 @@ def test_interrupt_at_the_question_changes_nothing(wronged: Shadow) -> None:
     shown = on_a_terminal(wronged, "oops", typed=b"\x03")
     assert (shown.code, present(wronged)) == (130, UNTOUCHED)
     assert "Traceback" not in shown.text
+    assert wronged.ok("ops", "--json").rows() == []
 
 
 def test_pipe_gets_the_plan_and_a_hint(wronged: Shadow) -> None:
     """UX-04: nobody can be asked, so nothing is changed, exit 5."""
     result = wronged("oops")
     assert (result.code, present(wronged)) == (5, UNTOUCHED)
+    assert "\nhint: " in f"\n{result.err}"
     assert "--yes" in result.err
-    assert result.out.splitlines() != []
+    assert result.out.splitlines()[1] == "will restore 2 files"
 
 
 def test_json_in_a_pipe_is_the_plan_as_refused(wronged: Shadow) -> None:
@@ -102,4 +105,4 @@ def test_current_directory_that_the_undo_removes(shadow_n: Shadow) -> None:
     shadow_n.ok("exec", "--agent", "x", "--", "sh", "-c", "mkdir sub; echo > sub/new")
     result = shadow_n("oops", "--yes", cwd=shadow_n.repo.root / "sub")
     assert (result.code, (shadow_n.repo.root / "sub").exists()) == (0, False)
-    assert "  deleted   new" in result.out
+    assert (result.err, "  deleted   new" in result.out) == ("", True)

@@ -139,7 +139,7 @@ def test_place_that_cannot_be_recorded(
 def test_repository_without_init_says_what_to_type(
     repo: Repo, make_shadow: Callable[..., Shadow]
 ) -> None:
-    """GIT-11: where `init` would do, that is the hint, and nothing is made."""
+    """GIT-11, UX-08: where `init` would do, that is the hint, and nothing is made."""
     shadow = make_shadow(repo)
     with kept(repo):
         for verb in VERBS[2:]:
@@ -412,29 +412,42 @@ def test_huge_payload_is_read_to_its_end_in_bounded_memory(shadow: Shadow) -> No
     assert len(gaps(shadow)) == 1
 
 
-@pytest.mark.parametrize(
-    "payload",
-    [
-        b"\xff\xfe\x00",
-        b"[" * 100_000,
-        b"null",
-        b'"text"',
-        b'{"hook_event_name": ["PreToolUse"], "session_id": {"a": 1}}',
-        b'{"hook_event_name": "PreToolUse", "session_id": "\\ud800", "tool_name": "x"}',
-        b'{"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Write",'
-        b' "tool_input": {"file_path": "a\\u0000b"}, "tool_use_id": "t"}',
-        b'{"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Write",'
-        b' "tool_input": {"file_path": "../../../../etc/passwd"}, "tool_use_id": "t"}',
-    ],
-    ids=["bytes", "deep", "null", "text", "types", "surrogate", "nul", "outside"],
+_WRITE = (
+    b'{"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Write",'
+    b' "tool_use_id": "t",'
 )
-def test_odd_payload_stops_neither_hooks_nor_verbs(
-    shadow: Shadow, payload: bytes
-) -> None:
-    """Bad input, ATT-10: whatever it is, exit 0, silence, and the next call is recorded."""
-    for _ in range(2):
-        result = shadow("hook", "claude-code", stdin=payload)
-        assert (result.code, result.raw, result.err) == (0, b"", "")
+_ODD: dict[str, tuple[bytes, bool]] = {
+    "bytes": (b"\xff\xfe\x00", True),
+    "deep": (b"[" * 100_000, True),
+    "null": (b"null", True),
+    "text": (b'"text"', True),
+    "half": (b'{"session_id": "s", "hook_even', True),
+    "empty": (b"", True),
+    "types": (b'{"hook_event_name": ["PreToolUse"], "session_id": {"a": 1}}', True),
+    "surrogate": (
+        b'{"hook_event_name": "PreToolUse", "session_id": "\\ud800", "tool_name": "x"}',
+        False,
+    ),
+    "nul": (_WRITE + b' "tool_input": {"file_path": "a\\u0000b"}}', False),
+    "outside": (_WRITE + b' "tool_input": {"file_path": "../../../etc/x"}}', False),
+    "no-tool": (b'{"session_id": "s", "hook_event_name": "PreToolUse"}', True),
+    "unknown-event": (b'{"session_id": "s", "hook_event_name": "Brandnew"}', False),
+    "extra": (
+        b'{"session_id": "s", "hook_event_name": "Stop", "x": [{}], "y": 1e99}',
+        False,
+    ),
+}
+"""Payloads, and whether they leave a gap."""
+
+
+@pytest.mark.both_modes
+@pytest.mark.parametrize("name", _ODD)
+def test_odd_payload_stops_neither_hooks_nor_verbs(shadow: Shadow, name: str) -> None:
+    """Bad input, ATT-10: exit 0, silence, a gap and nothing else; the next call is recorded."""
+    payload, is_gap = _ODD[name]
+    result = shadow("hook", "claude-code", stdin=payload)
+    assert (result.code, result.raw, result.err) == (0, b"", "")
+    assert [row["kind"] for row in shadow.log()] == ["gap"] * is_gap
     Claude(shadow).write("a", "agent\n")
     rows = [row for row in shadow.log() if row["kind"] != "gap"]
     assert [(row["path"], row["confidence"]) for row in rows] == [("a", "certain")]

@@ -14,17 +14,10 @@ from tests.support.claude import Claude
 from tests.support.repo import Repo, ten_lines
 from tests.support.reports import items, states
 from tests.support.shadow import Document, Result, Shadow
-from tests.support.terminal import on_a_terminal
 
 pytestmark = [pytest.mark.usefixtures("untouched"), pytest.mark.process]
 
 Untouched = Callable[[], None]
-
-_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-
-
-def plain(text: str) -> str:
-    return _ESCAPE.sub("", text).replace("\r\n", "\n")
 
 
 def tree_of(repo: Repo) -> dict[str, tuple[int, bytes]]:
@@ -75,42 +68,6 @@ def test_paths_are_relative_to_the_current_directory(shadow_new: Shadow) -> None
     )
 
 
-def test_oops_completes_in_a_directory_that_it_removes(agent: Claude) -> None:
-    """UX-02: exit 0, and the report is readable."""
-    shadow, repo = agent.shadow, agent.shadow.repo
-    agent.write("sub/new", "agent\n")
-    result = shadow("oops", "--yes", cwd=repo.root / "sub")
-    assert (result.code, result.err) == (0, "")
-    assert re.search(r"^  deleted   new", result.out, re.MULTILINE)
-    assert not repo.exists("sub")
-
-
-def test_ids_are_taken_by_unique_prefixes(shadow: Shadow) -> None:
-    """UX-03: a unique prefix works; an ambiguous and an unknown one exit 2."""
-    repo = shadow.repo
-    Claude(shadow, "one").write("a", "agent\n")
-    Claude(shadow, "two").write("b", "agent\n")
-    sessions = {
-        str(row["native_id"]): str(row["id"])
-        for row in shadow.ok("sessions", "--json").rows()
-    }
-    one, two = sessions["one"], sessions["two"]
-    kept = repo.tree_snapshot()
-    shared = one[:-10]
-    assert two.startswith(shared)
-    ambiguous = shadow("undo", "--yes", shared)
-    assert (ambiguous.code, ambiguous.out) == (2, "")
-    assert one in ambiguous.err
-    assert two in ambiguous.err
-    unknown = shadow("undo", "--yes", "no-such-thing")
-    assert (unknown.code, unknown.out) == (2, "")
-    assert "hint: " in unknown.err
-    assert repo.tree_snapshot() == kept
-    length = next(n for n in range(len(one)) if one[:n] != two[:n])
-    assert shadow("undo", "--yes", one[:length]).code == 0
-    assert (repo.read("a"), repo.read("b")) == (ten_lines("a").encode(), b"agent\n")
-
-
 @pytest.fixture
 def wronged(agent: Claude) -> Shadow:
     """Return R after one turn in which an agent has rewritten `a` and made `new`."""
@@ -127,52 +84,6 @@ def is_back(shadow: Shadow) -> bool:
     found = (repo.read("a"), repo.exists("new"))
     assert found in ((ten_lines("a").encode(), False), (b"agent\n", True))
     return not found[1]
-
-
-def test_enter_means_yes_on_a_terminal(wronged: Shadow) -> None:
-    """UX-04: plan with diffstat, question, and Enter applies it."""
-    shown = on_a_terminal(wronged, "oops", typed=b"\n")
-    text = plain(shown.text)
-    assert (shown.code, is_back(wronged)) == (0, True)
-    assert re.search(r"^  revert    a  \(\+10 -1\) +\+{10}-$", text, re.MULTILINE)
-    assert " 2 files changed, 10 insertions(+), 2 deletions(-)" in text
-    assert text.index("will restore 2 files") < text.index("apply this? [Y/n]")
-
-
-def test_no_on_a_terminal_is_refused(wronged: Shadow) -> None:
-    """UX-04: exit 5, nothing changed."""
-    shown = on_a_terminal(wronged, "oops", typed=b"n\n")
-    assert (shown.code, is_back(wronged)) == (5, False)
-
-
-def test_enter_means_no_where_a_conflict_would_be_left(wronged: Shadow) -> None:
-    """UX-04: where anything is overwritten or left in conflict, nothing is preselected."""
-    repo = wronged.repo
-    repo.write("a", "human\n")
-    kept = repo.tree_snapshot()
-    for extra in ([], ["--on-conflict=overwrite"]):
-        shown = on_a_terminal(wronged, "oops", *extra, typed=b"\n")
-        assert (shown.code, "[y/N]" in shown.text) == (5, True)
-    assert repo.tree_snapshot() == kept
-
-
-def test_pipe_gets_the_plan_and_a_hint(wronged: Shadow) -> None:
-    """UX-04: nobody can be asked: plan, exit 5, hint `--yes`."""
-    result = wronged("oops")
-    assert (result.code, is_back(wronged)) == (5, False)
-    whose, plan, *_ = result.out.splitlines()
-    assert whose.startswith("claude-code, ")
-    assert plan == "will restore 2 files"
-    assert re.search(r"^hint: .*--yes", result.err, re.MULTILINE)
-
-
-def test_nothing_is_asked_when_configured_so(
-    wronged: Shadow, untouched: Untouched
-) -> None:
-    """UX-04: `agent-undo.confirm=false` applies at once."""
-    wronged.repo.git("config", "agent-undo.confirm", "false")
-    untouched()
-    assert (wronged("oops").code, is_back(wronged)) == (0, True)
 
 
 def in_text_and_json(shadow: Shadow, *args: str) -> tuple[int, Result]:
@@ -381,14 +292,6 @@ def test_failures_are_said_in_our_own_words(
     assert wronged.repo.tree_snapshot() == kept
 
 
-def test_hint_is_init_where_nothing_is_recorded(shadow_new: Shadow) -> None:
-    """UX-08: `log` says what to type, and makes nothing."""
-    result = shadow_new("log")
-    assert (result.code, result.out) == (1, "")
-    assert re.search(r"^hint: .*git agent-undo init", result.err, re.MULTILINE)
-    assert not shadow_new.repo.state_dir.exists()
-
-
 def test_second_init_reconciles(shadow: Shadow) -> None:
     """UX-08: exit 0, and what was written meanwhile is recorded."""
     refs = set(shadow.repo.shadow_refs())
@@ -398,15 +301,6 @@ def test_second_init_reconciles(shadow: Shadow) -> None:
     assert row["kind"] == "modify"
     assert set(shadow.repo.shadow_refs()) >= refs
     assert shadow.ok("status", "--json").json()["gaps"] == 0
-
-
-@pytest.mark.both_modes
-def test_interrupt_at_the_question_changes_nothing(wronged: Shadow) -> None:
-    """UX-09: Ctrl-C with the prompt open is 130."""
-    shown = on_a_terminal(wronged, "oops", typed=b"\x03")
-    assert (shown.code, is_back(wronged)) == (130, False)
-    assert "Traceback" not in shown.text
-    assert wronged.ok("ops", "--json").rows() == []
 
 
 @pytest.mark.both_modes
@@ -446,11 +340,7 @@ def test_log_is_filtered(shadow: Shadow) -> None:
     def paths(*args: str) -> list[object]:
         return [row["path"] for row in shadow.ok("log", "--json", *args).rows()]
 
-    (one,) = [
-        str(row["id"])
-        for row in shadow.ok("sessions", "--json").rows()
-        if row["native_id"] == "one"
-    ]
+    one = str(shadow.session("one")["id"])
     assert paths() == ["c", "d/b", "a"]
     assert paths("--session", one) == ["a"]
     assert paths("--agent", "claude-code") == ["d/b", "a"]

@@ -19,23 +19,13 @@ from tests.support.waiting import HANGS_S, until
 pytestmark = [pytest.mark.usefixtures("untouched"), pytest.mark.process]
 
 
-def rows_of(shadow: Shadow, *args: str) -> dict[str, Document]:
-    """Return the newest row of each path."""
-    found: dict[str, Document] = {}
-    for row in shadow.log(*args):
-        assert row["confidence"], row
-        assert row["reason"], row
-        found.setdefault(str(row["path"]), row)
-    return found
-
-
 def authors_of(rows: Mapping[str, Document]) -> dict[str, tuple[object, object]]:
     """Return the agent of each path, and how sure that is."""
     return {path: (row["agent"], row["confidence"]) for path, row in rows.items()}
 
 
 def sessions_of(shadow: Shadow, agent: str) -> list[Document]:
-    rows = shadow.ok("sessions", "--json").rows()
+    rows = shadow.sessions()
     return [row for row in rows if row["agent"] == agent]
 
 
@@ -52,7 +42,7 @@ def test_att05_two_commands_side_by_side_are_never_mixed_up(shadow: Shadow) -> N
         one.communicate()
     (left,), (right,) = sessions_of(shadow, "left"), sessions_of(shadow, "right")
     own = {"l": left["id"], "r": right["id"]}
-    rows = rows_of(shadow)
+    rows = shadow.newest()
     assert len(rows) == 12
     for path, row in rows.items():
         if row["confidence"] == "ambiguous":
@@ -67,7 +57,7 @@ def test_att05_two_commands_side_by_side_are_never_mixed_up(shadow: Shadow) -> N
 def test_att06_last_writes_of_a_command_are_its_own(shadow: Shadow) -> None:
     """ATT-06: both, although the child ended at once."""
     shadow.ok("exec", "--agent", "x", "--", "sh", "-c", "echo x > a; echo y > new")
-    rows = rows_of(shadow)
+    rows = shadow.newest()
     (session,) = sessions_of(shadow, "x")
     assert {path: row["kind"] for path, row in rows.items()} == {
         "a": "modify",
@@ -97,7 +87,7 @@ def test_att07_exit_code_is_the_commands(
     """ATT-07: 7, 143, 127; what was written is recorded (N)."""
     result = shadow_n("exec", "--agent", "x", "--", *words)
     assert (result.code, result.raw) == (code, b"")
-    rows = rows_of(shadow_n)
+    rows = shadow_n.newest()
     assert list(rows) == ([] if code == 127 else ["a"])
     assert all(row["agent"] == "x" for row in rows.values())
 
@@ -105,7 +95,7 @@ def test_att07_exit_code_is_the_commands(
 def check_gone(shadow: Shadow, agent: str, native: str | None = None) -> None:
     """Do H(a) and check that the dead session neither claims it nor stays open."""
     shadow.repo.write("a", "human\n")
-    row = rows_of(shadow, "a")["a"]
+    row = shadow.newest("a")["a"]
     (session,) = [
         one
         for one in sessions_of(shadow, agent)
@@ -118,20 +108,29 @@ def check_gone(shadow: Shadow, agent: str, native: str | None = None) -> None:
     assert shadow.status()["open_sessions"] == 0
 
 
-@pytest.mark.both_modes
-def test_att08_killed_command_claims_nothing_later(shadow: Shadow) -> None:
-    """ATT-08: SIGKILL of wrapper and child; session closed, "process gone"."""
+def ended_by(shadow: Shadow, number: signal.Signals) -> int:
+    """Send a signal to `exec` and its command once that has written; return the exit code."""
     running = subprocess.Popen(
-        [COMMAND, "exec", "--agent", "x", "--", "sh", "-c", "echo 1 > n; sleep 600"],
+        [
+            COMMAND,
+            *["exec", "--agent", "x", "--", "sh", "-c"],
+            "echo 1 > n; exec sleep 600",
+        ],
         cwd=shadow.repo.root,
         env=shadow.environment(),
         start_new_session=True,
     )
-    until(lambda: shadow.repo.exists("n") and shadow.repo.read("n") == b"1\n")
-    os.killpg(running.pid, signal.SIGKILL)
-    running.wait()
+    until(lambda: bool(shadow.running("sleep", "600")))
+    os.killpg(running.pid, number)
+    return running.wait(timeout=HANGS_S)
+
+
+@pytest.mark.both_modes
+def test_att08_killed_command_claims_nothing_later(shadow: Shadow) -> None:
+    """ATT-08: SIGKILL of wrapper and child; session closed, "process gone"."""
+    assert ended_by(shadow, signal.SIGKILL) == -signal.SIGKILL
     check_gone(shadow, "x")
-    assert rows_of(shadow, "n")["n"]["agent"] in ("x", None)
+    assert shadow.newest("n")["n"]["agent"] in ("x", None)
 
 
 AGENT = """\
@@ -173,32 +172,17 @@ def test_att09_inner_session_gives_way_to_the_outer(shadow: Shadow) -> None:
     inner = shadow.ok("session", "start", "--agent", "inner", "--json").json()["id"]
     shadow.ok("session", "end", str(inner))
     shadow.repo.write("a", "outer\n")
-    assert rows_of(shadow)["a"]["session"] == outer
+    assert shadow.newest()["a"]["session"] == outer
     shadow.ok("session", "end", str(outer))
     shadow.repo.write("b", "nobody\n")
-    assert rows_of(shadow, "b")["b"]["session"] not in (outer, inner)
-
-
-def test_command_in_a_command_is_a_child(shadow: Shadow) -> None:
-    nested = (
-        f"echo 1 > a; {COMMAND} exec --agent inner -- sh -c 'echo 2 > b'; echo 3 > c"
-    )
-    shadow.ok("exec", "--agent", "outer", "--", "sh", "-c", nested)
-    rows = rows_of(shadow)
-    assert {path: row["agent"] for path, row in rows.items()} == {
-        "a": "outer",
-        "b": "inner",
-        "c": "outer",
-    }
-    (outer,), (inner,) = sessions_of(shadow, "outer"), sessions_of(shadow, "inner")
-    assert inner["parent"] == outer["id"]
+    assert shadow.newest("b")["b"]["session"] not in (outer, inner)
 
 
 def test_record_names_the_session_it_is_told(repo: Repo, shadow: Shadow) -> None:
     session = shadow.ok("session", "start", "--agent", "mine", "--json").json()["id"]
     repo.write("a", "mine\n")
     shadow.ok("record", "--session", str(session), "a")
-    assert rows_of(shadow)["a"]["session"] == session
+    assert shadow.newest()["a"]["session"] == session
     shadow.ok("session", "end", str(session))
 
 
@@ -213,7 +197,7 @@ def test_nested_commands_go_back_to_the_one_around(shadow: Shadow) -> None:
     second = f"echo 2 > n2; {RUN} third -- sh -c '{third}'; echo 2 > m2; rm b"
     first = f'echo 1 > n1; {RUN} second -- sh -c "{second}"; echo 1 > m1; mv c d'
     shadow.ok("exec", "--agent", "first", "--", "sh", "-c", first)
-    rows = rows_of(shadow)
+    rows = shadow.newest()
     assert {path: row["agent"] for path, row in rows.items()} == {
         "n1": "first",
         "n2": "second",
@@ -257,7 +241,7 @@ def test_command_in_an_agents_shell_is_a_part_of_its_turn(agent: Claude) -> None
         " -- sh -c 'echo 2 > b'; echo 3 > c"
     )
     agent.stop()
-    rows = rows_of(shadow)
+    rows = shadow.newest()
     assert {path: row["agent"] for path, row in rows.items()} == {
         "a": "claude-code",
         "b": "tool",
@@ -305,7 +289,7 @@ def test_agent_in_a_command_is_a_child_of_it(shadow: Shadow) -> None:
         ]
     )
     shadow.ok("exec", "--agent", "wrap", "--", "sh", "-c", script)
-    rows = rows_of(shadow)
+    rows = shadow.newest()
     assert {path: (row["agent"], row["confidence"]) for path, row in rows.items()} == {
         "a": ("wrap", "medium"),
         "b": ("claude-code", "certain"),
@@ -326,14 +310,14 @@ def test_what_a_command_leaves_running_is_still_its_sessions(shadow: Shadow) -> 
     assert session["ended"] is None
     (shadow.repo.root.parent / "go").touch()
     until(lambda: bool(shadow.running("sleep", "600")))
-    row = rows_of(shadow, "z")["z"]
+    row = shadow.newest("z")["z"]
     assert (row["session"], row["confidence"]) == (session["id"], "low"), row
     assert "process" in str(row["reason"])
     for pid in shadow.running("sleep", "600"):
         os.kill(pid, signal.SIGKILL)
     until(lambda: not shadow.running("sleep", "600"))
     shadow.repo.write("b", "person\n")
-    row = rows_of(shadow, "b")["b"]
+    row = shadow.newest("b")["b"]
     assert (row["actor"], row["agent"]) == ("unknown", None)
     assert sessions_of(shadow, "x")[0]["end_reason"] == "process gone"
 
@@ -346,7 +330,7 @@ def test_what_a_command_moves_and_links_here_is_its(shadow: Shadow) -> None:
     shadow.ok("flush")
     script = "mv ../moved moved; ln ../linked linked; echo 1 > made"
     shadow.ok("exec", "--agent", "x", "--", "sh", "-c", script)
-    rows = rows_of(shadow)
+    rows = shadow.newest()
     assert {path: rows[path]["confidence"] for path in ("moved", "linked", "made")} == {
         "moved": "medium",
         "linked": "medium",
@@ -372,7 +356,7 @@ def test_a_persons_saves_during_a_quiet_command_are_not_its(shadow: Shadow) -> N
     shadow.ok("flush")
     go.touch()
     running.communicate()
-    rows = rows_of(shadow)
+    rows = shadow.newest()
     for path in ("b", "new"):
         row = rows.pop(path)
         assert (row["actor"], row["confidence"]) == ("unknown", "unknown"), row
@@ -402,7 +386,7 @@ def test_what_recorders_write_is_not_the_commands(
         shadow_n.ok("flush")
     (outer / "go").touch()
     running.communicate()
-    assert authors_of(rows_of(shadow_n)) == {
+    assert authors_of(shadow_n.newest()) == {
         "made": ("x", "medium"),
         "b": (None, "unknown"),
         "new": (None, "unknown"),
@@ -416,7 +400,7 @@ def test_what_a_command_writes_while_it_has_recorded_is_its(shadow_n: Shadow) ->
     flush = f"{COMMAND} flush; {COMMAND} status"
     script = f"{made} a; {flush}; {made} b; {flush} > c; {flush}; {made} d"
     shadow_n.ok("exec", "--agent", "x", "--", "sh", "-c", script)
-    assert authors_of(rows_of(shadow_n)) == dict.fromkeys("abcd", ("x", "medium"))
+    assert authors_of(shadow_n.newest()) == dict.fromkeys("abcd", ("x", "medium"))
 
 
 def test_what_a_command_left_is_waited_for(shadow: Shadow) -> None:
@@ -477,27 +461,10 @@ def rows_in(document: Document, key: str) -> list[Document]:
 @pytest.mark.both_modes
 def test_ctrl_c_ends_the_session_with_its_last_writes(shadow: Shadow) -> None:
     """As a terminal sends it: to the wrapper and the command at the same moment."""
-    running = subprocess.Popen(
-        [
-            COMMAND,
-            "exec",
-            "--agent",
-            "x",
-            "--",
-            "sh",
-            "-c",
-            "echo 1 > n; exec sleep 600",
-        ],
-        cwd=shadow.repo.root,
-        env=shadow.environment(),
-        start_new_session=True,
-    )
-    until(lambda: bool(shadow.running("sleep", "600")))
-    os.killpg(running.pid, signal.SIGINT)
-    assert running.wait(timeout=HANGS_S) == 130
+    assert ended_by(shadow, signal.SIGINT) == 130
     (session,) = sessions_of(shadow, "x")
     assert session["end_reason"] == "exit 130"
-    assert rows_of(shadow, "n")["n"]["agent"] == "x"
+    assert shadow.newest("n")["n"]["agent"] == "x"
 
 
 def test_signals_that_come_at_the_end_are_dropped() -> None:

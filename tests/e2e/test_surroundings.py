@@ -1,9 +1,7 @@
-"""Where commands run: the user's own variables, odd environments, a journal with bad rows."""
+"""Where commands run: the user's own variables and odd environments."""
 
 import os
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,6 @@ from tests.support.shadow import Shadow
 
 pytestmark = pytest.mark.process
 
-_UNSAFE = ("../x", "/etc/x", ".git/config", ".GIT/hooks/pre-commit")
 _GPG = """#!/bin/sh
 cat >/dev/null
 echo "[GNUPG:] SIG_CREATED D 1 8 00 1 A" >&2
@@ -30,39 +27,6 @@ def private_umask() -> Iterator[None]:
     old = os.umask(0o077)
     yield
     os.umask(old)
-
-
-def test_unsafe_paths_in_the_journal_are_refused_and_named(shadow: Shadow) -> None:
-    """ROB-10: on the command line; nothing outside is written, the rest comes back."""
-    repo, agent = shadow.repo, Claude(shadow)
-    agent.prompt("go")
-    agent.write("a", "agent\n")
-    agent.stop()
-    (row,) = shadow.log("a")
-    outside = repo.root.parent / "x"
-    config = repo.read(".git/config")
-    with closing(sqlite3.connect(repo.state_dir / "journal.db")) as db, db:
-        names = [one[1] for one in db.execute("PRAGMA table_info(events)")]
-        kept = ", ".join(name for name in names if name not in ("seq", "path"))
-        copy = f"INSERT INTO events (seq, path, {kept}) SELECT ?, ?, {kept} FROM events"
-        for number, path in enumerate(_UNSAFE, 1000):
-            values = (number, os.fsencode(path), row["seq"])
-            db.execute(f"{copy} WHERE seq = ?", values)
-    result = shadow("undo", "--yes", str(row["session"]))
-    assert result.code == 4, result
-    left = {line for line in result.out.splitlines() if line.startswith("  skipped  ")}
-    for path in _UNSAFE:
-        assert any(line.startswith(f"  skipped   {path}: unsafe path") for line in left)
-    assert repo.read("a") == ten_lines("a").encode()
-    assert repo.read(".git/config") == config
-    assert not outside.exists()
-    assert not Path("/etc/x").exists()
-    assert not (repo.root / ".GIT").exists()
-    assert not (repo.root / ".git/hooks/pre-commit").exists()
-    with closing(sqlite3.connect(repo.state_dir / "journal.db")) as db, db:
-        db.execute(
-            "DELETE FROM events WHERE seq BETWEEN 1000 AND 1003"
-        )  # V5 comes next
 
 
 def test_command_commits_as_the_user_and_signs(shadow: Shadow, tmp_path: Path) -> None:
