@@ -15,32 +15,8 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.usefixtures("untouched")
 
 
-def newest(shadow: Shadow) -> dict[str, Document]:
-    """Return the newest row of each path; each says how sure it is and why (ATT-19)."""
-    found: dict[str, Document] = {}
-    for row in shadow.log():
-        assert row["confidence"], row
-        assert row["reason"], row
-        found.setdefault(str(row["path"]), row)
-    return found
-
-
-def ids(shadow: Shadow) -> dict[str, str]:
-    """Return our id of each native session."""
-    rows = shadow.ok("sessions", "--json").rows()
-    return {str(row["native_id"]): str(row["id"]) for row in rows}
-
-
 def undo(shadow: Shadow, unit: str) -> Document:
     return shadow("undo", "--yes", "--json", unit).json()
-
-
-def edited(name: str, **lines: str) -> str:
-    """Return the ten lines of a file with some of them replaced: `l3="mine"`."""
-    found = ten_lines(name).splitlines()
-    for place, text in lines.items():
-        found[int(place[1:])] = text
-    return "\n".join(found) + "\n"
 
 
 def test_att03_four_sessions_at_once_are_told_apart(shadow: Shadow) -> None:
@@ -55,42 +31,22 @@ def test_att03_four_sessions_at_once_are_told_apart(shadow: Shadow) -> None:
         shadow.repo.write(agent.session, f"of {agent.session}\n")
     for agent in agents:
         agent.post(calls[agent.session])
-    rows, known = newest(shadow), ids(shadow)
+    rows = shadow.newest()
     assert {path: (row["session"], row["call"]) for path, row in rows.items()} == {
-        name: (known[name], call) for name, call in calls.items()
+        name: (shadow.session(name)["id"], call) for name, call in calls.items()
     }
     assert {row["confidence"] for row in rows.values()} == {"certain"}
-
-
-def test_att03_lines_of_other_sessions_survive_in_a_shared_file(
-    shadow: Shadow,
-) -> None:
-    """LAW-04: three sessions take turns in `a`; undoing one leaves the lines of two."""
-    one, two, three = (Claude(shadow, name) for name in ("one", "two", "three"))
-    one.write("a", edited("a", l0="one"))
-    two.write("a", edited("a", l0="one", l3="two"))
-    one.write("a", edited("a", l0="one", l3="two", l6="one again"))
-    three.write("a", edited("a", l0="one", l3="two", l6="one again", l9="three"))
-    two.write("b", "of two\n")
-    known = ids(shadow)
-    report = undo(shadow, known["one"])
-    assert (report["status"], list(items(report))) == ("reversed", ["a"])
-    assert shadow.repo.read("a").decode() == edited("a", l3="two", l9="three")
-    assert shadow.repo.read("b") == b"of two\n"
-    report = undo(shadow, known["two"])
-    assert (report["status"], set(items(report))) == ("reversed", {"a", "b"})
-    assert shadow.repo.read("a").decode() == edited("a", l9="three")
 
 
 def test_att03_same_line_of_another_session_is_left_and_named(shadow: Shadow) -> None:
     """LAW-04: what was written over is in conflict and stays, byte for byte."""
     one, two = Claude(shadow, "one"), Claude(shadow, "two")
-    one.write("a", edited("a", l3="one"))
-    two.write("a", edited("a", l3="two"))
+    one.write("a", ten_lines("a", line_4="one"))
+    two.write("a", ten_lines("a", line_4="two"))
     one.write("c", "of one\n")
-    report = undo(shadow, ids(shadow)["one"])
+    report = undo(shadow, "one")
     assert (report["status"], reasons(report)) == ("partial", {"a": "conflict"})
-    assert shadow.repo.read("a").decode() == edited("a", l3="two")
+    assert shadow.repo.read("a").decode() == ten_lines("a", line_4="two")
     assert shadow.repo.read("c") == ten_lines("c").encode()
 
 
@@ -109,7 +65,7 @@ def test_att14_parallel_calls_of_one_session_close_in_any_order(agent: Claude) -
     agent.post(shell)
     for name in ("p1", "p0", "p2"):
         agent.post(calls[name])
-    rows = newest(shadow)
+    rows = shadow.newest()
     found = {path: row["call"] for path, row in rows.items()}
     assert found == {**calls, "made": shell}, rows["made"]["reason"]
     report = undo(shadow, calls["p1"])
@@ -127,12 +83,12 @@ def test_att04_named_write_is_certain_beside_the_shells_of_others(
     subprocess.run(["sh", "-c", "echo x > built"], cwd=shadow.repo.root, check=True)
     for agent, shell in zip((one, two), shells, strict=True):
         agent.post(shell)
-    rows, known = newest(shadow), ids(shadow)
+    rows = shadow.newest()
     assert (rows["named"]["call"], rows["named"]["confidence"]) == (call, "certain")
     candidates = rows["built"]["candidates"]
     assert isinstance(candidates, list)
-    assert set(candidates) == {known["one"], known["two"]}
-    report = undo(shadow, known["three"])
+    assert set(candidates) == {shadow.session(one)["id"] for one in ("one", "two")}
+    report = undo(shadow, "three")
     assert (report["status"], list(items(report))) == ("reversed", ["named"])
     assert shadow.repo.exists("built")
 
@@ -158,7 +114,7 @@ def test_att15_two_subagents_at_once_are_undone_apart(agent: Claude) -> None:
     children[1].post(second)
     agent.post(task)
     agent.write("c", "parent\n")
-    rows = newest(shadow)
+    rows = shadow.newest()
     assert (rows["a"]["call"], rows["b"]["call"]) == (first, second)
     assert len({row["session"] for row in rows.values()}) == 3
     report = undo(shadow, str(rows["a"]["session"]))
@@ -178,17 +134,17 @@ def test_att05_named_write_of_an_agent_beside_a_command(shadow: Shadow) -> None:
     running = shadow.spawn("exec", "--agent", "tool", "--", "sh", "-c", script)
     try:
         until(lambda: shadow.repo.exists("mine") and shadow.repo.read("mine") == b"x\n")
-        call = agent.write("a", edited("a", l3="agent"))
+        call = agent.write("a", ten_lines("a", line_4="agent"))
     finally:
         gate.touch()
     assert running.wait() == 0
     running.communicate()
-    rows = newest(shadow)
+    rows = shadow.newest()
     assert (rows["a"]["call"], rows["a"]["confidence"]) == (call, "certain")
     assert (rows["mine"]["agent"], rows["end"]["agent"]) == ("tool", "tool")
     report = undo(shadow, str(rows["mine"]["session"]))
     assert (report["status"], set(items(report))) == ("reversed", {"mine", "end"})
-    assert shadow.repo.read("a").decode() == edited("a", l3="agent")
+    assert shadow.repo.read("a").decode() == ten_lines("a", line_4="agent")
 
 
 @pytest.mark.parametrize("daemon", [True, False], ids=["daemon", "nodaemon"])
@@ -219,8 +175,7 @@ def test_att11_linked_worktrees_at_once_are_kept_apart(
     for place, call in zip(places, calls, strict=True):
         (row,) = place.log("a")
         assert (row["call"], row["confidence"]) == (call, "certain")
-    session = ids(places[0])["both"]
-    report = undo(places[1], session)
+    report = undo(places[1], "both")
     assert (report["status"], list(items(report))) == ("reversed", ["a"])
     assert places[1].repo.read("a") == ten_lines("a").encode()
     assert places[0].repo.read("a") == b"in 0\n"
@@ -236,7 +191,7 @@ def test_att05_nested_commands_at_once_are_never_mixed_up(shadow: Shadow) -> Non
     shadow.ok(
         "exec", "--agent", "out", "--", "sh", "-c", f"{script} & wait; echo o > o"
     )
-    rows = newest(shadow)
+    rows = shadow.newest()
     assert len(rows) == 7
     assert rows["o"]["agent"] == "out"
     for path, row in rows.items():

@@ -5,8 +5,8 @@ import os
 import socket
 import stat
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -16,12 +16,11 @@ from gitshadow.maintenance.setup import refuse_personal
 from tests.support.claude import Claude
 from tests.support.kept import kept
 from tests.support.repo import Repo, ten_lines
+from tests.support.reports import actions, reasons, states, uncovered
 from tests.support.shadow import Document, Shadow
 
 pytestmark = pytest.mark.both_modes
 
-_SECBIT_NOROOT = 1
-_PR_SET_SECUREBITS = 28
 _IN_OPEN = 0x20
 
 
@@ -34,27 +33,6 @@ def claude(shadow_new: Shadow) -> Claude:
 def paths_of(rows: Sequence[Document]) -> set[object]:
     """Return the paths of journal rows."""
     return {row["path"] for row in rows}
-
-
-def items_of(report: Document) -> dict[object, tuple[object, object]]:
-    """Return action and state of each path of an undo report."""
-    items = report["items"]
-    assert isinstance(items, list)
-    return {item["path"]: (item["action"], item["state"]) for item in items}
-
-
-def reasons_of(report: Document) -> dict[object, object]:
-    """Return the reason of each path that an undo report leaves."""
-    items = report["items"]
-    assert isinstance(items, list)
-    return {item["path"]: item["reason"] for item in items}
-
-
-def not_covered(report: Document) -> dict[object, str]:
-    """Return what an undo report names as not covered, with why."""
-    named = report["not_covered"]
-    assert isinstance(named, list)
-    return {item["what"]: item["why"] for item in named}
 
 
 def excluded(shadow: Shadow) -> dict[str, Document]:
@@ -86,25 +64,6 @@ def test_existing_dotfiles_are_modified_not_created(
     assert [repo.read(name) for name in names] == [
         f"{name} before\n".encode() for name in names
     ]
-
-
-def test_ignored_directories_cover_their_contents(
-    repo: Repo, shadow_new: Shadow, claude: Claude
-) -> None:
-    """CAP-03: a directory pattern ignores everything below it."""
-    repo.write(".gitignore", "node_modules/\ntarget/\nbuild/\n")
-    repo.write("node_modules/left/index.js", "x\n")
-    shadow_new.init()
-    claude.prompt("go")
-    with kept(repo, "node_modules", "target", "build"):
-        for top in ("node_modules", "target", "build"):
-            claude.write(f"{top}/p/q/r/file.txt", "deep\n")
-            repo.write(f"{top}/p/q/other.txt", "deep\n")
-        repo.append("node_modules/left/index.js", "more\n")
-        claude.stop()
-        assert shadow_new.log() == []
-        shadow_new.oops()
-    assert repo.read("target/p/q/r/file.txt") == b"deep\n"
 
 
 def test_recorded_is_what_git_does_not_ignore(
@@ -158,29 +117,11 @@ def test_ignored_files_are_named_and_never_touched(
     with kept(repo, "a"):
         assert paths_of(shadow_new.log()) == {"a"}
         report = shadow_new.oops()
-    named = not_covered(report)
+    named = uncovered(report)
     assert {"logs/x", "y.o"} <= named.keys() or {"logs", "y.o"} <= named.keys()
     assert report["status"] == "reversed"
     assert repo.read("logs/x") == b"new\n"
     assert repo.read("a") == ten_lines("a").encode()
-
-
-def test_tracked_file_is_recorded_although_a_pattern_matches(
-    repo: Repo, shadow_new: Shadow, claude: Claude
-) -> None:
-    """CAP-06: Git does not ignore tracked files, nor do we."""
-    repo.write("deep/kept.gen", "old\n")
-    repo.commit("tracked")
-    repo.write(".gitignore", "*.gen\ndeep/\n")
-    shadow_new.init()
-    with kept(repo, "deep/kept.gen"):
-        claude.prompt("go")
-        claude.write("deep/kept.gen", "new\n")
-        claude.stop()
-        assert [row["kind"] for row in shadow_new.log()] == ["modify"]
-        report = shadow_new.oops()
-    assert items_of(report) == {"deep/kept.gen": ("write", "reversed")}
-    assert repo.read("deep/kept.gen") == b"old\n"
 
 
 def test_own_ignore_file_leaves_out_and_include_takes_in(
@@ -203,7 +144,7 @@ def test_own_ignore_file_leaves_out_and_include_takes_in(
         report = shadow_new.oops()
     assert (big["reason"], big["rule"]) == ("agent-undoignore", ".agent-undoignore")
     assert ".env" not in excluded(shadow_new)
-    named = not_covered(report)
+    named = uncovered(report)
     assert "agent-undoignore" in named.get("big/x", named.get("big", ""))
     assert (repo.read(".env"), repo.read("big/x")) == (b"SECRET=1\n", b"new\n")
 
@@ -227,8 +168,11 @@ def test_too_large_file_is_a_gap_and_left_alone(
     assert "too large" in str(gap["note"])
     with kept(repo, "fits"):
         report = shadow_new.oops()
-    assert items_of(report) == {"fits": ("delete", "reversed")}
-    assert "too large" in not_covered(report)["over"]
+    assert (actions(report), states(report)) == (
+        {"fits": "delete"},
+        {"fits": "reversed"},
+    )
+    assert "too large" in uncovered(report)["over"]
     assert not repo.exists("fits")
 
 
@@ -250,10 +194,10 @@ def test_path_that_entered_coverage_is_never_deleted(
     report = shadow_new.oops()
     assert repo.exists("x")
     if repo.read("x") == b"old\n":
-        assert items_of(report)["x"] == ("write", "reversed")
+        assert (actions(report)["x"], states(report)["x"]) == ("write", "reversed")
     else:
         assert repo.read("x") == b"new\n"
-        assert reasons_of(report)["x"] == "no_baseline"
+        assert reasons(report)["x"] == "no_baseline"
         assert report["status"] == "partial"
 
 
@@ -331,83 +275,10 @@ def test_offline_changes_stay_when_a_later_write_is_undone(
         agent.write("a", "agent\n")
         agent.stop()
         report = shadow.oops()
-    assert items_of(report) == {"a": ("write", "reversed")}
+    assert (actions(report), states(report)) == ({"a": "write"}, {"a": "reversed"})
     assert repo.read("a") == b"offline\n"
     assert repo.read("n") == b"new\n"
     assert not repo.exists("b")
-
-
-def test_shell_rename_is_one_row(repo: Repo, shadow: Shadow, agent: Claude) -> None:
-    """CAP-15: `mv` is a rename with the agent, and the blob is the same."""
-    blob = repo.blob("a")
-    with kept(repo, "a", "d"):
-        agent.prompt("go")
-        agent.shell("mv a d")
-        agent.stop()
-        (row,) = shadow.log()
-    assert (row["kind"], row["old_path"], row["path"]) == ("rename", "a", "d")
-    assert (row["agent"], row["actor"]) == ("claude-code", "agent")
-    assert row["before"] == row["after"] == {"oid": blob, "mode": "100644"}
-    tree = repo.git("ls-tree", str(row["commit"]))
-    assert f"100644 blob {blob}\td" in tree.splitlines()
-    assert "\ta" not in tree
-
-
-def test_mode_is_recorded_and_touch_is_not(repo: Repo, shadow: Shadow) -> None:
-    """CAP-17: only what changes bytes or mode is an event."""
-    with kept(repo, "a", "b", "c"):
-        repo.chmod("a", 0o755)
-        os.utime(repo.path("b"))
-        repo.write("c", ten_lines("c"))
-        (row,) = shadow.log()
-    assert (row["path"], row["kind"]) == ("a", "mode")
-    assert row["before"] == {"oid": repo.blob("a"), "mode": "100644"}
-    assert row["after"] == {"oid": repo.blob("a"), "mode": "100755"}
-
-
-@contextmanager
-def without_privilege() -> Iterator[None]:
-    """Start commands inside without root's right to read everything; capabilities(7)."""
-    if os.geteuid() != 0:
-        yield
-        return
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_SECUREBITS, _SECBIT_NOROOT, 0, 0, 0) != 0:
-        pytest.skip("root here cannot give up its privileges")
-    try:
-        yield
-    finally:
-        assert libc.prctl(_PR_SET_SECUREBITS, 0, 0, 0, 0) == 0
-
-
-@pytest.mark.process
-def test_one_unreadable_path_does_not_stop_the_rest(
-    repo: Repo, shadow_new: Shadow, claude: Claude
-) -> None:
-    """CAP-20: four are recorded, the fifth is a gap with its reason."""
-    names = [f"f{number}" for number in range(5)]
-    with without_privilege(), kept(repo, "a", *names):
-        shadow_new.ok("init")
-        claude.prompt("go")
-        call = claude.pre("Bash", {"command": "make files"})
-        for name in names:
-            # Unreadable from the first moment: the daemon may look at any.
-            mode = 0 if name == "f2" else 0o644
-            made = os.open(repo.path(name), os.O_CREAT | os.O_WRONLY, mode)
-            with open(made, "w") as file:
-                file.write(f"{name}\n")
-        claude.post(call)
-        rows = shadow_new.log()
-        recorded = [row for row in rows if row["kind"] == "create"]
-        assert paths_of(recorded) == set(names) - {"f2"}
-        (gap,) = (row for row in rows if row["kind"] == "gap")
-        assert gap["path"] == "f2"
-        assert "Permission denied" in str(gap["note"])
-        claude.write("a", "agent\n")
-        newest = shadow_new.log("-n1")[0]
-        assert (newest["path"], newest["kind"]) == ("a", "modify")
-        shadow_new.ok("stop")
-    repo.chmod("f2", 0o644)
 
 
 class Opens:
@@ -471,7 +342,7 @@ def make_special_files(repo: Repo, other: Repo) -> dict[str, str]:
     return expected
 
 
-def test_status_says_why_a_path_is_not_covered(
+def test_status_says_why_a_path_is_uncovered(
     repo: Repo, make_repo: Callable[..., Repo], shadow_new: Shadow
 ) -> None:
     """CAP-21: every special path has its reason; `init` opens none of them."""
