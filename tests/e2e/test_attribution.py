@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.claude import Claude
-from tests.support.repo import Repo, ten_lines
-from tests.support.reports import items, reasons
+from tests.support.repo import Repo
+from tests.support.reports import reasons
 from tests.support.shadow import Document, Shadow
-from tests.support.waiting import until
 
 pytestmark = [pytest.mark.usefixtures("untouched"), pytest.mark.both_modes]
 
@@ -30,14 +29,8 @@ def rows_of(shadow: Shadow, *args: str) -> list[Document]:
     return rows[::-1]
 
 
-def session_row(shadow: Shadow, native: str) -> Document:
-    rows = shadow.ok("sessions", "--json").rows()
-    (found,) = [row for row in rows if row["native_id"] == native]
-    return found
-
-
 def session_id(shadow: Shadow, native: str) -> str:
-    return str(session_row(shadow, native)["id"])
+    return str(shadow.session(native)["id"])
 
 
 def who(row: Document) -> tuple[object, ...]:
@@ -90,24 +83,6 @@ def test_att02_everything_that_a_shell_does_is_its_call(agent: Claude) -> None:
     assert {row["agent"] for row in rows} == {"claude-code"}
 
 
-def test_att03_interleaved_sessions_are_told_apart(shadow: Shadow) -> None:
-    """ATT-03: every write in its own session."""
-    agents = [Claude(shadow, "one"), Claude(shadow, "two")]
-    for agent in agents:
-        agent.prompt("go")
-    calls = {}
-    for number in range(10 if shadow.daemon else 3):
-        for agent in agents:
-            path = f"{agent.session}-{number}"
-            calls[path] = agent.write(path, f"{number}\n")
-    rows = rows_of(shadow)
-    ids = {agent.session: session_id(shadow, agent.session) for agent in agents}
-    turns = {agent.session: agent.prompt_id for agent in agents}
-    assert {str(row["path"]): who(row) for row in rows} == {
-        path: (ids[path[:3]], turns[path[:3]], call) for path, call in calls.items()
-    }
-
-
 def test_att04_write_in_two_open_shells_is_ambiguous(shadow: Shadow) -> None:
     """ATT-04: both candidates listed; `undo S1` leaves `x` and names it."""
     one, two = Claude(shadow, "one"), Claude(shadow, "two")
@@ -128,30 +103,6 @@ def test_att04_write_in_two_open_shells_is_ambiguous(shadow: Shadow) -> None:
     assert (result.code, result.json()["status"]) == (4, "partial")
     assert reasons(result.json()) == {"x": "ambiguous"}
     assert shadow.repo.read("x") == b"whose?\n"
-
-
-@pytest.mark.parametrize(
-    ("payload", "gaps"),
-    [
-        (b'{"session_id": "s", "hook_event_name": "PreToolUse"}', 1),
-        (b'{"session_id": "s", "hook_event_name": "Brandnew"}', 0),
-        (b'{"session_id": "s", "hook_event_name": "Stop", "x": [{}], "y": 1e99}', 0),
-        (b'{"session_id": "s", "hook_even', 1),
-        (b"", 1),
-    ],
-    ids=["no-tool", "unknown-event", "extra", "half", "empty"],
-)
-def test_att10_bad_payload_leaves_a_gap_and_nothing_else(
-    shadow: Shadow, payload: bytes, gaps: int
-) -> None:
-    """ATT-10: exit 0, empty output, also for what comes after."""
-    result = shadow("hook", "claude-code", stdin=payload)
-    assert (result.code, result.raw, result.err) == (0, b"", "")
-    rows = shadow.log()
-    assert [row["kind"] for row in rows] == ["gap"] * gaps
-    assert all(row["reason"] for row in rows)
-    Claude(shadow).write("a", "agent\n")
-    assert rows_of(shadow, "a")[0]["confidence"] == "certain"
 
 
 def test_att11_payload_says_which_repository_is_meant(
@@ -210,56 +161,6 @@ def test_att11_path_in_another_repository_is_recorded_there(
     assert rows_of(shadow) == []
 
 
-def test_att12_unfinished_call_and_turn_end_at_the_next_prompt(agent: Claude) -> None:
-    """ATT-12: they claim nothing later; `b` is in the new turn and call; two turns."""
-    shadow = agent.shadow
-    agent.prompt("first")
-    first = agent.prompt_id
-    cancelled = agent.pre("Bash", {"command": "sleep 99"})
-    agent.prompt("second")
-    second = agent.prompt_id
-    shadow.repo.write("a", "human\n")
-    call = agent.write("b", "agent\n")
-    rows = {str(row["path"]): row for row in rows_of(shadow)}
-    assert who(rows["b"]) == (session_id(shadow, "s1"), second, call)
-    assert rows["b"]["confidence"] == "certain"
-    assert rows["a"]["call"] is None
-    assert rows["a"]["turn"] != first
-    assert rows["a"]["confidence"] in ("low", "unknown")
-    turns = shadow.ok("turns", "--json", session_id(shadow, "s1")).rows()
-    assert [(turn["id"], turn["prompt"]) for turn in turns] == [
-        (second, "second"),
-        (first, "first"),
-    ]
-    assert turns[1]["ended"] is not None
-    (ended,) = shadow.ok("show", "--json", cancelled).rows()
-    assert ended["closed"] is not None
-
-
-def test_att13_call_that_two_hosts_deliver_is_one(agent: Claude) -> None:
-    """ATT-13: one call, one event; the sender is named by the payload's shape."""
-    shadow = agent.shadow
-    agent.prompt("go")
-    tool_input = {"file_path": str(shadow.repo.root / "a"), "content": "agent\n"}
-    fields = {"tool_name": "Write", "tool_input": tool_input, "tool_use_id": "call-1"}
-
-    def send(event: str, **more: object) -> None:
-        payload = json.dumps(agent.payload(event, **fields, **more)).encode()
-        for host in ("claude-code", "cursor", "copilot"):
-            result = shadow("hook", host, stdin=payload)
-            assert (result.code, result.raw) == (0, b"")
-
-    send("PreToolUse")
-    shadow.repo.write("a", "agent\n")
-    send("PostToolUse", tool_response={"success": True})
-    (row,) = rows_of(shadow)
-    assert (row["agent"], row["call"]) == ("claude-code", "call-1")
-    assert who(row) == (session_id(shadow, "s1"), agent.prompt_id, "call-1")
-    agents = [row["agent"] for row in shadow.ok("sessions", "--json").rows()]
-    assert agents.count("claude-code") == 1
-    assert set(agents) <= {"claude-code", None}
-
-
 @contextmanager
 def nobody_home(shadow: Shadow) -> Iterator[None]:
     """Hold the writer lock, so that every hook has to leave its payload behind."""
@@ -292,72 +193,11 @@ def test_att14_late_payloads_change_nothing(repo: Repo, shadow_n: Shadow) -> Non
     assert list((repo.state_dir / "spool").iterdir()) == []
 
 
-def test_att14_crossed_hooks_are_told_apart(agent: Claude) -> None:
-    """ATT-14: post 1 arrives after pre 2."""
-    shadow, repo = agent.shadow, agent.shadow.repo
-    first = agent.pre("Write", {"file_path": str(repo.root / "a")})
-    repo.write("a", "one\n")
-    second = agent.pre("Write", {"file_path": str(repo.root / "b")})
-    agent.post(first)
-    repo.write("b", "two\n")
-    agent.post(second)
-    repo.write("c", "human\n")
-    rows = {str(row["path"]): row for row in rows_of(shadow)}
-    assert {path: row["call"] for path, row in rows.items()} == {
-        "a": first,
-        "b": second,
-        "c": None,
-    }
-
-
-def test_att15_subagent_belongs_to_its_parents_turn(agent: Claude) -> None:
-    """ATT-15: a child session with `parent`; undoing the parent's turn includes it."""
-    shadow = agent.shadow
-    agent.prompt("go")
-    child = Claude(
-        shadow,
-        extra={"agent_id": "sub-1", "agent_type": "helper"},
-        prompt_id=agent.prompt_id,
-    )
-    child.write("a", "subagent\n")
-    agent.write("b", "agent\n")
-    rows = {str(row["path"]): row for row in rows_of(shadow)}
-    parent = session_id(shadow, "s1")
-    assert rows["b"]["session"] == parent
-    assert rows["a"]["session"] != parent
-    assert {row["confidence"] for row in rows.values()} == {"certain"}
-    (known,) = [
-        row
-        for row in shadow.ok("sessions", "--json").rows()
-        if row["id"] == rows["a"]["session"]
-    ]
-    assert known["parent"] == parent
-    report = shadow("undo", "--yes", "--json", str(agent.prompt_id)).json()
-    assert (report["status"], set(items(report))) == ("reversed", {"a", "b"})
-    assert shadow.repo.read("a") == ten_lines("a").encode()
-
-
-def generic(shadow: Shadow, **fields: object) -> None:
-    """Send one payload of our own protocol: an agent whose hooks do not cover all."""
-    payload = {"session": "g1", "agent": "mine", "cwd": str(shadow.repo.root), **fields}
-    result = shadow("hook", "generic", stdin=json.dumps(payload).encode())
-    assert (result.code, result.raw) == (0, b"")
-
-
 def the_write(shadow: Shadow) -> Document:
     """Do H(a) and return its row."""
     shadow.repo.append("a", "somebody\n")
     (row,) = rows_of(shadow, "a")
     return row
-
-
-def test_att16_live_write_without_a_turn_is_unknown(agent: Claude) -> None:
-    """ATT-16: shown as "you?"."""
-    agent.start()
-    row = the_write(agent.shadow)
-    assert (row["actor"], row["confidence"]) == ("unknown", "unknown")
-    assert row["session"] != session_id(agent.shadow, "s1")
-    assert "you?" in agent.shadow.ok("log").out
 
 
 def test_att16_write_in_a_turn_is_low_where_hooks_cover_all_tools(
@@ -373,52 +213,12 @@ def test_att16_write_in_a_turn_is_low_where_hooks_cover_all_tools(
     )
 
 
-def test_att16_write_in_a_turn_is_medium_where_they_do_not(shadow: Shadow) -> None:
-    """ATT-16: reason "a turn was open"."""
-    generic(shadow, event="prompt", turn="t1", prompt="go")
-    row = the_write(shadow)
-    assert (row["confidence"], row["agent"], row["turn"]) == ("medium", "mine", "t1")
-    assert "a turn was open" in str(row["reason"])
-
-
 def test_att16_write_of_a_declared_person_is_human(shadow: Shadow) -> None:
     """ATT-16: `session start --human`."""
     declared = shadow.ok("session", "start", "--human", "--json").json()
     row = the_write(shadow)
     assert (row["actor"], row["session"]) == ("human", declared["id"])
     shadow.ok("session", "end")
-
-
-def test_att17_what_outlives_its_call_is_never_a_persons(agent: Claude) -> None:
-    """ATT-17: named by its living process tree with that reason, else `unknown`."""
-    shadow, repo = agent.shadow, agent.shadow.repo
-    agent.prompt("go")
-    agent.shell(
-        "(until [ -e ../go ]; do sleep 0.02; done; echo late > z) > /dev/null 2>&1 &"
-    )
-    agent.stop()
-    time.sleep(0.02)  # within a tick of the file system's clock the turn is still open
-    (repo.root.parent / "go").touch()
-    until(lambda: repo.exists("z") and repo.read("z") == b"late\n")
-    (row,) = rows_of(shadow, "z")
-    assert row["actor"] != "human"
-    assert row["confidence"] == "unknown" or "process" in str(row["reason"])
-
-
-def test_att18_formatter_belongs_to_the_call_that_ran_it(agent: Claude) -> None:
-    """ATT-18: both writes; undoing the call takes both back."""
-    shadow, repo = agent.shadow, agent.shadow.repo
-    agent.prompt("go")
-    call = agent.pre("Write", {"file_path": str(repo.root / "a")})
-    repo.write("a", "agent  wrote\n")
-    shadow.ok("flush")
-    repo.write("a", "agent wrote\n")
-    agent.post(call)
-    rows = rows_of(shadow, "a")
-    assert [row["call"] for row in rows] == [call, call]
-    report = shadow("undo", "--yes", "--json", call).json()
-    assert (report["status"], list(items(report))) == ("reversed", ["a"])
-    assert repo.read("a") == ten_lines("a").encode()
 
 
 def test_att19_every_event_shows_how_sure_it_is_and_why(agent: Claude) -> None:

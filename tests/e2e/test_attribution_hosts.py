@@ -89,22 +89,6 @@ def test_cursor_call_is_one_when_its_own_and_claude_codes_settings_have_the_hook
     assert (agents_of(shadow), len(turns_of(shadow))) == (["cursor"], 1)
 
 
-def test_cursor_edit_is_its_own_when_no_other_hook_tells_of_it(
-    shadow_n: Shadow,
-) -> None:
-    """Builds without `preToolUse`; a daemon has recorded the write before it is told whose."""
-    hook(shadow_n, "cursor", load("cursor__beforeSubmitPrompt"))
-    payload = adapted(shadow_n, edited("a"))
-    shadow_n.repo.write("a", "agent\n")
-    shadow_n.spool("cursor", payload)
-    (row,) = rows_of(shadow_n)
-    assert (row["agent"], row["confidence"], row["tool"]) == (
-        "cursor",
-        "certain",
-        "afterFileEdit",
-    )
-
-
 def test_cursor_completion_is_nobodys_when_a_person_takes_it(shadow: Shadow) -> None:
     """A Tab completion opens no window and no session."""
     shadow.repo.write("a", "typed\n")
@@ -223,50 +207,23 @@ def test_windsurf_session_is_seen_in_the_worktree_that_it_sets_up(
     untouched()
 
 
-def test_gemini_call_is_another_one_when_it_does_the_same_again(shadow: Shadow) -> None:
-    """Calls without ids: paired by what they do, told apart by when."""
-    given = {"file_path": "a", "content": "agent\n"}
-    for text in ("agent\n", "again\n"):
-        hook(shadow, "gemini", load("gemini_cli__BeforeAgent", prompt=text))
-        pre = load("gemini_cli__BeforeTool__write_file", tool_input=given)
-        hook(shadow, "gemini", pre)
-        shadow.repo.write("a", text)
-        post = load("gemini_cli__AfterTool__write_file", tool_input=given)
-        hook(shadow, "gemini", post)
-        hook(shadow, "gemini", load("gemini_cli__AfterAgent"))
-    first, second = rows_of(shadow)
-    assert {first["confidence"], second["confidence"]} == {"certain"}
-    assert second["call"] == f"{first['call']}~2"
-    assert first["turn"] != second["turn"]
-    assert turns_of(shadow) == ["again\n", "agent\n"]
-
-
-def test_qwen_turn_goes_on_when_a_tools_result_is_sent(shadow: Shadow) -> None:
-    """The prompt's id comes from the environment, in every event of the turn."""
-    env = {"QWEN_CODE_PROMPT_ID": "p########1"}
-    given = {"tool_input": {"file_path": f"{ROOT}/a", "content": "agent\n"}}
-    hook(shadow, "qwen", load("qwen_code__UserPromptSubmit"), env=env)
-    hook(shadow, "qwen", load("qwen_code__PreToolUse__write_file", **given), env=env)
-    shadow.repo.write("a", "agent\n")
-    hook(shadow, "qwen", load("qwen_code__PostToolUse__write_file", **given), env=env)
-    hook(shadow, "qwen", load("qwen_code__UserPromptSubmit__continuation"), env=env)
-    (row,) = rows_of(shadow)
-    assert (row["turn"], row["confidence"]) == ("p########1", "certain")
-    assert len(turns_of(shadow)) == 1
-
-
-def test_qwen_turn_is_known_when_a_run_without_terminal_sends_no_prompt(
-    shadow: Shadow,
+@pytest.mark.parametrize("has_prompt", [True, False])
+def test_qwen_turn_goes_on_when_a_tools_result_is_sent(
+    shadow: Shadow, has_prompt: bool
 ) -> None:
+    """The prompt's id comes from the environment; a run without a terminal sends no prompt."""
     env = {"QWEN_CODE_PROMPT_ID": "p########1"}
     given = {"tool_input": {"file_path": f"{ROOT}/a", "content": "agent\n"}}
-    hook(shadow, "qwen", load("qwen_code__UserPromptSubmit__continuation"), env=env)
+    prompt = load("qwen_code__UserPromptSubmit")
+    result = load("qwen_code__UserPromptSubmit__continuation")
+    hook(shadow, "qwen", prompt if has_prompt else result, env=env)
     hook(shadow, "qwen", load("qwen_code__PreToolUse__write_file", **given), env=env)
     shadow.repo.write("a", "agent\n")
     hook(shadow, "qwen", load("qwen_code__PostToolUse__write_file", **given), env=env)
+    hook(shadow, "qwen", result, env=env)
     (row,) = rows_of(shadow)
     assert (row["turn"], row["confidence"]) == ("p########1", "certain")
-    assert turns_of(shadow) == [None]
+    assert turns_of(shadow) == [prompt["prompt"] if has_prompt else None]
 
 
 def test_droid_run_is_undone_whole_when_it_had_no_prompt(shadow: Shadow) -> None:

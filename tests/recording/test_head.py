@@ -446,27 +446,29 @@ def trail_of(
     ]
 
 
+@pytest.mark.parametrize(
+    ("steps", "trail"),
+    [
+        (
+            ["mine", "checkout -q side"],
+            [("somebody", b"mine\n"), ("git", b"side\n")],
+        ),
+        (
+            ["mine", "checkout -q side", "checkout -q main"],
+            [("somebody", b"mine\n")],
+        ),
+        (["mine", "reset -q --soft HEAD~1"], [("somebody", b"mine\n")]),
+    ],
+    ids=["there", "there and back", "soft reset"],
+)
 def test_what_was_committed_unseen_is_somebodys_and_what_came_after_is_gits(
-    forked: Repo, store: Store
+    forked: Repo, store: Store, steps: list[str], trail: list[tuple[str, bytes]]
 ) -> None:
     was = state(store, forked.read("a"))
     forked.write("a", "mine\n")
-    moves = moved(forked, store, "mine", "checkout -q side")
-    change = seen("a", was, state(store, b"side\n"))
-    assert trail_of(store, moves, change) == [
-        ("somebody", b"mine\n"),
-        ("git", b"side\n"),
-    ]
-
-
-def test_what_was_written_is_somebodys_when_git_went_there_and_back(
-    forked: Repo, store: Store
-) -> None:
-    was = state(store, forked.read("a"))
-    forked.write("a", "mine\n")
-    moves = moved(forked, store, "mine", "checkout -q side", "checkout -q main")
-    change = seen("a", was, state(store, b"mine\n"))
-    assert trail_of(store, moves, change) == [("somebody", b"mine\n")]
+    moves = moved(forked, store, *steps)
+    change = seen("a", was, state(store, trail[-1][1]))
+    assert trail_of(store, moves, change) == trail
 
 
 def test_switch_is_gits_when_the_other_branch_is_where_head_was(
@@ -503,14 +505,6 @@ def test_what_a_reset_discards_is_somebodys_loss(repo: Repo, store: Store) -> No
     assert trail_of(store, moves, dirty) == [("somebody", was)]
     clean = seen("a", state(store, b"second\n"), state(store, was))
     assert trail_of(store, moves, clean) == [("git", was)]
-
-
-def test_soft_reset_writes_nothing(repo: Repo, store: Store) -> None:
-    was = state(store, repo.read("a"))
-    repo.write("a", "second\n")
-    moves = moved(repo, store, "second", "reset -q --soft HEAD~1")
-    change = seen("a", was, state(store, b"second\n"))
-    assert trail_of(store, moves, change) == [("somebody", b"second\n")]
 
 
 def test_several_switches_in_a_row_are_one(forked: Repo, store: Store) -> None:
