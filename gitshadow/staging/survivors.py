@@ -92,7 +92,8 @@ def survivors(
         world: The disk now.
         blobs: Gives recorded content, and keeps what merging makes.
     """
-    found = (_survivor(lineage, asked, world, blobs) for lineage in trace(events))
+    traced = trace(events, asked.undoings)
+    found = (_survivor(lineage, asked, world, blobs) for lineage in traced)
     return sorted(
         (one for one in found if one is not None), key=lambda one: (one.path, one.paths)
     )
@@ -104,7 +105,7 @@ def _survivor(
     mine = [event for event in lineage.events if event.seq in asked.seqs]
     if not mine or not asked.paths.takes(lineage.paths):
         return None
-    course = course_of(lineage.events, asked.undoings, asked.seqs)
+    course = course_of(lineage, asked.undoings, asked.seqs)
     runs = _runs(lineage, course, asked)
     there = None if lineage.displaced else world.present.get(lineage.path)
     present = LineageRecord(lineage.path, there)
@@ -205,7 +206,7 @@ def _unwound(
         if event.after.oid != oid:
             continue
         part = Lineage(event.path, lineage.events[: at + 1])
-        course = course_of(part.events, asked.undoings, asked.seqs)
+        course = course_of(part, asked.undoings, asked.seqs)
         here = LineageRecord(event.path, event.after)
         turned = take_back(_runs(part, course, asked), here, blobs, ConflictPolicy())
         return turned.target if turned.reason is None else None

@@ -352,10 +352,10 @@ class Chooser:
         history = events.history(self.db, self.worktree, self._recorded(path), 0)
         undoings = undoings_of(self.db, (row.op for row in history))
         live: list[PathChange] = []
-        for lineage in trace(history):
+        for lineage in trace(history, undoings):
             if not any(is_within(one, path) for one in lineage.paths):
                 continue
-            undone = course_of(lineage.events, undoings).undone
+            undone = course_of(lineage, undoings).undone
             live += [
                 one
                 for one in lineage.events

@@ -69,12 +69,16 @@ class Lineage:
     """One file's events; `path` is where it is after the last one.
 
     `displaced` means that another lineage was moved onto its path, so the disk's content there
-    is not its own.
+    is not its own. `ops` are rows of another lineage, by an undo that gave the path back to that
+    file and wrote nothing, because this one held the same, and by what was done with that undo;
+    `alike` are the lineages that get this one's rows so.
     """
 
     path: RepoPath
     events: list[PathChange] = field(default_factory=list)
     displaced: bool = False
+    ops: list[PathChange] = field(default_factory=list)
+    alike: list["Lineage"] = field(default_factory=list)
 
     @property
     def paths(self) -> frozenset[RepoPath]:
@@ -83,8 +87,15 @@ class Lineage:
         return frozenset(olds | {event.path for event in self.events})
 
 
-def trace(events: Sequence[PathChange]) -> list[Lineage]:
-    """Follow every file through its renames, in order of their first events."""
+def trace(
+    events: Sequence[PathChange], undoings: Undoings | None = None
+) -> list[Lineage]:
+    """Follow every file through its renames, in order of their first events.
+
+    Args:
+        events: Ascending.
+        undoings: What each op undid; None where it does not matter which events are undone.
+    """
     found: list[Lineage] = []
     at: dict[RepoPath, Lineage] = {}
     for event in events:
@@ -98,7 +109,24 @@ def trace(events: Sequence[PathChange]) -> list[Lineage]:
         lineage.events.append(event)
         lineage.path = event.path
         at[event.path] = lineage
+        unit = undoings.get(event.op) if undoings and event.op is not None else None
+        if unit is not None:
+            other = _alike(lineage, event, unit, at)
+            lineage.alike += [] if other is None else [other]
+            for one in lineage.alike:
+                one.ops.append(event)
     return found
+
+
+def _alike(
+    lineage: Lineage, event: PathChange, unit: Unit, at: Mapping[RepoPath, Lineage]
+) -> Lineage | None:
+    """Return the file that held already what an undo of a unit gave back to another path."""
+    first = next(one for one in lineage.events if one is event or unit.holds(one))
+    other = at.get(first.path_before)
+    if other is None or other is lineage or first.before is None:
+        return None
+    return other if after_of(other.events[-1]) == before_of(first) else None
 
 
 def before_of(event: PathChange) -> LineageRecord:
@@ -112,20 +140,20 @@ def after_of(event: PathChange) -> LineageRecord:
 
 
 def course_of(
-    events: Sequence[PathChange], undoings: Undoings, seqs: frozenset[int] = frozenset()
+    lineage: Lineage, undoings: Undoings, seqs: frozenset[int] = frozenset()
 ) -> Course:
     """Return which events of one lineage are undone at present, and which are on detours.
 
     Args:
-        events: The events of one lineage, ascending.
+        lineage: One that was traced with the same `undoings`.
         undoings: What each op undid.
         seqs: The unit: a restore that is part of it makes no detour, it is to be undone.
     """
-    undone = _undone_by(events, undoings)
+    undone = _undone_by([*lineage.events, *lineage.ops], undoings)
     kept: list[PathChange] = []
     away: set[int] = set()
     detours: set[int] = set()
-    for event in events:
+    for event in lineage.events:
         by_op = _is_moment(event, undoings) and not (
             event.seq in undone or event.seq in seqs
         )
@@ -172,7 +200,7 @@ def _is_moment(event: PathChange, undoings: Undoings) -> bool:
 
 
 def _undone_by(events: Sequence[PathChange], undoings: Undoings) -> dict[int, str]:
-    """Return which events of one lineage ops undid that count at present.
+    """Return which events of one lineage, and of its `ops`, ops undid that count at present.
 
     An op counts unless an op that counts undid it; only what it did on this lineage matters,
     so that the rest of a partial undo can still be undone later.

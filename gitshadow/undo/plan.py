@@ -157,7 +157,9 @@ def plan_unit(
         read: Gives recorded content.
     """
     blobs = Blobs(read, wish.is_missing)
-    found = (_case(lineage, wish, world, blobs) for lineage in trace(events))
+    found = (
+        _case(lineage, wish, world, blobs) for lineage in trace(events, wish.undoings)
+    )
     cases = [case for case in found if case is not None]
     # The newest event is part of the token, so that a refusal can list what changed since.
     last = max((event.seq for event in events), default=0)
@@ -198,7 +200,7 @@ def _case(
     mine = [event for event in lineage.events if event.seq in wish.seqs]
     if not mine or not wish.paths.takes(lineage.paths):
         return None
-    course = course_of(lineage.events, wish.undoings, wish.seqs)
+    course = course_of(lineage, wish.undoings, wish.seqs)
     undone = course.undone
     runs = runs_of(
         lineage,

@@ -384,3 +384,27 @@ def test_the_restore_commit_holds_the_whole_op(engine: Engine) -> None:
     assert [change.path for change in changes] == [b"a", b"b"]
     flat = {os.fsdecode(path) for path in engine.repo.trees.flat(info.tree)}
     assert flat == set(engine.tree_now())
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_file_that_was_given_back_stays_when_its_like_had_taken_its_place(
+    engine: Engine, taken: bool
+) -> None:
+    """An undo writes nothing there, and all the same the file is no longer the agent's."""
+    before, data = engine.tree_now(), engine.read("a")
+    engine.by("s1", "t1")
+    if taken:
+        engine.remove("b")
+    engine.move("a", "b" if taken else "x")
+    engine.write("a", data)
+    after = engine.tree_now()
+    assert engine.undo("s1").op_id is not None
+    assert engine.tree_now() == before
+    assert engine.undo("s1").op_id is None
+    assert engine.tree_now() == before
+    engine.redo()
+    assert engine.tree_now() == after
+    assert engine.undo("s1").op_id is not None
+    assert engine.tree_now() == before
+    assert engine.undo("s1").op_id is None
+    assert engine.tree_now() == before
