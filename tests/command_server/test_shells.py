@@ -70,8 +70,8 @@ def _evening(shown: Terminal, cwd: Path, code: str, stopped: str) -> list[str]:
         until(lambda: shown.shown().rstrip().endswith(f"\n{_PROMPT}"))
 
     def seen() -> None:
-        # fish shows pids.
-        screens.append(re.sub(r"^1 +\d+ ", "1 PID ", shown.shown(), flags=re.M))
+        # fish shows pids, and what follows is as far to the right as they and the share are wide.
+        screens.append(re.sub(r"^1 +\d+ +", "1 PID ", shown.shown(), flags=re.M))
 
     until(lambda: shown.shown().strip() == _PROMPT)
     typed("clear; probe ask", "[y/N]")

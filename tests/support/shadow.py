@@ -31,6 +31,7 @@ TEST_MARK = "SHADOW_TEST"
 _MARK = "SHADOW_TEST_MARK"
 _DAEMON = b"-m\0gitshadow.daemon\0"
 _EXIT_SECONDS = HANGS_S
+_TURN_SECONDS = 1.0
 _ENDING_SECONDS = 20.0
 _EXECUTES = os.environ.get("GITSHADOW_TEST_FULL") == "1"
 _seen: set[int] = set()
@@ -254,15 +255,20 @@ class Shadow:
                 self.settle()
                 audit.audit(self.repo)
         finally:
-            if recording:
-                self._stop()
-            self._reap()
+            self._reap(stops=recording)
         if self.repo.root.exists():
             self.repo.check()
 
-    def _reap(self) -> None:
+    def _reap(self, *, stops: bool) -> None:
         """Check that no process is left, and end those that are."""
-        left = [pid for pid in self.processes() if not _exits(pid, _EXIT_SECONDS)]
+        deadline = time.monotonic() + _EXIT_SECONDS
+        while True:
+            # A daemon that a hook is starting cannot be stopped before it answers.
+            if stops:
+                self._stop()
+            left = [pid for pid in self.processes() if not _exits(pid, _TURN_SECONDS)]
+            if not left or time.monotonic() > deadline:
+                break
         assert _kill(left) == []
 
     def processes(self) -> Iterator[int]:

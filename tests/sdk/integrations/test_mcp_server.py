@@ -92,13 +92,15 @@ async def test_an_agent_looks_after_its_own_work_and_reaches_nobody_elses(
 ) -> None:
     """The whole way, with the daemon and without; hostile arguments among it."""
     repo = shadow.repo
+    # Before the agent begins: this process plays it, too.
+    repo.write("z", "a person's\n")
+    shadow("flush")
     agent.start()
     agent.prompt("write x")
     agent.write("x", "mine\n")
     another.start()
     another.prompt("write y")
     theirs = another.write("y", "theirs\n")
-    repo.write("z", "a person's\n")
     shadow("flush")
     async with served(shadow) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
