@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -91,7 +92,7 @@ def test_a_program_that_began_after_the_write_is_not_named(
 ) -> None:
     shell = "echo x > a; exec sleep 60"
     with subprocess.Popen(["sh", "-c", shell], cwd=tmp_path) as process:
-        until(lambda: named("sleep"))
+        until(lambda: named("sleep", tmp_path))
         report = one(ask(witness, top, b"a", me()))
         process.kill()
     assert (report.pid, report.name) == (process.pid, "")
@@ -268,7 +269,7 @@ def test_what_runs_in_a_terminal_that_an_agent_started_is_not_sure(
         "./tmux -c 'while [ ! -e go ]; do sleep 0.01; done; sh -c \"echo x > a\"; true' &",
         tmp_path,
     )
-    until(lambda: named("tmux"))
+    until(lambda: named("tmux", tmp_path))
     witness.drain()
     (tmp_path / "go").touch()
     until((tmp_path / "a").exists)
@@ -276,11 +277,13 @@ def test_what_runs_in_a_terminal_that_an_agent_started_is_not_sure(
     assert (report.agent, report.is_sure) == (0, False)
 
 
-def named(name: str) -> bool:
-    """Return whether a process of that name lives."""
-    return any(
-        one.name == name for one in current().process_facts().own() if not one.dead
-    )
+def named(name: str, where: Path) -> bool:
+    """Return whether a process of that name lives in a directory: other tests have theirs."""
+    for one in current().process_facts().own():
+        with suppress(OSError):
+            if one.name == name and Path(f"/proc/{one.id.pid}/cwd").samefile(where):
+                return True
+    return False
 
 
 def test_nothing_is_said_of_another_file_system(
