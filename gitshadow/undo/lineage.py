@@ -69,9 +69,10 @@ class Lineage:
     """One file's events; `path` is where it is after the last one.
 
     `displaced` means that another lineage was moved onto its path, so the disk's content there
-    is not its own. `ops` are rows of another lineage, by an undo that gave the path back to that
-    file and wrote nothing, because this one held the same, and by what was done with that undo;
-    `alike` are the lineages that get this one's rows so.
+    is not its own.
+    An undo that moves another file back to this path writes nothing if this one holds the same. Its
+    rows are then all on the other lineage: `ops` are those that count here too, and `alike` are the
+    lineages for which rows of this one do.
     """
 
     path: RepoPath
@@ -112,7 +113,8 @@ def trace(
         unit = undoings.get(event.op) if undoings and event.op is not None else None
         if unit is not None:
             other = _alike(lineage, event, unit, at)
-            lineage.alike += [] if other is None else [other]
+            if other is not None:
+                lineage.alike.append(other)
             for one in lineage.alike:
                 one.ops.append(event)
     return found
@@ -121,7 +123,7 @@ def trace(
 def _alike(
     lineage: Lineage, event: PathChange, unit: Unit, at: Mapping[RepoPath, Lineage]
 ) -> Lineage | None:
-    """Return the file that held already what an undo of a unit gave back to another path."""
+    """Return the lineage at the path to which an undo of a unit moves a file back, if alike."""
     first = next(one for one in lineage.events if one is event or unit.holds(one))
     other = at.get(first.path_before)
     if other is None or other is lineage or first.before is None:

@@ -39,7 +39,7 @@ def packs_in(layout: Layout) -> Packs:
 def write_till_sampled(studio: Studio, files: int = 1) -> None:
     """Write, at least once, until so many objects lie where Git looks."""
     packs = packs_in(studio.context.workspace.layout)
-    # One object of the beginning in 256 lies there, so a look before a write may be enough.
+    # One object in 256 lies there: what `init` stored may be there already.
     for number in itertools.count():
         studio.hand("a", f"version {number}\n")
         if packs.sampled() >= files:

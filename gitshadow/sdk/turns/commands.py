@@ -89,7 +89,7 @@ class Now(NamedTuple):
 
 
 class InStore(NamedTuple):
-    """Call a function of ours with the `Means` of the driver, at once; the event is its value.
+    """Call a function at once with the `Means` of the driver; the event is its value.
 
     It reads or changes the store; `protocols.in_store` knows the type of its value.
     """

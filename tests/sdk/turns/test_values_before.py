@@ -214,7 +214,7 @@ async def test_the_order_of_keys_is_kept(front: Front) -> None:
 
 
 class Heard(FileRecorder):
-    """A recorder that notes the paths that it is told of."""
+    """A recorder that keeps the paths of the events it gets."""
 
     def __init__(self) -> None:
         self.paths: list[tuple[str, ...]] = []
