@@ -80,7 +80,7 @@ def test_forked_daemon_is_found_as_one(
     arguments = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
     assert arguments == [
         *(os.fsencode(sys.executable), b"-P", b"-m", b"gitshadow.daemon"),
-        os.fsencode(repo.root),
+        *(os.fsencode(repo.root), b"0"),
     ]
 
 

@@ -152,4 +152,4 @@ def watch_command() -> int:
         )
     from gitshadow.daemon import server
 
-    return server.run(layout, foreground=True)
+    return server.run(layout)

@@ -1,7 +1,7 @@
-"""`python -m gitshadow.daemon ROOT`: go into the background and serve one worktree.
+"""`python -m gitshadow.daemon ROOT STOPS`: go into the background and serve one worktree.
 
-With `--init` (and `--force`, if `init` had it) the repository may be one of which nothing is
-recorded yet.
+`STOPS` is what `launch.stops` was when it was asked for. With `--init` (and `--force`, if `init`
+had it) the repository may be one of which nothing is recorded yet.
 
 Invariant: nothing heavy is imported before it is known that no other daemon is there.
 """
@@ -21,7 +21,8 @@ _PAUSE_S = 0.05
 
 def main() -> int:
     """Fork, so that the process that started this one need not wait, and serve."""
-    layout, *options = discover(sys.argv[1]), *sys.argv[2:]
+    root, stops, *options = sys.argv[1:]
+    layout = discover(root)
     if layout is None or not (layout.initialised or options):
         return 1
     if os.fork() > 0:
@@ -39,7 +40,7 @@ def main() -> int:
         os.close(log)
     from gitshadow.daemon import server
 
-    return server.run(layout, foreground=False)
+    return server.run(layout, stops)
 
 
 def _is_wanted(layout: Layout) -> bool:

@@ -33,7 +33,7 @@ from gitshadow.errors import (
 )
 from gitshadow.guards.outlets import outlets
 from gitshadow.guards.watch import Guard
-from gitshadow.ipc import client, wire
+from gitshadow.ipc import client, launch, wire
 from gitshadow.maintenance import setup, startup_repair
 from gitshadow.maintenance.setup import Initialised
 from gitshadow.maintenance.startup_repair import finish_undo, mend
@@ -276,17 +276,24 @@ class Service:
         self._context.close()
 
 
-def run(layout: Layout, foreground: bool) -> int:
+def run(layout: Layout, stops: str | None = None) -> int:
     """Serve one worktree until somebody stops the daemon; return the exit code.
+
+    Args:
+        layout: The worktree.
+        stops: What `launch.stops` was when it was started; None in the foreground.
 
     Raises:
         ShadowError: the worktree cannot be opened (in the foreground).
     """
+    foreground = stops is None
     service = _open(layout, foreground)
     if service is None:
         return 0
     try:
-        if not service.enabled and not foreground:
+        # Whoever said `stop` before we had the lock was told that none runs.
+        stopped = not service.enabled or stops != launch.stops(layout)
+        if stopped and not foreground:
             service.drain()
             return 0
         return Server(layout, service, lasting=foreground).serve()

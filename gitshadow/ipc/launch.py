@@ -16,7 +16,7 @@ from gitshadow.ipc import client, command_client
 from gitshadow.platform import current
 from gitshadow.store.layout import Layout
 from gitshadow.store.lock import WriterLock
-from gitshadow.store.safe_files import check_dir
+from gitshadow.store.safe_files import check_dir, replacing
 
 PROGRAM = (sys.executable, "-P", "-m", "gitshadow.daemon")
 START_S = 30.0
@@ -95,7 +95,7 @@ def _child(
     # own processes of git would use them.
     environ = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     environ.pop("GITSHADOW_SESSION", None)
-    words = [*PROGRAM, layout.root, *options]
+    words = [*PROGRAM, layout.root, stops(layout), *options]
     if command_client.begin_daemon(words, environ, streams):
         return None
     return subprocess.Popen(
@@ -120,14 +120,24 @@ def open_log(layout: Layout) -> int:
         return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
 
 
+def stops(layout: Layout) -> str:
+    """Return a value that is another one after each `stop`."""
+    try:
+        return str(os.stat(layout.stops).st_mtime_ns)
+    except OSError:
+        return "0"
+
+
 def stop(layout: Layout, timeout_s: float = STOP_S) -> bool:
     """Stop the daemon of a worktree; return whether one ran.
 
-    The socket of a killed daemon is removed too.
+    One that is being started ends by itself. The socket of a killed daemon is removed too.
 
     Raises:
         ShadowError: it did not end in time.
     """
+    with contextlib.suppress(OSError), replacing(layout.stops):
+        pass
     deadline = time.monotonic() + timeout_s
     while (document := _ask_to_stop(layout, timeout_s)) is None:
         if _remove_stale(layout):

@@ -63,6 +63,8 @@ class Layout:
         self.stamp = f"{own}/stamp"
         # Trailers wait here until the message of a commit is written.
         self.trailers = f"{own}/trailers"
+        # A daemon that was being started when this empty file was made anew does not record.
+        self.stops = f"{own}/stops"
         # What recorders wrote that ran below commands of `exec`.
         self.own_bytes = f"{own}/own-bytes"
 

@@ -56,6 +56,18 @@ def test_stop_waits_until_the_daemon_is_gone(quiet: Shadow) -> None:
     assert launch.stop(layout) is False
 
 
+def test_daemon_that_is_being_started_ends_after_stop(quiet: Shadow) -> None:
+    """A hook starts it, and `stop` comes before it has the lock and says that none runs."""
+    layout = layout_of(quiet)
+    asked = [*launch.PROGRAM, layout.root, launch.stops(layout)]
+    assert launch.stop(layout) is False
+    subprocess.run(asked, env=quiet.environment(), check=True, timeout=HANGS_S)
+    until(lambda: quiet.daemons() == [])
+    assert client.ping(layout) is None
+    quiet.ok("start")
+    assert len(quiet.daemons()) == 1
+
+
 def test_stale_socket_and_pid_hurt_nobody(quiet: Shadow) -> None:
     """ROB-04: after `kill -9`, with the pid in the lock file now another program's."""
     layout = layout_of(quiet)

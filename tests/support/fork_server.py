@@ -260,7 +260,7 @@ def _become(body: int, *streams: int) -> NoReturn:
     from gitshadow.daemon.__main__ import main
 
     os.setsid()
-    sys.argv = sys.argv[-2:]
+    sys.argv = sys.argv[-3:]
     code = main()
     # An orderly end would take down all that was imported for commands, and copy its memory first.
     sys.stderr.flush()

@@ -31,7 +31,6 @@ TEST_MARK = "SHADOW_TEST"
 _MARK = "SHADOW_TEST_MARK"
 _DAEMON = b"-m\0gitshadow.daemon\0"
 _EXIT_SECONDS = HANGS_S
-_TURN_SECONDS = 1.0
 _ENDING_SECONDS = 20.0
 _EXECUTES = os.environ.get("GITSHADOW_TEST_FULL") == "1"
 _seen: set[int] = set()
@@ -255,20 +254,15 @@ class Shadow:
                 self.settle()
                 audit.audit(self.repo)
         finally:
-            self._reap(stops=recording)
+            if recording:
+                self._stop()
+            self._reap()
         if self.repo.root.exists():
             self.repo.check()
 
-    def _reap(self, *, stops: bool) -> None:
+    def _reap(self) -> None:
         """Check that no process is left, and end those that are."""
-        deadline = time.monotonic() + _EXIT_SECONDS
-        while True:
-            # A daemon that a hook is starting cannot be stopped before it answers.
-            if stops:
-                self._stop()
-            left = [pid for pid in self.processes() if not _exits(pid, _TURN_SECONDS)]
-            if not left or time.monotonic() > deadline:
-                break
+        left = [pid for pid in self.processes() if not _exits(pid, _EXIT_SECONDS)]
         assert _kill(left) == []
 
     def processes(self) -> Iterator[int]:
@@ -287,7 +281,7 @@ class Shadow:
 
 def _fork_daemon(layout: Layout) -> None:
     """Start the daemon as `launch.spawn` does, and wait until it answers."""
-    words = [*launch.PROGRAM, layout.root]
+    words = [*launch.PROGRAM, layout.root, launch.stops(layout)]
     env = {name: value for name, value in os.environ.items() if name[:4] != "GIT_"}
     env.pop("GITSHADOW_SESSION", None)
     asked = fork_server.Request("daemon", words, "/", env)
