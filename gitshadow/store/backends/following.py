@@ -65,6 +65,7 @@ def open_backend(
     Raises:
         UnsupportedError: nothing here can read it (an unknown extension, another owner), or it is
             bare.
+        StoreError: no file descriptor is left.
     """
     if engine is not Engine.PLUMBING:
         found = _through_libgit2(layout, environ, engine)
@@ -129,6 +130,7 @@ def _through_git(layout: Layout, environ: Mapping[str, str]) -> Backend:
             raise _bare(layout)
         return PlumbingBackend(layout, environ, format_named(named))
     except (StoreError, ValueError) as error:
+        raise_shortage(error)
         detail = str(error).removeprefix("cannot run git rev-parse: ")
         # It lists extensions on lines of their own.
         words = detail.removeprefix("fatal: ").replace(":;", ":").split()
