@@ -69,7 +69,7 @@ class Replay:
     removals: list[Removal] | None = None
     _at: dict[Place, BlamedContent] = field(default_factory=dict)
     _left: dict[Place, BlamedContent] = field(default_factory=dict)
-    _before: dict[int, tuple[Place, BlamedContent]] = field(default_factory=dict)
+    _before: dict[int, list[tuple[Place, BlamedContent]]] = field(default_factory=dict)
     _saved: frozenset[int] | None = None
     _contents: set[Oid] = field(default_factory=set)
 
@@ -114,11 +114,13 @@ class Replay:
             self.rewrites.before.all_there()
         prior = self._found(event, source)
         if prior is not None and event.seq in self._wanted():
-            self._before[event.seq] = (source, prior)
+            self._before.setdefault(event.seq, []).append((source, prior))
         if prior is not None and (event.switched or not _is_certain(event)):
             self.rewrites.leaves(event, prior)
         # A rename moves the content, so the old name holds nothing from here on.
         self._at.pop(source, None)
+        if event.op is not None:
+            self._give_back(event, event.op)
         if event.after is None:
             if prior is not None and event.kind is EventKind.COVERAGE:
                 self._left[source] = prior
@@ -128,6 +130,25 @@ class Replay:
         if made is not None:
             self._at[(event.worktree, event.path)] = made
             self.rewrites.seen(event, made)
+
+    def _give_back(self, event: PathChange, op: str) -> None:
+        """Give places their owners back that held what an op gives back, so it wrote nothing."""
+        first = dict(reversed(self._undone(op)))
+        for place, was in first.items():
+            now = self._at.get(place)
+            if place == (event.worktree, event.path) or now is None:
+                continue
+            if now.oid == was.oid and now is not was:
+                if event.seq in self._wanted():
+                    self._before.setdefault(event.seq, []).append((place, now))
+                self._at[place] = was
+
+    def _undone(self, op: str) -> list[tuple[Place, BlamedContent]]:
+        """Return the states before what an op undid, in order."""
+        if op not in self.taken_back:
+            self.rewrites.before.all_there()
+        seqs = sorted(self.taken_back.get(op, ()))
+        return [state for seq in seqs for state in self._before.get(seq, ())]
 
     def _wanted(self) -> frozenset[int]:
         if self._saved is None:
@@ -291,10 +312,7 @@ class Replay:
 
     def _sources(self, event: PathChange, op: str) -> list[BlamedContent]:
         """Return the states before what an op undid: those of this path first."""
-        if op not in self.taken_back:
-            self.rewrites.before.all_there()
-        seqs = sorted(self.taken_back.get(op, ()))
-        found = [self._before[seq] for seq in seqs if seq in self._before]
+        found = self._undone(op)
         here = (event.worktree, event.path)
         # States of this path come first: another file of the same unit may have equal lines.
         ordered = [state for place, state in found if place == here]

@@ -32,7 +32,7 @@ T = TypeVar("T")
 BYTES = 8
 Change = tuple[tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]]
 """The lines that a hunk removes, those that it adds, and the line above or below these."""
-VERSION = 4
+VERSION = 5
 """Counted up whenever a replay comes to answer otherwise, or the form changes."""
 Place = tuple[str, RepoPath]
 Read = Callable[[Oid], bytes]

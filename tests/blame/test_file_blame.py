@@ -294,3 +294,22 @@ def test_stash_that_comes_back_beside_other_lines_is_not_whoevers_shell_popped_i
     near.context.observer.settle()
     s1.shell("git stash pop -q; echo 'a line that S1 wrote' >>a")
     assert actors(near, "a") == ["human"] * 10 + ["unknown"] * 3 + ["agent"]
+
+
+def test_undo_gives_a_file_that_was_moved_away_and_copied_back_to_its_authors(
+    near: Near,
+) -> None:
+    """Nothing is written there: the like of what was moved away is in its place."""
+    near.repo.append("a", "a person's line\n")
+    near.context.observer.settle()
+    before = actors(near, "a")
+    agent = near.agent("s1")
+    agent.start()
+    agent.prompt("go")
+    agent.shell("mv a x")
+    agent.shell("cp x a")
+    assert "agent" in actors(near, "a")
+    after = actors(near, "a")
+    for verb, expected in [("undo", before), ("redo", after), ("undo", before)]:
+        near.undo(*(("undo", "s1") if verb == "undo" else (verb,)))
+        assert actors(near, "a") == expected

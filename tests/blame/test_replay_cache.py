@@ -301,7 +301,7 @@ class Life:
 
     def move(self) -> None:
         names = ("edit", "edit", "hand", "hand", "commit", "undo", "redo", "switch")
-        more = ("delete", "rename", "stash", "pop", "amend", "old", "pick")
+        more = ("delete", "rename", "like", "stash", "pop", "amend", "old", "pick")
         getattr(self, "do_" + self.rng.choice(names + more))()
         self.near.context.observer.settle()
 
@@ -360,6 +360,15 @@ class Life:
             if self.has(old) and not self.has(new):
                 self.repo.rename(old, new)
                 return
+
+    def do_like(self) -> None:
+        """Move the file away and put its like in its place."""
+        if self.has("a"):
+            agent = self.near.agent("s1")
+            agent.prompt("go")
+            for command in ["rm e"] if self.has("e") else ["mv a e", "cp e a"]:
+                agent.shell(command)
+            agent.stop()
 
     def do_stash(self) -> None:
         self.repo.git("stash", "-q", check=False)
