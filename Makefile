@@ -22,7 +22,8 @@ PYTHON ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.1
 .PHONY: test quick test-full nightly coverage lint fmt fronts docs walks pictures demo bench newer-git editors release agents venv clean
 
 # All that every change has to pass: lint, types and layers, and beside them the tests. Where it
-# does not matter, a test runs with the daemon only and its command is a fork (tests/conftest.py).
+# does not matter, a test runs with the daemon only and its command is a fork, and a `sampled` one
+# takes each value of its parameters once, not all combinations (tests/conftest.py).
 test: venv
 	$(BIN)/python -m compileall -q gitshadow
 	JOBS=$(JOBS) CHECKS="$(MAKE) --no-print-directory lint" \

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import pygit2
 import pytest
@@ -122,6 +122,8 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave out long runs, and begin with the longest tests: one begun last is awaited alone."""
     skip = pytest.mark.skip(reason="a long run: GITSHADOW_TEST_FULL=1")
+    if not FULL:
+        items[:] = sampled(items)
     items.sort(key=lambda item: "uncounted" not in item.keywords)
     for item in items:
         if item.path.is_relative_to(_END_TO_END):
@@ -129,6 +131,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("end_to_end")
         if "full" in item.keywords and not FULL:
             item.add_marker(skip)
+
+
+def sampled(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """Yield all tests; of those that say so as many cases as show each value of each parameter.
+
+    Source: "each choice", the weakest coverage of combinations (Ammann and Offutt, 2008).
+    """
+    tests = itertools.groupby(items, lambda item: item.nodeid.partition("[")[0])
+    for cases in (list(group) for _, group in tests):
+        if cases[0].get_closest_marker("sampled") is None:
+            yield from cases
+            continue
+        shown = {case: _values(case) for case in cases}
+        missing = set[tuple[str, str]]().union(*shown.values())
+        while missing:
+            best = max(cases, key=lambda case: len(missing & shown[case]))
+            missing -= shown[best]
+            yield best
+
+
+def _values(case: pytest.Item) -> set[tuple[str, str]]:
+    params = cast("pytest.Function", case).callspec.params
+    return {(name, repr(value)) for name, value in params.items()}
 
 
 def pytest_collection_finish() -> None:

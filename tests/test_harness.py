@@ -9,7 +9,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pygit2
 import pytest
@@ -17,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitshadow.store.journal import schema
+from tests.conftest import sampled
 from tests.support import audit, console, kinds
 from tests.support.claude import Claude
 from tests.support.examples import shares_fixture
@@ -25,6 +28,22 @@ from tests.support.repo import Repo, ten_lines
 from tests.support.shadow import Result, Shadow
 
 FIXTURES = Path(__file__).parent / "fixtures" / "hook_payloads"
+
+
+@dataclass(eq=False)
+class _Case:
+    """A test with parameters, as pytest collects it."""
+
+    nodeid: str
+    params: dict[str, object]
+    is_sampled: bool = True
+
+    @property
+    def callspec(self) -> "_Case":
+        return self
+
+    def get_closest_marker(self, name: str) -> bool | None:
+        return self.is_sampled or None
 
 
 def test_environment_has_no_git_or_own_variables() -> None:
@@ -383,6 +402,13 @@ first second
   [exit 4]
   ```
 """
+
+
+def test_sampled_cases_show_each_value() -> None:
+    cases = [_Case(f"t[{a}{b}]", {"a": a, "b": b}) for a in "xyz" for b in (1, 2)]
+    plain = [_Case(f"u[{a}]", {"a": a}, is_sampled=False) for a in "xy"]
+    taken = list(sampled(cast("list[pytest.Item]", [*cases, *plain])))
+    assert [one.nodeid for one in taken] == ["t[x1]", "t[y2]", "t[z1]", "u[x]", "u[y]"]
 
 
 def test_console_runs_the_marked_blocks_only(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def test_it_has_all_of_its_caller(probe: Probe) -> None:
     ],
     ids=("umask", "files", "memory", "nice", "cpus", "nohup", "background", "session"),
 )
+@pytest.mark.sampled
 def test_it_has_what_the_caller_changed(
     probe: Probe, change: Callable[[], object]
 ) -> None:

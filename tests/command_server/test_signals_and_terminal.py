@@ -37,6 +37,7 @@ def _lives(pid: int) -> bool:
     ],
 )
 @pytest.mark.parametrize("verb", ["sleep", "child"])
+@pytest.mark.sampled
 def test_a_signal_to_its_group_ends_it(
     probe: Probe,
     verb: str,

@@ -81,6 +81,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kind", ["directory", "file", "nothing"])
 @pytest.mark.parametrize("place", _PLACES)
+@pytest.mark.sampled
 def test_nothing_behind_a_planted_link_is_touched(
     repo: Repo,
     victim: Path,

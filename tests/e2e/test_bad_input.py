@@ -442,6 +442,7 @@ _ODD: dict[str, tuple[bytes, bool]] = {
 
 @pytest.mark.both_modes
 @pytest.mark.parametrize("name", _ODD)
+@pytest.mark.sampled
 def test_odd_payload_stops_neither_hooks_nor_verbs(shadow: Shadow, name: str) -> None:
     """Bad input, ATT-10: exit 0, silence, a gap and nothing else; the next call is recorded."""
     payload, is_gap = _ODD[name]

@@ -287,6 +287,7 @@ def test_a_target_is_needed(shadow: Shadow) -> None:
 
 @pytest.mark.kinds
 @pytest.mark.both_modes
+@pytest.mark.sampled
 def test_a_messy_tree_becomes_one_commit_per_turn(shadow: Shadow) -> None:
     repo = shadow.repo
     wrote(shadow, "one", "sed -i s/5/FIVE/ a; printf '1\\n' >new")

@@ -225,6 +225,7 @@ def save_like_node(repo: Repo, data: str) -> None:
 
 @pytest.mark.parametrize("flushed", [True, False], ids=["flushed", "quick"])
 @pytest.mark.parametrize("save", [save_by_rename, save_like_vim, save_like_node])
+@pytest.mark.sampled
 def test_atomic_save_is_one_modify(
     repo: Repo, shadow: Shadow, save: Callable[[Repo, str], None], flushed: bool
 ) -> None:

@@ -191,6 +191,7 @@ RUN = f"{COMMAND} exec --agent"
 
 @pytest.mark.kinds
 @pytest.mark.both_modes
+@pytest.mark.sampled
 def test_nested_commands_go_back_to_the_one_around(shadow: Shadow) -> None:
     """Every kind of write is the innermost's; what ends gives way to what is around."""
     third = "echo 3 > n3; rm a"
@@ -341,6 +342,7 @@ def test_what_a_command_moves_and_links_here_is_its(shadow: Shadow) -> None:
 @pytest.mark.linux  # only its counters show that the command did not write
 @pytest.mark.both_modes
 @pytest.mark.kinds("sha1-files", "sha256-files")
+@pytest.mark.sampled
 def test_a_persons_saves_during_a_quiet_command_are_not_its(shadow: Shadow) -> None:
     """What the processes of the command wrote is counted, those too that it left."""
     repo, go = shadow.repo, shadow.repo.root.parent / "go"
@@ -371,6 +373,7 @@ def test_a_persons_saves_during_a_quiet_command_are_not_its(shadow: Shadow) -> N
 @pytest.mark.kinds("sha1-files", "sha256-files")
 @pytest.mark.parametrize("first", ["true", f"{COMMAND} flush"])
 @pytest.mark.parametrize("outside", [True, False])
+@pytest.mark.sampled
 def test_what_recorders_write_is_not_the_commands(
     shadow_n: Shadow, first: str, outside: bool
 ) -> None:

@@ -62,6 +62,7 @@ def works(shadow: Shadow) -> None:
 
 
 @pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.sampled
 def test_extensions_of_every_version_of_libgit2(
     repo: Repo, name: str, make_shadow: Callable[..., Shadow]
 ) -> None:

@@ -162,6 +162,7 @@ def test_file_moved_in_over_what_the_agent_created_is_left(
         "mv c t; mv t a",
     ],
 )
+@pytest.mark.sampled
 def test_recorded_file_replaced_by_a_copy_or_a_recorded_one_names_nothing(
     repo: Repo, shadow: Shadow, agent: Claude, tmp_path: Path, command: str
 ) -> None:
@@ -292,6 +293,7 @@ def test_both_names_of_a_hard_linked_file_come_back(
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.2, 2.0])
 @pytest.mark.parametrize("temporary", ["{}.tmp.77.abcdef", ".{}.tmp", "tmpq8x_3"])
+@pytest.mark.sampled
 def test_write_through_a_temporary_file_is_one_write(
     repo: Repo, shadow: Shadow, agent: Claude, temporary: str, delay_s: float
 ) -> None:

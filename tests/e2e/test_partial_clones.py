@@ -72,6 +72,7 @@ def missing(repo: Repo) -> set[str]:
 
 
 @pytest.mark.parametrize("daemon", [True, False])
+@pytest.mark.sampled
 def test_all_that_looks_at_history_fetches_nothing(
     clone: Repo, fetched: Path, make_shadow: Callable[..., Shadow], daemon: bool
 ) -> None:
@@ -102,6 +103,7 @@ def test_all_that_looks_at_history_fetches_nothing(
     assert not fetched.exists()
 
 
+@pytest.mark.sampled
 def test_left_out_file_does_not_come_back_while_git_does_not_have_it(
     clone: Repo, fetched: Path, make_shadow: Callable[..., Shadow]
 ) -> None:
@@ -136,6 +138,7 @@ def test_left_out_file_does_not_come_back_while_git_does_not_have_it(
     assert not fetched.exists()
 
 
+@pytest.mark.sampled
 def test_history_goes_on_where_the_users_commits_are_gone(
     clone: Repo, fetched: Path, make_shadow: Callable[..., Shadow]
 ) -> None:
@@ -173,6 +176,7 @@ def test_history_goes_on_where_the_users_commits_are_gone(
     assert not fetched.exists()
 
 
+@pytest.mark.sampled
 def test_a_head_without_its_tree_is_a_gap_and_never_a_guess(
     clone: Repo, repo: Repo, fetched: Path, make_shadow: Callable[..., Shadow]
 ) -> None:
@@ -204,6 +208,7 @@ def test_a_head_without_its_tree_is_a_gap_and_never_a_guess(
     assert not fetched.exists()
 
 
+@pytest.mark.sampled
 def test_purge_says_which_commits_hold_a_content_without_the_others(
     clone: Repo, fetched: Path, make_shadow: Callable[..., Shadow]
 ) -> None:

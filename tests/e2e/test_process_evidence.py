@@ -164,6 +164,7 @@ def test_a_persons_new_file_during_a_shell_that_prints_is_not_the_agents(
 
 
 @pytest.mark.parametrize("variable", ["CLAUDE_CODE_SESSION_ID=s1", "CLAUDECODE=1"])
+@pytest.mark.sampled
 def test_what_a_shell_has_detached_is_not_taken_for_a_person(
     shadow: Shadow, running: Agent, variable: str
 ) -> None:
@@ -195,6 +196,7 @@ def test_a_persons_save_is_not_the_agents_when_its_first_event_is_a_shells(
 
 @pytest.mark.linux  # only its counters show that the shell did not write
 @pytest.mark.parametrize("is_touched", [False, True])
+@pytest.mark.sampled
 def test_a_persons_save_by_rename_during_a_quiet_shell_is_not_the_agents(
     shadow: Shadow, running: Agent, is_touched: bool
 ) -> None:

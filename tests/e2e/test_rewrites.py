@@ -267,6 +267,7 @@ def squash_on_a_server(b: Branches) -> None:
         *(reorder, plumbing, squash_on_a_server),
     ],
 )
+@pytest.mark.sampled
 def test_short_lines_keep_their_agents(branches: Branches, way: Way) -> None:
     """BLAME-13, BLAME-14, BLAME-15."""
     way(branches)
@@ -323,6 +324,7 @@ def test_conflict_resolved_by_hand_keeps_the_lines_of_both_sides(
 
 
 @pytest.mark.parametrize("way", [rebase, merge_squash, pick])
+@pytest.mark.sampled
 def test_short_lines_keep_their_agents_without_a_reflog(
     branches: Branches, way: Way
 ) -> None:
@@ -339,6 +341,7 @@ def test_short_lines_keep_their_agents_without_a_reflog(
 
 
 @pytest.mark.parametrize("forged", ["message", "author and date", "all"])
+@pytest.mark.sampled
 def test_commit_with_another_change_hands_on_nothing(
     branches: Branches, forged: str
 ) -> None:

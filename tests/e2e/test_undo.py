@@ -54,6 +54,7 @@ def one_turn(agent: Claude) -> None:
 
 @pytest.mark.kinds
 @pytest.mark.both_modes
+@pytest.mark.sampled
 def test_turn_is_taken_back_and_forth(agent: Claude) -> None:
     """UNDO-01, UNDO-02: each state exactly, one command and one op each."""
     shadow, repo = agent.shadow, agent.shadow.repo

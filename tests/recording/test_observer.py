@@ -489,6 +489,7 @@ def test_walk_in_the_background_says_nothing_where_all_was_heard(
 
 @pytest.mark.parametrize("outside", [True, False])
 @pytest.mark.parametrize("odd", [True, False])
+@pytest.mark.sampled
 def test_swapped_directories_are_recorded_and_watched(
     repo: Repo, context: RecorderContext, watcher: Watcher, *, outside: bool, odd: bool
 ) -> None:

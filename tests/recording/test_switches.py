@@ -119,6 +119,7 @@ TRIPS = {
 
 @pytest.mark.parametrize("look", [True, False], ids=["looked", "at once"])
 @pytest.mark.parametrize("trip", TRIPS)
+@pytest.mark.sampled
 def test_undo_is_as_if_never_switched_when_git_went_there_and_back(
     edited: Studio, trip: str, look: bool
 ) -> None:
