@@ -393,6 +393,17 @@ class ExcludedIndex:
         """Remember one more path until the next walk."""
         self._added.add(path)
 
+    def among(self, paths: Iterable[RepoPath]) -> set[RepoPath]:
+        """Return those of some paths that are remembered themselves."""
+        return {path for path in paths if path in self._added or path in self.known()}
+
+    def forget(self, path: RepoPath) -> None:
+        """Forget one path: nothing is there any more."""
+        self._added.discard(path)
+        known = self.known()
+        if path in known:
+            self.update({one: key for one, key in known.items() if one != path})
+
     def replace(self, now: Mapping[RepoPath, StatKey]) -> None:
         """Remember what a walk found."""
         self._added.clear()

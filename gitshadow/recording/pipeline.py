@@ -19,7 +19,7 @@ from gitshadow.capture.commit_plan import (
     STORM_PATHS,
     AttributedDraft,
 )
-from gitshadow.capture.coverage import TOO_LARGE, UNTRACKED_DATA
+from gitshadow.capture.coverage import IGNORED, OWN_RULE, TOO_LARGE, UNTRACKED_DATA
 from gitshadow.capture.drafts import BatchTime, Draft, Seen, draft_changes
 from gitshadow.capture.reconcile import Change, ObservedChanges, observe
 from gitshadow.errors import StoreError, raise_shortage
@@ -208,12 +208,12 @@ class Pipeline:
 
     def _note_vanished(self, paths: Collection[RepoPath]) -> None:
         """Note uncovered places that are gone: who writes there next has created something."""
-        known = self.uncovered.known()
-        for path in known.keys() & set(paths):
+        for path in self.uncovered.among(paths):
             if self._ws.files.glance(path) is None:
-                why = self._ws.coverage.of(path, None, known[path])
-                self.touched([(path, why.reason)] if why is not None else [])
-                self.uncovered.update({p: k for p, k in known.items() if p != path})
+                last = self.uncovered.known().get(path)
+                why = last and self._ws.coverage.of(path, None, last)
+                self.touched([(path, why.reason)] if why else [])
+                self.uncovered.forget(path)
 
     def look_at_uncovered(self) -> bool:
         """Note what changed at the known places that are not recorded, but not below them.
@@ -647,6 +647,11 @@ class Pipeline:
                 bursts.close_for_checkout(ws.db, moved.id, mover)
         return recorded
 
+    def _is_unknown(self, path: RepoPath) -> bool:
+        """Return whether something is at a path of which nothing is recorded."""
+        known = self._ws.states.get(path)
+        return known is None and self._ws.files.glance(path) is not None
+
     def _is_absent(self, path: RepoPath) -> bool:
         """Return whether nothing is at a path, and nothing is recorded of it."""
         known = self._ws.states.get(path)
@@ -657,6 +662,10 @@ class Pipeline:
     ) -> None:
         """Note writes to what is not covered, and a gap for what is too large."""
         self.uncovered.saw(found for _, found in excluded)
+        for path, found in excluded:
+            # Its rule may be changed before a walk sees the file: nobody creates it then.
+            if found.reason in (IGNORED, OWN_RULE) and self._is_unknown(path):
+                self.uncovered.add(path)
         # Of untracked data, the whole is named once; one of its files says when it was written.
         places = {
             found.path if found.reason == UNTRACKED_DATA else path: (found.reason, path)

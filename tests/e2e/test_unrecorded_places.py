@@ -131,6 +131,44 @@ def test_file_that_a_turn_between_those_undone_changed_is_left(
     assert repo.read("old.log") == b"over\nmore\n"
 
 
+def test_ignored_file_that_a_unit_uncovers_is_not_one_that_it_created(
+    repo: Repo, shadow: Shadow, agent: Claude
+) -> None:
+    """CAP-09: it was there before, though no walk has seen it there."""
+    repo.write(".gitignore", "*.log\n")
+    shadow.ok("flush")
+    repo.write("gone.log", "mine\n")
+    repo.write("kept.log", "mine\n")
+    shadow.ok("flush")
+    agent.start()
+    agent.prompt("uncover, then change")
+    agent.shell(": >.gitignore")
+    agent.shell("rm gone.log; echo agent >>kept.log")
+    agent.stop()
+    assert states(shadow.oops()) == dict.fromkeys(
+        [".gitignore", "gone.log", "kept.log"], ("reversed", None)
+    )
+    assert repo.read("gone.log") == repo.read("kept.log") == b"mine\n"
+
+
+def test_file_at_the_place_of_an_ignored_one_that_is_gone_was_created(
+    repo: Repo, shadow: Shadow, agent: Claude
+) -> None:
+    repo.write(".gitignore", "*.log\n")
+    shadow.ok("flush")
+    repo.write("old.log", "mine\n")
+    shadow.ok("flush")
+    repo.delete("old.log")
+    shadow.ok("flush")
+    agent.start()
+    agent.prompt("uncover, then create")
+    agent.shell(": >.gitignore")
+    agent.shell("echo agent >old.log")
+    agent.stop()
+    assert states(shadow.oops())["old.log"] == ("reversed", None)
+    assert not repo.exists("old.log")
+
+
 @pytest.mark.parametrize(
     "hide",
     [
