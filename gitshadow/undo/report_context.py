@@ -92,8 +92,8 @@ class InnerRepository(NamedTuple):
             for path, at_ns in islice(self._times(), _MOST_ENTRIES)
             if any(one.contains(at_ns) for one in windows)
         }
-        inside = (path[len(self.path) + 1 :] for path in touched)
-        found = sorted(held.union(RepoPath(path) for path in inside if path))
+        inside = {RepoPath(path[len(self.path) + 1 :]) for path in touched}
+        found = sorted(held | {path for path in inside if path and not _is_gits(path)})
         if not found:
             return self._named(self._advice()) if touched else None
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
@@ -125,8 +125,7 @@ class InnerRepository(NamedTuple):
                 continue
             for entry in entries:
                 path = os.path.join(directory, entry.name)
-                # Git writes there whatever it does, also where it only looks.
-                if entry.name == b".git":
+                if _is_gits(path):
                     continue
                 try:
                     stat = entry.stat(follow_symlinks=False)
@@ -136,6 +135,12 @@ class InnerRepository(NamedTuple):
                     todo.append(path)
                 else:
                     yield RepoPath(path), stat.st_ctime_ns
+
+
+def _is_gits(path: bytes) -> bool:
+    """Return whether a path in a repository, or in one below it, is Git's own."""
+    # Git writes there whatever it does, also where it only looks.
+    return b".git" in path.split(b"/")
 
 
 def not_covered(

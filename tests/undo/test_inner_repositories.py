@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from gitshadow.maintenance import setup
+from gitshadow.model import RepoPath
 from gitshadow.store.layout import discover
+from gitshadow.undo.report_context import InnerRepository
 from tests.support.repo import Repo
 from tests.support.reports import hints, items, uncovered
 from tests.support.studio import studio_of
@@ -65,6 +67,19 @@ def test_file_that_is_deleted_in_it_is_named_with_what_to_type(nested: Repo) -> 
     named = {what: why for what, why in uncovered(report).items() if "ner" in what}
     assert named == {"in/ner": "another repository"}
     assert hints(report)["in/ner"].endswith("git -C in/ner agent-undo init")
+
+
+def test_git_directory_of_one_that_a_unit_made_is_not_listed(nested: Repo) -> None:
+    """A directory that was recorded is still watched while it becomes a repository."""
+    kind = "another repository"
+    inner = InnerRepository(bytes(nested.root), RepoPath(b"in/ner"), kind)
+    names = (b".git", b".git/HEAD.lock", b"sub/.git/index", b"k")
+    touched = [RepoPath(b"in/ner/" + name) for name in names]
+    named = inner.changed((), touched)
+    assert named is not None
+    assert named.hint == (
+        "k changed then; to record it from now on: git -C in/ner agent-undo init"
+    )
 
 
 def test_change_before_or_after_the_unit_is_not_named(nested: Repo) -> None:
