@@ -20,7 +20,13 @@ from typing import NamedTuple
 
 from gitshadow.adapters.base import BadPayload, HookEvent
 from gitshadow.attribution.delivery import parse_spool
-from gitshadow.errors import JournalError, LockedError, RefusedError, StoreError
+from gitshadow.errors import (
+    JournalError,
+    LockedError,
+    RefusedError,
+    StoreError,
+    UsageError,
+)
 from gitshadow.messages.storage import Remaining, RemainingCommit
 from gitshadow.model import Oid, RepoPath
 from gitshadow.recording import ingest
@@ -35,6 +41,7 @@ from gitshadow.store.journal.purge import PendingPurge, TextCounts
 from gitshadow.store.layout import Layout, recorded
 from gitshadow.store.lock import WriterLock
 from gitshadow.store.packs import Packer
+from gitshadow.store.paths import any_within
 from gitshadow.store.purge import (
     Gone,
     Holding,
@@ -305,9 +312,14 @@ def survey(ws: Workspace, paths: Sequence[RepoPath], texts: Sequence[bytes]) -> 
     """Find all that a purge of paths, or of texts wherever they occur, removes; nothing changes.
 
     Raises:
-        UsageError: a text is too short.
+        UsageError: a text is too short, or a path is the top of the worktree.
         StoreError: an object could not be read.
     """
+    if RepoPath(b"") in paths:
+        raise UsageError(
+            "cannot purge the whole worktree",
+            hint="to delete the whole history: git agent-undo prune --all",
+        )
     names = tuple(journal.names_of(ws.db, paths)) if paths else ()
     forms = forms_of(texts)
     holding = search(ws.git, ws.repo, forms) if forms else Holding()
@@ -330,7 +342,7 @@ def survey(ws: Workspace, paths: Sequence[RepoPath], texts: Sequence[bytes]) -> 
             sorted(
                 path
                 for path, state in states.items()
-                if state.version.oid in holding.blobs or path in names
+                if state.version.oid in holding.blobs or any_within((path,), names)
             )
         ),
     )

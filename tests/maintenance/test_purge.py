@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.errors import RefusedError
+from gitshadow.errors import RefusedError, UsageError
 from gitshadow.maintenance import purge
 from gitshadow.maintenance.upkeep import pack_now
 from gitshadow.service import in_process
@@ -138,12 +138,22 @@ def test_a_directory_is_all_that_lies_in_it(repo: Repo) -> None:
         studio.write("S1", "d/e/k", SECRET)
         studio.write("S1", "d2", "other\n")
         studio.end("S1")
-        assert studio.run("purge", paths=["d"])["contents"] == 1
+        done = studio.run("purge", paths=["d"])
+        assert (done["contents"], done["on_disk"]) == (1, ["d/e/k"])
         repo.delete("d")
         studio.context.observer.settle()
         repo.git("gc", "-q", "--prune=now")
         assert holders(repo) == []
         assert studio.run("cat", path="d2")["oid"] == repo.blob("d2")
+
+
+def test_the_whole_worktree_is_refused(repo: Repo) -> None:
+    """Its entries have no name in a tree, so what was written was a tree that Git cannot read."""
+    with studio_of(repo) as studio:
+        studio.write("S1", "k", SECRET)
+        with pytest.raises(UsageError, match="the whole worktree"):
+            studio.run("purge", paths=["."])
+    repo.fsck()
 
 
 def test_copies_of_the_users_are_named_and_left(repo: Repo) -> None:
