@@ -112,7 +112,7 @@ def show_command(
     """
     brief = any(shown[one] for one in ("no_patch", "stat", "name_only", "transcript"))
     request = ShowRequest(
-        id or "last",
+        "last" if id is None else id,
         tuple(spelled_paths(paths)),
         patch=shown["patch"] or not brief,
         # The head of a turn has the sums.

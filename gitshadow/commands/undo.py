@@ -117,7 +117,7 @@ def redo_command(op: str | None, manner: UndoFlags) -> int:
 
     For a turn of an agent program, files, state and artifacts are redone; effects are listed.
     """
-    targets = (UndoTarget(op),) if op else ()
+    targets = () if op is None else (UndoTarget(op),)
     request = manner.request._replace(
         verb="redo", targets=targets, hand_over=not manner.interactive
     )

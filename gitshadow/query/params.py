@@ -22,8 +22,11 @@ def typed_path(layout: Layout, cwd: str | None, typed: str) -> RepoPath:
         typed: As typed or as our own output spells it.
 
     Raises:
-        UsageError: the path is outside the worktree.
+        UsageError: the path is empty or outside the worktree.
     """
+    # An unset variable of a script must not mean the whole worktree; Git refuses it, too.
+    if not typed:
+        raise UsageError("cannot use an empty path or id", hint="for all files: .")
     root = os.fsencode(layout.root)
     here = os.path.join(root, parse_path(cwd)) if cwd else root
     # Only the directory is resolved: a link that is typed is meant itself, not what it points to.
@@ -66,13 +69,15 @@ def typed_unit(
         except_: Paths as typed.
 
     Raises:
-        UsageError: a path is outside the worktree, or `last:FILE` is not alone.
+        UsageError: a path is outside the worktree, a word is empty, or `last:FILE` is not alone.
     """
     targets: list[Target] = []
     for text, path_only in typed:
         try:
             path = typed_path(layout, cwd, text)
         except UsageError:
+            if not text:
+                raise
             path = None
         targets.append(Target(text, path, path_only))
     files = addressed_files([one.text for one in targets if not one.path_only])
