@@ -50,14 +50,25 @@ def directory(environ: "Mapping[str, str]", program: str) -> str:
     Args:
         environ: The environment.
         program: The path of the program; its directory is that of the installation.
+
+    Raises:
+        OSError: the environment names no directory of the user, or the installation is gone.
     """
-    runtime = environ.get("XDG_RUNTIME_DIR")
-    if not runtime:
-        home = environ.get("HOME", "")
-        runtime = environ.get("XDG_STATE_HOME") or f"{home}/.local/state"
+    runtime = _users_directory(environ)
+    if runtime is None:
+        raise FileNotFoundError("no directory for the command server")
     found = os.stat(os.path.dirname(os.path.realpath(program)))
     mark = f"{found.st_dev:x}.{found.st_ino:x}"
     return f"{runtime}/gitshadow/{mark}-{platform.current().world()}"
+
+
+def _users_directory(environ: "Mapping[str, str]") -> str | None:
+    # A relative one counts as none (XDG Base Directory): the server, in the root directory, would
+    # make it there, and so would that of a root without HOME.
+    home = environ.get("HOME", "")
+    names = (environ.get("XDG_RUNTIME_DIR"), environ.get("XDG_STATE_HOME"))
+    usual = f"{home}/.local/state" if home else None
+    return next((one for one in (*names, usual) if one and one[0] == "/"), None)
 
 
 def _own_directory() -> str | None:
@@ -166,8 +177,9 @@ def is_off(layout: "Layout") -> bool:
 
 
 def _may_ask() -> bool:
-    is_traced = sys.gettrace() is not None
-    return not (_is_off_here() or platform.current().world() is None or is_traced)
+    if _is_off_here() or _users_directory(os.environ) is None:
+        return False
+    return platform.current().world() is not None and sys.gettrace() is None
 
 
 def _is_off_here() -> bool:

@@ -62,21 +62,23 @@ static bool format(char *into, const char *pattern, const char *one, const char 
     return length >= 0 && length < PATH_SIZE;
 }
 
+/* Return a directory that the environment names; a relative one counts as none. */
+static const char *named_directory(const char *name) {
+    const char *value = getenv(name);
+    return value && *value == '/' ? value : NULL;
+}
+
 /* Name the directory of the server's socket: that of this user, installation and namespace. */
 static void find_server(struct place *place) {
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    const char *state = getenv("XDG_STATE_HOME");
-    const char *home = getenv("HOME");
-    char parent[PATH_SIZE], marks[128];
+    const char *parent = named_directory("XDG_RUNTIME_DIR");
+    const char *home = named_directory("HOME");
+    char usual[PATH_SIZE], marks[128];
     struct stat bin, world;
-    bool fits;
-    if (runtime && *runtime)
-        fits = format(parent, "%s%s", runtime, "");
-    else if (state && *state)
-        fits = format(parent, "%s%s", state, "");
-    else
-        fits = format(parent, "%s%s", home ? home : "", "/.local/state");
-    if (!fits || stat(place->directory, &bin) || stat("/proc/self/ns/mnt", &world))
+    if (!parent)
+        parent = named_directory("XDG_STATE_HOME");
+    if (!parent && home && format(usual, "%s%s", home, "/.local/state"))
+        parent = usual;
+    if (!parent || stat(place->directory, &bin) || stat("/proc/self/ns/mnt", &world))
         return;
     snprintf(marks, sizeof marks, "%jx.%jx-%jx.%jx", (uintmax_t)bin.st_dev,
              (uintmax_t)bin.st_ino, (uintmax_t)world.st_dev, (uintmax_t)world.st_ino);

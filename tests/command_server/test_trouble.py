@@ -183,6 +183,16 @@ def test_the_socket_of_another_user_is_not_used(
     assert os.waitstatus_to_exitcode(os.waitpid(planted, 0)[1]) == 0
 
 
+def test_a_relative_directory_is_not_used(probe: Probe) -> None:
+    """The server, in the root directory, would make it there, as without HOME."""
+    relative = os.path.relpath(probe.environ["XDG_RUNTIME_DIR"])
+    names = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "HOME")
+    env = probe.environment(served=True, extra=dict.fromkeys(names, relative))
+    assert probe.run("served", served=True, env=env) == (0, b"0\n", b"")
+    with pytest.raises(FileNotFoundError):
+        command_client.directory({}, probe.client[-1])
+
+
 def test_two_hundred_at_once(probe: Probe, tmp_path: Path) -> None:
     path = tmp_path / "written"
     started = [
