@@ -25,8 +25,7 @@ def main(args: Sequence[str] | None = None) -> int:
     words = spelled_out(list(sys.argv[1:] if args is None else args))
     _never_fail_on_encoding()
     try:
-        code = error_handler.contain(lambda: copy_context().run(group.run, words))
-        sys.stdout.flush()
+        return error_handler.contain(lambda: _run(words))
     except BrokenPipeError:
         _silence_stdout()
         return _SIGPIPE_EXIT
@@ -35,18 +34,24 @@ def main(args: Sequence[str] | None = None) -> int:
         return int(ExitCode.INTERRUPTED)
     except ShadowError as error:
         return _fail(error, words)
+
+
+def _run(words: list[str]) -> int:
+    code = copy_context().run(group.run, words)
+    sys.stdout.flush()
     return code
 
 
 def _fail(error: ShadowError, words: list[str]) -> int:
     error_handler.complain(error)
-    if _wants_json(words):
-        from gitshadow.render import output
+    try:
+        if _wants_json(words):
+            from gitshadow.render import output
 
-        try:
             output.show_json(error_handler.error_document(error))
-        except BrokenPipeError:
-            _silence_stdout()
+        sys.stdout.flush()
+    except OSError:
+        _silence_stdout()
     return int(error.exit_code)
 
 
@@ -73,7 +78,7 @@ def _never_fail_on_encoding() -> None:
 
 
 def _silence_stdout() -> None:
-    """Redirect standard output after its reader has gone."""
+    """Redirect standard output after its reader or the space for it has gone."""
     # Else the flush at the interpreter's end fails once more and prints "Exception ignored".
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

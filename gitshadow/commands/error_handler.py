@@ -3,6 +3,7 @@
 An unexpected error is one line for the person, and a report file for the bug report.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from gitshadow.store.layout import Layout
 
 _T = TypeVar("_T")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def contain(action: Callable[[], _T]) -> _T:
@@ -33,13 +35,22 @@ def contain(action: Callable[[], _T]) -> _T:
     # The only `except Exception` of the command line: a traceback on a terminal helps nobody, and
     # would print names from the repository raw.
     except Exception as error:  # noqa: BLE001
-        known = shortage_behind(error) or _damage_behind(error)
+        known = shortage_behind(error) or _full_behind(error) or _damage_behind(error)
         if known is not None:
             raise known from None
         where = _write_report(error)
         hint = f"please report this, with {where}" if where else None
         name = type(error).__name__
         raise ShadowError(f"internal: {name}: {error}", hint=hint) from None
+
+
+def _full_behind(error: Exception) -> ShadowError | None:
+    """Return what to say where a disk is full: mostly that of standard output."""
+    if not isinstance(error, OSError) or error.errno not in _FULL:
+        return None
+    return ShadowError(
+        f"could not write: {os.strerror(error.errno)}", hint="free some space"
+    )
 
 
 def _damage_behind(error: Exception) -> ShadowError | None:

@@ -334,6 +334,26 @@ def test_arguments_that_mean_nothing_are_a_usage_error(
     assert main(words) == 2
 
 
+@pytest.mark.parametrize("words", ["-h", "hooks list --json", "completion bash"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_to_a_full_disk_is_an_error_in_words(
+    repo: Repo, words: str, unbuffered: str
+) -> None:
+    initialised(repo)
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", START, *words.split()],
+            cwd=repo.root,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    error = "error: could not write: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, f"{error}hint: free some space\n")
+
+
 def test_prune_without_a_yes_is_refused_where_nobody_can_be_asked(
     outside: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
