@@ -139,7 +139,8 @@ def not_recorded(error: ShadowError) -> Protection:
     """Return the verdict where an error keeps us from recording."""
     cause = error.__cause__
     why = cause.strerror if isinstance(cause, OSError) else None
-    said = f"{error.message} ({why})" if why else error.message
+    is_new = why is not None and why not in error.message
+    said = f"{error.message} ({why})" if is_new else error.message
     return _verdict(_NOT, said, error.hint)
 
 

@@ -17,6 +17,7 @@ from gitshadow.commands import (
     find,
     known_names,
     names,
+    status,
 )
 from gitshadow.commands.client import raise_if_error
 from gitshadow.errors import RefusedError, ShadowError, UsageError
@@ -367,6 +368,12 @@ def test_git_hook_exits_0_whatever_is_wrong(
     """Git must go on: a hook of ours never fails."""
     assert main(["git-hook", "post-checkout", "a", "b", "1"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_status_says_a_cause_once() -> None:
+    error = ShadowError("could not open lock: Permission denied")
+    error.__cause__ = PermissionError(13, "Permission denied")
+    assert status.not_recorded(error).why == error.message
 
 
 def test_complain_prints_causes_and_hint(capsys: pytest.CaptureFixture[str]) -> None:
