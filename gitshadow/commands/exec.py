@@ -128,7 +128,7 @@ def run_child(argv: Sequence[str], environ: Mapping[str, str]) -> int:
                 setsigmask=before,
                 setsigdef=_IGNORED_BY_PYTHON,
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a ValueError: its name is empty
             return _not_started(argv[0], error)
         return _wait(pid, waited)
     finally:
@@ -146,9 +146,10 @@ def _drop_pending(waited: set[signal.Signals]) -> None:
         signal.signal(number, before or signal.SIG_DFL)
 
 
-def _not_started(name: str, error: OSError) -> int:
-    missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
-    reason = "command not found" if missing else error.strerror
+def _not_started(name: str, error: OSError | ValueError) -> int:
+    number = getattr(error, "errno", errno.ENOENT)
+    missing = number in (errno.ENOENT, errno.ENOTDIR)
+    reason = "command not found" if missing else os.strerror(number)
     print(f"git-agent-undo: {printable(name)}: {reason}", file=sys.stderr)
     return _NOT_FOUND if missing else _NOT_EXECUTABLE
 

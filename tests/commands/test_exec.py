@@ -44,6 +44,7 @@ def run(
         (("sh", "-c", "kill -TERM $$"), 143),
         (("sh", "-c", "kill -KILL $$"), 137),
         (("no-such-command-here",), 127),
+        (("",), 127),
         (("/",), 126),
     ],
 )
