@@ -109,8 +109,7 @@ def _write(file: str, lines: Iterable[JsonObject]) -> None:
             out.writelines(output.encode_json(line) for line in lines)
     except OSError as error:
         raise ShadowError(
-            f"could not write {file}: {error.strerror}",
-            hint="name another file: -o FILE",
+            f"could not write {file}: {error.strerror}", hint="name another file"
         ) from error
 
 
