@@ -101,10 +101,9 @@ def things(ws: Workspace, typed: str) -> list[ResolvedId]:
 
 
 def _things(db: Db, typed: str) -> list[ResolvedId]:
-    if typed.isdigit() and typed.isascii():
-        event = events.get(db, int(typed))
-        if event is not None:
-            return [ResolvedId(typed, event)]
+    event = events.numbered(db, typed)
+    if event is not None:
+        return [ResolvedId(typed, event)]
     found = [ResolvedId(item.id, item) for item in sessions.by_prefix(db, typed)]
     found += [ResolvedId(item.id, item) for item in turns.turns_by_prefix(db, typed)]
     found += [ResolvedId(item.id, item) for item in turns.calls_by_prefix(db, typed)]
@@ -161,7 +160,9 @@ def recorded_commit(ws: Workspace, typed: str) -> Recorded | None:
         ws: The workspace.
         typed: An object id or its beginning, seven digits or more.
     """
-    if _OID.fullmatch(typed) is None or _is_seq(ws, typed):
+    # One in 27 object ids has no letter in its first seven digits. An event's number is the
+    # commoner meaning, and a commit can still be named by more digits.
+    if _OID.fullmatch(typed) is None or events.numbered(ws.db, typed) is not None:
         return None
     oid = ws.repo.resolve(typed)
     if oid is None or not oid.startswith(typed):
@@ -172,18 +173,6 @@ def recorded_commit(ws: Workspace, typed: str) -> Recorded | None:
     except StoreError:
         return None
     return None if said is None else Recorded(oid, info, said)
-
-
-def _is_seq(ws: Workspace, typed: str) -> bool:
-    """Return whether digits are the number of an event that exists."""
-    # One in 27 object ids has no letter in its first seven digits. An event's number is the
-    # commoner meaning, and a commit can still be named by more digits. SQLite's integers end at
-    # 19 digits.
-    return (
-        len(typed) < 19
-        and typed.isdigit()
-        and events.get(ws.db, int(typed)) is not None
-    )
 
 
 def events_of_commit(ws: Workspace, commit: Recorded) -> list[Event]:

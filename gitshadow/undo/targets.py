@@ -441,11 +441,10 @@ def _began_in(turn: Turn, session: Session) -> bool:
 
 def _exact(db: Db, text: str) -> Iterator[Named]:
     """Yield what has exactly this id; a number is an event first."""
-    if text.isascii() and text.isdigit() and len(text) < 18:
-        event = events.get(db, int(text))
-        if event is not None:
-            yield event
-            return
+    event = events.numbered(db, text)
+    if event is not None:
+        yield event
+        return
     session, _, rest = text.partition(":")
     pair = (
         (turns.get_call(db, session, rest) or turns.get_turn(db, session, rest))

@@ -275,6 +275,7 @@ def test_partial_undo_is_never_called_undone(agent: Claude) -> None:
         ("redo", "--yes", ""),
         ("purge", "--yes", ""),
         ("show", ""),
+        ("show", "9" * 20),
         ("show", "no-such-id"),
         ("cat", "no/such/file"),
         ("log", "--session", "nobody"),

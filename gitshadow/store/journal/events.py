@@ -137,6 +137,13 @@ def get(db: Db, seq: int) -> Event | None:
     return None if row is None else event_of(row)
 
 
+def numbered(db: Db, typed: str) -> Event | None:
+    """Return the event whose number was typed; None for any other text."""
+    # SQLite's integers end at 19 digits.
+    is_number = typed.isascii() and typed.isdigit() and len(typed) < 19
+    return get(db, int(typed)) if is_number else None
+
+
 def by_seqs(db: Db, seqs: Collection[int]) -> dict[int, PathChange]:
     """Return changes by their numbers; those that are gone, and other events, are missing."""
     changed = path_changes(_by_seqs(db, seqs).values())
