@@ -8,7 +8,13 @@ from typing import NamedTuple
 import click
 
 from gitshadow.commands.client import send, spelled
-from gitshadow.commands.options import ask_yes, is_interactive, json_option, yes_option
+from gitshadow.commands.options import (
+    ask_yes,
+    is_interactive,
+    json_option,
+    named_file,
+    yes_option,
+)
 from gitshadow.commands.terminal import print_answer
 from gitshadow.errors import ExitCode, ShadowError, UsageError
 from gitshadow.messages.codec import JsonObject
@@ -27,7 +33,6 @@ from gitshadow.messages.exchange import (
 )
 from gitshadow.render import output, sharing
 from gitshadow.render.style import View
-from gitshadow.store.safe_files import replacing
 
 _EVENTS, _TRACES, _NOTES = "jsonl", "agent-trace", "git-ai"
 
@@ -105,7 +110,7 @@ def _traces(words: tuple[str, ...]) -> Iterator[JsonObject]:
 
 def _write(file: str, lines: Iterable[JsonObject]) -> None:
     try:
-        with replacing(file, 0o666) as out:
+        with named_file(file) as out:
             out.writelines(output.encode_json(line) for line in lines)
     except OSError as error:
         raise ShadowError(

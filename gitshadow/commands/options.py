@@ -5,15 +5,19 @@ Invariant: nothing here asks the engine.
 
 import functools
 import inspect
+import os
+import stat
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, BinaryIO, TypeAlias, TypeVar
 
 import click
 from click import Choice, option
 
 from gitshadow.commands.client import spelled
+from gitshadow.store.safe_files import replacing
 
 Function: TypeAlias = Callable[..., Any]
 
@@ -141,6 +145,22 @@ def spelled_paths(arguments: Sequence[str]) -> list[str]:
 def separated() -> list[str]:
     """Return the paths after `--`, as documents spell them."""
     return spelled_paths(SEPARATED.get())
+
+
+def named_file(path: str) -> AbstractContextManager[BinaryIO]:
+    """Return the file that an option names, to be written.
+
+    A file is replaced as a whole. A device or a pipe is written to: replaced, `/dev/null` would be
+    a file from then on.
+    """
+    try:
+        is_file = stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        is_file = True
+    # The shell may have opened a file there.
+    if is_file and not path.startswith(("/dev/std", "/dev/fd/", "/proc/")):
+        return replacing(path, 0o666)
+    return open(path, "wb")
 
 
 def is_interactive() -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from gitshadow.commands.client import Reply, find_layout, send
-from gitshadow.commands.options import json_option
+from gitshadow.commands.options import json_option, named_file
 from gitshadow.errors import ShadowError, UsageError
 from gitshadow.messages.codec import JsonObject
 from gitshadow.messages.report import REPORT, ReportAnswer, ReportRequest
@@ -155,7 +155,7 @@ def _write(path: str, data: bytes, *, private: bool) -> None:
             if os.path.islink(os.path.dirname(path)):
                 raise OSError(errno.ELOOP, "its directory is a link")
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with replacing(path, 0o600 if private else 0o666) as stream:
+        with replacing(path) if private else named_file(path) as stream:
             stream.write(data)
     except OSError as error:
         raise ShadowError(

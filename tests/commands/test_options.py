@@ -1,13 +1,36 @@
 """What several verbs share: typed paths and the question."""
 
 import io
+import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
+from gitshadow.cli import main
 from gitshadow.commands.client import spelled
 from gitshadow.commands.options import ask_yes
+from tests.support.repo import Repo
+
+
+def test_pipe_that_is_named_is_written_to(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As root, `-o /dev/null` made a file of it, for every program of the machine."""
+    monkeypatch.setenv("GITSHADOW_DAEMON", "off")
+    monkeypatch.chdir(repo.root)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert main(["init"]) == 0
+        assert main(["export", "-o", str(pipe)]) == 0
+        assert pipe.is_fifo()
+        header = os.read(reader, 1 << 16).splitlines()[0]
+    finally:
+        os.close(reader)
+    assert json.loads(header)["format"] == "agent-undo-events"
 
 
 @pytest.mark.parametrize(
