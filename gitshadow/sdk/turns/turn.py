@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from threading import Event
+from typing import Any
 
 from gitshadow.errors import ShadowError
-from gitshadow.model import Oid
 from gitshadow.sdk.turns import (
     call_outcome,
     evidence,
@@ -23,6 +23,7 @@ from gitshadow.sdk.turns import (
 from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.call_records import held_row
 from gitshadow.sdk.turns.commands import (
+    InStore,
     Invoke,
     Pause,
     Procedure,
@@ -438,24 +439,25 @@ class TurnCore:
             for key, value in changes.items()
         }
         event = self.event("agent", "state", "", moment, self._body({"keys": [*texts]}))
-        yield from self._write(replace(event, delta=texts))
+        yield from self._write(Save((replace(event, delta=texts),)))
 
     def save_artifact(self, name: str, data: bytes) -> Procedure[int]:
         """Save a version of an artifact; return its number."""
         moment = yield from now()
         self.check_open()
         session, name = self.row.session, json_values.storable(name)
+        event = self.event("agent", "artifact", name, moment, self._body({}))
 
-        def keep(means: Means) -> tuple[Oid, int]:
-            # The bytes are stored before the row that names them. A crash between leaves an
-            # object that nothing reaches, and Git's gc deletes it.
+        def keep(means: Means) -> int:
+            # In one command, so that no version saved at the same time gets this number. The bytes
+            # are stored before the row that names them. A crash between leaves an object that
+            # nothing reaches, and Git's gc deletes it.
             version = means.store.next_version(session, name)
             oid = means.store.keep(session, name, version, data, means.clock())
-            return oid, version
+            means.store.save([replace(event, artifacts={name: oid})])
+            return version
 
-        oid, version = yield from in_store(keep)
-        event = self.event("agent", "artifact", name, moment, self._body({}))
-        yield from self._write(replace(event, artifacts={name: oid}))
+        version: int = yield from self._write(InStore(keep))
         return version
 
     def _body(self, body: JsonObject) -> str:
@@ -464,14 +466,14 @@ class TurnCore:
         more = {} if point is None else {"savepoint": point.number}
         return json_values.canonical({**body, **more})
 
-    def _write(self, event: NewEvent) -> Procedure[None]:
+    def _write(self, command: Save | InStore) -> Procedure[Any]:
         # The undo of a savepoint computes which values to restore, and must not overwrite one that
         # is set meanwhile.
         yield from self._unwound()
         self.check_open()
         self._writing += 1
         try:
-            yield Save((event,))
+            return (yield command)
         finally:
             self._writing -= 1
 

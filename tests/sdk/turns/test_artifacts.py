@@ -1,12 +1,15 @@
 """ART rows: versions of artifacts, current again by content, none ever lost."""
 
+import asyncio
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from gitshadow.model import Oid
+from gitshadow.sdk.turns.async_session import AsyncAgentUndo
 from gitshadow.sdk.turns.errors import TurnClosed
+from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.store import artifacts, refs
 from gitshadow.store.replay import agree
 from tests.sdk.turns.front import Front, Session, in_journal, journal_of
@@ -159,3 +162,17 @@ async def test_a_turn_that_ended_saves_nothing(front: Front) -> None:
     with pytest.raises(TurnClosed):
         await turn.save("a", b"x")
     assert session.au.artifacts.list() == []
+
+
+async def test_versions_saved_at_the_same_time_have_numbers_of_their_own(
+    place: Path,
+) -> None:
+    contents = [b"%d" % number for number in range(9)]
+    async with AsyncAgentUndo.open(place, session="s", tools=ToolRegistry()) as au:
+        async with au.turn("go") as turn:
+            found = await asyncio.gather(
+                *(turn.save_artifact("a", data) for data in contents)
+            )
+        assert [au.artifacts.load("a", number) for number in found] == contents
+    tree = git(place, "ls-tree", "-r", "--name-only", artifacts.artifact_ref("s"))
+    assert tree.splitlines() == [f"a/{number}" for number in range(9)]
