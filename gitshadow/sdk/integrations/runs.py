@@ -12,7 +12,6 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Container,
     Iterator,
     Mapping,
 )
@@ -33,6 +32,7 @@ from gitshadow.sdk.turns.policy import Policy
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo, Turn
 from gitshadow.sdk.turns.tool import Tool
+from gitshadow.sdk.turns.turn import TurnCore
 from gitshadow.sdk.turns.turn_end import Check
 from gitshadow.sdk.turns.values import JsonObject, Outcome, OutcomeKind
 from gitshadow.store.journal.saga_rows import SagaCall
@@ -222,8 +222,8 @@ class Runs:
         run = self._at_work(asked.name)
         if run.failed is not None:
             raise run.failed
-        known = run.turn.core.calls
-        if (before := done_before(known, asked)) is not None:
+        core = run.turn.core
+        if (before := done_before(core.calls, asked)) is not None:
             return before
         tool = declared(self.registry, asked.name)
         work = _Work(execute, tool.takes, passing)
@@ -232,7 +232,7 @@ class Runs:
                 work.run,
                 tool.name,
                 asked.arguments,
-                call_id=fresh_id(known, asked.call_id),
+                call_id=fresh_id(core, asked.call_id),
                 origin=asked.origin,
             )
         return work.ended(outcome)
@@ -378,8 +378,8 @@ class SyncRuns:
             )
         if run.failed is not None:
             raise run.failed
-        known = run.turn.core.calls
-        if (before := done_before(known, asked)) is not None:
+        core = run.turn.core
+        if (before := done_before(core.calls, asked)) is not None:
             return before
         tool = declared(self.registry, asked.name)
         work = _Work(execute, tool.takes, passing)
@@ -388,7 +388,7 @@ class SyncRuns:
                 work.run_sync,
                 tool.name,
                 asked.arguments,
-                call_id=fresh_id(known, asked.call_id),
+                call_id=fresh_id(core, asked.call_id),
                 origin=asked.origin,
             )
         except Exception as error:
@@ -415,10 +415,10 @@ def done_before(known: Mapping[str, SagaCall], asked: Asked) -> CallEnd | None:
     return CallEnd(Outcome.duplicate(said), None)
 
 
-def fresh_id(known: Container[str | None], call_id: str | None) -> str | None:
-    """Return an unused id; a retry of a call that did nothing gets a number."""
+def fresh_id(turn: TurnCore, call_id: str | None) -> str | None:
+    """Return an unused id; a call of a used one, such as a retry, gets a number."""
     attempt, found = 1, call_id
-    while found in known:
+    while found is not None and turn.has(found):
         attempt += 1
         found = f"{call_id}~{attempt}"
     return found

@@ -176,7 +176,7 @@ def _admitted(
     row = row_of(turn.row, request, ordinal, tool, moment, turn.setting.store_id)
     # The id is part of the idempotency key, so a second call with it could have no effect of its
     # own.
-    if row.id in turn.calls:
+    if turn.has(row.id):
         raise UsageError(
             f"cannot call {request.tool}: the id {row.id} was already used"
         )

@@ -121,6 +121,10 @@ class TurnCore:
         found = list(self.setting.active)
         return [call for turn, call in found if turn == self.row.id]
 
+    def has(self, call: str) -> bool:
+        """Return whether a call of this id was recorded, or is running and about to be."""
+        return call in self.calls or call in self.active
+
     @property
     def status(self) -> TurnStatus:
         """Return how far the turn got."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.sdk.integrations.runs import Asked, Runs
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo, AsyncTurn
 from gitshadow.sdk.turns.commands import Command, Save
 from gitshadow.sdk.turns.driver import Driver
@@ -339,3 +340,41 @@ def test_a_rollback_waits_for_calls_of_other_threads(place: Path) -> None:
         thread.join()
         assert caught.value.undo_report.ok  # type: ignore[attr-defined]
         assert (taken, au.attention()) == (set(), [])
+
+
+async def test_of_two_calls_with_one_id_at_once_one_runs(place: Path) -> None:
+    """The other one would have an effect that no row names."""
+    seats = Seats()
+    seats.go.set()
+    async with seats.open(place) as au:
+        async with au.turn("go") as turn:
+            ended = await asyncio.gather(
+                *(turn.call("seat.take", n=n, call_id="c1") for n in (1, 2)),
+                return_exceptions=True,
+            )
+        assert "the id c1 was already used" in str(ended[1])
+        assert seats.taken == {1}
+        assert (await au.undo("t-1")).status == "reversed"
+    assert seats.taken == set()
+
+
+async def test_a_framework_may_use_an_id_for_two_calls_at_once(place: Path) -> None:
+    """Each has a row of its own, so both are undone."""
+    seats = Seats()
+    seats.go.set()
+    async with seats.open(place) as au:
+        runs = Runs(au)
+
+        async def take(n: int) -> None:
+            seats.taken.add(n)
+
+        async with runs.turn("go"):
+            await asyncio.gather(
+                *(
+                    runs.call(Asked("seat_take", {"n": n}, "c1"), partial(take, n))
+                    for n in (1, 2)
+                )
+            )
+        assert [call.id for call in au.calls("t-1")] == ["c1", "c1~2"]
+        await au.undo("t-1")
+    assert seats.taken == set()
