@@ -8,7 +8,7 @@ submitting one releases it.
 
 import fnmatch
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -384,31 +384,31 @@ class SessionRuntime:
         return self.undoing.undo(turn, request_of(options)).plan()
 
     def undo(self, turn: str, options: UndoOptions) -> Procedure[UndoReport]:
-        """Undo a turn, or one call alone, under the lock."""
+        """Undo a turn, or one call alone."""
         request = request_of(options)
-        with self.locked():
-            return (yield from self.run(self.undoing.undo(turn, request)))
+        return (yield from self._run(lambda: self.undoing.undo(turn, request)))
 
     def redo(self, op: str, options: RedoOptions) -> Procedure[UndoReport]:
-        """Reverse an undo, under the lock."""
+        """Reverse an undo."""
         token = redo_token(options)
-        with self.locked():
-            return (yield from self.run(self.undoing.redo(op, token)))
+        return (yield from self._run(lambda: self.undoing.redo(op, token)))
 
     def rewind(
         self, before: str | None, options: RewindOptions
     ) -> Procedure[UndoReport]:
-        """Return to before an invocation, under the lock; None: the newest in the conversation."""
+        """Return to before an invocation; None: the newest in the conversation."""
         request = rewind_request(options)
-        with self.locked():
-            if before is None:
-                before = rewind.last_live(self.store, self.session)
-            return (yield from self.run(self.undoing.rewind(before, request)))
+
+        def made() -> Whole:
+            newest = rewind.last_live
+            first = newest(self.store, self.session) if before is None else before
+            return self.undoing.rewind(first, request)
+
+        return (yield from self._run(made))
 
     def resume(self, op: str) -> Procedure[UndoReport]:
-        """Go on with an earlier undo, under the lock."""
-        with self.locked(finishing=True):
-            return (yield from self.run(self.resumed(op), again=True))
+        """Go on with an earlier undo."""
+        return (yield from self._run(lambda: self.resumed(op), again=True))
 
     def send_due(self) -> Procedure[list[Release]]:
         """Send the held calls that are due, under the lock."""
@@ -417,9 +417,20 @@ class SessionRuntime:
 
     def recover(self) -> Procedure[list[UndoReport]]:
         """Ask the probes of calls in doubt, and end the undos that lost their process."""
+        found = []
         with self.locked(finishing=True):
             yield from self._ask_probes()
-            return (yield from self._ended_losses())
+            if self.engine is None:
+                for op in self.unfinished():
+                    report = yield from self.finish(op.id)
+                    found.append(report)
+                return found
+            engine = self.engine
+            taken = yield from demand(Invoke(engine.recover, blocking=True))
+        for op_id in taken:
+            report = yield from _awaited(engine, op_id)
+            found.append(report)
+        return found
 
     def resolve(self, turn: str, call: str, state: State, note: str) -> None:
         """Record what a person has found out about a call, or has done about it.
@@ -455,35 +466,34 @@ class SessionRuntime:
             closed = [replace(one, state="resolved") for one in waiting]
             self.store.save([after, row, *closed])
 
-    def run(self, work: Whole, *, again: bool = False) -> Procedure[UndoReport]:
-        """Carry an undo out, in place or by the session's engine; under the lock.
-
-        The lock is released once an engine has taken the undo over.
+    def _run(
+        self, make: Callable[[], Whole], *, again: bool = False
+    ) -> Procedure[UndoReport]:
+        """Carry an undo out, in place under the lock or by the session's engine.
 
         Args:
-            work: What is to be done.
+            make: Returns what is to be done, as it is under the lock.
             again: Whether it has ended before.
 
         Raises:
             RefusedError: the token does not fit; nothing was done.
             UndoPending, EngineError: as `CompensationEngine.wait`.
         """
-        engine = self.engine
-        if engine is None or not work.calls_handlers:
-            return (yield from self._done(work))
-        # Checked before the engine has the op: a refused undo must leave nothing behind.
-        yield from work.admit()
-        # The row is saved before the engine gets the op, because the engine reads everything from
-        # it.
-        op = replace(work.op, status=_SUBMITTED)
-        yield Save((op,))
-        # Engines block, for example on a database, so they get a thread of their own.
-        hand = Invoke(engine.submit, (op,))
-        hand = Invoke(engine.resume, (op.id,)) if again else hand
-        yield from demand(hand._replace(blocking=True))
-        # The engine's worker needs the lock, so waiting for it with the lock held would never
-        # end.
-        self._lock.release()
+        with self.locked(finishing=again):
+            work, engine = make(), self.engine
+            if engine is None or not work.calls_handlers:
+                return (yield from self._done(work))
+            # Checked before the engine has the op: a refused undo must leave nothing behind.
+            yield from work.admit()
+            # The row is saved before the engine gets the op, because the engine reads everything
+            # from it.
+            op = replace(work.op, status=_SUBMITTED)
+            yield Save((op,))
+            # Engines block, for example on a database, so they get a thread of their own.
+            hand = Invoke(engine.submit, (op,))
+            hand = Invoke(engine.resume, (op.id,)) if again else hand
+            yield from demand(hand._replace(blocking=True))
+        # The engine's worker needs the lock, so waiting for it with the lock held would never end.
         return (yield from _awaited(engine, op.id))
 
     def _ask_probes(self) -> Procedure[None]:
@@ -500,23 +510,6 @@ class SessionRuntime:
                 moment = yield from now()
                 is_late = (call.turn, call.id) in left
                 yield from probe.settled(call, self.setting, moment, is_late=is_late)
-
-    def _ended_losses(self) -> Procedure[list[UndoReport]]:
-        """Bring the undos to their end that lost their process, as `run`; under the lock."""
-        engine = self.engine
-        if engine is None:
-            found = []
-            for op in self.unfinished():
-                report = yield from self.finish(op.id)
-                found.append(report)
-            return found
-        taken = yield from demand(Invoke(engine.recover, blocking=True))
-        self._lock.release()
-        found = []
-        for op_id in taken:
-            report = yield from _awaited(engine, op_id)
-            found.append(report)
-        return found
 
     def finish(self, op_id: str) -> Procedure[UndoReport]:
         """Carry an undo out in place, from wherever it stopped; under the lock."""

@@ -1,20 +1,25 @@
 """Undos that wait for their engine: nothing comes between, and nobody has to wait for ever."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.testing import MemoryStore
 from gitshadow.sdk.turns.bench import Bench
-from gitshadow.sdk.turns.compensation_engine import JournalEngine
+from gitshadow.sdk.turns.compensation_engine import JournalEngine, JournalRunner
 from gitshadow.sdk.turns.errors import EngineError, SessionBusy
 from gitshadow.sdk.turns.host import Host
+from gitshadow.sdk.turns.protocols import CompensationEngine
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.session import AgentUndo
+from gitshadow.sdk.turns.values import Inverse, Reversibility
 from gitshadow.store.journal.saga_rows import SagaOp
-from tests.sdk.turns.front import Front, Session, in_journal
+from tests.sdk.turns.front import FREE, Front, Session, in_journal
 from tests.sdk.turns.world import World
 
 
@@ -120,6 +125,50 @@ async def test_either_front_runs_its_undos_on_an_engine(
     report = await session.undo("t-1")
     assert report.counts["reversed"] == report.counts["compensated"] == 1
     assert world.inverses == ["undo:card", "undo:draft"]
+
+
+@dataclass
+class Slow:
+    """An engine that returns a report some time after the undo has ended; `meanwhile` is called."""
+
+    meanwhile: Callable[[], object] = lambda: None
+
+    def bind(self, bench: Bench) -> CompensationEngine:
+        return _SlowRunner(bench, self)
+
+
+@dataclass(frozen=True)
+class _SlowRunner(JournalRunner):
+    engine: Slow
+
+    def wait(self, op_id: str, timeout_s: float | None) -> UndoReport:
+        report = super().wait(op_id, timeout_s)
+        self.engine.meanwhile()
+        return report
+
+
+def test_a_turn_that_began_before_the_report_came_keeps_its_lock(place: Path) -> None:
+    """Another process would take it for lost."""
+    tools, engine = ToolRegistry(), Slow()
+    tools.add(
+        "w.put",
+        lambda: None,
+        reversibility=Reversibility.REVERSIBLE,
+        inverse=lambda a, c, r: Inverse.tool("w.back"),
+    )
+    tools.handler("w.back")(lambda: None)
+    opened = partial(AgentUndo.open, place, session="s", tools=tools, policy=FREE)
+    with opened(host=Host(engine=engine)) as au, opened() as other:
+        with au.turn("one") as turn:
+            turn.call("w.put")
+        turn = au.turn("two")
+        engine.meanwhile = turn.__enter__
+        assert au.undo("t-1").ok
+        with pytest.raises(SessionBusy):
+            other.turn("three").__enter__()
+        turn.call("w.put")
+        turn.__exit__(None, None, None)
+    assert turn.status == "committed"
 
 
 def test_an_engine_without_a_repository_is_refused() -> None:
