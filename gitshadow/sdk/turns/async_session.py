@@ -368,8 +368,7 @@ class AsyncAgentUndo(SessionFront[AsyncDriver, AsyncTurn]):
         Raises:
             NothingToUndo: there is none.
         """
-        rewind = self._runtime.rewind(None, {"effects": effects})
-        return await self._driver.shielded(rewind)
+        return await self._driver.shielded(self._runtime.undo_last(effects=effects))
 
     async def resume(self, op: str) -> UndoReport:
         """Continue an undo that was interrupted or left something to do; nothing is repeated."""

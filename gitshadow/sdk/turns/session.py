@@ -346,8 +346,7 @@ class AgentUndo(SessionFront[Driver, Turn]):
         Raises:
             NothingToUndo: there is none.
         """
-        rewind = self._runtime.rewind(None, {"effects": effects})
-        return self._driver.run(rewind)
+        return self._driver.run(self._runtime.undo_last(effects=effects))
 
     def resume(self, op: str) -> UndoReport:
         """Continue an undo that was interrupted or left something to do; nothing is repeated."""

@@ -393,16 +393,18 @@ class SessionRuntime:
         token = redo_token(options)
         return (yield from self._run(lambda: self.undoing.redo(op, token)))
 
-    def rewind(
-        self, before: str | None, options: RewindOptions
-    ) -> Procedure[UndoReport]:
-        """Return to before an invocation; None: the newest in the conversation."""
+    def rewind(self, before: str, options: RewindOptions) -> Procedure[UndoReport]:
+        """Return to before an invocation."""
         request = rewind_request(options)
+        return (yield from self._run(lambda: self.undoing.rewind(before, request)))
+
+    def undo_last(self, *, effects: bool) -> Procedure[UndoReport]:
+        """Return to before the newest invocation in the conversation."""
+        request = rewind_request({"effects": effects})
 
         def made() -> Whole:
-            newest = rewind.last_live
-            first = newest(self.store, self.session) if before is None else before
-            return self.undoing.rewind(first, request)
+            newest = rewind.last_live(self.store, self.session)
+            return self.undoing.rewind(newest, request)
 
         return (yield from self._run(made))
 

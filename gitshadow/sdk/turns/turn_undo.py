@@ -23,6 +23,7 @@ from gitshadow.sdk.turns import (
 )
 from gitshadow.sdk.turns.commands import Procedure
 from gitshadow.sdk.turns.file_undo import FileWork
+from gitshadow.sdk.turns.option_checks import text
 from gitshadow.sdk.turns.protocols import SessionStore
 from gitshadow.sdk.turns.report import (
     Domain,
@@ -95,6 +96,7 @@ class Undoing:
         Raises:
             UsageError: there is no such turn or call, or several turns have that call.
         """
+        text("a turn or call", target)
         op = self._new(UndoKind.UNDO, target, request)
         if self.store.turn(self._session, target) is None:
             op = _narrowed(op, self.store, request)

@@ -8,6 +8,7 @@ import pytest
 
 from gitshadow.errors import RefusedError, UsageError
 from gitshadow.sdk.turns import registry, undo_request
+from gitshadow.sdk.turns.errors import InvocationNotFound
 from gitshadow.sdk.turns.host import Context, Host, Program
 from gitshadow.sdk.turns.inverse_kinds import Allowed
 from gitshadow.sdk.turns.policy import Limits, Policy, Proposal, Verdict, VerdictKind
@@ -182,6 +183,17 @@ async def test_an_option_that_a_rewind_does_not_have_is_refused(
     with pytest.raises(UsageError, match=said):
         await session.rewind("t-1", **options)
     assert world.state["drafts"] == {"9": "a"}
+    assert session.au.state == {"n": 1}
+
+
+async def test_a_target_that_is_no_text_undoes_nothing(front: Front) -> None:
+    """A name that was never set does not mean the newest turn."""
+    session = front.session()
+    async with session.turn() as turn:
+        await turn.set_state(n=1)
+    for work in (session.plan, session.undo, session.rewind):
+        with pytest.raises((UsageError, InvocationNotFound)):
+            await work(None)  # type: ignore[arg-type]
     assert session.au.state == {"n": 1}
 
 
