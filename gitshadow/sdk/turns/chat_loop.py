@@ -1,6 +1,6 @@
 """A small loop of requests and tool calls, for programs that use no framework."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -155,7 +155,10 @@ class ChatLoop(Generic[_A]):
             self.current_text += item.text
             self._said += item.text
         elif isinstance(item, ToolCall):
-            wanted.append(item)
+            given: object = item.arguments or {}
+            # A list or a text that a model wrote instead does not fit, which the model then reads.
+            fit = given if isinstance(given, Mapping) else {"input": given}
+            wanted.append(replace(item, arguments=fit))
         elif isinstance(item, Usage):
             self.last_usage_report = item.report
         else:

@@ -228,6 +228,19 @@ async def test_outcomes_go_back_to_the_model(front: Front) -> None:
     ]
 
 
+@pytest.mark.parametrize("arguments", [["a"], "a", 1])
+async def test_arguments_that_are_no_object_are_for_the_model(
+    front: Front, arguments: Json
+) -> None:
+    """They end the call and not the turn."""
+    wrong = ToolCall("c1", "draft.create", arguments)  # type: ignore[arg-type]
+    chat = Chat(front, [wrong], DONE)
+    assert await chat.send() == "done"
+    asked, result = chat.shown[1:3]
+    assert asked == ("call", json.dumps({"input": arguments}, separators=(",", ":")))
+    assert result[1].startswith("cannot call draft.create: ")
+
+
 async def test_several_batches_are_one_turn(front: Front) -> None:
     """TX-14."""
     spy = Spy()
