@@ -106,7 +106,11 @@ class Host:
             KeyError: there is none of that name.
         """
         known = self.environ if self.secrets is None else self.secrets
-        return known[name] if isinstance(known, Mapping) else known(name)
+        found: object = known[name] if isinstance(known, Mapping) else known(name)
+        # Such as None from `os.environ.get`, which would be sent as the secret.
+        if not isinstance(found, str):
+            raise KeyError(name)
+        return found
 
 
 def _secrets(option: str, value: object) -> None:

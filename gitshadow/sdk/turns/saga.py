@@ -32,7 +32,7 @@ from gitshadow.sdk.turns.commands import (
     now,
 )
 from gitshadow.sdk.turns.drift import Comparison, Drift, VerificationFinding
-from gitshadow.sdk.turns.errors import FinalFailure
+from gitshadow.sdk.turns.errors import FinalFailure, ToolFailure
 from gitshadow.sdk.turns.evidence import note
 from gitshadow.sdk.turns.external_inverses import patience_s
 from gitshadow.sdk.turns.json_values import StoredInverse
@@ -283,6 +283,11 @@ class Unwind:
             arguments = inverse.resolved(look_up)
         except KeyError as error:
             event: Event = Raised(FinalFailure(f"no such secret: {error}"))
+            return event, _trouble(event)
+        except Exception as error:  # noqa: BLE001 - the host's own code looks secrets up
+            # Its text may have a secret, and the next attempt may find a server that answers.
+            said = f"cannot look up a secret: {type(error).__name__}"
+            event = Raised(ToolFailure(said))
             return event, _trouble(event)
         # All attempts have one key, so a server that heeds it does the work once.
         if "idempotency_key" in handler.takes:

@@ -1,5 +1,7 @@
 """ENG rows: inverses in order, once, and again only where that does no harm."""
 
+from collections.abc import Callable
+
 import pytest
 
 from gitshadow.errors import RefusedError, UsageError
@@ -381,6 +383,39 @@ async def test_a_secret_is_looked_up_when_it_is_needed(front: Front) -> None:
     without = front.session()
     assert states(await without.undo("t-1")) == [("not_reversed", "failed")]
     assert states(await session.undo("t-1")) == [("reversed", None)]
+    assert seen == ["tok-4711"]
+
+
+def sealed(name: str) -> str:
+    """Fail as a vault does that cannot be reached; the text has a secret."""
+    raise RuntimeError("cannot open the vault with tok-4711")
+
+
+@pytest.mark.parametrize("look_up", [sealed, {"OTHER": "x"}.get])
+async def test_a_secret_that_cannot_be_looked_up_stops_one_inverse(
+    front: Front, world: World, look_up: Callable[[str], str]
+) -> None:
+    """The rollback goes on, its report lists the call, and a later undo tries again."""
+    seen: list[str] = []
+    front.tools.handler("api.delete")(lambda token: seen.append(token))
+    front.tools.tool(
+        "api.put",
+        reversibility=Reversibility.REVERSIBLE,
+        inverse=lambda a, c, r: Inverse.tool("api.delete", token=Secret("API_TOKEN")),
+        retry=AT_ONCE,
+    )(lambda: None)
+    with pytest.raises(BoomError) as raised:
+        async with front.session(host=Host(secrets=look_up)).turn() as turn:
+            await turn.call("draft.create", title="a")
+            await turn.call("api.put")
+            raise BoomError("x")
+    report = UndoReport.of(raised.value)
+    assert report is not None
+    assert states(report) == [("not_reversed", "failed"), ("reversed", None)]
+    assert "tok-4711" not in report.render()
+    assert (seen, world.state["drafts"]) == ([], {})
+    able = front.session(host=Host(secrets={"API_TOKEN": "tok-4711"}))
+    assert (await able.undo("t-1")).ok
     assert seen == ["tok-4711"]
 
 
