@@ -14,7 +14,7 @@ from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.option_checks import instance_of, one_of, optional
 from gitshadow.sdk.turns.policy import Policy, Proposal
 from gitshadow.sdk.turns.protocols import SessionStore
-from gitshadow.sdk.turns.registry import ToolRegistry, warn_renamed
+from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.rewind import Difference
 from gitshadow.sdk.turns.session_runtime import (
@@ -224,12 +224,6 @@ class SessionFront(Generic[_D, _T]):
         opening = Opening(session, tools, agent, policy or Policy(), host or Host())
         tools.check_front(awaits=cls._awaits)
         return cls(SessionRuntime(store, opening))
-
-    @classmethod
-    def over(cls, store: SessionStore, **options: Any) -> Self:
-        """Open a session in a store, under the former name of `with_store`."""
-        warn_renamed("over", "with_store")
-        return cls.with_store(store, **options)
 
     def close(self) -> None:
         """Close the session store; in a process forked from the one that opened it, do nothing.

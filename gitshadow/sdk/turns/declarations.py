@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from gitshadow.sdk.turns.errors import RegistrationError
-from gitshadow.sdk.turns.tool import RENAMED, BuildInverse, Call, Capture, ToolOptions
+from gitshadow.sdk.turns.tool import BuildInverse, Call, Capture, ToolOptions
 from gitshadow.sdk.turns.values import Inverse, JsonObject
 from gitshadow.words import did_you_mean
 
@@ -135,7 +135,7 @@ class _Reader:
         self, name: str, table: JsonObject, origin: ServerOrigin | None
     ) -> None:
         self._name, self._origin = name, origin
-        self._table = {RENAMED.get(key, key): value for key, value in table.items()}
+        self._table = table
 
     def read(self) -> ToolOptions:
         readers: dict[str, Callable[[str], object]] = {

@@ -4,10 +4,9 @@ Invariant: what is registered is the only truth about a tool; what a model says 
 """
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar, Unpack, cast
+from typing import TypeVar, Unpack
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import mcp_tools
@@ -24,7 +23,7 @@ from gitshadow.sdk.turns.option_checks import (
     text,
 )
 from gitshadow.sdk.turns.option_checks import function as check_function
-from gitshadow.sdk.turns.tool import RENAMED, Call, Tool, ToolOptions, window_s
+from gitshadow.sdk.turns.tool import Call, Tool, ToolOptions, window_s
 from gitshadow.sdk.turns.values import Retry, Reversibility
 from gitshadow.words import did_you_mean
 
@@ -119,7 +118,6 @@ class ToolRegistry:
         full = self._qualified(name)
         with _registering(full):
             check_function("the function", function)
-            options = _renamed(options)
             check_all(_OPTIONS, options)
         reversibility: Reversibility | None = None
         if "reversibility" in options:
@@ -191,15 +189,6 @@ class ToolRegistry:
             return function
 
         return declare
-
-    def compensator(
-        self,
-        name: str,
-        **options: Any,
-    ) -> Callable[[_F], _F]:
-        """Declare a handler, under the former name of `handler`."""
-        warn_renamed("compensator", "handler")
-        return self.handler(name, **options)
 
     def import_mcp(
         self,
@@ -290,25 +279,6 @@ class ToolRegistry:
         if full in self._tools or full in self._handlers:
             raise RegistrationError(f"cannot register {full}: the name is taken")
         return full
-
-
-def _renamed(options: ToolOptions) -> ToolOptions:
-    """Return options under their present names."""
-    found = cast(dict[str, object], options)
-    for old in found.keys() & RENAMED:
-        new = RENAMED[old]
-        if new in found:
-            raise UsageError(f"{old} and {new} mean the same")
-        warn_renamed(old, new, stacklevel=4)
-        found = {**found, new: found[old]}
-        del found[old]
-    return cast(ToolOptions, found)
-
-
-def warn_renamed(old: str, new: str, *, stacklevel: int = 3) -> None:
-    """Warn the caller of what calls this that a name has a new one."""
-    said = f"{old} is called {new} now"
-    warnings.warn(said, DeprecationWarning, stacklevel=stacklevel)
 
 
 @contextmanager

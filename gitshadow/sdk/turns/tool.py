@@ -89,9 +89,6 @@ ReversibilityWord: TypeAlias = Literal[
 ]
 """A `Reversibility` as a text."""
 
-RENAMED: Mapping[str, str] = {"observe": "fingerprint", "undo_for_s": "undo_for"}
-"""Former names of options, which work and warn."""
-
 
 class ToolOptions(TypedDict):
     """The arguments of `tool` besides the name; all are optional.

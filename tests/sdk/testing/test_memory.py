@@ -29,11 +29,3 @@ def test_closing_another_opening_keeps_the_lock() -> None:
             raise AssertionError("the block must not run")
         with opened(store, "other").turn("elsewhere"):
             pass
-
-
-def test_the_former_name_of_with_store_works_and_warns() -> None:
-    with (
-        pytest.warns(DeprecationWarning, match="with_store"),
-        AgentUndo.over(MemoryStore(), session="s", tools=ToolRegistry()) as au,
-    ):
-        assert au.turns() == []

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
-from typing import Any
 
 import pytest
 
@@ -172,22 +171,3 @@ def test_a_class_may_be_a_text() -> None:
     )
     assert made.reversibility is Reversibility.REVERSIBLE
     assert made.options["reversibility"] is Reversibility.REVERSIBLE
-
-
-@pytest.mark.parametrize(
-    ("old", "new"), [({"observe": len}, "fingerprint"), ({"undo_for_s": 9}, "undo_for")]
-)
-def test_former_options_work_and_warn(old: dict[str, Any], new: str) -> None:
-    tools = ToolRegistry()
-    with pytest.warns(DeprecationWarning, match=f"is called {new} now"):
-        made = tools.add("x.y", lambda: None, **old)
-    assert list(made.options) == [new]
-
-
-def test_the_former_name_of_handler_works_and_warns() -> None:
-    tools = ToolRegistry()
-    with pytest.warns(DeprecationWarning, match="is called handler now"):
-        tools.compensator("x.y", idempotent=True)(print)
-    found = tools.find_handler("x.y")
-    assert found is not None
-    assert found.function is print
