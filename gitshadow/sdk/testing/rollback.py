@@ -56,22 +56,6 @@ Script: TypeAlias = Sequence[tuple[str, Arguments]]
 _UNBOUND = Limits(tool_calls=None)
 
 
-class Hurried(Driver):
-    """Run procedures without the pauses between two attempts."""
-
-    def perform(self, command: Command) -> object:
-        """Run a command, but skip pauses."""
-        return None if isinstance(command, Pause) else super().perform(command)
-
-
-class AsyncHurried(AsyncDriver):
-    """As `Hurried`, awaited."""
-
-    async def perform(self, command: Command) -> object:
-        """Run a command, but skip pauses."""
-        return None if isinstance(command, Pause) else await super().perform(command)
-
-
 class BrokenError(Exception):
     """The exception that ends a turn on purpose."""
 
@@ -560,7 +544,7 @@ def prove_rollback(
     """
     rules, plugs = policy or Policy(), host or Host()
     trials = Trials(tools, script, observe, reset, rules, plugs)
-    return Hurried(trials).run(_proof(trials))
+    return Driver(trials).run(_hurried(_proof(trials)))
 
 
 async def prove_rollback_async(
@@ -575,7 +559,16 @@ async def prove_rollback_async(
     """Prove a script whose tools, `observe` or `reset` may be coroutine functions."""
     rules, plugs = policy or Policy(), host or Host()
     trials = Trials(tools, script, observe, reset, rules, plugs)
-    return await AsyncHurried(trials).run(_proof(trials))
+    return await AsyncDriver(trials).run(_hurried(_proof(trials)))
+
+
+def _hurried(procedure: Procedure[T]) -> Procedure[T]:
+    """Run a procedure without the pauses between two attempts."""
+
+    def answer(command: Command) -> Procedure[object]:
+        return None if isinstance(command, Pause) else (yield command)
+
+    return answered_by(in_the_open(procedure), answer)
 
 
 def _proof(trials: Trials) -> Procedure[Proof]:
