@@ -1,5 +1,7 @@
 """Open documents: the worktree that each is in, its text beside its file, and its authors.
 
+Lines are counted from 0, and keep their ends. Authors are known of the file alone; a line that the
+editor has changed is the person's who types there.
 Invariant: an answer is for one version of the text and one state of the journal; nothing is polled.
 """
 
@@ -7,23 +9,22 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import NamedTuple
 
 from gitshadow.errors import ShadowError
-from gitshadow.lsp.authors import AuthorRun, runs_of
-from gitshadow.lsp.buffers import LineMap, mapped
 from gitshadow.messages.backend import HistoryBackend
 from gitshadow.messages.blame import BLAME, BlameRequest, OwnerRow
 from gitshadow.messages.codec import UNSET
 from gitshadow.messages.rows import EventRow
 from gitshadow.messages.states import SHOW, ShowRequest
 from gitshadow.model import RepoPath
-from gitshadow.render.blame import lines_of
+from gitshadow.render.blame import BlameLine, lines_of
 from gitshadow.render.hunks import PatchHunk, read_hunks
 from gitshadow.store.refs import display_path
-from gitshadow.undo.merge import is_binary, split_lines
+from gitshadow.undo.merge import MergeEdit, edits, is_binary, split_lines
 
 _AGAIN_S = 10.0
 _BOM = b"\xef\xbb\xbf"
@@ -38,6 +39,38 @@ class Place(NamedTuple):
     file: str
     path: str
     backend: HistoryBackend
+
+
+class LineMap(NamedTuple):
+    """Which line of the file each line of a buffer is, None where it is none of them."""
+
+    in_file: tuple[int | None, ...]
+    changes: tuple[MergeEdit, ...]
+
+    def carried(self, edit: MergeEdit) -> MergeEdit | None:
+        """Return an edit of the file as one of the buffer.
+
+        None: the buffer was changed there, or right beside it.
+        """
+        grown = 0
+        for change in self.changes:
+            if change.start <= edit.end and change.end >= edit.start:
+                return None
+            if change.end < edit.start:
+                grown += len(change.lines) - (change.end - change.start)
+        return MergeEdit(edit.start + grown, edit.end + grown, edit.lines)
+
+
+class AuthorRun(NamedTuple):
+    """Lines of a buffer, from `first` to `last`, that one turn wrote, or one author without turns.
+
+    `owner` is that of the first line; `lines` are those of the file.
+    """
+
+    first: int
+    last: int
+    owner: OwnerRow
+    lines: tuple[BlameLine, ...]
 
 
 class Authors(NamedTuple):
@@ -94,7 +127,7 @@ class Documents:
 
     def authors(self, place: Place, text: str) -> Authors | None:
         """Return the authors of a text; None for what has no lines, or none that are known."""
-        data = _content(place.file)
+        data = content_of(place.file)
         # An editor counts a lone carriage return as the end of a line, and Git does not.
         if data is None or is_binary(data) or "\r" in text.replace("\r\n", ""):
             return None
@@ -117,8 +150,8 @@ class Documents:
                 self._told.add(place.path)
                 self.log(f"no authors of {place.path}: {error}")
             return None
-        lines = _mapped(text, data)
-        runs = tuple(runs_of(blamed, answer.owners, lines))
+        lines = compared(text, data)
+        runs = tuple(_runs(blamed, answer.owners, lines))
         return Authors(runs, lines, answer.owners)
 
     def forget(self, file: str) -> None:
@@ -132,16 +165,12 @@ def origin(
 ) -> tuple[str, Sequence[str] | None]:
     """Return the short id of the turn of a line, and the lines that it replaced, if known.
 
-    Args:
-        place: The file.
-        owner: Who wrote it.
-        number: Its number, from 1, in the state that it came with.
+    `number` is that of the line, from 1, in the state that it came with.
     """
     if owner.seq is None or owner.machine:
         return "", None
-    asked = ShowRequest(str(owner.seq), hunks=True)
     try:
-        shown = place.backend.send(SHOW, asked)
+        shown = place.backend.send(SHOW, ShowRequest(str(owner.seq), hunks=True))
     except ShadowError:
         return "", None
     turn = shown.thing.turn_short if isinstance(shown.thing, EventRow) else ""
@@ -170,16 +199,48 @@ def _replaced(diff: Sequence[str], number: int) -> tuple[str, ...] | None:
     return None
 
 
-def compared(file: str, text: str) -> LineMap:
-    """Compare the text of a buffer with its file; a file that is gone has no lines."""
-    return _mapped(text, _content(file) or b"")
+def compared(text: str, data: bytes) -> LineMap:
+    """Compare the lines of a buffer with those of its file."""
+    buffer = split_lines(text.encode("utf-8", "surrogatepass"))
+    file = split_lines(data)
+    changes = tuple(edits(file, buffer)) if buffer != file else ()
+    return LineMap(tuple(_numbers(changes, len(file))), changes)
 
 
-def _mapped(text: str, data: bytes) -> LineMap:
-    return mapped(split_lines(text.encode("utf-8", "surrogatepass")), split_lines(data))
+def _numbers(changes: Sequence[MergeEdit], count: int) -> Iterator[int | None]:
+    at = 0
+    for change in changes:
+        yield from range(at, change.start)
+        yield from [None] * len(change.lines)
+        at = change.end
+    yield from range(at, count)
 
 
-def _content(file: str) -> bytes | None:
+def _runs(
+    blamed: Sequence[BlameLine], owners: Sequence[OwnerRow], lines: LineMap
+) -> Iterator[AuthorRun]:
+    """Yield the runs of a buffer in order; lines that the editor changed are in none."""
+    seen = [
+        None if number is None or number >= len(blamed) else blamed[number]
+        for number in lines.in_file
+    ]
+    at = 0
+    for _, group in groupby(seen, lambda line: line and _unit(owners[line.owner])):
+        found = list(group)
+        run = tuple(line for line in found if line is not None)
+        if run:
+            yield AuthorRun(at, at + len(run) - 1, owners[run[0].owner], run)
+        at += len(found)
+
+
+def _unit(owner: OwnerRow) -> tuple[object, ...]:
+    if owner.actor == "agent" and owner.turn is not None:
+        return owner.session, owner.turn
+    who = (owner.actor, owner.session, owner.agent, owner.author)
+    return (*who, owner.commit, owner.seq)
+
+
+def content_of(file: str) -> bytes | None:
     """Return what a regular file holds; None for anything else, and for what is too large."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from tempfile import mkstemp
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, TypeVar, TypeVarTuple
 from uuid import uuid4
 
 from lsprotocol import types
@@ -25,24 +25,19 @@ from pygls.workspace import TextDocument
 from gitshadow import __version__
 from gitshadow.errors import RefusedError, ShadowError
 from gitshadow.ipc import own_process
-from gitshadow.lsp.authors import AuthorRun
-from gitshadow.lsp.buffers import LineMap
 from gitshadow.lsp.documents import (
+    AuthorRun,
     Authors,
     Documents,
+    LineMap,
     Opener,
     Place,
     compared,
+    content_of,
     origin,
     unreviewed,
 )
-from gitshadow.lsp.undo import (
-    UndoAction,
-    UndoPlan,
-    actions_at,
-    applied,
-    planned,
-)
+from gitshadow.lsp.undo import UndoAction, UndoPlan, actions_at, applied, planned
 from gitshadow.messages.check import REVIEW, ReviewRequest
 from gitshadow.messages.codec import encode, parse
 from gitshadow.messages.lists import OPS, OpsRequest
@@ -58,7 +53,7 @@ _SHOWN = ("off", "agents", "all")
 _DO, _CANCEL = "Do it", "Cancel"
 _UNSAVED = "yours, not saved yet"
 _LONG_S = 0.5
-P = ParamSpec("P")
+Given = TypeVarTuple("Given")
 R = TypeVar("R")
 
 
@@ -152,10 +147,6 @@ class _Unsaved(NamedTuple):
     source: str
     lines: LineMap
 
-    def is_old(self) -> bool:
-        """Return whether somebody has typed since."""
-        return self.document.version != self.version
-
     def edit(self, edits: Sequence[MergeEdit]) -> types.TextDocumentEdit:
         """Return edits of its lines as the protocol has them."""
         named = types.OptionalVersionedTextDocumentIdentifier(
@@ -166,12 +157,8 @@ class _Unsaved(NamedTuple):
 
         def at(line: int) -> types.Position:
             # The end of a text without a line break at its end is no beginning of a line.
-            known = line < len(lines)
-            return (
-                types.Position(line, 0)
-                if known
-                else types.Position(len(lines) - 1, ends)
-            )
+            last = len(lines) - 1
+            return types.Position(min(line, last), ends if line > last else 0)
 
         changes = [
             types.TextEdit(
@@ -218,10 +205,11 @@ class _Session:
 
     def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         """Return a line above each run, as the settings say."""
-        return [
-            types.CodeLens(_line(run.first), types.Command(title(run.owner), ""))
-            for run in self._runs(params.text_document.uri, self.settings.lens)
-        ]
+        found: list[types.CodeLens] = []
+        for run in self._runs(params.text_document.uri, self.settings.lens):
+            place = types.Range(_begin(run.first), _begin(run.first))
+            found.append(types.CodeLens(place, types.Command(title(run.owner), "")))
+        return found
 
     def hints(self, params: types.InlayHintParams) -> list[types.InlayHint]:
         """Return a word behind the first line of each run, as the settings say."""
@@ -241,9 +229,8 @@ class _Session:
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """Return what can be undone at the selection."""
-        seen = (
-            self._authors(params.text_document.uri) if self.settings.trusted else None
-        )
+        is_trusted, uri = self.settings.trusted, params.text_document.uri
+        seen = self._authors(uri) if is_trusted else None
         if seen is None:
             return []
         place, authors = seen
@@ -264,7 +251,7 @@ class _Session:
                 place.path,
                 touched,
                 redo=self._redo(place),
-                is_saved=not authors.lines.is_changed,
+                is_saved=not authors.lines.changes,
             )
         ]
 
@@ -274,10 +261,8 @@ class _Session:
         if place is None:
             return
         try:
-            if action.verb == REVIEW.name:
-                said = await self._worked(action, self._reviewed, place)
-            else:
-                said = await self._undone(place, action)
+            act = self._review if action.verb == REVIEW.name else self._undo
+            said = await act(place, action)
         except ShadowError as error:
             hint = f" ({error.hint})" if error.hint else ""
             self._say(types.MessageType.Error, f"{error}{hint}")
@@ -286,12 +271,13 @@ class _Session:
             self._say(types.MessageType.Info, said)
             self.diagnose()
 
-    def _reviewed(self, place: Place) -> str:
+    async def _review(self, place: Place, action: UndoAction) -> str:
         """Mark the lines of a file as reviewed; return what was done."""
         request = ReviewRequest((place.path,), pid=own_process.pid(), agent=self._agent)
-        return next(review_lines(place.backend.send(REVIEW, request), View()))
+        answer = await self._worked(action, place.backend.send, REVIEW, request)
+        return next(review_lines(answer, View()))
 
-    async def _undone(self, place: Place, action: UndoAction) -> str:
+    async def _undo(self, place: Place, action: UndoAction) -> str:
         """Plan an undo, show the plan and carry it out; return what was done, empty for nothing.
 
         Raises:
@@ -304,33 +290,26 @@ class _Session:
             return plan.words
         if not await self._agreed(plan):
             return ""
-        if any(unsaved[path].is_old() for path in plan.edits):
+        held = [(unsaved[path], edits) for path, edits in plan.edits.items()]
+        if any(one.document.version != one.version for one, _ in held):
             raise RefusedError("cannot undo: you have typed since", hint="try again")
         # An edit of a buffer can be undone there, and a refusal leaves nothing half done.
         said = await self._worked(action, applied, place.backend, plan)
-        if plan.edits:
-            edits = plan.edits.items()
-            await self._edit([unsaved[path].edit(found) for path, found in edits])
+        if held:
+            await self._edit([one.edit(edits) for one, edits in held])
         return said
 
     async def _agreed(self, plan: UndoPlan) -> bool:
         """Show a plan, as a diff where the editor can, and ask."""
         window = self._server.client_capabilities.window
-        if (
-            window
-            and window.show_document
-            and window.show_document.support
-            and plan.diff
-        ):
+        shows = window and window.show_document and window.show_document.support
+        if shows and plan.diff:
             descriptor, file = mkstemp(".diff", "undo-", self._diffs)
-            with open(
-                descriptor, "w", encoding="utf-8", errors="surrogateescape"
-            ) as stream:
-                stream.write(plan.diff)
+            with open(descriptor, "wb") as stream:
+                stream.write(plan.diff.encode("utf-8", "surrogateescape"))
             os.chmod(file, 0o400)
-            shown = types.ShowDocumentParams(
-                uris.from_fs_path(file) or "", take_focus=False
-            )
+            uri = uris.from_fs_path(file) or ""
+            shown = types.ShowDocumentParams(uri, take_focus=False)
             await self._server.window_show_document_async(shown)
         choices = [types.MessageActionItem(one) for one in (_DO, _CANCEL)]
         answer = await self._server.window_show_message_request_async(
@@ -352,15 +331,10 @@ class _Session:
         numbers = unreviewed(seen[0]) if seen is not None and is_asked else ()
         found: list[types.Diagnostic] = []
         for run in seen[1].runs if seen is not None else ():
-            at = [
-                run.first + n
-                for n, one in enumerate(run.lines)
-                if one.number in numbers
-            ]
+            lines = enumerate(run.lines, run.first)
+            at = [number for number, one in lines if one.number in numbers]
             if at:
-                place = types.Range(
-                    types.Position(at[0], 0), types.Position(at[-1] + 1, 0)
-                )
+                place = types.Range(_begin(at[0]), _begin(at[-1] + 1))
                 said = f"not reviewed: {title(run.owner)}"
                 hint = types.DiagnosticSeverity.Hint
                 found.append(types.Diagnostic(place, said, severity=hint, source=NAME))
@@ -369,10 +343,10 @@ class _Session:
         )
 
     async def _worked(
-        self, action: UndoAction, do: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+        self, action: UndoAction, do: Callable[[*Given], R], *args: *Given
     ) -> R:
         with self._progress(action.title):
-            return await asyncio.to_thread(do, *args, **kwargs)
+            return await asyncio.to_thread(do, *args)
 
     @contextmanager
     def _progress(self, said: str) -> Iterator[None]:
@@ -382,13 +356,11 @@ class _Session:
             yield
             return
         token, progress = str(uuid4()), self._server.work_done_progress
-        created: list[Future[None]] = []
+        value, created = types.WorkDoneProgressBegin(said), list[Future[None]]()
 
         def begin() -> None:
-            value = types.WorkDoneProgressBegin(said)
-            created.append(
-                progress.create(token, lambda _: progress.begin(token, value))
-            )
+            made = progress.create(token, lambda _: progress.begin(token, value))
+            created.append(made)
 
         timer = threading.Timer(_LONG_S, begin)
         timer.start()
@@ -411,8 +383,9 @@ class _Session:
             if other is None or other.backend is not place.backend:
                 continue
             version, source = document.version, document.source
-            lines = compared(other.file, source)
-            if lines.is_changed:
+            # A file that is gone has no lines.
+            lines = compared(source, content_of(other.file) or b"")
+            if lines.changes:
                 found[other.path] = _Unsaved(document, version, source, lines)
         return found
 
@@ -437,7 +410,9 @@ class _Session:
         seen = None if shown == "off" else self._authors(uri)
         if seen is None:
             return []
-        return [run for run in seen[1].runs if shown == "all" or run.is_agents]
+        return [
+            run for run in seen[1].runs if shown == "all" or run.owner.actor == "agent"
+        ]
 
     def _authors(self, uri: str) -> tuple[Place, Authors] | None:
         file = uris.to_fs_path(uri)
@@ -473,8 +448,8 @@ def _limited(run: AuthorRun, first: int, last: int) -> AuthorRun:
     return run._replace(first=begin, last=end, lines=lines)
 
 
-def _line(number: int) -> types.Range:
-    return types.Range(types.Position(number, 0), types.Position(number, 0))
+def _begin(line: int) -> types.Position:
+    return types.Position(line, 0)
 
 
 def _markdown(text: str) -> types.Hover:

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gitshadow.errors import RefusedError
-from gitshadow.lsp.authors import AuthorRun
-from gitshadow.lsp.buffers import LineMap
+from gitshadow.lsp.documents import AuthorRun, LineMap
 from gitshadow.messages.backend import HistoryBackend
 from gitshadow.messages.check import REVIEW
 from gitshadow.messages.undo import (
@@ -46,12 +45,6 @@ class UndoAction(NamedTuple):
     paths: tuple[str, ...] = ()
     lines: tuple[int, ...] = ()
 
-    def request(self) -> FileUndoRequest:
-        """Return the request, without a choice of hunks."""
-        named = [UndoTarget(one) for one in self.targets]
-        named += [UndoTarget(one, path_only=True) for one in self.paths]
-        return FileUndoRequest(self.verb, tuple(named), self.only)
-
 
 class UndoPlan(NamedTuple):
     """What is shown and then applied: a plan of files, and edits of buffers by path.
@@ -80,11 +73,9 @@ def actions_at(
     only, seen = (path,), set[str]()
     for run in runs:
         owner = run.owner
-        if not run.is_agents or owner.seq is None:
-            continue
         unit = f"{owner.session}:{owner.turn}" if owner.turn else str(owner.seq)
         who = title(owner)
-        if unit in seen:
+        if owner.actor != "agent" or owner.seq is None or unit in seen:
             continue
         seen.add(unit)
         same = (one for one in runs if one.owner.turn == owner.turn)
@@ -116,7 +107,9 @@ def planned(
         RefusedError: an unsaved change is in the way.
         ShadowError: it cannot be planned.
     """
-    request = action.request()
+    named = [UndoTarget(one) for one in action.targets]
+    named += [UndoTarget(one, path_only=True) for one in action.paths]
+    request = FileUndoRequest(action.verb, tuple(named), action.only)
     shown = backend.plan(request._replace(offer=True))
     if action.lines:
         request = request._replace(choice=_choice(shown, set(action.lines)))
@@ -137,13 +130,14 @@ def planned(
         rest = backend.plan(written)
         notes = tuple(one for one in rest.notes if "--except" not in one)
         shown = rest._replace(notes=notes)
-    is_whole = written is not None or not held
-    said = (
-        plan_lines(shown, _PLAIN, low=_LOW) if is_whole else about_lines(shown, _PLAIN)
-    )
-    here = [f"will change in the editor, not saved: {', '.join(sorted(edits))}"]
-    words = "\n".join([*said, *(here if held else ())])
-    return UndoPlan(written, shown.token, edits, words, diff)
+    if written is not None or not held:
+        said = list(plan_lines(shown, _PLAIN, low=_LOW))
+    else:
+        said = list(about_lines(shown, _PLAIN))
+    if held:
+        here = ", ".join(sorted(edits))
+        said.append(f"will change in the editor, not saved: {here}")
+    return UndoPlan(written, shown.token, edits, "\n".join(said), diff)
 
 
 def _diff(item: FileItem, hunks: Sequence[Hunk]) -> Iterator[str]:
@@ -175,15 +169,9 @@ def _choice(plan: FileUndoAnswer, lines: set[int]) -> HunkChoice:
     """
     taken: dict[str, tuple[int, ...]] = {}
     for number, item in enumerate(plan.items):
-        found = [
-            one
-            for one in _hunks(item, number)
-            if one.kind == "file" or _touches(one, lines)
-        ]
-        if found:
-            taken[str(number)] = tuple(
-                sorted({part for one in found for part in one.parts})
-            )
+        touched = (one.parts for one in _hunks(item, number) if _touches(one, lines))
+        if parts := sorted({part for hunk in touched for part in hunk}):
+            taken[str(number)] = tuple(parts)
     if not taken:
         raise RefusedError(
             "cannot undo these lines alone: later edits changed them",
@@ -212,10 +200,8 @@ def _line_edits(hunk: Hunk) -> Iterator[MergeEdit]:
 
 def _touches(hunk: Hunk, lines: set[int]) -> bool:
     # Lines that were removed are between two of now.
-    return any(
-        lines.intersection(
-            range(one.start + 1, one.end + 1) or (one.start, one.start + 1)
-        )
+    return hunk.kind == "file" or any(
+        lines & {*(range(one.start + 1, one.end + 1) or (one.start, one.start + 1))}
         for one in _line_edits(hunk)
     )
 
