@@ -9,7 +9,7 @@ import click
 import pytest
 
 from gitshadow import commands
-from gitshadow.commands.group import group
+from gitshadow.cli import group
 from gitshadow.messages.codec import JsonObject, decode
 from gitshadow.messages.programs import ProgramTurnRow
 from gitshadow.messages.rows import SessionRow, TurnRow

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gitshadow import __version__
+from gitshadow.cli import group
 from gitshadow.commands import GROUPS, PROGRAM, names
-from gitshadow.commands.group import group
 from gitshadow.render.man import page
 
 STORED = Path(__file__).parents[2] / "docs" / "man" / "git-agent-undo.1"

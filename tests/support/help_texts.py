@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 from click.testing import CliRunner
 
-from gitshadow.commands.group import group
+from gitshadow.cli import group
 
 HELP_DIR = Path(__file__).parent.parent / "fixtures" / "help"
 _NAME = "git agent-undo"
