@@ -1,20 +1,28 @@
-"""`git agent-undo completion`: what makes a shell complete verbs, options, ids and paths."""
+"""`git agent-undo completion`: what makes a shell complete verbs, options, ids and paths.
+
+A shell asks at every press of a key: nothing here settles, starts a daemon, writes or loads the
+engine.
+"""
 
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import click
 from click.shell_completion import CompletionItem, ShellComplete
 
 from gitshadow.commands import GROUPS, MACHINE_GROUP, spelled_out
-from gitshadow.reporting import completion
-from gitshadow.reporting.completion import Word
-from gitshadow.store.layout import discover
+from gitshadow.errors import ShadowError
+from gitshadow.store.journal import offers
+from gitshadow.store.journal.db import Db
+from gitshadow.store.layout import Layout, discover
 
 _UNITS = ("turn", "session", "burst", "op", "call")
 _MOMENTS = ("pin", *_UNITS)
+_MOST_IDS = 50
+_MOST_OF_EACH = 10
 
 # By the name of the option, whatever the verb.
 OPTIONS: Mapping[str, tuple[str, ...]] = {
@@ -77,6 +85,17 @@ ARGUMENTS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("undo", "targets"): (*_UNITS, "path"),
 }
 _QUOTES = re.compile(r"\\(.)|'([^']*)'?|\"((?:\\.|[^\"\\])*)\"?", re.DOTALL)
+
+
+class Word(NamedTuple):
+    """One word to choose from, with a note about it.
+
+    `form` is `plain`, `path` (a directory ends in `/`), or `file`: any file of this machine.
+    """
+
+    value: str
+    note: str = ""
+    form: str = "plain"
 
 
 class _Fitting(click.types.StringParamType):
@@ -165,8 +184,110 @@ def _of_kinds(kinds: tuple[str, ...], typed: str) -> list[Word]:
     layout = discover(os.getcwd())
     if layout is None:
         return []
-    place = completion.CompletionContext(layout, os.getcwd(), os.environ)
-    return completion.words(place, kinds, typed)
+    return _recorded(_Place(layout, os.getcwd(), os.environ), kinds, typed)
+
+
+class _Place(NamedTuple):
+    """Where a command line is typed."""
+
+    layout: Layout
+    cwd: str
+    environ: Mapping[str, str]
+
+
+def _recorded(place: _Place, kinds: Sequence[str], typed: str) -> list[Word]:
+    """Return what begins with what is typed, kind by kind, the newest ids first."""
+    found: list[Word] = []
+    most = _MOST_IDS if len(kinds) == 1 else _MOST_OF_EACH
+    try:
+        for kind in kinds:
+            listed_by = _BY_KIND.get(kind)
+            if listed_by is not None:
+                found += listed_by(place, typed)
+            else:
+                found += _ids(place, kind, typed, most)
+    except (OSError, ShadowError):
+        # An error here would be printed into the line that is being typed. The command itself
+        # will report it.
+        pass
+    return list({word.value: word for word in found}.values())
+
+
+def _ids(place: _Place, kind: str, typed: str, most: int) -> Iterator[Word]:
+    db = Db.look(place.layout.journal)
+    try:
+        for offer in offers.ids(db, kind, typed, most):
+            yield Word(offer.value, _said(offer))
+    finally:
+        db.close()
+
+
+def _said(offer: offers.Offer) -> str:
+    # Imported here, like other modules below: each key press starts a process.
+    import time
+
+    when = time.strftime("%b %d %H:%M", time.localtime(offer.ts_ns // 10**9))
+    lines = (offer.note or "").strip().splitlines()
+    return f"{when} {lines[0][:60]}".rstrip() if lines else when
+
+
+def _paths(place: _Place, typed: str) -> Iterator[Word]:
+    layout = place.layout
+    folder, slash, name = typed.rpartition("/")
+    inside = os.path.normpath(os.path.join(os.path.realpath(place.cwd), folder + slash))
+    below = os.path.relpath(inside, layout.root)
+    if below == ".." or below.startswith("../"):
+        return
+    top = "" if below == "." else f"{below}/"
+    db = Db.look(layout.journal)
+    try:
+        found = offers.names_below(db, layout.worktree, os.fsencode(top + name))
+    finally:
+        db.close()
+    for one in found:
+        yield Word(_spelled(os.fsencode(folder + slash) + one), form="path")
+
+
+def _spelled(path: bytes) -> str:
+    """Return a path as a command takes it, on one line."""
+    try:
+        text = path.decode("utf-8")
+    except UnicodeDecodeError:
+        text = ""
+    if text.isprintable() and text and not text.startswith('"'):
+        return text
+    # This import takes 10 ms, and few names are odd.
+    from gitshadow.store.paths import c_quoted
+
+    return c_quoted(path)
+
+
+def _revisions(place: _Place, typed: str) -> Iterator[Word]:
+    """Yield branches and tags; behind `..` too."""
+    before, dots, beginning = typed.rpartition("..")
+    listed = ("refs/heads", "refs/remotes", "refs/tags")
+    for name in _git(place, "for-each-ref", "--format=%(refname:short)", *listed):
+        if name.startswith(beginning):
+            yield Word(before + dots + name)
+
+
+def _remotes(place: _Place, typed: str) -> Iterator[Word]:
+    return (Word(name) for name in _git(place, "remote") if name.startswith(typed))
+
+
+def _git(place: _Place, *args: str) -> list[str]:
+    # This import takes 10 ms.
+    from gitshadow.store.git import Git
+
+    out = Git(place.layout, dict(place.environ)).run(*args)
+    return out.decode("utf-8", "replace").splitlines()
+
+
+_BY_KIND: Mapping[str, Callable[[_Place, str], Iterator[Word]]] = {
+    "path": _paths,
+    "revision": _revisions,
+    "remote": _remotes,
+}
 
 
 def _unquoted(word: str) -> str:

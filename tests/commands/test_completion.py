@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
+from gitshadow.cli import group
 from gitshadow.commands import completion, names
-from gitshadow.commands.group import group
 from gitshadow.store.paths import c_quoted
 from tests.support.repo import Repo
 from tests.support.shadow import Shadow
