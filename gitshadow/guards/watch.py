@@ -2,30 +2,71 @@
 
 The daemon calls it after its other work, so no hook waits for it. A first look begins at the newest
 row: what happened before the daemon started raises no alert.
+Invariant: a text names a path only in Git's quoting, so it has no control characters.
 """
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gitshadow.adapters.base import HookEvent, HookPhase
 from gitshadow.attribution.delivery import reach
 from gitshadow.attribution.process import ProcessId
-from gitshadow.capture.patterns import parse_patterns
+from gitshadow.capture.patterns import RuleList, parse_patterns
 from gitshadow.guards.outlets import Outlet
-from gitshadow.guards.rules import TEMPORARY, GuardLimits, TurnRecord, alarming_outside
-from gitshadow.model import Actor
+from gitshadow.model import Actor, PathChange, RepoPath
 from gitshadow.recording.context import RecorderContext
 from gitshadow.store.journal import alerts, events, sessions, turns
 from gitshadow.store.journal.alerts import Alert
 from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.paths import inside
+from gitshadow.store.refs import display_path
 from gitshadow.undo.targets import is_agents, is_undoable, root_of
+from gitshadow.words import counted
 
 _PAGE = 2_000
 _MOST_TURNS = 64
+TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/dev")
 _Key = tuple[str, str]
+
+
+class GuardLimits(NamedTuple):
+    """What is allowed without an alert: so many deletions per turn, and no path of these."""
+
+    deletes: int
+    protected: RuleList
+
+
+@dataclass(slots=True)
+class TurnRecord:
+    """What one turn did so far that could be alarming."""
+
+    deleted: set[RepoPath] = field(default_factory=set)
+    protected: dict[RepoPath, None] = field(default_factory=dict)
+    outside: dict[bytes, None] = field(default_factory=dict)
+
+    def add(self, row: PathChange, limits: GuardLimits) -> None:
+        """Note one change of the turn."""
+        if row.after is None:
+            self.deleted.add(row.path)
+        else:
+            self.deleted.discard(row.path)
+        if row.old_path is not None and row.old_path != row.path:
+            self.deleted.discard(row.old_path)
+        for path in (row.path, row.old_path):
+            if path is not None and is_protected(path, limits.protected):
+                self.protected[path] = None
+
+    def alerts(self, limits: GuardLimits) -> Iterable[tuple[str, str]]:
+        """Yield kind and text of each alert that the turn deserves."""
+        if len(self.deleted) > limits.deletes:
+            yield "deletes", f"deleted {counted(len(self.deleted), 'file')}"
+        if self.protected:
+            yield "protected", _named("changed a protected path", list(self.protected))
+        if self.outside:
+            yield "outside", _named("wrote outside the repository", list(self.outside))
 
 
 @dataclass(slots=True)
@@ -122,3 +163,28 @@ class Guard:
             process = ProcessId(session.pid, session.pid_started)
         for outlet in self.outlets:
             outlet.show(f"{agent} {text}{short}", process)
+
+
+def is_protected(path: bytes, rules: RuleList) -> bool:
+    """Return whether a path, or a directory above it, is protected."""
+    parts = path.split(b"/")
+    for depth in range(len(parts), 0, -1):
+        rule = rules.decide(b"/".join(parts[:depth]), is_dir=depth < len(parts))
+        if rule is not None:
+            return not rule.negated
+    return False
+
+
+def alarming_outside(paths: Iterable[bytes], temporary: Collection[str]) -> list[bytes]:
+    """Return the absolute paths that are not in a directory for temporary files."""
+    tops = [os.fsencode(top) for top in temporary]
+    return [
+        path
+        for path in paths
+        if not any(path == top or path.startswith(top + b"/") for top in tops)
+    ]
+
+
+def _named(what: str, paths: Sequence[bytes]) -> str:
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return f"{what}: {display_path(RepoPath(paths[0]))}{more}"

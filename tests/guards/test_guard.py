@@ -13,7 +13,7 @@ from gitshadow.adapters import registry
 from gitshadow.adapters.base import HookEvent
 from gitshadow.attribution.process import ProcessId, process_start
 from gitshadow.capture.patterns import parse_patterns
-from gitshadow.guards import outlets, rules, watch
+from gitshadow.guards import outlets, watch
 from gitshadow.guards.watch import Guard
 from gitshadow.reporting import notices
 from gitshadow.store.journal import alerts
@@ -154,13 +154,13 @@ def test_a_write_outside_of_the_repository_alerts(
     guard.saw(raw, session, turn)
     guard.tick()
     assert lines == ["claude-code wrote outside the repository: /etc/hosts (t1)"]
-    assert rules.alarming_outside([bytes(outside)], ()) == [bytes(outside)]
+    assert watch.alarming_outside([bytes(outside)], ()) == [bytes(outside)]
 
 
 def test_directories_for_temporary_files_do_not_count() -> None:
     paths = [b"/tmp/x", b"/tmpx", b"/scratch/y", b"/home/a"]
     tops = ("/tmp", "/scratch")
-    assert rules.alarming_outside(paths, tops) == [b"/tmpx", b"/home/a"]
+    assert watch.alarming_outside(paths, tops) == [b"/tmpx", b"/home/a"]
 
 
 def test_a_protected_path_is_one_in_any_case_where_git_ignores_case(repo: Repo) -> None:
@@ -221,7 +221,7 @@ def test_only_the_newest_alerts_are_kept(studio: Studio) -> None:
 def test_a_pattern_of_a_directory_protects_what_is_below() -> None:
     protected = parse_patterns(["/secret/", "*.env", "!public.env"])
     paths = (b"secret/a/b", b"a/x.env", b"public.env", b"secrets", b"secret")
-    assert [rules.is_protected(path, protected) for path in paths] == [
+    assert [watch.is_protected(path, protected) for path in paths] == [
         *(True, True, False, False, False),
     ]
 
