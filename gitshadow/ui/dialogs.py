@@ -71,7 +71,7 @@ class KeyLine(Static):
 class LineScreen(ModalScreen[str | None]):
     """Ask for one line at the foot of the screen; the answer is None after Esc."""
 
-    BINDINGS: ClassVar = [Binding("escape,ctrl+c", "close", show=False)]
+    BINDINGS: ClassVar = [Binding("escape,ctrl+c", "dismiss", show=False)]
     DEFAULT_CSS = """
     LineScreen { background: transparent; align: left bottom; }
     LineScreen > Static { height: 1; background: $panel; color: $text-muted; }
@@ -94,10 +94,6 @@ class LineScreen(ModalScreen[str | None]):
         """Answer with what was typed."""
         self.dismiss(event.value)
 
-    def action_close(self) -> None:
-        """Answer with nothing."""
-        self.dismiss(None)
-
 
 class SureScreen(ModalScreen[bool]):
     """Ask whether to do something; every key but `y` means no."""
@@ -112,8 +108,8 @@ class SureScreen(ModalScreen[bool]):
     SureScreen Static { width: auto; max-width: 100%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", show=False),
-        Binding("n,escape,q,enter", "answer(False)", show=False),
+        Binding("y", "dismiss(True)", show=False),
+        Binding("n,escape,q,enter", "dismiss(False)", show=False),
     ]
 
     def __init__(self, question: str) -> None:
@@ -129,9 +125,5 @@ class SureScreen(ModalScreen[bool]):
     def on_mount(self) -> None:
         """Show the answers."""
         self.set_class(not glyphs_of(self).unicode, "-ascii")
-        yes = KeyHint("y", "yes", "answer(True)")
-        self.query_one(KeyLine).show([yes, KeyHint("n", "no", "answer(False)")])
-
-    def action_answer(self, yes: bool) -> None:
-        """Give the answer."""
-        self.dismiss(yes)
+        yes = KeyHint("y", "yes", "dismiss(True)")
+        self.query_one(KeyLine).show([yes, KeyHint("n", "no", "dismiss(False)")])

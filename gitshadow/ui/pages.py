@@ -51,7 +51,7 @@ class _FileLines(Listing):
 class ContentScreen(ModalScreen[None]):
     """Show the lines of a file."""
 
-    BINDINGS: ClassVar = [Binding("escape,q,v,h,left,ctrl+c", "close", show=False)]
+    BINDINGS: ClassVar = [Binding("escape,q,v,h,left,ctrl+c", "dismiss", show=False)]
     DEFAULT_CSS = """
     ContentScreen > Static { height: 1; background: $panel; color: $text; }
     """
@@ -68,10 +68,6 @@ class ContentScreen(ModalScreen[None]):
         width = self.app.size.width
         yield Static(Content(" " + glyphs_of(self).cut(self._title, width - 1)))
         yield _FileLines(self._lines)
-
-    def action_close(self) -> None:
-        """Go back."""
-        self.dismiss(None)
 
 
 def _lines_of(data: bytes) -> list[str]:
@@ -136,13 +132,9 @@ class HelpScreen(ModalScreen[None]):
     """Show every key."""
 
     BINDINGS: ClassVar = [
-        Binding("escape,q,question_mark,f1,enter,h,left,ctrl+c", "close", show=False)
+        Binding("escape,q,question_mark,f1,enter,h,left,ctrl+c", "dismiss", show=False)
     ]
 
     def compose(self) -> ComposeResult:
         """Make the list."""
         yield _KeyLines()
-
-    def action_close(self) -> None:
-        """Go back."""
-        self.dismiss(None)

@@ -34,11 +34,11 @@ _KEYS = (
     KeyHint("n", "next hunk", "pass_on('next(1)')"),
     KeyHint("N", "previous hunk", "pass_on('next(-1)')"),
     KeyHint("s", "side by side", "pass_on('toggle_side')"),
-    KeyHint("Esc", "back to the plan", "leave"),
+    KeyHint("Esc", "back to the plan", "dismiss"),
 )
 _BACK = (
     KeyHint("b", "previous question", "back"),
-    KeyHint("Esc", "back to the plan", "turn_back"),
+    KeyHint("Esc", "back to the plan", "dismiss"),
 )
 _VIEW = View(colour=True)
 _NOTHING_YET = decode(FileUndoAnswer, {})
@@ -77,7 +77,7 @@ class HunkScreen(ModalScreen[HunkChoice | None]):
         for keys, action in (
             *((key, f"answer('{key}')") for key in HELP),
             ("b,backspace", "back"),
-            ("escape", "turn_back"),
+            ("escape", "dismiss"),
         )
     ]
 
@@ -130,10 +130,6 @@ class HunkScreen(ModalScreen[HunkChoice | None]):
         if len(self._states) > 1:
             self._states.pop()
             self._ask()
-
-    def action_turn_back(self) -> None:
-        """Keep the plan as it is."""
-        self.dismiss(None)
 
 
 def taking_back(plan: FileUndoAnswer, path: str, hunk: PatchHunk) -> HunkChoice | None:
@@ -207,7 +203,7 @@ class ChangesScreen(ModalScreen[None]):
     ChangesScreen DiffView { height: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,d,enter", "leave", show=False)
+        Binding("escape,q,d,enter", "dismiss", show=False)
     ]
 
     def __init__(self, plan: FileUndoAnswer) -> None:
@@ -230,10 +226,6 @@ class ChangesScreen(ModalScreen[None]):
     async def action_pass_on(self, action: str) -> None:
         """Do what the key does in the diff."""
         await self.query_one(DiffView).run_action(action)
-
-    def action_leave(self) -> None:
-        """Go back to the plan."""
-        self.dismiss(None)
 
 
 def _changes_of(plan: FileUndoAnswer) -> Patch:
