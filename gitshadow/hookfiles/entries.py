@@ -8,14 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gitshadow.hookfiles import invocation
-from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.jsonc import Path
-from gitshadow.hookfiles.placement import (
-    Agent,
-    EntryShape,
-    EventRegistration,
-    InstallScope,
-)
+from gitshadow.hookfiles.placement import EntryShape, EventRegistration
 from gitshadow.model import JsonObject, JsonValue
 
 COVERING: Mapping[str | None, tuple[object, ...]] = {
@@ -42,25 +36,6 @@ class Want(NamedTuple):
     command: str
     line: str = ""
     adds_line: bool = False
-
-
-def want(
-    agent: Agent,
-    scope: InstallScope,
-    around: InstallEnvironment,
-    shape: EntryShape,
-    *,
-    adds_line: bool = False,
-) -> Want:
-    """Return the entries that an installation adds to a file of that form."""
-    is_users = scope is InstallScope.USER
-    text = (
-        invocation.for_user(agent.name, around.executable)
-        if is_users
-        else invocation.for_project(agent.name)
-    )
-    line = invocation.for_status_line(around.executable if is_users else None)
-    return Want(agent.name, shape, text, line, adds_line)
 
 
 @dataclass(frozen=True, slots=True)

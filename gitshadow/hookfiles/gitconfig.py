@@ -166,7 +166,6 @@ def _step(layout: Layout, path: str) -> FileStep:
         scope=InstallScope.PROJECT,
         path=path,
         real=real,
-        action=FileAction.NONE,
         before=files.read(real),
     )
 

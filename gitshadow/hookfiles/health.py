@@ -12,9 +12,8 @@ from enum import StrEnum
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import files, invocation, merge, packaged, places, toml
 from gitshadow.hookfiles.detect import InstallEnvironment
-from gitshadow.hookfiles.entries import HookEntry, Want, fault, is_changed, want
+from gitshadow.hookfiles.entries import HookEntry, Want, fault, is_changed
 from gitshadow.hookfiles.files import Content
-from gitshadow.hookfiles.ledger import Ledger
 from gitshadow.hookfiles.placement import (
     Agent,
     FileLocation,
@@ -24,7 +23,7 @@ from gitshadow.hookfiles.placement import (
     Root,
     Shared,
 )
-from gitshadow.hookfiles.places import SharedFile
+from gitshadow.hookfiles.places import HookSite, SharedFile
 from gitshadow.model import JsonObject
 
 
@@ -80,102 +79,70 @@ def look(
     placement = agent.placements.get(scope)
     if placement is None or (scope is InstallScope.PROJECT and around.worktree is None):
         return None
-    hooks = (
-        _look_at_owned(agent, scope, around, placement)
-        if isinstance(placement, Owned)
-        else _look_at_shared(agent, scope, around, placement)
-    )
-    older = _older_extras(agent, scope, around)
-    return replace(hooks, findings=(*hooks.findings, *older))
+    site = HookSite(agent, scope, around)
+    if isinstance(placement, Owned):
+        hooks = _look_at_owned(site, placement)
+    else:
+        hooks = _look_at_shared(site, placement)
+    return replace(hooks, findings=(*hooks.findings, *_older_extras(site)))
 
 
-def _older_extras(
-    agent: Agent, scope: InstallScope, around: InstallEnvironment
-) -> Iterator[HealthFinding]:
+def _older_extras(site: HookSite) -> Iterator[HealthFinding]:
     """Yield the commands and skills of another version; a person may change or delete them."""
-    ledger = Ledger(around.states[scope])
-    for placements in agent.extras.values():
-        extra = placements.get(scope)
-        for piece in extra.pieces if isinstance(extra, Owned) else ():
-            try:
-                where, real, content = _read_piece(piece, around)
-                record = ledger.find(real)
-            except ShadowError as error:
-                yield _unreadable(error)
-                continue
-            if content is None or not packaged.is_ours(content.data):
-                continue
-            is_changed = record is not None and not record.has(content.data)
-            if not is_changed and content.data != _packaged(
-                piece, agent, scope, around
-            ):
-                problem = f"{where} is from another version"
-                yield HealthFinding(HealthState.STALE, problem, _again(agent, scope))
+    for _, piece in site.extras():
+        try:
+            real, content = site.read(piece)
+            record = site.ledger.find(real)
+        except ShadowError as error:
+            yield _unreadable(error)
+            continue
+        if content is None or not packaged.is_ours(content.data):
+            continue
+        if record is None or record.has(content.data):
+            yield from _older(site, piece, content)
 
 
-def _read_piece(
-    piece: PackagedPiece, around: InstallEnvironment
-) -> tuple[str, str, Content | None]:
-    """Return the path of a file that we install, its real path, and its content.
-
-    Raises:
-        ShadowError: it cannot be read.
-    """
-    where = around.path(piece.target) or ""
-    real = files.locate(where, places.worktree_of(piece.target, around))
-    return where, real, files.read(real)
+def _older(
+    site: HookSite, piece: PackagedPiece, content: Content
+) -> Iterator[HealthFinding]:
+    if content.data != site.packaged(piece):
+        problem = f"{site.path(piece.target)} is from another version"
+        yield HealthFinding(HealthState.STALE, problem, _again(site))
 
 
-def _packaged(
-    piece: PackagedPiece, agent: Agent, scope: InstallScope, around: InstallEnvironment
-) -> bytes:
-    executable = around.executable if scope is InstallScope.USER else None
-    return packaged.content(piece, agent.name, executable)
+def _again(site: HookSite) -> str:
+    return f"git agent-undo hooks install {site.agent.name} --{site.scope}"
 
 
-def _again(agent: Agent, scope: InstallScope) -> str:
-    return f"git agent-undo hooks install {agent.name} --{scope}"
-
-
-def _look_at_owned(
-    agent: Agent, scope: InstallScope, around: InstallEnvironment, owned: Owned
-) -> Health:
-    path = around.path(owned.pieces[0].target) or ""
+def _look_at_owned(site: HookSite, owned: Owned) -> Health:
+    agent, scope, around = site
     found: list[HealthFinding] = []
     there = 0
     for piece in owned.pieces:
         try:
-            where, _, content = _read_piece(piece, around)
+            _, content = site.read(piece)
         except ShadowError as error:
             found.append(_unreadable(error))
             continue
         if content is None or not packaged.is_ours(content.data):
             continue
         there += 1
-        if content.data != _packaged(piece, agent, scope, around):
-            problem = f"{where} is from another version"
-            found.append(
-                HealthFinding(HealthState.STALE, problem, _again(agent, scope))
-            )
+        found += _older(site, piece, content)
         if piece.executable and not content.mode & 0o100:
-            found.append(
-                HealthFinding(
-                    HealthState.BROKEN,
-                    f"{where} is not executable",
-                    f"chmod +x {where}",
-                )
-            )
+            where = site.path(piece.target)
+            problem, fix = f"{where} is not executable", f"chmod +x {where}"
+            found.append(HealthFinding(HealthState.BROKEN, problem, fix))
         for program in sorted(set(packaged.programs(content.data))):
-            found += _program_findings(agent, scope, around, program)
+            found += _program_findings(site, program)
     if there and agent.name == "pi" and scope is InstallScope.PROJECT:
         found += _untrusted_project(around)
     if 0 < there < len(owned.pieces):
         problem = f"{len(owned.pieces) - there} of its files are missing"
-        found.append(HealthFinding(HealthState.STALE, problem, _again(agent, scope)))
+        found.append(HealthFinding(HealthState.STALE, problem, _again(site)))
     return Health(
         agent=agent.name,
         scope=scope,
-        path=path,
+        path=site.path(owned.pieces[0].target),
         is_there=there > 0,
         findings=_distinct(found),
     )
@@ -191,18 +158,15 @@ def _distinct(findings: list[HealthFinding]) -> tuple[HealthFinding, ...]:
     return tuple(dict.fromkeys(findings))
 
 
-def _program_findings(
-    agent: Agent, scope: InstallScope, around: InstallEnvironment, program: str
-) -> Iterator[HealthFinding]:
-    if not around.finds(program):
+def _program_findings(site: HookSite, program: str) -> Iterator[HealthFinding]:
+    if not site.around.finds(program):
         problem = f"{program} is missing, so the hooks do nothing"
-        yield HealthFinding(HealthState.BROKEN, problem, _again(agent, scope))
+        yield HealthFinding(HealthState.BROKEN, problem, _again(site))
 
 
-def _look_at_shared(
-    agent: Agent, scope: InstallScope, around: InstallEnvironment, shared: Shared
-) -> Health:
-    path = around.path(shared.files[0]) or ""
+def _look_at_shared(site: HookSite, shared: Shared) -> Health:
+    agent, scope, around = site
+    path = site.path(shared.files[0])
     try:
         found = list(places.candidates(shared, around))
         chosen = places.choose(shared, around)
@@ -214,22 +178,20 @@ def _look_at_shared(
     changed: list[str] = []
     for file in found:
         try:
-            wanted = want(agent, scope, around, file.shape)
+            wanted = site.want(file.shape)
             theirs = file.editor.changed(file.text, wanted)
             there = [*file.editor.entries(file.text, wanted), *theirs]
             if not there:
                 continue
             holders.append(file.path)
             changed += [entry.event for entry in theirs]
-            findings += _file_findings(agent, scope, around, file, wanted, there)
+            findings += _file_findings(site, file, wanted, there)
         except ShadowError as error:
             findings.append(_unreadable(places.named(file.path, error)))
             continue
         if file.real != chosen.real:
             problem = f"{file.path} is ignored because {chosen.path} exists"
-            findings.append(
-                HealthFinding(HealthState.SHADOWED, problem, _again(agent, scope))
-            )
+            findings.append(HealthFinding(HealthState.SHADOWED, problem, _again(site)))
     if holders:
         findings += _switches(agent, around)
     return Health(
@@ -243,17 +205,12 @@ def _look_at_shared(
 
 
 def _file_findings(
-    agent: Agent,
-    scope: InstallScope,
-    around: InstallEnvironment,
-    file: SharedFile,
-    wanted: Want,
-    there: list[HookEntry],
+    site: HookSite, file: SharedFile, wanted: Want, there: list[HookEntry]
 ) -> Iterator[HealthFinding]:
-    again = _again(agent, scope)
+    again = _again(site)
     programs = {invocation.program_of(entry.command) for entry in there}
     for program in sorted(one for one in programs if one is not None):
-        yield from _program_findings(agent, scope, around, program)
+        yield from _program_findings(site, program)
     for entry in there:
         theirs = is_changed(entry, wanted)
         command = entry.command if theirs else wanted.command
@@ -267,8 +224,8 @@ def _file_findings(
         yield HealthFinding(
             HealthState.STALE, f"nothing at {', '.join(lacking)}", again
         )
-    if agent.name == "codex":
-        yield from _untrusted(around, file, there)
+    if site.agent.name == "codex":
+        yield from _untrusted(site.around, file, there)
 
 
 def _switches(agent: Agent, around: InstallEnvironment) -> Iterator[HealthFinding]:

@@ -16,7 +16,7 @@ from gitshadow.errors import RefusedError, ShadowError, UsageError
 from gitshadow.hookfiles import files, merge, packaged, places
 from gitshadow.hookfiles.catalog import AGENTS, SERVED_BY
 from gitshadow.hookfiles.detect import InstallEnvironment
-from gitshadow.hookfiles.entries import Want, want
+from gitshadow.hookfiles.entries import Want
 from gitshadow.hookfiles.files import Content
 from gitshadow.hookfiles.ledger import Ledger, LedgerRecord
 from gitshadow.hookfiles.placement import (
@@ -27,7 +27,7 @@ from gitshadow.hookfiles.placement import (
     PackagedPiece,
     Placement,
 )
-from gitshadow.hookfiles.places import SharedFile
+from gitshadow.hookfiles.places import HookSite, SharedFile
 from gitshadow.store.digests import digest
 from gitshadow.words import did_you_mean
 
@@ -59,7 +59,7 @@ class FileStep:
     scope: InstallScope
     path: str
     real: str = ""
-    action: FileAction
+    action: FileAction = FileAction.NONE
     before: Content | None = None
     after: bytes | None = None
     mode: int | None = None
@@ -119,47 +119,33 @@ def plan_install(
     Raises:
         UsageError: the agent has no such scope, or there is no worktree here.
     """
-    hooks = _plan_hooks(agent, scope, around, line=Extra.STATUSLINE in extras)
-    return [*hooks, *_plan_extras(agent, scope, around, extras)]
+    site = HookSite(agent, scope, around)
+    hooks = _plan_hooks(site, line=Extra.STATUSLINE in extras)
+    return [*hooks, *_plan_extras(site, extras)]
 
 
-def _plan_extras(
-    agent: Agent,
-    scope: InstallScope,
-    around: InstallEnvironment,
-    extras: Collection[Extra],
-) -> Iterator[FileStep]:
-    for extra, placements in agent.extras.items():
-        for piece in _pieces(placements.get(scope)):
-            step = _guarded(agent, scope, around, piece)
-            if extra in extras or Ledger(around.states[scope]).find(step.real):
-                yield replace(step, is_extra=True)
+def _plan_extras(site: HookSite, extras: Collection[Extra]) -> Iterator[FileStep]:
+    for extra, piece in site.extras():
+        step = _put_piece(site, piece)
+        if extra in extras or site.ledger.find(step.real):
+            yield replace(step, is_extra=True)
 
 
-def _pieces(placement: Placement | None) -> Sequence[PackagedPiece]:
-    return placement.pieces if isinstance(placement, Owned) else ()
-
-
-def _plan_hooks(
-    agent: Agent, scope: InstallScope, around: InstallEnvironment, *, line: bool
-) -> list[FileStep]:
-    placement = _placement(agent, scope, around)
+def _plan_hooks(site: HookSite, *, line: bool) -> list[FileStep]:
+    placement = _placement(site)
     if isinstance(placement, Owned):
-        return [_guarded(agent, scope, around, piece) for piece in placement.pieces]
+        return [_put_piece(site, piece) for piece in placement.pieces]
+    path = site.path(placement.files[0])
     try:
-        file = places.choose(placement, around)
+        file = places.choose(placement, site.around)
+        path = file.path
+        return [_put_in(site, file, line=line)]
     except ShadowError as error:
-        path = around.path(placement.files[0]) or ""
-        return [_failed(agent, scope, path, error)]
-    try:
-        return [_put_in(agent, scope, around, file, line=line)]
-    except ShadowError as error:
-        return [_failed(agent, scope, file.path, error)]
+        return [_failed(site, path, error)]
 
 
-def _placement(
-    agent: Agent, scope: InstallScope, around: InstallEnvironment
-) -> Placement:
+def _placement(site: HookSite) -> Placement:
+    agent, scope, around = site
     found = agent.placements.get(scope)
     if found is None:
         only = agent.default_scope
@@ -175,33 +161,29 @@ def _placement(
     return found
 
 
-def _put_in(
-    agent: Agent,
-    scope: InstallScope,
-    around: InstallEnvironment,
-    file: SharedFile,
-    *,
-    line: bool,
-) -> FileStep:
-    wanted = want(agent, scope, around, file.shape, adds_line=line)
-    ledger = Ledger(around.states[scope])
+def _put_in(site: HookSite, file: SharedFile, *, line: bool) -> FileStep:
+    wanted, ledger = site.want(file.shape, adds_line=line), site.ledger
     old = ledger.find(file.real)
     text = file.editor.put_in(file.text, wanted)
     data = packaged.encoded(text)
-    step = FileStep(
-        agent=agent.name,
-        scope=scope,
-        path=file.path,
-        real=file.real,
-        action=FileAction.NONE,
-        before=file.content,
+    note = _OWN_LINE if line and merge.has_line(file.text, wanted) else ""
+    step = replace(
+        _step(site, file.path, file.real, file.content),
         entries=len(file.editor.entries(text, wanted)),
-        note=_OWN_LINE if line and merge.has_line(file.text, wanted) else "",
+        note=note,
     )
     if text == file.text and file.content is not None:
         return step
     former = _former(file, wanted, ledger, old)
     return _writing(step, data, former, old)
+
+
+def _step(
+    site: HookSite, path: str, real: str = "", before: Content | None = None
+) -> FileStep:
+    return FileStep(
+        agent=site.agent.name, scope=site.scope, path=path, real=real, before=before
+    )
 
 
 def _former(
@@ -260,49 +242,32 @@ def _writing(
     )
 
 
-def _guarded(
-    agent: Agent, scope: InstallScope, around: InstallEnvironment, piece: PackagedPiece
-) -> FileStep:
-    path = around.path(piece.target) or ""
+def _put_piece(site: HookSite, piece: PackagedPiece) -> FileStep:
+    path = site.path(piece.target)
     try:
-        return _put_piece(agent, scope, around, piece)
+        real, there = site.read(piece)
+        data, old = site.packaged(piece), site.ledger.find(real)
     except ShadowError as error:
-        return _failed(agent, scope, path, error)
-
-
-def _put_piece(
-    agent: Agent, scope: InstallScope, around: InstallEnvironment, piece: PackagedPiece
-) -> FileStep:
-    path = around.path(piece.target) or ""
-    real = files.locate(path, places.worktree_of(piece.target, around))
-    executable = around.executable if scope is InstallScope.USER else None
-    data = packaged.content(piece, agent.name, executable)
-    there = files.read(real)
-    mode = 0o755 if piece.executable else None
-    step = FileStep(
-        agent=agent.name,
-        scope=scope,
-        path=path,
-        real=real,
-        action=FileAction.NONE,
-        before=there,
-        mode=mode,
-    )
-    old = Ledger(around.states[scope]).find(real)
+        return _failed(site, path, error)
+    step = _step(site, path, real, there)
     if there is None:
-        return _writing(step, data, None, old)
+        mode = 0o755 if piece.executable else None
+        return _writing(replace(step, mode=mode), data, None, old)
     if there.data == data:
         return step
+    refused = None
     if not packaged.is_ours(there.data):
-        raise RefusedError(
+        refused = RefusedError(
             f"could not write {path}: a file that gitshadow did not create is there",
             hint="move it away, or call git-agent-undo from it",
         )
-    if old is not None and not old.has(there.data):
-        raise RefusedError(
+    elif old is not None and not old.has(there.data):
+        refused = RefusedError(
             f"could not write {path}: it was changed since it was installed",
             hint="move it away to reinstall",
         )
+    if refused is not None:
+        return _failed(site, path, refused)
     return _writing(step, data, None, old)
 
 
@@ -314,66 +279,41 @@ def plan_uninstall(
     Raises:
         UsageError: as `plan_install`.
     """
-    hooks = _plan_removal(agent, scope, around)
-    extras = [
-        step
-        for placements in agent.extras.values()
-        for piece in _pieces(placements.get(scope))
-        if (step := _take_piece(agent, scope, around, piece)).record is not None
-        or step.action is not FileAction.NONE
-    ]
-    return [*hooks, *extras]
+    site = HookSite(agent, scope, around)
+    hooks = _plan_removal(site)
+    extras = (_take_piece(site, piece) for _, piece in site.extras())
+    return [*hooks, *filter(_is_found, extras)]
 
 
-def _plan_removal(
-    agent: Agent, scope: InstallScope, around: InstallEnvironment
-) -> list[FileStep]:
-    placement = _placement(agent, scope, around)
+def _is_found(step: FileStep) -> bool:
+    """Return whether a removal has found something, if only a record."""
+    return step.action is not FileAction.NONE or step.record is not None
+
+
+def _plan_removal(site: HookSite) -> list[FileStep]:
+    placement = _placement(site)
     if isinstance(placement, Owned):
-        return [_take_piece(agent, scope, around, piece) for piece in placement.pieces]
+        return [_take_piece(site, piece) for piece in placement.pieces]
     try:
-        found = list(places.candidates(placement, around))
+        found = list(places.candidates(placement, site.around))
     except ShadowError as error:
-        return [_failed(agent, scope, around.path(placement.files[0]) or "", error)]
-    return list(_take_out(agent, scope, around, found))
+        return [_failed(site, site.path(placement.files[0]), error)]
+    steps = list(filter(_is_found, (_take_out(site, file) for file in found)))
+    return steps or [_step(site, found[0].path)]
 
 
-def _take_out(
-    agent: Agent,
-    scope: InstallScope,
-    around: InstallEnvironment,
-    found: Sequence[SharedFile],
-) -> Iterator[FileStep]:
-    ledger = Ledger(around.states[scope])
-    shown = False
-    for file in found:
-        wanted = want(agent, scope, around, file.shape)
-        try:
-            step = _taking(agent, scope, ledger, wanted, file)
-        except ShadowError as error:
-            step = _failed(agent, scope, file.path, error)
-        if step.action is not FileAction.NONE or step.record is not None:
-            shown = True
-            yield step
-    if not shown:
-        yield FileStep(
-            agent=agent.name, scope=scope, path=found[0].path, action=FileAction.NONE
-        )
+def _take_out(site: HookSite, file: SharedFile) -> FileStep:
+    try:
+        return _taking(site, file)
+    except ShadowError as error:
+        return _failed(site, file.path, error)
 
 
-def _taking(
-    agent: Agent, scope: InstallScope, ledger: Ledger, wanted: Want, file: SharedFile
-) -> FileStep:
+def _taking(site: HookSite, file: SharedFile) -> FileStep:
+    wanted, ledger = site.want(file.shape), site.ledger
     record = ledger.find(file.real)
-    step = FileStep(
-        agent=agent.name,
-        scope=scope,
-        path=file.path,
-        real=file.real,
-        action=FileAction.NONE,
-        before=file.content,
-        record=record,
-    )
+    step = _step(site, file.path, file.real, file.content)
+    step = replace(step, record=record)
     if file.content is None:
         return step
     step = replace(step, entries=len(file.editor.entries(file.text, wanted)))
@@ -397,26 +337,14 @@ def _leaving(step: FileStep, data: bytes | None) -> FileStep:
     return replace(step, action=FileAction.CHANGE, after=data, mode=mode)
 
 
-def _take_piece(
-    agent: Agent, scope: InstallScope, around: InstallEnvironment, piece: PackagedPiece
-) -> FileStep:
-    path = around.path(piece.target) or ""
+def _take_piece(site: HookSite, piece: PackagedPiece) -> FileStep:
+    path = site.path(piece.target)
     try:
-        real = files.locate(path, places.worktree_of(piece.target, around))
-        there = files.read(real)
-        ledger = Ledger(around.states[scope])
-        record = ledger.find(real)
+        real, there = site.read(piece)
+        record = site.ledger.find(real)
     except ShadowError as error:
-        return _failed(agent, scope, path, error)
-    step = FileStep(
-        agent=agent.name,
-        scope=scope,
-        path=path,
-        real=real,
-        action=FileAction.NONE,
-        before=there,
-        record=record,
-    )
+        return _failed(site, path, error)
+    step = replace(_step(site, path, real, there), record=record)
     if there is None or not packaged.is_ours(there.data):
         return step
     if record is not None and not record.has(there.data):
@@ -424,20 +352,13 @@ def _take_piece(
             f"cannot delete {path}: it was changed since it was installed",
             hint="delete it yourself if you no longer need its content",
         )
-        return _failed(agent, scope, path, changed)
+        return _failed(site, path, changed)
     return replace(step, action=FileAction.DELETE)
 
 
-def _failed(
-    agent: Agent, scope: InstallScope, path: str, error: ShadowError
-) -> FileStep:
-    return FileStep(
-        agent=agent.name,
-        scope=scope,
-        path=path,
-        action=FileAction.FAIL,
-        error=places.named(path, error),
-    )
+def _failed(site: HookSite, path: str, error: ShadowError) -> FileStep:
+    error = places.named(path, error)
+    return replace(_step(site, path), action=FileAction.FAIL, error=error)
 
 
 def apply(

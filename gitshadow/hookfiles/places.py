@@ -1,18 +1,86 @@
-"""One shared file of one agent: its text and the editor of its format, JSON or TOML.
+"""The files of one agent in one scope: what they hold, and the editor of those that are shared.
 
 Invariant: an existing file that cannot be read is an error, never "not installed".
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gitshadow.errors import ShadowError
-from gitshadow.hookfiles import files, merge, toml
+from gitshadow.hookfiles import files, invocation, merge, packaged, toml
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.entries import HookEntry, Want
 from gitshadow.hookfiles.files import Content
-from gitshadow.hookfiles.placement import EntryShape, FileLocation, Shared
+from gitshadow.hookfiles.ledger import Ledger
+from gitshadow.hookfiles.placement import (
+    Agent,
+    EntryShape,
+    Extra,
+    FileLocation,
+    InstallScope,
+    Owned,
+    PackagedPiece,
+    Shared,
+)
+
+
+class HookSite(NamedTuple):
+    """Where the hooks of an agent are installed: for the user or a project, on this machine."""
+
+    agent: Agent
+    scope: InstallScope
+    around: InstallEnvironment
+
+    @property
+    def ledger(self) -> Ledger:
+        """Return the records of what we wrote in this scope."""
+        return Ledger(self.around.states[self.scope])
+
+    @property
+    def _executable(self) -> str | None:
+        # What a project shares runs the program by its name.
+        return self.around.executable if self.scope is InstallScope.USER else None
+
+    def path(self, place: FileLocation) -> str:
+        """Return the absolute path of a file, `""` if its root does not exist here."""
+        return self.around.path(place) or ""
+
+    def want(self, shape: EntryShape, *, adds_line: bool = False) -> Want:
+        """Return the entries that an installation adds to a file of that form."""
+        name, program = self.agent.name, self._executable
+        text = (
+            invocation.for_project(name)
+            if program is None
+            else invocation.for_user(name, program)
+        )
+        line = invocation.for_status_line(program)
+        return Want(name, shape, text, line, adds_line)
+
+    def packaged(self, piece: PackagedPiece) -> bytes:
+        """Return the content that a file of ours is to have.
+
+        Raises:
+            ShadowError: as `packaged.content`.
+        """
+        return packaged.content(piece, self.agent.name, self._executable)
+
+    def read(self, piece: PackagedPiece) -> tuple[str, Content | None]:
+        """Return the real path of a file that we install, and its content.
+
+        Raises:
+            ShadowError: it cannot be read.
+        """
+        where = worktree_of(piece.target, self.around)
+        real = files.locate(self.path(piece.target), where)
+        return real, files.read(real)
+
+    def extras(self) -> Iterator[tuple[Extra, PackagedPiece]]:
+        """Yield the files of the agent's commands and skills in this scope."""
+        for extra, placements in self.agent.extras.items():
+            found = placements.get(self.scope)
+            for piece in found.pieces if isinstance(found, Owned) else ():
+                yield extra, piece
 
 
 class Editor(Protocol):
