@@ -117,10 +117,9 @@ class Documents:
         try:
             root, backend = self.opened(directory)
         except (ShadowError, OSError) as error:
-            self._failed[directory] = now
-            if directory not in self._told:
-                self._told.add(directory)
+            if directory not in self._failed:
                 self.log(f"no authors in {directory}: {error}")
+            self._failed[directory] = now
             return None
         self._worktrees[directory] = (os.path.realpath(root), backend)
         return self._worktrees[directory]

@@ -296,7 +296,18 @@ class _Session:
         # An edit of a buffer can be undone there, and a refusal leaves nothing half done.
         said = await self._worked(action, applied, place.backend, plan)
         if held:
-            await self._edit([one.edit(edits) for one, edits in held])
+            changes = [one.edit(edits) for one, edits in held]
+            edit = types.WorkspaceEdit(document_changes=changes)
+            # The editor changes buffers only if they are still the versions that were compared.
+            done = await self._server.workspace_apply_edit_async(
+                types.ApplyWorkspaceEditParams(edit, "undo")
+            )
+            if not done.applied:
+                reason = done.failure_reason or "no reason"
+                raise RefusedError(
+                    f"the editor did not change its buffers: {reason}",
+                    hint="files that are not open there were written; try again",
+                )
         return said
 
     async def _agreed(self, plan: UndoPlan) -> bool:
@@ -388,23 +399,6 @@ class _Session:
             if lines.changes:
                 found[other.path] = _Unsaved(document, version, source, lines)
         return found
-
-    async def _edit(self, changes: Sequence[types.TextDocumentEdit]) -> None:
-        """Have the editor change buffers, if they are still the versions that were compared.
-
-        Raises:
-            RefusedError: it did not do it.
-        """
-        edit = types.WorkspaceEdit(document_changes=changes)
-        done = await self._server.workspace_apply_edit_async(
-            types.ApplyWorkspaceEditParams(edit, "undo")
-        )
-        if not done.applied:
-            reason = done.failure_reason or "no reason"
-            raise RefusedError(
-                f"the editor did not change its buffers: {reason}",
-                hint="files that are not open there were written; try again",
-            )
 
     def _runs(self, uri: str, shown: str) -> list[AuthorRun]:
         seen = None if shown == "off" else self._authors(uri)
