@@ -146,11 +146,7 @@ def notes(
         if step.scope is InstallScope.PROJECT:
             known += agent.project_notes
         said += [f"{step.agent}: {note}" for note in known]
-        other = (
-            InstallScope.PROJECT
-            if step.scope is InstallScope.USER
-            else InstallScope.USER
-        )
+        (other,) = {*InstallScope} - {step.scope}
         there = health.look(agent, other, around)
         if there is not None and there.state is not HealthState.ABSENT:
             said.append(

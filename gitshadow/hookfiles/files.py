@@ -9,6 +9,7 @@ Invariant: after any failure the old file exists with its bytes and its mode.
 import errno
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gitshadow.errors import RefusedError, ShadowError
@@ -68,27 +69,20 @@ def read(path: str) -> Content | None:
         return None
     except OSError as error:
         raise _failure("read", path, error) from error
-    try:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise ShadowError(f"could not read {path}: it is not a regular file")
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(handle)
+        raise ShadowError(f"could not read {path}: it is not a regular file")
+    with open(handle, "rb") as stream:
         if status.st_size > _LARGEST_BYTES:
             raise ShadowError(
                 f"could not read {path}: it is too large for a settings file"
             )
-        data = _all_of(handle)
-    except OSError as error:
-        raise _failure("read", path, error) from error
-    finally:
-        os.close(handle)
+        try:
+            data = stream.read()
+        except OSError as error:
+            raise _failure("read", path, error) from error
     return Content(data, stat.S_IMODE(status.st_mode))
-
-
-def _all_of(handle: int) -> bytes:
-    parts: list[bytes] = []
-    while part := os.read(handle, 1024 * 1024):
-        parts.append(part)
-    return b"".join(parts)
 
 
 def write(path: str, data: bytes, mode: int | None) -> list[str]:
@@ -102,14 +96,7 @@ def write(path: str, data: bytes, mode: int | None) -> list[str]:
     Raises:
         ShadowError: it could not be written; the old file is unchanged.
     """
-    made: list[str] = []
-    try:
-        made = _make_directories(os.path.dirname(path))
-        _replace(path, data, mode)
-    except OSError as error:
-        remove_directories(made)
-        raise _failure("write", path, error) from error
-    return made
+    return _placed(path, lambda: _replace(path, data, mode))
 
 
 def link(path: str, target: str) -> list[str]:
@@ -118,27 +105,29 @@ def link(path: str, target: str) -> list[str]:
     Raises:
         ShadowError: it could not be created.
     """
+    return _placed(path, lambda: os.symlink(target, path))
+
+
+def _placed(path: str, place: Callable[[], None]) -> list[str]:
+    """Put something at a path; return the directories created for it."""
     made: list[str] = []
     try:
-        made = _make_directories(os.path.dirname(path))
-        os.symlink(target, path)
+        for name in missing_from(os.path.dirname(path)):
+            os.mkdir(name)
+            made.append(name)
+        place()
     except OSError as error:
         remove_directories(made)
         raise _failure("write", path, error) from error
     return made
 
 
-def _make_directories(directory: str) -> list[str]:
+def missing_from(directory: str) -> list[str]:
+    """Return a directory and those above it that do not exist, outermost first."""
     missing: list[str] = []
     while not os.path.isdir(directory):
         missing.insert(0, directory)
         directory = os.path.dirname(directory)
-    for at, name in enumerate(missing):
-        try:
-            os.mkdir(name)
-        except OSError:
-            remove_directories(missing[:at])
-            raise
     return missing
 
 

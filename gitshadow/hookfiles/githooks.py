@@ -158,7 +158,11 @@ def plan_removal(layout: Layout, git: Git) -> GitHookPlan:
 
     A hook that was changed since we wrote it is kept and named in the advice.
     """
-    unset = tuple(HookChange(Act.UNSET, _section(event)) for event in _configured(git))
+    unset = tuple(
+        HookChange(Act.UNSET, _section(event))
+        for event in (*EVENTS, CHECK)
+        if _is_configured(git, event)
+    )
     directory = _hooks_directory(layout, git) or _default_directory(layout)
     files = _removals(directory)
     way = Way.CONFIG if unset else Way.FILES
@@ -209,10 +213,6 @@ def _settings(git: Git, command: str, *, check: bool) -> Iterator[HookChange]:
                 yield HookChange(Act.SET, name, value)
     if not check and _is_configured(git, CHECK):
         yield HookChange(Act.UNSET, _section(CHECK))
-
-
-def _configured(git: Git) -> Iterator[str]:
-    return (event for event in (*EVENTS, CHECK) if _is_configured(git, event))
 
 
 def _is_configured(git: Git, event: str) -> bool:

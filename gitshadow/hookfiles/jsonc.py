@@ -224,19 +224,14 @@ def append(text: str, path: Path, data: JsonValue, key: str | None = None) -> st
         key: The member's name if the container is an object.
     """
     document = parse(text)
-    container = document.at(path)
-    layout = _Layout(document)
+    layout, container = _Layout(document, key, data), document.at(path)
     if container.children:
-        return _append_behind(document, container, layout, (key, data))
-    return _fill_empty(document, container, layout, (key, data))
+        return _append_behind(layout, container)
+    return _fill_empty(layout, container)
 
 
-def _append_behind(
-    document: ParsedText,
-    container: Value,
-    layout: "_Layout",
-    child: tuple[str | None, JsonValue],
-) -> str:
+def _append_behind(layout: "_Layout", container: Value) -> str:
+    document = layout.document
     text, plain = document.text, document.plain
     last, start = container.children[-1], container.starts[-1]
     comma = skip(plain, last.end)
@@ -246,31 +241,27 @@ def _append_behind(
     indent = _indent_at(text, start)
     if not plain[line:start].strip(SPACE):
         point = _line_end(document, anchor)
-        body = layout.newline + indent + layout.block(child, indent)
+        body = layout.newline + indent + layout.block(indent)
     else:
         point = anchor
         spread = _NEWLINE.search(text, container.start, container.end) is not None
-        shown = layout.block(child, indent) if spread else layout.inline(child)
+        shown = layout.block(indent) if spread else layout.inline()
         body = layout.gap + shown
     if trailing:
         return text[:point] + body + "," + text[point:]
     return text[: last.end] + "," + text[last.end : point] + body + text[point:]
 
 
-def _fill_empty(
-    document: ParsedText,
-    container: Value,
-    layout: "_Layout",
-    child: tuple[str | None, JsonValue],
-) -> str:
+def _fill_empty(layout: "_Layout", container: Value) -> str:
+    document = layout.document
     text = document.text
     inside, end = container.start + 1, container.end - 1
     if layout.compact:
-        return text[:inside] + layout.inline(child) + text[inside:]
+        return text[:inside] + layout.inline() + text[inside:]
     base = _indent_at(text, container.start)
     indent = base + layout.unit
     point = _line_end(document, inside)
-    body = layout.newline + indent + layout.block(child, indent)
+    body = layout.newline + indent + layout.block(indent)
     if _NEWLINE.search(text, point, end) is None:
         body += layout.newline + base
     return text[:point] + body + text[point:]
@@ -342,9 +333,10 @@ def fresh(text: str, data: JsonValue) -> str:
 
 
 class _Layout:
-    """The layout of a text: line ends, indentation, spaces."""
+    """A new child in the layout of a text: line ends, indentation, spaces."""
 
-    def __init__(self, document: ParsedText) -> None:
+    def __init__(self, document: ParsedText, key: str | None, data: JsonValue) -> None:
+        self.document, self._data = document, data
         text, root = document.text, document.at(())
         self.newline = _newline_of(text)
         spread = _NEWLINE.search(text, root.start, root.end) is not None
@@ -352,29 +344,24 @@ class _Layout:
         self.unit = _unit(document, root)
         colon = re.search(r'"[ \t]*:([ \t]*)(?=[^ \t\r\n])', document.plain)
         self.gap = "" if colon is not None and colon[1] == "" else " "
+        name = json.dumps(key, ensure_ascii=False)
+        self._name = "" if key is None else f"{name}:{self.gap}"
 
-    def block(self, child: tuple[str | None, JsonValue], indent: str) -> str:
-        """Return a child over several lines, all but the first one indented."""
-        key, data = child
-        body = json.dumps(
-            data,
-            indent=self.unit,
-            ensure_ascii=False,
-            separators=(",", f":{self.gap}"),
+    def block(self, indent: str) -> str:
+        """Return the child over several lines, all but the first one indented."""
+        return self._name + self._dumped(",", self.unit).replace(
+            "\n", self.newline + indent
         )
-        return self._name(key) + body.replace("\n", self.newline + indent)
 
-    def inline(self, child: tuple[str | None, JsonValue]) -> str:
-        """Return a child in one line."""
-        key, data = child
-        separators = (f",{self.gap}", f":{self.gap}")
-        body = json.dumps(data, ensure_ascii=False, separators=separators)
-        return self._name(key) + body
+    def inline(self) -> str:
+        """Return the child in one line."""
+        return self._name + self._dumped(f",{self.gap}")
 
-    def _name(self, key: str | None) -> str:
-        if key is None:
-            return ""
-        return json.dumps(key, ensure_ascii=False) + f":{self.gap}"
+    def _dumped(self, comma: str, indent: str | None = None) -> str:
+        marks = (comma, f":{self.gap}")
+        return json.dumps(
+            self._data, indent=indent, ensure_ascii=False, separators=marks
+        )
 
 
 def _newline_of(text: str) -> str:

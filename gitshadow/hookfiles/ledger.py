@@ -84,7 +84,7 @@ class Ledger:
             ShadowError: they could not be written.
         """
         # Asked before ours are made: an uninstallation removes what it did not find here.
-        made = self._missing_above()
+        made = files.missing_from(os.path.dirname(os.path.dirname(self._directory)))
         for directory in (os.path.dirname(self._directory), self._directory):
             self._make(directory)
         if made:
@@ -128,15 +128,6 @@ class Ledger:
     @property
     def _made(self) -> str:
         return os.path.join(self._directory, "made")
-
-    def _missing_above(self) -> list[str]:
-        """Return the missing directories above ours, outermost first."""
-        missing: list[str] = []
-        above = os.path.dirname(os.path.dirname(self._directory))
-        while not os.path.isdir(above):
-            missing.insert(0, above)
-            above = os.path.dirname(above)
-        return missing
 
     def _all(self) -> Iterator[LedgerRecord]:
         for name in sorted(os.listdir(self._directory)):

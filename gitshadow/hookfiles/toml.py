@@ -186,9 +186,7 @@ def _put_into_arrays(text: str, events: Sequence[EventRegistration], want: Want)
         handlers = tomlkit.array()
         handlers.append(inner)
         group.append("hooks", handlers)
-        if event.name not in hooks:
-            hooks.append(event.name, tomlkit.array())
-        hooks[event.name].append(group)
+        hooks.setdefault(event.name, tomlkit.array()).append(group)
     return _checked(text, document.as_string())
 
 
@@ -244,17 +242,12 @@ def _foreign(text: str) -> object:
         return data
     kept = {}
     for event, groups in hooks.items():
-        left = (
-            [_foreign_group(group) for group in groups] if _is_list(groups) else groups
-        )
-        left = [group for group in left if group] if _is_list(groups) else groups
+        left = groups
+        if isinstance(groups, list):
+            left = [one for one in map(_foreign_group, groups) if one]
         if left:
             kept[event] = left
     return {**data, "hooks": kept} if kept else data
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
 
 
 def _foreign_group(group: object) -> object:
@@ -267,10 +260,10 @@ def _foreign_group(group: object) -> object:
 def _others(handlers: Sequence[object]) -> list[object]:
     """Return the handlers that are not ours."""
     return [
-        item
-        for item in handlers
-        if not isinstance(item, dict)
-        or invocation.agent_of(str(item.get("command"))) is None
+        one
+        for one in handlers
+        if not isinstance(one, dict)
+        or invocation.agent_of(str(one.get("command"))) is None
     ]
 
 
