@@ -26,24 +26,21 @@ from gitshadow.hookfiles.placement import (
 # The matcher is the one for all tools. Their names change with the versions of an agent, so our
 # adapters decide which of them count.
 def _events(
-    names: str, *, tools: str = "", matcher: str | None = "*", timeout: int | None = 5
+    names: str,
+    *,
+    tools: str = "",
+    matcher: str | None = "*",
+    timeout: int | None = 5,
+    **timeouts: int,
 ) -> tuple[EventRegistration, ...]:
-    plain = tuple(
-        EventRegistration(name=name, timeout=timeout) for name in names.split()
-    )
-    matched = tuple(
-        EventRegistration(name=name, matcher=matcher, timeout=timeout)
-        for name in tools.split()
-    )
-    return plain + matched
+    """Return the events of some names, and those of tools with the matcher.
 
-
-def _timed(
-    events: tuple[EventRegistration, ...], **timeouts: int
-) -> tuple[EventRegistration, ...]:
+    `timeouts` are those of single events, by their names.
+    """
+    matchers = dict.fromkeys(names.split()) | dict.fromkeys(tools.split(), matcher)
     return tuple(
-        event._replace(timeout=timeouts.get(event.name, event.timeout))
-        for event in events
+        EventRegistration(name, found, timeouts.get(name, timeout))
+        for name, found in matchers.items()
     )
 
 
@@ -57,12 +54,10 @@ def _flat(
 
 
 CLAUDE = EntryShape(
-    events=_timed(
-        _events(
-            "SessionStart UserPromptSubmit SubagentStart SubagentStop Notification Stop"
-            " SessionEnd",
-            tools="PreToolUse PostToolUse PostToolUseFailure",
-        ),
+    events=_events(
+        "SessionStart UserPromptSubmit SubagentStart SubagentStop Notification Stop"
+        " SessionEnd",
+        tools="PreToolUse PostToolUse PostToolUseFailure",
         PostToolUse=10,
         PostToolUseFailure=10,
         SessionEnd=3,
@@ -71,11 +66,9 @@ CLAUDE = EntryShape(
 )
 # Codex ends what its SessionEnd runs after 3 s at most.
 CODEX = EntryShape(
-    events=_timed(
-        _events(
-            "SessionStart UserPromptSubmit SubagentStart SubagentStop Stop SessionEnd",
-            tools="PreToolUse PostToolUse",
-        ),
+    events=_events(
+        "SessionStart UserPromptSubmit SubagentStart SubagentStop Stop SessionEnd",
+        tools="PreToolUse PostToolUse",
         PostToolUse=10,
         SessionEnd=3,
     ),
@@ -90,12 +83,10 @@ CURSOR = EntryShape(
     top={"version": 1},
 )
 GEMINI = EntryShape(
-    events=_timed(
-        _events(
-            "SessionStart BeforeAgent AfterAgent SessionEnd",
-            tools="BeforeTool AfterTool",
-            timeout=5000,
-        ),
+    events=_events(
+        "SessionStart BeforeAgent AfterAgent SessionEnd",
+        tools="BeforeTool AfterTool",
+        timeout=5000,
         SessionEnd=3000,
     ),
     named=True,
@@ -180,6 +171,11 @@ def _tree(path: str) -> FileLocation:
     return FileLocation(Root.WORKTREE, path)
 
 
+def _both(path: str) -> tuple[FileLocation, FileLocation]:
+    """Return the same path of the user's home and of a project."""
+    return _home(path), _tree(path)
+
+
 def _config(path: str) -> FileLocation:
     return FileLocation(Root.CONFIG, path)
 
@@ -260,10 +256,8 @@ _CODEX_COMMANDS = {
     )
 }
 _CODEX_EXTRAS: Mapping[Extra, Mapping[InstallScope, Owned]] = {
-    Extra.COMMANDS: _below(
-        _home(".agents/skills"), _tree(".agents/skills"), _CODEX_COMMANDS
-    ),
-    **_skills(_home(".agents/skills"), _tree(".agents/skills")),
+    Extra.COMMANDS: _below(*_both(".agents/skills"), _CODEX_COMMANDS),
+    **_skills(*_both(".agents/skills")),
 }
 
 _RESTART = "restart it: its hooks are read when it starts"
@@ -318,26 +312,21 @@ _ALL = (
     ),
     Agent(
         name="cursor",
-        placements=_shared(
-            CURSOR, _home(".cursor/hooks.json"), _tree(".cursor/hooks.json")
-        ),
+        placements=_shared(CURSOR, *_both(".cursor/hooks.json")),
         signs=(_home(".cursor"),),
         programs=("cursor", "cursor-agent"),
-        extras=_commands(_home(".cursor/commands"), _tree(".cursor/commands")),
+        extras=_commands(*_both(".cursor/commands")),
     ),
     Agent(
         name="gemini",
-        placements=_shared(
-            GEMINI, _home(".gemini/settings.json"), _tree(".gemini/settings.json")
-        ),
+        placements=_shared(GEMINI, *_both(".gemini/settings.json")),
         signs=(_home(".gemini/settings.json"),),
         programs=("gemini",),
         # "Tailor Gemini CLI to your workflow with hooks", 2026-01-28: on by default since then.
         oldest="0.26.0",
         project_notes=("Gemini runs a project's hooks only in trusted folders",),
         extras=_commands(
-            _home(".gemini/commands"),
-            _tree(".gemini/commands"),
+            *_both(".gemini/commands"),
             "gemini/commands/*.toml",
         ),
     ),
@@ -386,14 +375,13 @@ _ALL = (
         signs=(_home(".factory"),),
         programs=("droid",),
         notes=(_RESTART,),
-        extras=_commands(_home(".factory/commands"), _tree(".factory/commands")),
+        extras=_commands(*_both(".factory/commands")),
     ),
     Agent(
         name="goose",
         placements=_owned(
             "goose",
-            _home(".agents/plugins/gitshadow"),
-            _tree(".agents/plugins/gitshadow"),
+            *_both(".agents/plugins/gitshadow"),
             "plugin.json",
             "hooks/hooks.json",
         ),
@@ -414,18 +402,14 @@ _ALL = (
     ),
     Agent(
         name="qwen",
-        placements=_shared(
-            QWEN, _home(".qwen/settings.json"), _tree(".qwen/settings.json")
-        ),
+        placements=_shared(QWEN, *_both(".qwen/settings.json")),
         signs=(_home(".qwen"),),
         programs=("qwen",),
         project_notes=("Qwen Code runs a project's hooks only in trusted folders",),
     ),
     Agent(
         name="kiro",
-        placements=_owned(
-            "kiro", _home(".kiro/hooks"), _tree(".kiro/hooks"), "gitshadow.json"
-        ),
+        placements=_owned("kiro", *_both(".kiro/hooks"), "gitshadow.json"),
         signs=(_home(".kiro"),),
         programs=("kiro", "kiro-cli"),
     ),
@@ -484,9 +468,7 @@ _ALL = (
     ),
     Agent(
         name="grok",
-        placements=_owned(
-            "grok", _home(".grok/hooks"), _tree(".grok/hooks"), "gitshadow.json"
-        ),
+        placements=_owned("grok", *_both(".grok/hooks"), "gitshadow.json"),
         signs=(_home(".grok"),),
         programs=("grok",),
         project_notes=("Grok needs trust for a project's hooks: /hooks-trust",),
@@ -499,9 +481,7 @@ _ALL = (
     ),
     Agent(
         name="openhands",
-        placements=_shared(
-            OPENHANDS, _home(".openhands/hooks.json"), _tree(".openhands/hooks.json")
-        ),
+        placements=_shared(OPENHANDS, *_both(".openhands/hooks.json")),
         signs=(_home(".openhands"),),
         programs=("openhands",),
     ),
