@@ -64,19 +64,24 @@ def start_command(at_login: bool, yes: bool, as_json: bool) -> int:
     return code
 
 
-def _at_login(yes: bool, as_json: bool) -> tuple[int, InstallReport]:
-    from gitshadow.commands import hooks_install, hooks_plan
+def _at_login(
+    yes: bool, as_json: bool, *, stopping: bool = False
+) -> tuple[int, InstallReport]:
+    """Write, or remove, what starts the daemon at login; return the exit code and the report."""
+    from gitshadow.commands import hooks_install
     from gitshadow.commands.surroundings import find_surroundings
     from gitshadow.hookfiles import login
 
-    note = login.service(os.environ).note
-    # A worktree that is not recorded raises here: there is nothing to start at login.
-    send(STATUS, StatusRequest(brief=True))
-    around, _ = find_surroundings()
-    work = hooks_plan.login_work(login.plan(find_layout().root, around), around)
+    note = None if stopping else login.service(os.environ).note
+    if not stopping:
+        # A worktree that is not recorded raises here: there is nothing to start at login.
+        send(STATUS, StatusRequest(brief=True))
+    (around, _), root = find_surroundings(), find_layout().root
+    plan = login.plan_removal([root], around) if stopping else login.plan(root, around)
+    work = hooks_install.login_work(plan, around)
     manner = hooks_install.InstallOptions(yes, False, as_json)
     done = hooks_install.attempt([work], [], manner)
-    if done.report.status in ("done", "nothing_to_do"):
+    if note is not None and done.report.status in ("done", "nothing_to_do"):
         noted = done.report._replace(notes=(note,))
         done = done._replace(report=noted)
     hooks_install.report(done, as_text=not as_json)
@@ -114,29 +119,13 @@ def stop_command(at_login: bool, yes: bool, as_json: bool) -> int:
     login: InstallReport | Unset = UNSET
     code = int(ExitCode.DONE)
     if at_login:
-        code, login = _not_at_login(yes, as_json)
+        code, login = _at_login(yes, as_json, stopping=True)
     stopped = launch.stop(find_layout())
     if as_json:
         output.show_json(encode(StopAnswer(login, stopped)))
     else:
         click.echo("stopped" if stopped else "no daemon was running")
     return code
-
-
-def _not_at_login(yes: bool, as_json: bool) -> tuple[int, InstallReport]:
-    from gitshadow.commands import hooks_install, hooks_plan
-    from gitshadow.commands.surroundings import find_surroundings
-    from gitshadow.hookfiles import login
-
-    around, _ = find_surroundings()
-    work = hooks_plan.login_work(
-        login.plan_removal([find_layout().root], around), around
-    )
-    done = hooks_install.attempt(
-        [work], [], hooks_install.InstallOptions(yes, False, as_json)
-    )
-    hooks_install.report(done, as_text=not as_json)
-    return done.exit_code, done.report
 
 
 @daemon_command.command("watch")

@@ -9,11 +9,14 @@ import click
 from gitshadow.commands.client import find_layout
 from gitshadow.commands.hooks_install import (
     InstallOptions,
+    InstallWork,
+    agent_work,
     carry_out,
+    config_work,
     find_screen,
+    git_work,
     writing_options,
 )
-from gitshadow.commands.hooks_plan import InstallWork, agent_work, config_work, git_work
 from gitshadow.commands.options import colour_option, json_option
 from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.commands.usage_errors import VerbGroup
@@ -30,7 +33,7 @@ from gitshadow.hookfiles import (
 from gitshadow.hookfiles.catalog import AGENTS
 from gitshadow.hookfiles.detect import InstallEnvironment
 from gitshadow.hookfiles.health import HealthState
-from gitshadow.hookfiles.install import FileAction, FileStep
+from gitshadow.hookfiles.install import FileStep
 from gitshadow.hookfiles.placement import Agent, InstallScope
 from gitshadow.hookfiles.versions import HostVersion
 from gitshadow.messages.codec import encode
@@ -139,9 +142,7 @@ def uninstall_command(
         if agents or advice.is_possible(agent, where, around):
             steps += install.plan_uninstall(agent, where, around)
     if not agents:
-        steps = [
-            step for step in steps if step.action is not FileAction.NONE or step.record
-        ]
+        steps = [step for step in steps if step.is_found]
     works: list[InstallWork] = [agent_work(steps, around, installing=False)]
     notes: list[str] = []
     if _CONFIG in agents:

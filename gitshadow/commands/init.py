@@ -24,7 +24,7 @@ from gitshadow.store.progress import Progress
 from gitshadow.words import byte_size, counted
 
 if TYPE_CHECKING:
-    from gitshadow.commands.hooks_plan import InstallWork
+    from gitshadow.commands.hooks_install import InstallWork
 
 _AFTER_S = 1.0
 _EVERY_S = 0.25
@@ -170,7 +170,7 @@ def _offer(*, yes: bool, as_json: bool) -> tuple[int, JsonObject]:
 
 def _plan() -> _Plan:
     """Plan the user's own hooks of every agent that is found; none where all are there."""
-    from gitshadow.commands.hooks_plan import agent_work
+    from gitshadow.commands.hooks_install import agent_work
     from gitshadow.commands.surroundings import find_surroundings
     from gitshadow.hookfiles import advice, install
     from gitshadow.hookfiles.install import FileAction

@@ -6,11 +6,12 @@ import click
 
 from gitshadow.commands.client import find_layout
 from gitshadow.commands.exchange import write_events
-from gitshadow.commands.hooks_install import InstallOptions, carry_out
-from gitshadow.commands.hooks_plan import (
+from gitshadow.commands.hooks_install import (
     InstallItems,
+    InstallOptions,
     InstallWork,
     agent_work,
+    carry_out,
     config_work,
     git_work,
     login_work,
@@ -20,7 +21,6 @@ from gitshadow.commands.surroundings import find_surroundings
 from gitshadow.errors import ShadowError
 from gitshadow.hookfiles import gitconfig, githooks, install, login
 from gitshadow.hookfiles.catalog import AGENTS
-from gitshadow.hookfiles.install import FileAction
 from gitshadow.hookfiles.placement import InstallScope
 from gitshadow.messages.hooks import InstallItem
 from gitshadow.store.git import Git
@@ -65,7 +65,7 @@ def _hooks(layout: Layout) -> tuple[list[InstallWork], list[str]]:
         for agent in AGENTS.values()
         if InstallScope.PROJECT in agent.placements
         for step in install.plan_uninstall(agent, InstallScope.PROJECT, around)
-        if step.action is not FileAction.NONE or step.record
+        if step.is_found
     ]
     plan = githooks.plan_removal(layout, git)
     roots = list({layout.root, *(one.root for one in recorded(layout))})

@@ -71,6 +71,11 @@ class FileStep:
     is_extra: bool = False
     error: ShadowError | None = None
 
+    @property
+    def is_found(self) -> bool:
+        """Return whether a removal has something to do, if only with a record."""
+        return self.action is not FileAction.NONE or self.record is not None
+
     def diff(self) -> list[str]:
         """Return the change in the form of `diff -u`, without its two file names."""
         if self.action in (FileAction.NONE, FileAction.FAIL):
@@ -282,12 +287,7 @@ def plan_uninstall(
     site = HookSite(agent, scope, around)
     hooks = _plan_removal(site)
     extras = (_take_piece(site, piece) for _, piece in site.extras())
-    return [*hooks, *filter(_is_found, extras)]
-
-
-def _is_found(step: FileStep) -> bool:
-    """Return whether a removal has found something, if only a record."""
-    return step.action is not FileAction.NONE or step.record is not None
+    return [*hooks, *(step for step in extras if step.is_found)]
 
 
 def _plan_removal(site: HookSite) -> list[FileStep]:
@@ -298,8 +298,8 @@ def _plan_removal(site: HookSite) -> list[FileStep]:
         found = list(places.candidates(placement, site.around))
     except ShadowError as error:
         return [_failed(site, site.path(placement.files[0]), error)]
-    steps = list(filter(_is_found, (_take_out(site, file) for file in found)))
-    return steps or [_step(site, found[0].path)]
+    steps = [_take_out(site, file) for file in found]
+    return [one for one in steps if one.is_found] or [_step(site, found[0].path)]
 
 
 def _take_out(site: HookSite, file: SharedFile) -> FileStep:

@@ -101,9 +101,7 @@ def plan_removal(roots: Sequence[str], around: InstallEnvironment) -> LoginPlan:
     unit: list[FileStep] = []
     if found.packaged is not None and not staying:
         steps = install.plan_uninstall(_agent(found), InstallScope.USER, around)
-        unit = [
-            step for step in steps if step.action is not FileAction.NONE or step.record
-        ]
+        unit = [step for step in steps if step.is_found]
     return LoginPlan(unit, links, False)
 
 
