@@ -10,6 +10,7 @@ from typing import Generic, NamedTuple
 
 from gitshadow.errors import (
     ExitCode,
+    NotInitialisedError,
     RefusedError,
     ShadowError,
     StoreError,
@@ -127,6 +128,21 @@ def find_layout(start: str | None = None) -> Layout:
         "not in a Git working tree",
         hint="change to a repository, or create one with: git init",
     )
+
+
+def recorded_layout(start: str | None = None) -> Layout:
+    """Return the worktree that holds a directory, as `find_layout` does, if it is recorded.
+
+    Raises:
+        NotInitialisedError: it is not.
+        UnsupportedError: there is none.
+    """
+    layout = find_layout(start)
+    if not layout.initialised:
+        raise NotInitialisedError(
+            f"nothing is recorded in {layout.root}", hint="git agent-undo init"
+        )
+    return layout
 
 
 def _is_run_by_git() -> bool:

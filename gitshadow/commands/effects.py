@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from gitshadow.commands.client import find_layout
+from gitshadow.commands.client import find_layout, recorded_layout
 from gitshadow.commands.options import TOOLS_VARIABLE, ask_yes
 from gitshadow.commands.terminal import print_rows, screen
 from gitshadow.commands.undo_flow import runner
-from gitshadow.errors import ExitCode, NotInitialisedError, UnsupportedError, UsageError
+from gitshadow.errors import ExitCode, UnsupportedError, UsageError
 from gitshadow.render import output
 from gitshadow.render.effects import attention_lines, report_text
 from gitshadow.render.style import printable
@@ -42,11 +42,7 @@ def journal() -> Iterator["Db"]:
     """
     from gitshadow.store.journal.db import Db
 
-    layout = find_layout()
-    if not layout.initialised:
-        raise NotInitialisedError(
-            f"nothing is recorded in {layout.root}", hint="git agent-undo init"
-        )
+    layout = recorded_layout()
     # Read only and without the writer lock, so it never waits for a running program.
     db = Db.view(layout.journal)
     try:

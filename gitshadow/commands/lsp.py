@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 import click
 
 from gitshadow.commands.check import agent_here
-from gitshadow.commands.client import find_layout
+from gitshadow.commands.client import recorded_layout
 from gitshadow.commands.here import HereEngine
-from gitshadow.errors import NotInitialisedError, UnsupportedError
+from gitshadow.errors import UnsupportedError
 
 
 @click.command("lsp")
@@ -42,9 +42,5 @@ def _opened(directory: str) -> tuple[str, HereEngine]:
     Raises:
         ShadowError: there is none, or nothing is recorded there.
     """
-    layout = find_layout(directory)
-    if not layout.initialised:
-        raise NotInitialisedError(
-            f"nothing is recorded in {layout.root}", hint="git agent-undo init"
-        )
+    layout = recorded_layout(directory)
     return layout.root, HereEngine(layout, lambda said: None)

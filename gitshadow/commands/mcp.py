@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from gitshadow.commands.client import find_layout
+from gitshadow.commands.client import recorded_layout
 from gitshadow.commands.effects import need_mcp
 from gitshadow.commands.usage_errors import VerbGroup
-from gitshadow.errors import NotInitialisedError, UsageError
+from gitshadow.errors import UsageError
 from gitshadow.render.style import printable
 from gitshadow.words import did_you_mean
 
@@ -34,7 +34,7 @@ def command(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    layout = _initialised()
+    layout = recorded_layout()
     need_mcp()
     from gitshadow.sdk.integrations import mcp_server
 
@@ -81,7 +81,7 @@ def proxy(
     Name this command in an MCP client's settings instead of CMD. Without CMD, FILE says how
     to start the server.
     """
-    layout = _initialised()
+    layout = recorded_layout()
     need_mcp()
     spec = _spec(layout, tools, server, argv)
     if shutil.which(spec.command[0]) is None:
@@ -145,15 +145,6 @@ def _named(argv: tuple[str, ...]) -> str | None:
         return None
     base = _ODD.sub("-", os.path.basename(argv[0])).strip("-_")
     return base[:_NAME_CHARS] or None
-
-
-def _initialised() -> "Layout":
-    layout = find_layout()
-    if not layout.initialised:
-        raise NotInitialisedError(
-            f"nothing is recorded in {layout.root}", hint="git agent-undo init"
-        )
-    return layout
 
 
 def _note(text: str) -> None:
