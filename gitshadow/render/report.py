@@ -75,15 +75,10 @@ def report_lines(
     is restored, what is uncertain, the next commands, and last what is not undone. A stored one
     has no next commands: since then something else may have been undone or redone.
     """
-    items = report.items
-    if report.status == "planned":
+    items, planned = report.items, report.status == "planned"
+    if planned:
         yield from about_lines(report, view)
-    yield view.paint(headline(report), _headline_style(report))
-    yield from _notes(report)
-    planned = report.status == "planned"
-    yield from left_lines(items, view, planned=planned)
-    yield from _moved(report, items, view)
-    yield from _maybe(report, view, "--include-low includes them")
+    yield from _body(report, view, "--include-low includes them", planned=planned)
     if not is_stored:
         yield from _onward(report, items)
     yield from _not_covered(report, view)
@@ -97,14 +92,20 @@ def plan_lines(plan: FileUndoAnswer, view: View, *, low: str) -> Iterator[str]:
         view: How to show it.
         low: The hint how to undo uncertain changes, too.
     """
-    items = plan.items
     yield from about_lines(plan, view)
-    yield view.paint(headline(plan), _headline_style(plan))
-    yield from _notes(plan)
-    yield from left_lines(items, view)
-    yield from _moved(plan, items, view)
-    yield from _maybe(plan, view, low)
+    yield from _body(plan, view, low, planned=True)
     yield from _not_covered(plan, view)
+
+
+def _body(
+    report: FileUndoAnswer, view: View, low: str, *, planned: bool
+) -> Iterator[str]:
+    yield view.paint(headline(report), _headline_style(report))
+    # They have what matters of `head_moved`.
+    yield from (f"note: {printable(note)}" for note in report.notes)
+    yield from left_lines(report.items, view, planned=planned)
+    yield from _moved(report, report.items, view)
+    yield from _maybe(report, view, low)
 
 
 def about_lines(report: FileUndoAnswer, view: View) -> Iterator[str]:
@@ -220,12 +221,6 @@ def _headline_style(report: FileUndoAnswer) -> str:
     if status in ("partial", "compensated", "refused"):
         return "warn"
     return "good" if status == "reversed" else "bold"
-
-
-def _notes(report: FileUndoAnswer) -> Iterator[str]:
-    # They have what matters of `head_moved`.
-    for note in report.notes:
-        yield f"note: {printable(note)}"
 
 
 def left_lines(
