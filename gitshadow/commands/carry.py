@@ -78,7 +78,7 @@ def apply_command(
     unit = unit_of(targets, part)
     if worktree is not None:
         carrier = _Carrier(unit, _other_worktree(worktree))
-        return carry_out(carrier.ask, flags, staging_lines)
+        return carry_out(carrier.apply, flags, staging_lines)
     branch = onto or ""
     request = CommitRequest(
         unit, joined_message(message), onto=branch, confirm=confirm()
@@ -105,8 +105,8 @@ def move_command(
     only be changed in one of them is skipped.
     """
     unit = unit_of((target,), part)
-    mover = _Mover(_Carrier(unit, _other_worktree(worktree)))
-    return carry_out(mover.ask, flags, staging_lines)
+    carrier = _Carrier(unit, _other_worktree(worktree))
+    return carry_out(carrier.move, flags, staging_lines)
 
 
 def _committed_onto(answer: StagingAnswer, branch: str) -> StagingAnswer:
@@ -144,7 +144,7 @@ def _other_worktree(typed: str) -> str:
 
 
 class _Carrier(NamedTuple):
-    """A unit that is to be applied to another worktree."""
+    """A unit that is to be applied to another worktree, or moved there."""
 
     unit: UnitRequest
     root: str
@@ -167,7 +167,7 @@ class _Carrier(NamedTuple):
         )
         return send(CARRY, request, root_hint=self.root).answer
 
-    def ask(self, yes: bool, token: str | None) -> StagingAnswer:
+    def apply(self, yes: bool, token: str | None) -> StagingAnswer:
         """Plan to apply the unit there, and do it if asked."""
         found = self.carried()
         answer = self.carry(found.files, yes=yes, token=token)
@@ -186,16 +186,10 @@ class _Carrier(NamedTuple):
             return None
         return shlex.join(("git", "-C", self.root, "agent-undo", "undo", op))
 
-
-class _Mover(NamedTuple):
-    """A unit that is to be undone here and applied there."""
-
-    carrier: _Carrier
-
-    def ask(self, yes: bool, token: str | None) -> StagingAnswer:
+    def move(self, yes: bool, token: str | None) -> StagingAnswer:
         """Plan the move, and do it if asked."""
-        found = self.carrier.carried()
-        there = self.carrier.carry(found.files, yes=False)
+        found = self.carried()
+        there = self.carry(found.files, yes=False)
         here = self._undo(yes=False)
         items = tuple(
             _moved(item, one, here)
@@ -208,7 +202,7 @@ class _Mover(NamedTuple):
         ]
         plan = StagingAnswer(
             "move",
-            self.carrier.name,
+            self.name,
             "planned"
             if chosen
             else "partial"
@@ -227,7 +221,7 @@ class _Mover(NamedTuple):
         self, plan: StagingAnswer, chosen: Sequence[CarriedFile]
     ) -> StagingAnswer:
         """Apply there first: until it is undone here, nothing is missing anywhere."""
-        there = self.carrier.carry(chosen, yes=True)
+        there = self.carry(chosen, yes=True)
         landed = [
             one
             for item, one in zip(there.items, chosen, strict=True)
@@ -254,7 +248,7 @@ class _Mover(NamedTuple):
             for item in plan.items
         )
         skipped = any(item.state == "skipped" for item in items)
-        backs = [self.carrier.way_back(there)]
+        backs = [self.way_back(there)]
         if here is not None and here.op_id is not None:
             backs.insert(0, f"git agent-undo redo {here.op_short or here.op_id}")
         return plan._replace(
@@ -267,39 +261,33 @@ class _Mover(NamedTuple):
     def _undo(
         self, *, yes: bool, files: Sequence[CarriedFile] | None = None
     ) -> FileUndoAnswer:
-        unit = self.carrier.unit
-        only = unit.only
-        if files is not None:
-            only = tuple(dict.fromkeys(path for one in files for path in one.paths))
-        return send(
-            UNDO,
-            FileUndoRequest(
-                targets=unit.targets,
-                only=_from_top(only) if files is not None else only,
-                except_=unit.except_,
-                include_low=unit.include_low,
-                yes=yes,
-                runner=runner(),
-            ),
-        ).answer
+        unit = self.unit
+        request = FileUndoRequest(
+            targets=unit.targets,
+            only=unit.only if files is None else _named(files, find_layout().root),
+            except_=unit.except_,
+            include_low=unit.include_low,
+            yes=yes,
+            runner=runner(),
+        )
+        return send(UNDO, request).answer
 
     def _take_back(self, op: str | None, files: Sequence[CarriedFile]) -> None:
         """Undo there what could not be undone here."""
         if op is None or not files:
             return
-        only = tuple(dict.fromkeys(path for one in files for path in one.paths))
         request = FileUndoRequest(
             targets=(UndoTarget(op),),
-            only=tuple(f"{self.carrier.root}/{path}" for path in only),
+            only=_named(files, self.root),
             yes=True,
             runner=runner(),
         )
-        send(UNDO, request, root_hint=self.carrier.root)
+        send(UNDO, request, root_hint=self.root)
 
 
-def _from_top(paths: Sequence[str]) -> tuple[str, ...]:
-    root = find_layout().root
-    return tuple(f"{root}/{path}" for path in paths)
+def _named(files: Sequence[CarriedFile], root: str) -> tuple[str, ...]:
+    """Return all names of some files, from the top of a worktree."""
+    return tuple(dict.fromkeys(f"{root}/{path}" for one in files for path in one.paths))
 
 
 def _moved(item: StagingItem, one: CarriedFile, here: FileUndoAnswer) -> StagingItem:
