@@ -45,7 +45,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "undo": Verb("undo", "Undo a tool call, turn, session or file."),
         "redo": Verb("undo", "Redo: reverse the last undo."),
         "restore": Verb(
-            "restore", "Restore files to an earlier state.", starts_daemon=True
+            "undo", "Restore files to an earlier state.", starts_daemon=True
         ),
         "pin": Verb("lists", "Name the current state; list pins."),
         "ops": Verb("lists", "List undos, redos and restores."),
