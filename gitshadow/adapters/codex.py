@@ -11,7 +11,13 @@ from dataclasses import replace
 
 from gitshadow.adapters.base import HookEvent, HookPhase, Parsed
 from gitshadow.adapters.payload import Payload
-from gitshadow.adapters.shape import Shape, is_patch, patched_paths, tool_classes
+from gitshadow.adapters.shape import (
+    CLAUDE_SETTINGS_PHASES,
+    Shape,
+    is_patch,
+    patched_paths,
+    tool_classes,
+)
 from gitshadow.model import JsonValue, ToolClass
 
 NAME = "codex"
@@ -31,17 +37,10 @@ _SHAPE = Shape(
     agent=NAME,
     event=("hook_event_name", "type"),
     phases={
-        "SessionStart": HookPhase.SESSION_START,
-        "UserPromptSubmit": HookPhase.PROMPT,
-        "PreToolUse": HookPhase.BEFORE,
-        "PostToolUse": HookPhase.AFTER,
-        "Stop": HookPhase.TURN_END,
+        **CLAUDE_SETTINGS_PHASES,
         "Interrupt": HookPhase.TURN_END,
         # The older `notify` program, which gets its JSON as an argument.
         "agent-turn-complete": HookPhase.TURN_END,
-        "SubagentStart": HookPhase.SUBAGENT_START,
-        "SubagentStop": HookPhase.SUBAGENT_END,
-        "SessionEnd": HookPhase.SESSION_END,
     },
     session=("session_id", "thread-id"),
     turn=("turn_id", "turn-id"),

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from gitshadow.adapters.base import IN_SUBAGENT, HookEvent, HookPhase, Parsed
 from gitshadow.adapters.payload import Payload, shortened_id
-from gitshadow.adapters.shape import Shape, tool_classes
+from gitshadow.adapters.shape import SNAKE_CASE_PHASES, Shape, tool_classes
 
 NAME = "grok"
 
@@ -20,18 +20,13 @@ _SHAPE = Shape(
     agent=NAME,
     event=("hookEventName",),
     phases={
-        "session_start": HookPhase.SESSION_START,
-        "user_prompt_submit": HookPhase.PROMPT,
-        "pre_tool_use": HookPhase.BEFORE,
-        "post_tool_use": HookPhase.AFTER,
+        **SNAKE_CASE_PHASES,
         "post_tool_use_failure": HookPhase.FAILED,
         "permission_denied": HookPhase.DENIED,
-        "stop": HookPhase.TURN_END,
         "stop_cancelled": HookPhase.TURN_END,
         "stop_failure": HookPhase.TURN_END,
         "subagent_start": HookPhase.SUBAGENT_START,
         "subagent_stop": HookPhase.SUBAGENT_END,
-        "session_end": HookPhase.SESSION_END,
     },
     session=("sessionId",),
     turn=("promptId",),

@@ -70,15 +70,7 @@ GEMINI = Shape(
 OPENHANDS = Shape(
     agent="openhands",
     event=("event_type",),
-    phases={
-        "SessionStart": HookPhase.SESSION_START,
-        "UserPromptSubmit": HookPhase.PROMPT,
-        "PreToolUse": HookPhase.BEFORE,
-        "PostToolUse": HookPhase.AFTER,
-        "Stop": HookPhase.TURN_END,
-        "SessionEnd": HookPhase.SESSION_END,
-        **SNAKE_CASE_PHASES,
-    },
+    phases={**CLAUDE_SETTINGS_PHASES, **SNAKE_CASE_PHASES},
     session=("session_id",),
     call=("tool_call_id",),
     cwd=("working_dir",),

@@ -41,78 +41,45 @@ _FOLDERS: tuple[tuple[str, str], ...] = (
 MAX_PAYLOAD_BYTES = 32 * 1024 * 1024
 _TOO_DEEP = "the payload is nested too deeply"
 
+_HOOKED = Traits(covers_all_tools=True)
+# Seen with the real programs.
+_WHOLE = _HOOKED._replace(reports_turns=True, shells_below=True)
+_ANSWERED = _WHOLE._replace(context=ContextChannel.JSON)
+
 _TRAITS: Mapping[str, Traits] = {
-    # PreToolUse and PostToolUse come for every tool, MCP servers' and subagents' included.
-    "claude-code": Traits(
-        covers_all_tools=True,
-        cancels_unseen=True,
-        reports_turns=True,
-        shells_below=True,
-        context=ContextChannel.JSON,
-        # Its menu restores code, conversation or both (2.1.330).
-        rewind='/rewind, then "Restore conversation"',
+    # PreToolUse and PostToolUse come for every tool, MCP servers' and subagents' included. Its menu
+    # restores code, conversation or both (2.1.330).
+    "claude-code": _ANSWERED._replace(
+        cancels_unseen=True, rewind='/rewind, then "Restore conversation"'
     ),
     # Only the hosted web search has no hook, and it writes nothing.
-    "codex": Traits(
-        covers_all_tools=True,
-        waits_unseen=True,
-        reports_turns=True,
-        shells_below=True,
-        context=ContextChannel.JSON,
-    ),
-    "cursor": Traits(covers_all_tools=True),
+    "codex": _ANSWERED._replace(waits_unseen=True),
+    "cursor": _HOOKED,
     # BeforeAgent takes `additionalContext` for that turn (reference.md); it reads only JSON.
-    "gemini": Traits(
-        covers_all_tools=True,
-        waits_unseen=True,
-        reports_turns=True,
-        shells_below=True,
-        context=ContextChannel.JSON,
-    ),
-    "copilot": Traits(
-        covers_all_tools=True,
-        waits_unseen=True,
-        reports_turns=True,
-        shells_below=True,
-    ),
-    "vscode-copilot": Traits(covers_all_tools=True),
-    "windsurf": Traits(covers_all_tools=True),
-    "devin": Traits(covers_all_tools=True),
-    "droid": Traits(
-        covers_all_tools=True,
-        prompts_unseen=True,
-        shells_below=True,
-        context=ContextChannel.JSON,
-    ),
-    "goose": Traits(covers_all_tools=True),
+    "gemini": _ANSWERED._replace(waits_unseen=True),
+    "copilot": _WHOLE._replace(waits_unseen=True),
+    "vscode-copilot": _HOOKED,
+    "windsurf": _HOOKED,
+    "devin": _HOOKED,
+    "droid": _ANSWERED._replace(reports_turns=False, prompts_unseen=True),
+    "goose": _HOOKED,
     # Subagents send nothing, the documented matcher excludes other tools, and nothing comes
     # after a tool: a window ends with the next one, that of an edit when its file was written.
     "crush": Traits(sequential=True, never_ends=True),
-    "qwen": Traits(
-        covers_all_tools=True,
-        reports_turns=True,
-        shells_below=True,
-        context=ContextChannel.JSON,
-    ),
+    "qwen": _ANSWERED,
     # What a hook of a prompt prints goes into the context ("Hooks", exit code 0).
-    "kiro": Traits(covers_all_tools=True, context=ContextChannel.TEXT),
-    "cline": Traits(covers_all_tools=True, shells_below=True),
-    "opencode": Traits(covers_all_tools=True, reports_turns=True, shells_below=True),
-    "amp": Traits(covers_all_tools=True),
-    "pi": Traits(covers_all_tools=True, reports_turns=True, shells_below=True),
-    "grok": Traits(covers_all_tools=True, reports_turns=True, shells_below=True),
-    "antigravity": Traits(covers_all_tools=True),
+    "kiro": _HOOKED._replace(context=ContextChannel.TEXT),
+    "cline": _HOOKED._replace(shells_below=True),
+    "opencode": _WHOLE,
+    "amp": _HOOKED,
+    "pi": _WHOLE,
+    "grok": _WHOLE,
+    "antigravity": _HOOKED,
     # Whether two tools run at once is not known.
-    "openhands": Traits(covers_all_tools=True, reports_turns=True),
+    "openhands": _HOOKED._replace(reports_turns=True),
     # What a hook of a prompt prints goes into the context ("Hooks", exit code 0).
-    "kimi": Traits(
-        covers_all_tools=True,
-        one_session=True,
-        reports_turns=True,
-        shells_below=True,
-        context=ContextChannel.TEXT,
-    ),
-    "vibe": Traits(covers_all_tools=True),
+    "kimi": _WHOLE._replace(one_session=True, context=ContextChannel.TEXT),
+    "vibe": _HOOKED,
     # Agents report the tools that they choose to, so a turn may write outside all windows.
     "acp": Traits(),
     "aider": Traits(),
@@ -161,7 +128,9 @@ def identify(payload: Payload, env: Mapping[str, str], registered: str) -> str:
         return registered
     transcript = (payload.text("transcript_path") or "").replace("\\", "/")
     by_family = _by_family(payload, event, transcript, env, registered)
-    return by_family or _by_folder(transcript) or registered
+    # The last rule: a transcript in the folder of an agent.
+    by_folder = next((name for folder, name in _FOLDERS if folder in transcript), None)
+    return by_family or by_folder or registered
 
 
 def _by_own_shape(payload: Payload, registered: str) -> str | None:
@@ -256,14 +225,6 @@ def _is_devin(payload: Payload, env: Mapping[str, str]) -> bool:
     if "cwd" in payload or "transcript_path" in payload:
         return False
     return "DEVIN_PROJECT_DIR" in env and "CLAUDE_PROJECT_DIR" not in env
-
-
-def _by_folder(transcript: str) -> str | None:
-    """Apply the last rule: a transcript in the folder of an agent."""
-    for folder, agent in _FOLDERS:
-        if folder in transcript:
-            return agent
-    return None
 
 
 def traits(agent: str | None) -> Traits:

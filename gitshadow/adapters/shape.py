@@ -73,10 +73,6 @@ def tool_classes(
     }
 
 
-def _unchanged(tool: str) -> str:
-    return tool
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """The keys under which an agent's payloads have their fields.
@@ -138,7 +134,7 @@ class Shape:
     path_keys: Keys = ()
     patch_keys: Keys = ()
     tools: Tools
-    tool_name: Callable[[str], str] = _unchanged
+    tool_name: Callable[[str], str] = lambda tool: tool
 
     def parse(self, payload: Payload, env: Mapping[str, str]) -> Parsed:
         """Read a payload of a host without quirks; a `base.Parser`."""

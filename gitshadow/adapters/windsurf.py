@@ -16,10 +16,6 @@ from gitshadow.adapters.shape import Shape, tool_classes
 NAME = "windsurf"
 
 
-def _without_end(action: str) -> str:
-    return action.removeprefix("pre_").removeprefix("post_")
-
-
 _SHAPE = Shape(
     agent=NAME,
     event=("agent_action_name",),
@@ -51,7 +47,7 @@ _SHAPE = Shape(
         shell="run_command",
         read="read_code",
     ),
-    tool_name=_without_end,
+    tool_name=lambda action: action.removeprefix("pre_").removeprefix("post_"),
 )
 _SAME_AT_BOTH_ENDS = (
     "file_path",

@@ -389,7 +389,9 @@ class _Reader:
         paths = {one.path for one in rows}
         undone = [(one.path, self._undone.by(one)) for one in rows]
         standing = {path for path, op in undone if op is None}
-        newest = max((op for _, op in undone if op), key=_time_of, default=None)
+        newest = max(
+            (op for _, op in undone if op), key=lambda op: op.ts_ns, default=None
+        )
         unsure = {one.path for one in rows if one.attribution.confidence in _UNSURE}
         added, removed = None, None
         if self.request.lines:
@@ -435,10 +437,6 @@ class _Reader:
 def _whole(turn: str) -> str:
     """Return the id of the turn to which a child's turn, `<turn>/<child>`, belongs."""
     return turn.split("/", 1)[0]
-
-
-def _time_of(op: Op) -> int:
-    return op.ts_ns
 
 
 def _coverage_commit(event: Event) -> Oid | None:
