@@ -39,7 +39,7 @@ from gitshadow.store.journal import purge as journal
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.purge import PendingPurge, TextCounts
 from gitshadow.store.layout import Layout, recorded
-from gitshadow.store.lock import WriterLock
+from gitshadow.store.lock import acquire_all
 from gitshadow.store.packs import Packer
 from gitshadow.store.paths import any_within
 from gitshadow.store.purge import (
@@ -401,12 +401,10 @@ def purge(context: RecorderContext, found: Survey) -> None:
     ws = context.workspace
     with ExitStack() as held:
         # The daemons of other worktrees, and agent programs, write to the same journal.
-        for one in recorded(ws.layout):
-            if one.worktree != ws.layout.worktree:
-                held.enter_context(WriterLock(one.lock)).acquire(_LOCK_S)
+        locks = (one.lock for one in recorded(ws.layout))
+        acquire_all(held, (one for one in locks if one != ws.layout.lock), _LOCK_S)
         if found.elsewhere.found.rows or found.prompts:
-            for path in (ws.layout.sagas_lock, *ws.layout.saga_locks()):
-                held.enter_context(WriterLock(path)).acquire(_LOCK_S)
+            acquire_all(held, ws.layout.saga_locks(), _LOCK_S)
         packer = Packer(ws.layout, Git(ws.layout, dict(ws.environ)))
         held.enter_context(packer.alone(_LOCK_S))
         refuse_unsent(ws.db, found.forms)

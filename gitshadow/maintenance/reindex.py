@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Collection, Container, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TypeAlias
 
 from gitshadow.errors import NotInitialisedError, StoreError, UsageError
@@ -42,7 +42,7 @@ from gitshadow.store.journal.events import EventFilter
 from gitshadow.store.journal.salvage import Salvaged, salvage
 from gitshadow.store.journal.state import WorktreeRow
 from gitshadow.store.layout import BorrowedLayout, Layout, recorded
-from gitshadow.store.lock import WriterLock
+from gitshadow.store.lock import acquire_all
 from gitshadow.store.remotes import Bare
 from gitshadow.store.replay import Tail, is_foreign, read_tail, rebuild
 from gitshadow.store.repo import Repo
@@ -72,14 +72,10 @@ def reindex(layout: Layout) -> Reindexed:
     make_state_dirs(layout)
     with ExitStack() as held:
         # Linked worktrees write to the same journal, which is about to be replaced.
-        for one in recorded(layout):
-            held.enter_context(WriterLock(one.lock)).acquire(LOCK_S)
+        acquire_all(held, (one.lock for one in recorded(layout)), LOCK_S)
         # So do agent programs; none of them may begin or be at work.
-        for path in (layout.sagas_lock, *layout.saga_locks()):
-            held.enter_context(WriterLock(path)).acquire(LOCK_S)
-        repo = Repo.open(layout)
-        held.callback(repo.close)
-        return _reindex(layout, repo)
+        acquire_all(held, layout.saga_locks(), LOCK_S)
+        return _reindex(layout, held.enter_context(closing(Repo.open(layout))))
 
 
 def refuse_unrecorded(layout: Layout) -> None:
@@ -92,12 +88,9 @@ def refuse_unrecorded(layout: Layout) -> None:
     """
     if layout.initialised or os.path.isdir(os.path.dirname(layout.wt_dir)):
         return
-    repo = Repo.open(layout)
-    try:
+    with closing(Repo.open(layout)) as repo:
         if any(_own_chains(repo, machine.ours(layout))):
             return
-    finally:
-        repo.close()
     raise NotInitialisedError(
         f"cannot rebuild a journal: nothing has ever been recorded in {layout.root}",
         hint="git agent-undo init",
@@ -117,8 +110,7 @@ def _own_chains(repo: Repo, ours: Collection[str]) -> Iterator[Tail]:
 def _reindex(layout: Layout, repo: Repo) -> Reindexed:
     fresh = layout.journal + ".new"
     _remove(fresh)
-    db = Db.open(fresh, create=True)
-    try:
+    with closing(Db.open(fresh, create=True)) as db:
         with db.write():
             rebuilt = rebuild(db, repo, machine.ours(layout))
             for worktree, (tree, modes) in rebuilt.worktrees.items():
@@ -132,8 +124,6 @@ def _reindex(layout: Layout, repo: Repo) -> Reindexed:
         count, known = events.count(db), len(sessions.all_sessions(db))
         # Only the file itself is renamed, so it must not need its write-ahead log.
         db.fold()
-    finally:
-        db.close()
     aside = _set_aside(layout)
     os.replace(fresh, layout.journal)
     ingest.move(layout, repo, rebuilt.foreign)
@@ -219,13 +209,10 @@ def bring_back(
         StoreError, JournalError: it could not be read, or the journal not be built.
     """
     git = Git(layout, dict(environ))
-    repo = Repo.open(layout)
-    try:
+    with closing(Repo.open(layout)) as repo:
         top = named or read_config(repo, environ).mirror
         mirror = _found(layout, git, top)
         here = {**repo.refs(), **repo.refs(MIRROR_BRANCHES)}
-    finally:
-        repo.close()
     copy = Bare(git, mirror)
     there = copy.refs()
     wanted = _wanted(there, here)
@@ -283,8 +270,7 @@ def _moment(layout: Layout, mirror: str, there: Container[str]) -> int:
 
     A plan that nobody applied recorded the loss itself, and a daemon may have copied that since.
     """
-    db = Db.open(layout.journal, create=False)
-    try:
+    with closing(Db.open(layout.journal, create=False)) as db:
         before = meta.pending_return(db)
         if before is not None and before.mirror == mirror:
             return before.newest_ns
@@ -293,8 +279,6 @@ def _moment(layout: Layout, mirror: str, there: Container[str]) -> int:
         with db.write():
             meta.note_return(db, came)
         return newest_ns
-    finally:
-        db.close()
 
 
 def _newest(db: Db, layout: Layout, there: Container[str]) -> int:
@@ -326,27 +310,18 @@ def context_from_refs(
         borrowed = BorrowedLayout(layout, directory)
         make_state_dirs(borrowed)
         _fill(borrowed)
-        context = open_context(borrowed, environ, lock_timeout_s=_EPHEMERAL_LOCK_S)
-        try:
+        opened = open_context(borrowed, environ, lock_timeout_s=_EPHEMERAL_LOCK_S)
+        with closing(opened) as context:
             yield context
-        finally:
-            context.close()
 
 
 def _fill(layout: BorrowedLayout) -> None:
-    repo = Repo.open(layout)
-    try:
+    with closing(Repo.open(layout)) as repo:
         if not any(refs.is_chain(ref) for ref in repo.refs()):
             raise NotInitialisedError(
                 f"nothing is recorded or fetched in {layout.root}",
                 hint=f"git agent-undo init; on a build server: git fetch origin '{REFSPEC}'",
             )
-        db = Db.open(layout.journal, create=True)
-        try:
-            with db.write():
-                foreign = rebuild(db, repo, machine.ours(layout)).foreign
-        finally:
-            db.close()
+        with closing(Db.open(layout.journal, create=True)) as db, db.write():
+            foreign = rebuild(db, repo, machine.ours(layout)).foreign
         ingest.fold(layout, repo, {ref: repo.refs()[ref] for ref in foreign})
-    finally:
-        repo.close()

@@ -9,7 +9,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from typing import NamedTuple
 
 from gitshadow.capture.reconcile import Entering, Walk, walk
@@ -46,7 +46,7 @@ from gitshadow.store.journal import sessions, state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import Looks, States, uncollected
 from gitshadow.store.layout import Layout, recorded
-from gitshadow.store.lock import WriterLock
+from gitshadow.store.lock import acquire_all
 from gitshadow.store.packs import Packs
 from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry
@@ -70,14 +70,10 @@ def what_is_there(layout: Layout) -> There:
     Raises:
         StoreError, UnsupportedError: the repository cannot be read.
     """
-    repo = Repo.open(layout)
-    try:
-        found = repo.refs()
-        own = sorted({*found, *repo.broken_refs()})
+    with closing(Repo.open(layout)) as repo:
+        own = sorted({*repo.refs(), *repo.broken_refs()})
         shown = repo.refs(refs.EXPOSED_PREFIX).items()
         ours = sorted(name for name, tip in shown if is_ours(repo, tip))
-    finally:
-        repo.close()
     packs = len(Packs(layout.objects_dir, layout.packing_dir).ours())
     return There(tuple(own), tuple(ours), packs, own_bytes(layout.state_dir))
 
@@ -95,17 +91,12 @@ def leave(layout: Layout) -> There:
     # All writer locks are held until the end: a process that records would create refs again.
     with ExitStack() as held:
         if os.path.isdir(layout.wt_dir):
-            for one in recorded(layout):
-                held.enter_context(WriterLock(one.lock)).acquire(LOCK_S)
+            acquire_all(held, (one.lock for one in recorded(layout)), LOCK_S)
         if os.path.isdir(layout.sagas_dir):
-            for path in (layout.sagas_lock, *layout.saga_locks()):
-                held.enter_context(WriterLock(path)).acquire(LOCK_S)
-        repo = Repo.open(layout)
-        try:
+            acquire_all(held, layout.saga_locks(), LOCK_S)
+        with closing(Repo.open(layout)) as repo:
             for name in (*there.shown, *there.refs):
                 repo.delete_ref(name)
-        finally:
-            repo.close()
         packs = Packs(layout.objects_dir, layout.packing_dir)
         for pack in packs.ours():
             packs.release(pack)
@@ -176,11 +167,9 @@ def initialise(
         StoreError, JournalError: objects or the journal could not be written.
     """
     allowed = prepare(layout, environ, force=force)
-    workspace = open_workspace(layout, environ, lock_timeout_s=LOCK_S)
-    try:
+    opened = open_workspace(layout, environ, lock_timeout_s=LOCK_S)
+    with closing(opened) as workspace:
         return root_worktree(workspace)._replace(daemon_allowed=allowed)
-    finally:
-        workspace.close()
 
 
 def prepare(layout: Layout, environ: Mapping[str, str], *, force: bool) -> bool:
@@ -193,13 +182,10 @@ def prepare(layout: Layout, environ: Mapping[str, str], *, force: bool) -> bool:
     if not force:
         refuse_personal(layout.root, environ.get("HOME"))
     make_journal(layout)
-    repo = Repo.open(layout)
-    try:
+    with closing(Repo.open(layout)) as repo:
         config = read_config(repo, environ)
         # Without the environment: a variable of this one command must not decide for later hooks.
         lasting = read_config(repo, {})
-    finally:
-        repo.close()
     mark_daemon(layout, allowed=lasting.daemon is DaemonMode.AUTO)
     return config.enabled and config.daemon is DaemonMode.AUTO
 
@@ -213,12 +199,10 @@ def make_journal(layout: Layout) -> None:
         UnsupportedError: the repository cannot be read.
         StoreError, JournalError: objects or the journal could not be read or written.
     """
-    repo = Repo.open(layout)
-    try:
+    with closing(Repo.open(layout)) as repo:
         fetched = not layout.initialised and bool(repo.refs())
         make_state_dirs(layout)
-        db = Db.open(layout.journal, create=True)
-        try:
+        with closing(Db.open(layout.journal, create=True)) as db:
             if fetched:
                 # Imported here, because it takes 10 ms and few repositories have fetched refs.
                 from gitshadow.recording import ingest
@@ -227,10 +211,6 @@ def make_journal(layout: Layout) -> None:
                 with db.write():
                     foreign = rebuild(db, repo, machine.ours(layout)).foreign
                 ingest.move(layout, repo, foreign)
-        finally:
-            db.close()
-    finally:
-        repo.close()
 
 
 def mark_daemon(layout: Layout, *, allowed: bool) -> None:
@@ -459,13 +439,10 @@ def common_modes(states: States) -> tuple[int, int]:
 
 def warnings(layout: Layout) -> list[str]:
     """Return what a person should know about this repository before trusting us with it."""
-    repo = Repo.open(layout)
-    try:
+    with closing(Repo.open(layout)) as repo:
         found = [
             f"{remotes.warning(leak)}; for how to exclude it: git agent-undo doctor"
             for leak in remotes.leaks(repo)
         ]
-    finally:
-        repo.close()
     note = current().NOTE
     return found if note is None else [*found, note]

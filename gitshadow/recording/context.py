@@ -7,7 +7,7 @@ nothing from it is treated as ours.
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
 from gitshadow.errors import UsageError
@@ -135,11 +135,8 @@ class Others:
             yield self._contexts[machine].workspace.db
             return
         place = machine_layout(self._layout, machine)
-        db = Db.open(place.journal, create=False)
-        try:
+        with closing(Db.open(place.journal, create=False)) as db:
             yield db
-        finally:
-            db.close()
 
 
 def open_context(

@@ -7,7 +7,7 @@ it is deleted and rebuilt if they were rewritten.
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import NamedTuple
 
 from gitshadow.errors import JournalError, StoreError
@@ -86,12 +86,8 @@ def make_journal(layout: Layout, machine: str) -> None:
     make_dir(layout, "fetched")
     place = machine_layout(layout, machine)
     make_state_dirs(place)
-    db = Db.open(place.journal, create=True)
-    try:
-        with db.write():
-            name(db, machine)
-    finally:
-        db.close()
+    with closing(Db.open(place.journal, create=True)) as db, db.write():
+        name(db, machine)
 
 
 @contextmanager
@@ -138,11 +134,8 @@ def _goes_on(repo: Repo, chain: Chain, found: Mapping[str, Oid]) -> bool:
 def _chains(layout: Layout) -> dict[str, Chain] | None:
     """Return the chains in a journal, None if it is damaged or of an older version."""
     try:
-        db = Db.open(layout.journal, create=False)
-        try:
+        with closing(Db.open(layout.journal, create=False)) as db:
             return {chain.ref: chain for chain in sessions.chains(db)}
-        finally:
-            db.close()
     except JournalError as error:
         if error.hint != REINDEX:
             raise
@@ -180,9 +173,6 @@ def _fold_machine(
     if not tails:
         return []
     make_journal(layout, machine)
-    db = Db.open(machine_layout(layout, machine).journal, create=False)
-    try:
-        with db.write():
-            return fold_in(db, repo, tails)
-    finally:
-        db.close()
+    journal = machine_layout(layout, machine).journal
+    with closing(Db.open(journal, create=False)) as db, db.write():
+        return fold_in(db, repo, tails)

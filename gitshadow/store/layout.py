@@ -74,14 +74,14 @@ class Layout:
         return os.path.exists(self.journal) and not os.path.islink(self.state_dir)
 
     def saga_locks(self) -> list[str]:
-        """Return the locks of all sessions of agent programs that there ever were, sorted."""
+        """Return `sagas_lock`, then the locks of all sessions that there ever were, sorted."""
         try:
             names = sorted(os.listdir(self.sagas_dir))
         except OSError:
-            return []
+            names = []
         own = os.path.basename(self.sagas_lock)
         found = (name for name in names if name.endswith(".lock") and name != own)
-        return [os.path.join(self.sagas_dir, name) for name in found]
+        return [self.sagas_lock, *(f"{self.sagas_dir}/{name}" for name in found)]
 
 
 class BorrowedLayout(Layout):

@@ -3,7 +3,8 @@
 import fcntl
 import os
 import time
-from contextlib import suppress
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
 from types import TracebackType
 
 from gitshadow.errors import LockedError, StoreError
@@ -102,6 +103,12 @@ class WriterLock:
         trace: TracebackType | None,
     ) -> None:
         self.release()
+
+
+def acquire_all(held: ExitStack, paths: Iterable[str], timeout_s: float) -> None:
+    """Acquire several locks until a stack is closed; errors as `WriterLock.acquire`."""
+    for path in paths:
+        held.enter_context(WriterLock(path)).acquire(timeout_s)
 
 
 def _is_gone(pid: str) -> bool:
