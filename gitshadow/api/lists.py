@@ -163,10 +163,10 @@ def _session_rows(context: RecorderContext) -> Iterator[SessionRow]:
     db, worktree = context.workspace.db, context.workspace.layout.worktree
     for session in session_journal.all_sessions(db):
         owned: Sequence[Chain | None] = session_journal.chains_of(db, session.id)
-        counts = events.counts_of_session(db, session.id)
-        counts["turns"] = turn_journal.count(db, session.id)
+        counts = events.counts(db, session.id)
+        number = turn_journal.count(db, session.id)
         for chain in owned or (None,):
-            yield session_row(session, chain, counts, worktree)
+            yield session_row(session, chain, counts, number, worktree)
 
 
 def turns(context: RecorderContext, request: TurnsRequest) -> TurnsAnswer:
@@ -177,7 +177,7 @@ def turns(context: RecorderContext, request: TurnsRequest) -> TurnsAnswer:
     agents = {one.id: one.agent for one in session_journal.all_sessions(db)}
     rows = {
         (turn.session, turn.id): turn_row(
-            turn, *events.counts_of_turn(db, turn.session, turn.id)
+            turn, *events.counts(db, turn.session, turn.id)
         )._replace(short=turn.short_id, agent=agents.get(turn.session))
         for turn in reversed(turn_journal.list_turns(db, session))
     }

@@ -129,14 +129,11 @@ def _session(context: RecorderContext, story: Story) -> ReportedSession:
     db, session = context.workspace.db, story.session
     chain = sessions.get_chain(db, session.id, story.worktree)
     files = {event.path for event in story.events}
-    counts = {
-        "events": len(story.events),
-        "files": len(files),
-        "turns": sum(step.turn is not None for step in story.steps),
-    }
+    counts = len(story.events), len(files)
+    turns = sum(step.turn is not None for step in story.steps)
     names = [name for _, name in sessions.models_of(db, session.id)]
     return ReportedSession(
-        row=session_row(session, chain, counts, story.worktree),
+        row=session_row(session, chain, counts, turns, story.worktree),
         models=tuple(dict.fromkeys(names)),
         subagents=len(story.members) - 1,
         calls=sum(sum(step.tools.values()) for step in story.steps),

@@ -182,7 +182,7 @@ def _describe(
     )
     agent = whose.agent if whose is not None else None
     if isinstance(thing, Turn):
-        counts = events.counts_of_turn(context.workspace.db, thing.session, thing.id)
+        counts = events.counts(context.workspace.db, thing.session, thing.id)
         chosen = EventFilter(sessions=(thing.session,), turn=thing.id)
         of_turn = turn_row(thing, *counts)
         return "turn", of_turn._replace(short=thing.short_id, agent=agent), chosen
@@ -202,9 +202,8 @@ def _describe_session(
 ) -> tuple[str, Thing, EventFilter | None]:
     db, worktree = context.workspace.db, context.workspace.layout.worktree
     chain = sessions.get_chain(db, session.id, worktree)
-    counts = events.counts_of_session(db, session.id)
-    counts["turns"] = turns.count(db, session.id)
-    row = session_row(session, chain, counts, worktree)
+    counts, number = events.counts(db, session.id), turns.count(db, session.id)
+    row = session_row(session, chain, counts, number, worktree)
     return "session", row, EventFilter(sessions=(session.id,))
 
 

@@ -1,6 +1,6 @@
 """Journal values as the rows that verbs answer with."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -136,9 +136,13 @@ def credited(who: Attribution) -> Attribution:
 
 
 def session_row(
-    session: Session, chain: Chain | None, counts: Mapping[str, int], worktree: str
+    session: Session,
+    chain: Chain | None,
+    counts: tuple[int, int],
+    turns: int,
+    worktree: str,
 ) -> SessionRow:
-    """Return the row of a session in one worktree; `counts` has `events`, `files`, `turns`."""
+    """Return the row of a session in one worktree; `counts` are those of events and files."""
     return SessionRow(
         id=session.id,
         native_id=session.native_id,
@@ -151,9 +155,9 @@ def session_row(
         started=rfc3339(session.started_ns),
         ended=rfc3339(session.ended_ns),
         end_reason=session.end_reason,
-        events=counts.get("events", 0),
-        files=counts.get("files", 0),
-        turns=counts.get("turns", 0),
+        events=counts[0],
+        files=counts[1],
+        turns=turns,
     )
 
 

@@ -271,7 +271,8 @@ class Mirroring:
     def _care(self) -> "_Care":
         db = self._ws.db
         left = (meta.get(db, _LEFT) or "").split()
-        return _Care(prune.dropped_refs(db).union(left), meta.is_return_pending(db))
+        pending = meta.pending_return(db) is not None
+        return _Care(prune.dropped_refs(db).union(left), pending)
 
     def close(self) -> None:
         """Wait for what is going on."""

@@ -300,22 +300,16 @@ def last_gap_ns(db: Db, worktree: str) -> int | None:
     return None if row is None or row[0] is None else int(row[0])
 
 
-def counts_of_session(db: Db, session: str) -> dict[str, int]:
-    """Return `events` and `files` of a session, without what may as well be a person's."""
+def counts(db: Db, session: str, turn: str | None = None) -> tuple[int, int]:
+    """Return the numbers of events and of files of a session, or of one turn of it.
+
+    Without what may as well be a person's.
+    """
+    where = "session = ?" if turn is None else "session = ? AND turn = ?"
     row = db.row(
         "SELECT COUNT(*), COUNT(DISTINCT path) FROM events"
-        f" WHERE session = ? AND path IS NOT NULL AND {_SURE}",
-        (session,),
-    )
-    return {"events": row[0] if row else 0, "files": row[1] if row else 0}
-
-
-def counts_of_turn(db: Db, session: str, turn: str) -> tuple[int, int]:
-    """Return the numbers of events and of files of a turn, counted as a session's are."""
-    row = db.row(
-        "SELECT COUNT(*), COUNT(DISTINCT path) FROM events"
-        f" WHERE session = ? AND turn = ? AND path IS NOT NULL AND {_SURE}",
-        (session, turn),
+        f" WHERE {where} AND path IS NOT NULL AND {_SURE}",
+        (session,) if turn is None else (session, turn),
     )
     return (row[0], row[1]) if row else (0, 0)
 
@@ -453,7 +447,7 @@ def history(
     # A rename can lead to a path that was renamed itself, so the closure takes several rounds.
     while todo:
         asked |= todo
-        events = _of_paths(db, worktree, sorted(todo), since_seq)
+        events = changes_of(stored_of_paths(db, worktree, sorted(todo), since_seq))
         found.update((event.seq, event) for event in events)
         # Each name is asked once: renames may lead in a circle.
         todo = set(paths_of(events) - asked)
@@ -564,12 +558,6 @@ def newest_with(
     since = 0 if newest is None else newest.seq
     newer = switches.heads(db, where, (since, worktree, until_ns))
     return switches.switched_to(db, newer, path, after) or newest
-
-
-def _of_paths(
-    db: Db, worktree: str | None, paths: Sequence[RepoPath], since_seq: int
-) -> list[PathChange]:
-    return changes_of(stored_of_paths(db, worktree, paths, since_seq))
 
 
 def stored(db: Db, wanted: EventFilter) -> Iterator[Row]:

@@ -52,11 +52,6 @@ def pending_return(db: Db) -> MirrorReturn | None:
     return came if followed is None else None
 
 
-def is_return_pending(db: Db) -> bool:
-    """Return whether a mirror returned a history and no restore followed yet."""
-    return pending_return(db) is not None
-
-
 def note_return(db: Db, came: MirrorReturn) -> None:
     """Store a returned history; call it inside `db.write()`."""
     put(db, _RETURNED, json.dumps(came._asdict()))

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from gitshadow.model import Chain, Oid
 from gitshadow.store.journal import alerts, bursts, corrections, events, meta
-from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.saga_rows import SagaEntry, digest_of
+from gitshadow.store.journal.db import Db, Table
+from gitshadow.store.journal.saga_rows import SagaLogRow, digest_of
 from gitshadow.store.journal.sessions import TRANSCRIPT
 
 UNDER_WAY = "forgetting"
@@ -43,7 +43,7 @@ _BUSY = (
     " SELECT session FROM saga_calls WHERE undo IN ('running', 'failed', 'in_doubt') UNION"
     " SELECT session FROM saga_outbox WHERE state IN ('held', 'due', 'sending', 'failed')"
 )
-_LOG = "SELECT seq, session, turn, call, kind, ts_ns, body FROM saga_log ORDER BY seq"
+_LOG = Table("saga_log", SagaLogRow)
 
 
 def bury(db: Db, session: str, now_ns: int, chains: Sequence[Chain]) -> None:
@@ -185,15 +185,7 @@ def unlocked(db: Db) -> Iterator[None]:
 def chain_anew(db: Db) -> None:
     """Renumber the log and chain its digests, inside `unlocked` and `db.write()`."""
     before = ""
-    for number, row in enumerate(db.rows(_LOG), 1):
-        note = SagaEntry(
-            session=row[1],
-            turn=row[2],
-            call=row[3],
-            kind=row[4],
-            ts_ns=row[5],
-            body=row[6],
-        )
-        before = digest_of(before, number, note)
-        values = (number, before, row[0])
+    for number, row in enumerate(_LOG.rows(db, "ORDER BY seq"), 1):
+        before = digest_of(before, number, row)
+        values = (number, before, row.seq)
         db.run("UPDATE saga_log SET seq = ?, digest = ? WHERE seq = ?", values)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gitshadow.errors import JournalError
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store.journal import meta
-from gitshadow.store.journal.db import Db, Row
+from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.db_file import connect
 from gitshadow.store.journal.prune import chain_anew, unlocked
 from gitshadow.store.purge import holds, without
@@ -26,8 +26,14 @@ _COMMITS = (
     ("pins", "commit_oid"),
     ("chains", "tip"),
 )
-_ROWS = (("events", "seq"), ("op_steps", "op, idx"))
-_OIDS = ("before_oid", "after_oid")
+# Where rows name contents: the table, its key, the path (none: any), and the column.
+_CONTENTS = (
+    ("events", "seq", "path", "before_oid"),
+    ("events", "seq", "path", "after_oid"),
+    ("op_steps", "op, idx", "path", "before_oid"),
+    ("op_steps", "op, idx", "path", "after_oid"),
+    ("saga_artifacts", "session, name, version", "NULL", "oid"),
+)
 # Rows refer to each other by these. A replaced part of an id cut rows off their chain once.
 _NAMES = frozenset(
     (
@@ -151,18 +157,17 @@ def names_of(db: Db, paths: Sequence[RepoPath]) -> list[RepoPath]:
 
 def rename(db: Db, stands_for: Callable[[RepoPath | None, Oid], Oid | None]) -> None:
     """Replace the contents that rows name; call it inside `db.write()`."""
-    for table, keys in _ROWS:
-        for column in _OIDS:
-            named = (
-                f"SELECT {keys}, path, {column} FROM {table} WHERE {column} IS NOT NULL"
-            )
-            where = " AND ".join(f"{key} = ?" for key in keys.split(", "))
-            found = [
-                (new, *row)
-                for *row, path, oid in db.rows(named)
-                if (new := stands_for(path, oid)) is not None
-            ]
-            db.run_many(f"UPDATE {table} SET {column} = ? WHERE {where}", found)
+    for table, keys, path, column in _CONTENTS:
+        named = (
+            f"SELECT {keys}, {path}, {column} FROM {table} WHERE {column} IS NOT NULL"
+        )
+        where = " AND ".join(f"{key} = ?" for key in keys.split(", "))
+        found = [
+            (new, *row)
+            for *row, at, oid in db.rows(named)
+            if (new := stands_for(at, oid)) is not None
+        ]
+        db.run_many(f"UPDATE {table} SET {column} = ? WHERE {where}", found)
     # What is on the disk is not recorded again for as long as it stays as it is.
     states = [
         (bytes.fromhex(oid), new, worktree, path)
@@ -174,16 +179,6 @@ def rename(db: Db, stands_for: Callable[[RepoPath | None, Oid], Oid | None]) -> 
         " WHERE worktree = ? AND path = ?"
     )
     db.run_many(sql, states)
-    kept = (
-        "SELECT session, name, version, oid FROM saga_artifacts WHERE oid IS NOT NULL"
-    )
-    artifacts = [
-        (new, *row)
-        for *row, oid in db.rows(kept)
-        if (new := stands_for(None, oid)) is not None
-    ]
-    sql = "UPDATE saga_artifacts SET oid = ? WHERE session = ? AND name = ? AND version = ?"
-    db.run_many(sql, artifacts)
 
 
 def rename_commits(db: Db, commits: Mapping[Oid, Oid]) -> None:
@@ -315,13 +310,9 @@ def _in_table(copy: sqlite3.Connection, table: str, forms: Sequence[bytes]) -> b
     """Search values, because one longer than a page is in several pieces of the file."""
     try:
         rows = copy.execute(f'SELECT * FROM "{table}"')
-        return any(_row_holds(row, forms) for row in rows)
+        return any(_is_held(value, forms) for row in rows for value in row)
     except sqlite3.Error:
         return False
-
-
-def _row_holds(row: Row, forms: Sequence[bytes]) -> bool:
-    return any(_is_held(value, forms) for value in row)
 
 
 def _columns(db: Db) -> list[tuple[str, str]]:

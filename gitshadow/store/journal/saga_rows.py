@@ -215,7 +215,7 @@ class Effect:
 SagaRow: TypeAlias = SagaTurn | SagaCall | SagaOp | SagaEntry | NewEvent | Effect | Held
 
 
-def digest_of(before: str, seq: int, note: SagaEntry) -> str:
+def digest_of(before: str, seq: int, note: SagaEntry | SagaLogRow) -> str:
     """Return the digest of a row of the log, over itself and the digest of the row before."""
     parts = [before, seq, note.session, note.turn, note.call, note.kind, note.ts_ns]
     # Canonical JSON: every process, and an auditor without our code, gets the same bytes and so the
@@ -238,15 +238,7 @@ def first_broken(rows: Iterable[SagaLogRow]) -> int | None:
     """Return the first row of a whole log whose digest does not fit, or None where all do."""
     before, expected = "", 1
     for row in rows:
-        note = SagaEntry(
-            session=row.session,
-            turn=row.turn,
-            call=row.call,
-            kind=row.kind,
-            ts_ns=row.ts_ns,
-            body=row.body,
-        )
-        if row.seq != expected or row.digest != digest_of(before, row.seq, note):
+        if row.seq != expected or row.digest != digest_of(before, row.seq, row):
             return row.seq
         before, expected = row.digest, row.seq + 1
     return None

@@ -8,7 +8,7 @@ whose `PRAGMA user_version` is not `VERSION` is not used: `reindex` replaces an 
 import json
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
@@ -314,10 +314,9 @@ def damaged_cell(connection: sqlite3.Connection) -> str | None:
     Raises:
         sqlite3.Error: a row could not be read.
     """
-    for table in _each(connection, _LIST_TABLES):
-        name = str(table[0])
+    for (name,) in connection.execute(_LIST_TABLES):
         known = columns(connection, name)
-        for row in _each(connection, f'SELECT * FROM "{name}"'):
+        for row in connection.execute(f'SELECT * FROM "{name}"'):
             wrong = wrong_cell(name, known, row)
             if wrong is not None:
                 return f"{name}.{wrong} contains an invalid value"
@@ -326,7 +325,7 @@ def damaged_cell(connection: sqlite3.Connection) -> str | None:
 
 def columns(connection: sqlite3.Connection, table: str) -> tuple[Column, ...]:
     """Return the columns of a table, in order."""
-    rows = _each(connection, f'PRAGMA table_info("{table}")')
+    rows = connection.execute(f'PRAGMA table_info("{table}")')
     return tuple(
         Column(str(name), _STORED.get(str(declared), object), not (required or key))
         for _, name, declared, required, _, key in rows
@@ -392,7 +391,3 @@ def _is_json_or_plain(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _each(connection: sqlite3.Connection, sql: str) -> Iterator[Sequence[Cell]]:
-    yield from connection.execute(sql)

@@ -5,7 +5,7 @@ also not after its row was pruned: what a person wrote down must not come to mea
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from gitshadow.store.journal.db import Db
@@ -55,17 +55,11 @@ def keep(db: Db, known: Iterable[tuple[str, int, str, str]]) -> None:
     db.run("DELETE FROM short_ids")
     db.run_many("INSERT OR IGNORE INTO short_ids VALUES (?, ?, ?, ?)", list(known))
     for kind, sql in _MISSING.items():
-        named = {(session, one) for session, one in _named(db, kind)}
+        listed = db.rows("SELECT session, id FROM short_ids WHERE kind = ?", (kind,))
+        named = {(session, one) for session, one in listed}
         top = db.number("SELECT MAX(number) FROM short_ids WHERE kind = ?", (kind,))
         fresh = [row for row in db.rows(sql) if (row[0], row[1]) not in named]
         db.run_many(
             "INSERT INTO short_ids VALUES (?, ?, ?, ?)",
             [(kind, top + at, *row) for at, row in enumerate(fresh, 1)],
         )
-
-
-def _named(db: Db, kind: str) -> Iterator[tuple[str, str]]:
-    for session, one in db.rows(
-        "SELECT session, id FROM short_ids WHERE kind = ?", (kind,)
-    ):
-        yield str(session), str(one)

@@ -442,10 +442,8 @@ def drop_many(db: Db, worktree: str, paths: Iterable[RepoPath]) -> None:
 
 def clear(db: Db, worktree: str) -> None:
     """Forget a worktree's states and row; call it inside `db.write()`."""
-    for table in ("file_state", "excluded"):
-        db.run(f"DELETE FROM {table} WHERE worktree = ?", (worktree,))
-    db.run("DELETE FROM worktrees WHERE id = ?", (worktree,))
-    meta.put(db, LAST_WALK + worktree, "")
+    drop_states(db, worktree)
+    db.run("DELETE FROM excluded WHERE worktree = ?", (worktree,))
 
 
 def drop_states(db: Db, worktree: str) -> None:
