@@ -297,9 +297,11 @@ def _draft(
 ) -> Draft:
     """Return the draft of one path, or with `old` of a rename."""
     before = one.before if old is None else old.before
-    begin = _begin(before, moment)
+    begin = max(moment.settled_ns, before.seen_ns if before else 0)
     if one.after is None:
-        end = _deleted_at(one.path, begin, moment)
+        # The ctime of the nearest living ancestor, or the moment of noticing.
+        changed = _ancestor_changed(one.path, begin, moment)
+        end = min(changed or moment.noticed_ns, moment.noticed_ns)
     else:
         end = _written_at(one.path, one.after, begin, moment, kind)
     return Draft(
@@ -313,10 +315,6 @@ def _draft(
         born_ns=one.born_ns if old is None else None,
         twins=one.twins if old is None else (),
     )
-
-
-def _begin(before: FileState | None, moment: BatchTime) -> int:
-    return max(moment.settled_ns, before.seen_ns if before else 0)
 
 
 def _written_at(
@@ -337,12 +335,6 @@ def _written_at(
     if ctime >= begin:
         return min(ctime, max(moment.noticed_ns, begin + 1))
     return _ancestor_changed(path, begin, moment) or moment.noticed_ns
-
-
-def _deleted_at(path: RepoPath, begin: int, moment: BatchTime) -> int:
-    """Return the ctime of the nearest living ancestor, or the moment of noticing."""
-    changed = _ancestor_changed(path, begin, moment)
-    return min(changed, moment.noticed_ns) if changed else moment.noticed_ns
 
 
 def _ancestor_changed(path: RepoPath, begin: int, moment: BatchTime) -> int | None:

@@ -10,13 +10,13 @@ the journal is written, which happens here for chains whose ref is gone only.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gitshadow.capture.commit_plan import CommitStep
 from gitshadow.capture.drafts import Draft
-from gitshadow.capture.states import Modes, StateTable
+from gitshadow.capture.states import StateTable
 from gitshadow.errors import StaleTipError, StoreError
 from gitshadow.model import (
     GITLINK_MODE,
@@ -31,6 +31,7 @@ from gitshadow.model import (
     RepoPath,
     Session,
     git_mode,
+    is_odd_mode,
     micro,
 )
 from gitshadow.store import refs
@@ -155,6 +156,7 @@ class Publisher:
     """Append steps to the chains of one worktree.
 
     `findings` collect what was found to be gone; the caller that reports them empties the list.
+    `modes` are what 100644 and 100755 stand for.
     """
 
     def __init__(
@@ -171,7 +173,7 @@ class Publisher:
         self._db = db
         self._states = states
         self._worktree = worktree
-        self.modes = Modes(states)
+        self.modes = PLAIN_MODES
         self._machine = machine
         self._dates: dict[str, int] = {}
         self.findings: list[LostObject] = []
@@ -229,7 +231,7 @@ class Publisher:
             time_ns=now_ns,
             pin=name,
             modes=self._odd_plain(),
-            paths=self._notes(),
+            paths=self._notes(batch),
         )
         head = batch.row.head
         date = self._committer_date(None, head)
@@ -259,7 +261,7 @@ class Publisher:
         # Others wrote since this chain's tip. Their changes come in by a commit of their own, so
         # that the diff of the next one is one write alone.
         if tree != batch.tree:
-            tip = self._sync(session, tip, tree, batch.tree, date, writers)
+            tip = self._sync(session, tip, tree, batch, date, writers)
             tree = batch.tree
         for step in steps:
             tree = self._tree_after(tree, step)
@@ -298,15 +300,13 @@ class Publisher:
         tip = self._repo.ref(ref)
         if tip is None:
             return None
-        tree = self._repo.commit(tip).tree
-        known = chain.tip_seq if chain else 0
         return Chain(
             ref=ref,
             session=session.id,
             worktree=self._worktree,
             tip=tip,
-            tree=tree,
-            tip_seq=known,
+            tree=self._repo.commit(tip).tree,
+            tip_seq=chain.tip_seq if chain else 0,
         )
 
     def _baseline(self, session: Session, batch: Batch, date: int) -> Baseline:
@@ -325,7 +325,7 @@ class Publisher:
             started_ns=session.started_ns,
             machine=self._machine,
             modes=self._odd_plain(),
-            paths=self._notes(),
+            paths=self._notes(batch),
         )
         parents = () if batch.row.head is None else (batch.row.head,)
         commit = self._commit(session, message, batch.tree, parents, date)
@@ -336,12 +336,12 @@ class Publisher:
         session: Session,
         tip: Oid,
         tree: Oid,
-        present: Oid,
+        batch: Batch,
         date: int,
         writers: Sequence[Session],
     ) -> Oid:
         """Commit the changes of other sessions; the author is the other session if it is one."""
-        changes = self._repo.trees.diff(tree, present)
+        changes = self._repo.trees.diff(tree, batch.tree)
         count = len(changes)
         names = sorted({one.agent or one.actor.value for one in writers})
         by = f" ({', '.join(names)})" if names else ""
@@ -350,12 +350,12 @@ class Publisher:
             kind="sync",
             time_ns=micro(time.time_ns()),
             note=", ".join(one.id for one in writers) or None,
-            paths=self._notes([change.path for change in changes]),
+            paths=self._notes(batch, {change.path for change in changes}),
         )
         author = _SEVERAL if len(names) > 1 else (OUR_NAME, OUR_EMAIL)
         if len(names) == 1:
             author = self._author(writers[0])
-        return self._commit(session, message, present, (tip,), date, author)
+        return self._commit(session, message, batch.tree, (tip,), date, author)
 
     def _commit(
         self,
@@ -391,13 +391,26 @@ class Publisher:
 
     def _odd_plain(self) -> tuple[int, int] | None:
         """Return what 100644 and 100755 stand for, None if that is what Git says."""
-        return None if self.modes.plain == PLAIN_MODES else self.modes.plain
+        return None if self.modes == PLAIN_MODES else self.modes
 
-    def _notes(self, paths: Sequence[RepoPath] | None = None) -> tuple[PathNote, ...]:
-        """Return the path notes of these paths (None: all), sorted."""
-        odd = self.modes.odd()
-        chosen = odd.keys() if paths is None else odd.keys() & set(paths)
-        return tuple(PathNote(odd[path], path, None) for path in sorted(chosen))
+    def _notes(
+        self, batch: Batch, paths: Set[RepoPath] | None = None
+    ) -> tuple[PathNote, ...]:
+        """Return the notes of these paths (None: all) as the batch leaves them, sorted."""
+        if paths is None:
+            modes = self._states.odd_modes(self.modes)
+            now = batch.put
+        else:
+            self._states.fetch(paths)
+            known = ((path, self._states.get(path)) for path in paths)
+            modes = {path: one.version.mode for path, one in known if one is not None}
+            now = {path: batch.put[path] for path in paths & batch.put.keys()}
+        modes |= {path: one.version.mode for path, one in now.items()}
+        return tuple(
+            PathNote(mode, path)
+            for path, mode in sorted(modes.items())
+            if path not in batch.drop and is_odd_mode(mode, self.modes)
+        )
 
     def _author(self, session: Session) -> tuple[bytes, bytes]:
         if session.actor is Actor.HUMAN:
@@ -483,9 +496,6 @@ class Publisher:
             if gone is not None:
                 batch.put.pop(gone, None)
                 batch.drop.add(gone)
-                self.modes.drop(gone)
-            if draft.after is None:
-                continue
-            batch.put[draft.path] = draft.after
-            batch.drop.discard(draft.path)
-            self.modes.note(draft.path, draft.after.version.mode)
+            if draft.after is not None:
+                batch.put[draft.path] = draft.after
+                batch.drop.discard(draft.path)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from stat import S_ISREG
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from gitshadow.capture.coverage import (
     FOREIGN,
@@ -20,6 +20,7 @@ from gitshadow.capture.coverage import (
     Coverage,
     lineage,
 )
+from gitshadow.capture.states import StateTable
 from gitshadow.errors import raise_shortage
 from gitshadow.model import Excluded, FileState, Oid, RepoPath, StatKey, git_mode
 from gitshadow.store.files import Look, Reading, WorkFiles, is_racy, look_of
@@ -171,14 +172,6 @@ def _sort(
 Witness = Callable[[Mapping[RepoPath, Look]], Mapping[RepoPath, Oid]]
 
 
-class KnownStates(Protocol):
-    """Look up recorded states."""
-
-    def get(self, path: RepoPath) -> FileState | None:
-        """Return what a path held, or None."""
-        ...
-
-
 class Change(NamedTuple):
     """Store one path whose bytes, mode or existence differ from the recorded state.
 
@@ -279,7 +272,7 @@ def suspects(
 def observe(
     files: WorkFiles,
     coverage: Coverage,
-    states: KnownStates,
+    states: StateTable | Mapping[RepoPath, FileState],
     paths: Iterable[RepoPath],
     seen_ns: int,
     staged: Witness | None = None,
@@ -322,7 +315,11 @@ class _Observer:
     """Look at one path after the other."""
 
     def __init__(
-        self, files: WorkFiles, coverage: Coverage, states: KnownStates, seen_ns: int
+        self,
+        files: WorkFiles,
+        coverage: Coverage,
+        states: StateTable | Mapping[RepoPath, FileState],
+        seen_ns: int,
     ) -> None:
         self._files = files
         self._coverage = coverage

@@ -78,7 +78,6 @@ class Recorder:
         self.idle_gap_ns = DEFAULT_IDLE_GAP_NS
         self.tells_prompts = False
         self._publisher = Publisher(repo, files, db, row.id, states, machine)
-        self._modes = self._publisher.modes
         self.behind = False
 
     @property
@@ -94,7 +93,7 @@ class Recorder:
     @property
     def modes(self) -> tuple[int, int]:
         """Return the permissions that 100644 and 100755 stand for here."""
-        return self._modes.plain
+        return self._publisher.modes
 
     def record(self, claimed: Sequence[AttributedDraft]) -> list[CommitEvent]:
         """Publish ordinary writes; return their rows in order of seq.
@@ -259,13 +258,12 @@ class Recorder:
         self._row = replace(self._row, head_mark=mark)
 
     def use_modes(self, modes: tuple[int, int]) -> None:
-        """Return what 100644 and 100755 stand for in the chains of this worktree."""
-        self._modes.use(modes)
+        """Set what 100644 and 100755 stand for in the chains of this worktree."""
+        self._publisher.modes = modes
 
     def reset(self) -> None:
         """Forget the working tree's tree, so that it gets a new root."""
         self._row = WorktreeRow(id=self._row.id, path=self._row.path)
-        self._modes.forget()
 
     def settled(self, walked_ns: int) -> None:
         """Remember that everything written before a moment has been recorded."""
@@ -343,7 +341,6 @@ class Recorder:
         except BaseException:
             # Any error may come after the ref moved and before its rows were stored.
             self.behind = True
-            self._modes.forget()
             raise
 
     def _store(self, batch: Batch) -> None:
@@ -372,7 +369,7 @@ class Recorder:
         turn = turns.get_turn(self._db, who.session, who.turn) if who.turn else None
         return Frame(
             worktree=self._row.id,
-            modes=self._modes.plain,
+            modes=self.modes,
             seq=seq,
             burst=burst,
             turn=turn,

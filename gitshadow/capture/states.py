@@ -11,7 +11,7 @@ Invariant: memory and journal agree, and a change reaches both in one journal tr
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from gitshadow.model import PLAIN_MODES, FileState, RepoPath, is_odd_mode
+from gitshadow.model import FileState, RepoPath, is_odd_mode
 from gitshadow.store.files import WorkFiles
 from gitshadow.store.journal import state as rows
 from gitshadow.store.journal.db import Db
@@ -187,44 +187,6 @@ class StateTable:
             self.forget()
             raise
         self._apart = self._apart and not self._saving
-
-
-class Modes:
-    """Store what 100644 and 100755 stand for in one worktree, and which files differ."""
-
-    def __init__(self, states: StateTable) -> None:
-        self._states = states
-        self._odd: dict[RepoPath, int] | None = None
-        self.plain = PLAIN_MODES
-
-    def use(self, plain: tuple[int, int]) -> None:
-        """Set what 100644 and 100755 stand for."""
-        self.plain = plain
-        self._odd = None
-
-    def forget(self) -> None:
-        """Read the state table again before the next answer."""
-        self._odd = None
-
-    def odd(self) -> Mapping[RepoPath, int]:
-        """Return the exact mode of each file whose Git mode does not say it."""
-        return self._loaded()
-
-    def note(self, path: RepoPath, mode: int) -> None:
-        """Follow a file that has a mode now."""
-        if is_odd_mode(mode, self.plain):
-            self._loaded()[path] = mode
-        else:
-            self._loaded().pop(path, None)
-
-    def drop(self, path: RepoPath) -> None:
-        """Follow a file that is gone."""
-        self._loaded().pop(path, None)
-
-    def _loaded(self) -> dict[RepoPath, int]:
-        if self._odd is None:
-            self._odd = self._states.odd_modes(self.plain)
-        return self._odd
 
 
 class Spellings:
