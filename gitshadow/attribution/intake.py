@@ -226,15 +226,12 @@ class _Intake:
         named = calling_session(self._event) or ""
         caller = sessions.find_native(self._db, self._event.agent, named)
         if caller is None:
-            caller = lifecycle.session_above(self._db, self._processes_above())
+            pids, own = self._place.pids, self._process(None)
+            above = () if own not in pids else pids[pids.index(own) + 1 :]
+            caller = lifecycle.session_above(self._db, above)
         if caller is None:
             caller = sessions.get(self._db, self._place.env.get(SESSION_VARIABLE, ""))
         return None if caller is None else caller.id
-
-    def _processes_above(self) -> tuple[ProcessId, ...]:
-        """Return the ancestors of the agent's process, nearest first."""
-        pids, own = self._place.pids, self._process(None)
-        return () if own not in pids else pids[pids.index(own) + 1 :]
 
     def _process(self, known: Session | None) -> ProcessId | None:
         """Return the agent's process; the known one if it was an ancestor of the hook."""
@@ -330,7 +327,8 @@ class _Intake:
         if event.subagent_id is None:
             return self._own_turn_id(session)
         above = event.turn_id
-        if above is None or not self._is_of_parent(session, above):
+        top = session.parent
+        if not (top and above and turns.get_turn(self._db, top, above)):
             own = turns.newest(self._db, session.id, self._at_ns)
             # A subagent works for the turn that started it, also in the background after its end.
             is_at_work = own is not None and own.ended_ns is None
@@ -341,22 +339,11 @@ class _Intake:
                 return own.id if own else None
         return f"{above}/{event.subagent_id}"
 
-    def _is_of_parent(self, session: Session, turn_id: str) -> bool:
-        above = session.parent
-        return above is not None and bool(turns.get_turn(self._db, above, turn_id))
-
     def _open_turn_above(self, session: Session) -> str | None:
         if session.parent is None:
             return None
         return lifecycle.turn_of(
             self._db, session.parent, None, self._at_ns, may_open=False
-        )
-
-    def _is_of_a_subagent(self, session: Session) -> bool:
-        """Return whether a stop is a subagent's: its turn goes on for the call that started it."""
-        return registry.traits(self._event.agent).one_session and any(
-            call.tool_class is ToolClass.AGENT
-            for call in turns.open_calls(self._db, session.id)
         )
 
     def _has_subagents(self, session: Session) -> bool:
@@ -366,7 +353,10 @@ class _Intake:
         )
 
     def _end_turn(self, session: Session, done: Intake) -> Intake:
-        if self._is_of_a_subagent(session):
+        one_session = registry.traits(self._event.agent).one_session
+        open_calls = turns.open_calls(self._db, session.id) if one_session else ()
+        if any(call.tool_class is ToolClass.AGENT for call in open_calls):
+            # It is a subagent's stop: its turn goes on for the call that started it.
             return done
         ended = lifecycle.end_turn(
             self._db, session.id, self._at_ns, self._turn_id(session)
@@ -411,7 +401,10 @@ class _Intake:
         if call_id is None:
             return self._open_earlier(session, done)
         self._end_calls_before(session)
-        self._store(session, turn, call_id, self._at_ns, self._end_of(session), None)
+        # One that opens late is over already, with its session.
+        ended_ns = session.ended_ns
+        end_ns = None if ended_ns is None else max(ended_ns, self._at_ns)
+        self._store(session, turn, call_id, self._at_ns, end_ns, None)
         return replace(done, call=call_id, opened=True)
 
     def _open_earlier(self, session: Session, done: Intake) -> Intake:
@@ -497,22 +490,26 @@ class _Intake:
             return replace(done, turn=turn)
         known = self._reported_again(session)
         if known is not None:
-            self._note_write(known)
+            # The end of a call that has not ended is reported after the hooks of this report. They
+            # may take longer than the tool, and then its duration, counted back from the end,
+            # would not reach the write.
+            if known.closed_ns is None and known.began_ns is None:
+                began_ns = self._over_ns() - (self._event.duration_ns or 0)
+                began_ns = max(known.opened_ns, began_ns)
+                turns.open_call(self._db, replace(known, began_ns=began_ns))
             return replace(done, turn=known.turn, call=known.id)
         call_id = self._free_call(session) or self._event.call_id or ""
         begun_ns = self._over_ns() - (self._event.duration_ns or 0)
-        opened_ns = max(begun_ns, self._checkpoint_ns())
+        # What a notice had recorded of the paths before is not this call's.
+        known_ns = turns.checkpoint_before(
+            self._db, self._place.worktree, self._reach.paths, self._at_ns
+        )
+        opened_ns = max(begun_ns, known_ns)
         call = self._store(session, turn, call_id, opened_ns, self._at_ns, outcome)
         # `unreported` recognizes such a call by this: the begin of one that was announced is later.
         turns.open_call(self._db, replace(call, began_ns=call.opened_ns))
         doubts = (Doubt(call, opened_ns, self._at_ns),) if call.paths else ()
         return replace(done, turn=turn, call=call_id, closed=True, doubts=doubts)
-
-    def _checkpoint_ns(self) -> int:
-        """Return when a notice last had one of the paths recorded: that is not this call's."""
-        return turns.checkpoint_before(
-            self._db, self._place.worktree, self._reach.paths, self._at_ns
-        )
 
     def _reported_again(self, session: Session) -> Call | None:
         """Return the call whose write an end without a call id reports once more."""
@@ -524,15 +521,6 @@ class _Intake:
         named = set(self._reach.paths)
         mine = [one for one in around if one.session == session.id]
         return next((one for one in mine[::-1] if named <= set(one.paths)), None)
-
-    def _note_write(self, call: Call) -> None:
-        """Store when a call that has not ended wrote."""
-        # Its end is reported after the hooks of this report. They may take longer than the tool,
-        # and then its duration, counted back from the end, would not reach the write.
-        if call.closed_ns is None and call.began_ns is None:
-            began_ns = self._over_ns() - (self._event.duration_ns or 0)
-            began_ns = max(call.opened_ns, began_ns)
-            turns.open_call(self._db, replace(call, began_ns=began_ns))
 
     def _store(
         self,
@@ -573,12 +561,6 @@ class _Intake:
     def _is_below(self, session: Session, native: str) -> bool:
         child = sessions.find_native(self._db, self._event.agent, native)
         return child is not None and child.parent == session.id
-
-    def _end_of(self, session: Session) -> int | None:
-        """Return when a window that opens late is over already, with its session."""
-        if session.ended_ns is None:
-            return None
-        return max(session.ended_ns, self._at_ns)
 
     def _end_calls_before(self, session: Session) -> None:
         """End the open calls of an agent that runs one tool at a time."""

@@ -71,7 +71,11 @@ class Claim:
     call: str | None = None
     tool: str | None = None
     candidates: tuple[str, ...] = ()
-    by_time_only: bool = False
+
+    @property
+    def by_time_only(self) -> bool:
+        """Return whether it rests on the time of the write alone."""
+        return by_time_only(self.reason)
 
 
 class _Found(NamedTuple):
@@ -130,17 +134,8 @@ def attribute(evidence: Evidence, scene: Scene) -> Claim:
 def _by_witness(seen: Witnessed, evidence: Evidence, scene: Scene) -> Claim:
     """Apply rung 0: the kernel reported which process wrote."""
     if seen.session is not None:
-        known, call = scene.session(seen.session), seen.call
-        return Claim(
-            actor=Actor.AGENT if known is None else known.actor,
-            session=seen.session,
-            agent=None if known is None else known.agent,
-            turn=seen.turn,
-            call=None if call is None else call.id,
-            tool=None if call is None else call.tool,
-            confidence=Confidence.CERTAIN,
-            reason=seen.reason,
-        )
+        how = (Confidence.CERTAIN, seen.reason)
+        return _named(seen.session, scene, *how, turn=seen.turn, call=seen.call)
     if seen.candidates:
         return _ambiguous(seen.candidates, seen.reason)
     if evidence.editor or scene.human is not None:
@@ -189,7 +184,7 @@ def _by_exclusion(
     rivals = {scene.root(session) for session, _ in ruled_out}
     if not claim.by_time_only or rivals <= {scene.root(claim.session or "")}:
         return claim
-    return replace(claim, reason=reason, by_time_only=False)
+    return replace(claim, reason=reason)
 
 
 def rests_on_time(claim: Claim) -> bool:
@@ -305,13 +300,8 @@ def _by_time(found: _Found, evidence: Evidence, scene: Scene) -> Claim:
     if len(found.sessions) > 1:
         return _ambiguous(found.sessions, _SEVERAL_WINDOWS)
     # A person who saves meanwhile leaves the same traces, so this is not sure.
-    return _claim(
-        _newest(found.calls),
-        scene,
-        Confidence.MEDIUM,
-        _time_reason(found, scene),
-        by_time=True,
-    )
+    reason = _time_reason(found, scene)
+    return _claim(_newest(found.calls), scene, Confidence.MEDIUM, reason)
 
 
 def _by_interval(found: _Found, scene: Scene) -> Claim:
@@ -320,8 +310,7 @@ def _by_interval(found: _Found, scene: Scene) -> Claim:
         return _ambiguous(found.sessions, _SEVERAL_WINDOWS)
     reason = f"deleted after its tool call began ({BY_TIME_ONLY})"
     # The path may as well have been deleted after the window: no better than low.
-    newest = _newest(found.others)
-    return _claim(newest, scene, Confidence.LOW, reason, by_time=True)
+    return _claim(_newest(found.others), scene, Confidence.LOW, reason)
 
 
 def _time_reason(found: _Found, scene: Scene) -> str:
@@ -437,15 +426,12 @@ def _weak(scene: Scene) -> Claim:
     # An agent without hooks leaves only its process. Any window shows that hooks report here, and
     # then the process is no evidence.
     if scene.alone is not None and not scene.windows:
-        return _by_process(scene.alone, _alone_reason(scene.alone), scene)
+        only = f"{HEURISTICS}: {scene.alone.name} (process {scene.alone.pid})"
+        reason = (
+            f"{only} is the only agent process here, and there is no other evidence"
+        )
+        return _by_process(scene.alone, reason, scene)
     return _nobody(UNKNOWN_REASON)
-
-
-def _alone_reason(hint: ProcessHint) -> str:
-    return (
-        f"{HEURISTICS}: {hint.name} (process {hint.pid}) is the only agent process"
-        f" here, and there is no other evidence"
-    )
 
 
 def _by_process(hint: ProcessHint, reason: str, scene: Scene) -> Claim:
@@ -455,15 +441,7 @@ def _by_process(hint: ProcessHint, reason: str, scene: Scene) -> Claim:
     if turn is not None and hint.turn in (None, turn.turn):
         confidence = Confidence.LOW if turn.covers_all else Confidence.MEDIUM
         return _turn_claim(turn, scene, confidence, reason)
-    known = scene.session(hint.session)
-    return Claim(
-        actor=Actor.AGENT if known is None else known.actor,
-        session=hint.session,
-        agent=None if known is None else known.agent,
-        turn=hint.turn,
-        confidence=Confidence.LOW,
-        reason=reason,
-    )
+    return _named(hint.session, scene, Confidence.LOW, reason, turn=hint.turn)
 
 
 def _by_root(turns: Iterable[OpenTurn], scene: Scene) -> dict[str, OpenTurn]:
@@ -493,36 +471,33 @@ def _speaks_before(turn: OpenTurn, other: OpenTurn, scene: Scene) -> bool:
 def _turn_claim(
     turn: OpenTurn, scene: Scene, confidence: Confidence, reason: str
 ) -> Claim:
-    known = scene.session(turn.session)
-    return Claim(
-        actor=Actor.AGENT if known is None else known.actor,
-        session=turn.session,
-        agent=turn.agent,
-        turn=turn.turn,
-        confidence=confidence,
-        reason=reason,
-    )
+    claim = _named(turn.session, scene, confidence, reason, turn=turn.turn)
+    return replace(claim, agent=turn.agent)
 
 
-def _claim(
-    call: Call,
+def _claim(call: Call, scene: Scene, confidence: Confidence, reason: str) -> Claim:
+    return _named(call.session, scene, confidence, reason, turn=call.turn, call=call)
+
+
+def _named(
+    session: str | None,
     scene: Scene,
     confidence: Confidence,
     reason: str,
     *,
-    by_time: bool = False,
+    turn: str | None = None,
+    call: Call | None = None,
 ) -> Claim:
-    known = scene.session(call.session)
+    known = scene.session(session)
     return Claim(
         actor=Actor.AGENT if known is None else known.actor,
-        session=call.session,
+        session=session,
         agent=None if known is None else known.agent,
-        turn=call.turn,
-        call=call.id,
-        tool=call.tool,
+        turn=turn,
+        call=None if call is None else call.id,
+        tool=None if call is None else call.tool,
         confidence=confidence,
         reason=reason,
-        by_time_only=by_time,
     )
 
 

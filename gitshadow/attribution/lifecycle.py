@@ -525,7 +525,9 @@ def close_gone(
     seen |= dict.fromkeys(known - dead, now_ns)
     gone = [one for one in live if process_of(one) in dead]
     silent = [one for one in live if _is_silent(one, now_ns)]
-    spoken_for = [s for s in live if is_guessed(s) and _is_spoken_for(s, live)]
+    # A hook reported a session for the process of these.
+    hooked = {process_of(one) for one in live if not is_guessed(one)}
+    spoken_for = [s for s in live if is_guessed(s) and process_of(s) in hooked]
     if not gone and not silent and not spoken_for:
         return ()
     ended: list[str] = []
@@ -547,14 +549,6 @@ def _last_ns(session: Session, now_ns: int, seen: Mapping[ProcessId, int]) -> in
     process = process_of(session)
     seen_ns = 0 if process is None else seen.get(process, 0)
     return min(now_ns, max(seen_ns, session.last_seen_ns or now_ns))
-
-
-def _is_spoken_for(guessed: Session, live: list[Session]) -> bool:
-    """Return whether a hook reported a session for the process of a guessed one."""
-    process = (guessed.pid, guessed.pid_started)
-    return any(
-        (one.pid, one.pid_started) == process for one in live if not is_guessed(one)
-    )
 
 
 def _is_silent(session: Session, now_ns: int) -> bool:

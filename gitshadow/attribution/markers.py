@@ -265,16 +265,13 @@ def program_of(executable: str, arguments: Sequence[str]) -> ProgramName:
     # Whole names only: a word somewhere in the arguments is no evidence, because a person may edit
     # a file of that name.
     names = [_base(executable), *(_base(word) for word in arguments[:1])]
-    if any(_is_interpreter(name) for name in names):
+    plain = {name.rstrip("0123456789.") for name in names}
+    if not _INTERPRETERS.isdisjoint(names) or plain & {"python", "pypy"}:
         names += _script(arguments)
     agents = [_PROGRAMS[name] for name in names if name in _PROGRAMS]
     if agents:
         return ProgramName(agents[0])
     return ProgramName(unsure=any(name in _UNSURE for name in names))
-
-
-def _is_interpreter(name: str) -> bool:
-    return name in _INTERPRETERS or name.rstrip("0123456789.") in ("python", "pypy")
 
 
 def _script(arguments: Sequence[str]) -> list[str]:
@@ -440,12 +437,8 @@ def _by_native(
     for name in names:
         found = _placed(chain, name, ())
         maker = int(found.most + 1) if found.most < len(chain) - 1 else None
-        if maker is not None and _is_agent(chain[maker], agent, known):
+        if maker is not None and agent in map(known.agent, chain[maker].sessions):
             yield found
-
-
-def _is_agent(link: AncestorProcess, agent: str, known: KnownSessions) -> bool:
-    return any(known.agent(session) == agent for session in link.sessions)
 
 
 def _placed(

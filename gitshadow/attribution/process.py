@@ -141,20 +141,16 @@ def program_at(pid: int) -> ProgramName:
     return program_of(current().process_facts().executable(pid), words)
 
 
-def _others() -> Iterator[ProcessStat]:
-    """Yield this user's processes but the git commands that this one keeps open."""
+def tools_of(agent: ProcessId) -> tuple[ProcessId, ...]:
+    """Return the living processes that an agent has started, but not our hooks."""
     # The recorder can run below an agent, and even be what a session is about (`exec` without a
     # daemon). What it asks of Git is nothing that the agent does.
     ours = git_pipes.children()
-    return (one for one in current().process_facts().own() if one.id.pid not in ours)
-
-
-def tools_of(agent: ProcessId) -> tuple[ProcessId, ...]:
-    """Return the living processes that an agent has started, but not our hooks."""
     return tuple(
         one.id
-        for one in _others()
+        for one in current().process_facts().own()
         if one.parent == agent.pid
+        and one.id.pid not in ours
         and not one.dead
         and not one.name.startswith(PROGRAM)
         and not _is_wrapper(one.id, None)

@@ -242,7 +242,8 @@ class Claimant:
                 that of the log itself.
             settled_ns: When HEAD had not moved yet.
         """
-        begin = end = min(now_ns, self._head_ns(now_ns))
+        # By the time of its log; now if there is none.
+        begin = end = min(now_ns, self._repo.head_log.changed_ns() or now_ns)
         if at_s is not None:
             end = min(end, (at_s + 1) * _SECOND_NS - 1)
             begin = min(end, max(settled_ns, at_s * _SECOND_NS))
@@ -334,11 +335,13 @@ class Claimant:
             if session is not None:
                 known[session_id] = session
         agents = [one for one in known.values() if one.actor is Actor.AGENT]
+        people = (one for one in reversed(live) if one.actor is Actor.HUMAN)
+        declared = (o.id for o in people if not o.native_id.startswith("human-"))
         return Scene(
             windows=tuple(windows),
             turns=tuple(self._open_turns(known, end_ns)) if agents else (),
             sessions=tuple(known.values()),
-            human=self._declared_person(live),
+            human=next(iter(declared), None),
             background=background,
             tolerance_ns=self._clock.tolerance_ns,
         )
@@ -360,14 +363,6 @@ class Claimant:
                 )
             )
         return found
-
-    def _declared_person(self, live: Sequence[Session]) -> str | None:
-        declared = [
-            one.id
-            for one in live
-            if one.actor is Actor.HUMAN and not one.native_id.startswith("human-")
-        ]
-        return declared[-1] if declared else None
 
     def _with_holder(self, evidence: Evidence, scene: Scene) -> Evidence:
         """Add the living process that has the path open for writing."""
@@ -410,10 +405,6 @@ class Claimant:
         known = {one.id: one for one in scene.sessions} | {session.id: session}
         hint = ProcessHint(found.id.pid, session.id, found.agent)
         return replace(scene, sessions=tuple(known.values()), alone=hint)
-
-    def _head_ns(self, now_ns: int) -> int:
-        """Return when HEAD moved, by the time of its log; now if there is none."""
-        return self._repo.head_log.changed_ns() or now_ns
 
     def _attribution(self, claim: Claim) -> Attribution:
         session = claim.session

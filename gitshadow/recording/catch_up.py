@@ -11,7 +11,7 @@ from gitshadow.recording.head import HeadPosition, read_moves
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store import machine
 from gitshadow.store.journal import events
-from gitshadow.store.replay import NOTHING, CatchUp, agree
+from gitshadow.store.replay import NOTHING, CatchUp, agree, catch_up
 
 
 def adopt(ws: Workspace) -> CatchUp:
@@ -22,9 +22,6 @@ def adopt(ws: Workspace) -> CatchUp:
     """
     done = NOTHING
     if not agree(ws.db, ws.repo.refs()):
-        # Loaded only after a crash, because it takes 10 ms.
-        from gitshadow.store.replay import catch_up
-
         ours = machine.ours(ws.layout)
         done = catch_up(ws.db, ws.repo, ws.layout.worktree, ours)
     if done.foreign:

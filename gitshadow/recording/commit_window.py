@@ -95,7 +95,12 @@ class CommitWindow:
         for at in unsure[:_MOST_RETURNS]:
             if brings_back(drafts[at], newest_at(drafts[at].path)):
                 revised[at] = nobody(BROUGHT_BACK)
-        return self.relabel(drafts, revised, nobody(AT_WORK))
+        at_work = nobody(AT_WORK)
+        # A call that names the path may have written it too.
+        return [
+            _weakened(claim, at_work) if self._covers(draft) else claim
+            for draft, claim in zip(drafts, revised, strict=True)
+        ]
 
     def _look(self) -> None:
         """Open the window of a commit whose hooks run now, if no hook of ours reported it."""
@@ -119,26 +124,6 @@ class CommitWindow:
             return True
         self._alive_ns = now_ns
         return False
-
-    def relabel(
-        self,
-        drafts: Sequence[Draft],
-        claims: Sequence[Attribution],
-        nobody: Attribution,
-    ) -> list[Attribution]:
-        """Return claims in which nobody has the writes of the window.
-
-        A call that names the path may have written it too: that claim becomes `ambiguous`.
-
-        Args:
-            drafts: Writes.
-            claims: Who made them, as the ladder has it, in the same order.
-            nobody: The attribution of what the hooks wrote.
-        """
-        return [
-            _weakened(claim, nobody) if self._covers(draft) else claim
-            for draft, claim in zip(drafts, claims, strict=True)
-        ]
 
     def _covers(self, draft: Draft) -> bool:
         window = self._window

@@ -10,13 +10,14 @@ known step.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from itertools import pairwise
 from typing import NamedTuple
 
 from gitshadow.attribution.commits import agent_named
 from gitshadow.errors import StoreError
-from gitshadow.model import GITLINK_MODE, FileVersion, Oid, RepoPath, git_mode
+from gitshadow.model import GITLINK_MODE, Oid, RepoPath, git_mode
 from gitshadow.recording.workspace import Workspace
 from gitshadow.store.repo import HeadLog, ReflogEntry, Repo
 from gitshadow.store.trees import Ends, Entry
@@ -304,25 +305,6 @@ def _named(repo: Repo, old: Oid | None, new: Oid | None) -> str | None:
     return None
 
 
-def trees_of(repo: Repo, move: HeadMove) -> tuple[Oid | None, Oid | None] | None:
-    """Return the trees of both ends of a move (None: unborn).
-
-    Returns:
-        None if Git has dropped the old commit (amended, expired, collected): it is unknown
-        any more what was switched.
-
-    Raises:
-        StoreError: the new commit cannot be read.
-    """
-    new = repo.commit(move.new).tree if move.new is not None else None
-    if move.old is None:
-        return None, new
-    try:
-        return repo.commit(move.old).tree, new
-    except StoreError:
-        return None
-
-
 class HeadStep(NamedTuple):
     """Store one move with the paths that it changed: what the old commit has and the new one.
 
@@ -342,12 +324,17 @@ def steps_of(repo: Repo, moves: Sequence[HeadMove]) -> list[HeadStep]:
     """
     found: list[HeadStep] = []
     for move in moves:
+        ends = None
         try:
-            ends = trees_of(repo, move)
+            new = None if move.new is None else repo.commit(move.new).tree
         except StoreError:
             if move is moves[-1]:
                 raise
-            ends = None
+        else:
+            # Git may have dropped the old commit (amended, expired, collected): then nobody knows
+            # any more what was switched.
+            with suppress(StoreError):
+                ends = move.old and repo.commit(move.old).tree, new
         changes = repo.trees.diff(*ends) if ends is not None else ()
         differ = {one.path: (one.old, one.new) for one in changes}
         found.append(HeadStep(move, differ, ends))
@@ -379,28 +366,6 @@ def carry(
 def is_gitlink(entry: Entry | None) -> bool:
     """Return whether a tree entry is a submodule."""
     return entry is not None and entry[0] == GITLINK_MODE
-
-
-def candidates(
-    steps: Sequence[HeadStep], known: Callable[[RepoPath], FileVersion | None]
-) -> set[RepoPath]:
-    """Return the paths that moves may have switched: what they changed and is not recorded yet.
-
-    Args:
-        steps: The moves.
-        known: What was recorded last of a path.
-    """
-    last: dict[RepoPath, Ends] = {}
-    for step in steps:
-        last.update(step.changes)
-    found: set[RepoPath] = set()
-    for path, (old, new) in last.items():
-        version = known(path)
-        entry = None if version is None else (git_mode(version.mode), version.oid)
-        leaf = old or new
-        if entry != new and leaf is not None and leaf[0] != GITLINK_MODE:
-            found.add(path)
-    return found
 
 
 class HeadFollower:
@@ -449,16 +414,16 @@ class HeadFollower:
 
     def switched(self, moves: Sequence[HeadMove]) -> set[RepoPath]:
         """Return what moves of HEAD may have switched and is not recorded yet."""
-        if not moves:
-            return set()
-        states = self._ws.states
-
-        def version(path: RepoPath) -> FileVersion | None:
-            known = states.get(path)
-            return known.version if known is not None else None
-
-        try:
-            return candidates(self.steps(moves), version)
+        last: dict[RepoPath, Ends] = {}
         # The record of the move fails in the same way, and journals why.
-        except StoreError:
-            return set()
+        with suppress(StoreError):
+            for step in self.steps(moves):
+                last.update(step.changes)
+        found: set[RepoPath] = set()
+        for path, (old, new) in last.items():
+            known = self._ws.states.get(path)
+            held = None if known is None else known.version
+            entry = None if held is None else (git_mode(held.mode), held.oid)
+            if entry != new and not is_gitlink(old or new):
+                found.add(path)
+        return found

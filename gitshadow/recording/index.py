@@ -28,6 +28,7 @@ from gitshadow.store.journal import state
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.state import Looks
 from gitshadow.store.layout import Layout
+from gitshadow.store.paths import parents
 from gitshadow.store.repo import Repo
 from gitshadow.store.trees import Entry
 
@@ -383,11 +384,7 @@ class ExcludedIndex:
     def holds(self, path: RepoPath) -> bool:
         """Return whether a path stood in, or was, something uncovered."""
         known = self.known()
-        while path:
-            if path in known or path in self._added:
-                return True
-            path = RepoPath(path.rpartition(b"/")[0])
-        return False
+        return any(at in known or at in self._added for at in (path, *parents(path)))
 
     def add(self, path: RepoPath) -> None:
         """Remember one more path until the next walk."""

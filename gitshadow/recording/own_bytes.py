@@ -75,7 +75,10 @@ class OwnBytes:
             if root in note.lineage and (
                 here == (root,) or set(here).isdisjoint(note.lineage)
             ):
-                total = total.plus(_share(note, root))
+                # What the wrapper's own threads wrote is no child's, and left out by the ledger
+                # itself.
+                is_own = note.lineage[0] == root
+                total = total.plus(note.by_git if is_own else note.whole)
         spent = self._spent() if here == (root,) else None
         return total if spent is None else total.plus(spent.by_git)
 
@@ -143,12 +146,6 @@ class OwnBytes:
                 return [_parsed(*row) for row in json.load(file)]
         except (OSError, ValueError, TypeError):
             return []
-
-
-def _share(note: _Note, root: ProcessId) -> Counts:
-    """Return what of a note is in the counts of the processes below a wrapper."""
-    # What the wrapper's own threads wrote is no child's, and left out by the ledger itself.
-    return note.by_git if note.lineage[0] == root else note.whole
 
 
 def _of_living(note: _Note) -> _Note:

@@ -7,7 +7,7 @@ becomes a gap row.
 import codecs
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
 from gitshadow.adapters.base import FileEdit
@@ -189,7 +189,8 @@ class Pipeline:
             return
         # The payload has no line ends and byte order marks, so the found bytes of such a
         # file are not known.
-        if now is None or now.data != edit.left or _is_odd_text(old):
+        is_odd = b"\r" in old or old.startswith(codecs.BOM_UTF8)
+        if now is None or now.data != edit.left or is_odd:
             return
         version = FileVersion(ws.repo.write_blob(edit.found), known.version.mode)
         stat = StatKey(len(edit.found), 0, 0, 0)
@@ -455,7 +456,10 @@ class Pipeline:
                 entering.append(Seen(one.path, carried, one.after))
             elif one.before is None and self._was_out(one):
                 entering.append(one)
-                self._touch_entering(one)
+                # What it replaced is not known.
+                if one.after is not None and one.after.stat.ctime_ns > self.settled_ns:
+                    why = "changed before it was first recorded"
+                    self.touched([(one.path, why)])
             else:
                 others.append(one)
         if same:
@@ -476,12 +480,6 @@ class Pipeline:
             return set()
         stats = {one.path: one.after.stat for one in seen if one.after is not None}
         return {path for path in stats if not held(path)} - index.from_head(stats)
-
-    def _touch_entering(self, one: Seen) -> None:
-        """Note a write that came before its path was covered: what it replaced is not known."""
-        if one.after is not None and one.after.stat.ctime_ns > self.settled_ns:
-            why = "changed before it was first recorded"
-            self.touched([(one.path, why)])
 
     def _carried(self, one: Seen) -> FileState | None:
         """Return what the tree holds at a path that is not recorded, None for a submodule."""
@@ -584,7 +582,9 @@ class Pipeline:
     def _store_blobs(self, changes: Iterable[Change], noticed_ns: int) -> list[Seen]:
         seen: list[Seen] = []
         # Others need the rest of the disk more than we do.
-        spare = self._spare_bytes()
+        spare = sys.maxsize
+        with suppress(OSError):
+            spare = spare_bytes(self._ws.layout.common_dir)
         for change in changes:
             spare -= _new_bytes(change)
             try:
@@ -597,12 +597,6 @@ class Pipeline:
                 continue
             seen.append(self._kin.seen(change, after))
         return seen
-
-    def _spare_bytes(self) -> int:
-        try:
-            return spare_bytes(self._ws.layout.common_dir)
-        except OSError:
-            return sys.maxsize
 
     def _after(self, change: Change, noticed_ns: int) -> FileState | None:
         reading = change.after
@@ -686,8 +680,3 @@ def _new_bytes(change: Change) -> int:
     known = change.before is not None and change.before.version.oid == change.oid
     is_stored = change.after is None or change.stored or known
     return 0 if is_stored or change.after is None else len(change.after.data)
-
-
-def _is_odd_text(data: bytes) -> bool:
-    """Return whether a text has bytes that an agent may leave out when it shows it."""
-    return b"\r" in data or data.startswith(codecs.BOM_UTF8)
