@@ -111,12 +111,6 @@ class _Child:
         with suppress(OSError):
             os.close(self.said)
 
-    def forget_words(self) -> None:
-        """Drop what it has said so far, which is not about the next question."""
-        # Before the first question it says why it cannot begin.
-        os.ftruncate(self.said, 0)
-        os.lseek(self.said, 0, os.SEEK_SET)
-
     def words(self) -> str:
         """Return what it wrote to standard error since the last answer."""
         found = os.pread(self.said, _MOST_SAID, 0).decode("utf-8", "replace")
@@ -205,7 +199,9 @@ class GitPipe:
         try:
             child.write(question)
             found = answer(child.answers)
-            child.forget_words()
+            # What it has said so far is not about the next question.
+            os.ftruncate(child.said, 0)
+            os.lseek(child.said, 0, os.SEEK_SET)
             done = True
         except (EOFError, BrokenPipeError, ConnectionResetError) as error:
             with suppress(subprocess.TimeoutExpired):

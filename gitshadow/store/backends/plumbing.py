@@ -73,65 +73,6 @@ _REFUSED = (
 )
 
 
-class TwoFormats:
-    """Write objects so that Git knows both ids of each."""
-
-    def __init__(
-        self, git: Git, objects_dir: str, form: ObjectFormat, modes: SharedModes
-    ) -> None:
-        self._git = git
-        self._form = form
-        self._loose = LooseObjects(objects_dir, form, modes)
-        self._lock = os.path.join(objects_dir, _LOCK)
-
-    def write(self, objects: Mapping[Oid, tuple[str, bytes]]) -> None:
-        """Store objects, each with its kind and content; what one refers to comes before it.
-
-        Raises:
-            OSError: the system refused.
-            StoreError: Git could not store them.
-        """
-        if self._unpacked(objects):
-            return
-        # From the first that has no second id on, Git has stored none of them.
-        for oid, (kind, data) in objects.items():
-            if not self._unpacked({oid: (kind, data)}):
-                # It refers to what Git got without writing it, as by a clone. Git cannot commit
-                # such a tree either.
-                self._loose.write(kind, data, oid)
-
-    def _unpacked(self, objects: Mapping[Oid, tuple[str, bytes]]) -> bool:
-        """Have Git store objects as loose ones; return whether each has a second id."""
-        self._await_lock()
-        # One process for all: `git hash-object` takes one kind at a time, and refuses what
-        # git-fsck(1) warns of.
-        data = pack_of(objects, self._form).pack_data
-        try:
-            self._git.run("unpack-objects", "-q", stdin=data)
-        except StoreError as error:
-            if any(words in error.message.lower() for words in _UNMAPPED):
-                return False
-            why = error.message.removeprefix("cannot run git unpack-objects: ")
-            text = f"could not write to the object store: {why}"
-            raise StoreError(text, hint=error.hint or STORE_HINT) from error
-        return True
-
-    def _await_lock(self) -> None:
-        """Wait while another process has the lock.
-
-        Raises:
-            StoreError: it was left behind.
-        """
-        deadline = time.monotonic() + _WAIT_S
-        while os.path.exists(self._lock):
-            if time.monotonic() > deadline:
-                raise StoreError(
-                    f"could not write to the object store: {self._lock} exists",
-                    hint="if no git process runs, remove this file",
-                )
-            time.sleep(_LOOK_S)
-
-
 class Configuration:
     """The configuration that one worktree sees."""
 
@@ -187,18 +128,6 @@ def _entry(row: str) -> ConfigEntry:
     return ConfigEntry(name, value if marked else None)
 
 
-def format_of_refs(value: str | None) -> str:
-    """Return the name of the ref format that `extensions.refStorage` has; `files` without one.
-
-    Raises:
-        StoreError: it is none that is known here.
-    """
-    found = value or FILES
-    if found not in (FILES, REFTABLE):
-        raise StoreError(f"cannot read refs of the format {found!r}")
-    return found
-
-
 class PlumbingBackend:
     """The objects and refs of one repository through processes of Git; see `port.Backend`."""
 
@@ -215,20 +144,18 @@ class PlumbingBackend:
         self._environ = {**scrubbed_environment(dict(environ)), **_PLAIN}
         self._git = Git(layout, dict(environ))
         self._config = Configuration(layout, environ, self._git)
-        self.ref_format = format_of_refs(self._config.get("extensions.refstorage"))
-        self._refs: RefFiles | Reftables
-        self.head_log: HeadLog
+        self.ref_format = self._config.get("extensions.refstorage") or FILES
+        if self.ref_format not in (FILES, REFTABLE):
+            raise StoreError(f"cannot read refs of the format {self.ref_format!r}")
+        self._refs: RefFiles | Reftables = RefFiles(layout, form)
+        self.head_log: HeadLog = FileHeadLog(layout.git_dir)
         if self.ref_format == REFTABLE:
             self._refs = tables = Reftables(layout, form)
             self.head_log = ReftableHeadLog(tables.own)
-        else:
-            self._refs = RefFiles(layout, form)
-            self.head_log = FileHeadLog(layout.git_dir)
         self._loose_refs = LooseRefs(layout.common_dir, form)
         self._own_packs = PackIndexes([layout.objects_dir], form)
         self.modes = SharedModes(self._config.get(SETTING))
         self._loose = LooseObjects(layout.objects_dir, form, self.modes)
-        self._mapped = TwoFormats(self._git, layout.objects_dir, form, self.modes)
         self.has_second_ids = self._config.get(EXTENSION) is not None
         self._borrow()
         self._reader = self._pipe("cat-file", "--batch")
@@ -358,11 +285,38 @@ class PlumbingBackend:
         return oid
 
     def write_all(self, objects: Mapping[Oid, tuple[str, bytes]]) -> None:
-        if self.has_second_ids:
-            self._mapped.write(objects)
+        if self.has_second_ids and self._unpacked(objects):
             return
+        # From the first that has no second id on, Git has stored none of them.
         for oid, (kind, data) in objects.items():
-            self._loose.write(kind, data, oid)
+            if not (self.has_second_ids and self._unpacked({oid: (kind, data)})):
+                # It may refer to what Git got without writing it, as by a clone. Git cannot commit
+                # such a tree either.
+                self._loose.write(kind, data, oid)
+
+    def _unpacked(self, objects: Mapping[Oid, tuple[str, bytes]]) -> bool:
+        """Have Git store objects as loose ones; return whether each has a second id."""
+        lock = os.path.join(self._layout.objects_dir, _LOCK)
+        deadline = time.monotonic() + _WAIT_S
+        while os.path.exists(lock):
+            if time.monotonic() > deadline:
+                raise StoreError(
+                    f"could not write to the object store: {lock} exists",
+                    hint="if no git process runs, remove this file",
+                )
+            time.sleep(_LOOK_S)
+        # One process for all: `git hash-object` takes one kind at a time, and refuses what
+        # git-fsck(1) warns of.
+        data = pack_of(objects, self.form).pack_data
+        try:
+            self._git.run("unpack-objects", "-q", stdin=data)
+        except StoreError as error:
+            if any(words in error.message.lower() for words in _UNMAPPED):
+                return False
+            why = error.message.removeprefix("cannot run git unpack-objects: ")
+            text = f"could not write to the object store: {why}"
+            raise StoreError(text, hint=error.hint or STORE_HINT) from error
+        return True
 
     def _touched(self, path: str) -> bool:
         try:

@@ -443,26 +443,20 @@ class Stack:
 
 
 class Reftables:
-    """All refs that one worktree sees: those of the repository and those of its own."""
+    """All refs that one worktree sees: those of the repository and those of its own.
+
+    `own` is the stack that has this worktree's HEAD.
+    """
 
     def __init__(self, layout: Layout, form: ObjectFormat) -> None:
-        shared = Stack(os.path.join(layout.common_dir, REFTABLE), form)
-        self._shared = shared
-        self._own = (
-            shared
-            if layout.git_dir == layout.common_dir
-            else Stack(os.path.join(layout.git_dir, REFTABLE), form)
-        )
-
-    @property
-    def own(self) -> Stack:
-        """Return the stack that has this worktree's HEAD."""
-        return self._own
+        self.own = self._shared = Stack(f"{layout.common_dir}/{REFTABLE}", form)
+        if layout.git_dir != layout.common_dir:
+            self.own = Stack(f"{layout.git_dir}/{REFTABLE}", form)
 
     def let_go(self) -> None:
         """Forget all tables."""
         self._shared.let_go()
-        self._own.let_go()
+        self.own.let_go()
 
     def head(self) -> tuple[str | None, Oid | None]:
         """Return the branch that HEAD names (None: detached) and its commit (None: unborn).
@@ -508,7 +502,7 @@ class Reftables:
         """
         start = os.fsencode(prefix)
         found: dict[bytes, Value] = {}
-        for stack in dict.fromkeys((self._shared, self._own)):
+        for stack in dict.fromkeys((self._shared, self.own)):
             for table in stack.tables():
                 for name, value in table.refs_from(start):
                     if not name.startswith(start):
@@ -526,7 +520,7 @@ class Reftables:
         return None
 
     def _stack_of(self, name: str) -> Stack:
-        return self._own if is_per_worktree(name) else self._shared
+        return self.own if is_per_worktree(name) else self._shared
 
     def _value(self, name: str) -> Value:
         key = os.fsencode(name)
