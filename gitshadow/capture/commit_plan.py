@@ -15,8 +15,10 @@ from gitshadow.model import (
     Burst,
     Call,
     CommitEvent,
+    EventKind,
     Oid,
     Op,
+    OpKind,
     PathChange,
     RepoPath,
     Turn,
@@ -27,6 +29,7 @@ from gitshadow.model import (
 )
 from gitshadow.store import refs
 from gitshadow.store.commit_rows import RowedChange, change_rows
+from gitshadow.store.paths import c_quoted
 from gitshadow.store.refs import PathNote, ShadowCommit
 from gitshadow.store.trees import Entry
 
@@ -34,6 +37,16 @@ from gitshadow.store.trees import Entry
 # formatter or a generator.
 STORM_PATHS = 64
 OFFLINE, MOVED_IN, INEXACT = "offline", "moved_in", "inexact"
+_SUBJECT_CHARS = 72
+_VERBS = {
+    EventKind.CREATE: "Create",
+    EventKind.MODIFY: "Edit",
+    EventKind.DELETE: "Delete",
+    EventKind.MODE: "Chmod",
+    EventKind.TYPE: "Retype",
+    EventKind.RENAME: "Rename",
+}
+_MANY = {"write": "Write", "head": "Switch", "coverage": "Cover", "restore": "Restore"}
 
 
 class AttributedDraft(NamedTuple):
@@ -108,11 +121,11 @@ class CommitStep(NamedTuple):
         return change_rows(self.message, group.attribution, commit, listed, modes)
 
 
-def group_of(kind: str, claimed: Sequence[AttributedDraft]) -> Group:
-    """Return a group of drafts that share their attribution, by path."""
+def group_of(claimed: Sequence[AttributedDraft]) -> Group:
+    """Return a group of writes that share their attribution, by path."""
     first = claimed[0]
     drafts = tuple(sorted((one.draft for one in claimed), key=lambda draft: draft.path))
-    return Group(kind, first.attribution, first.flags, drafts)
+    return Group("write", first.attribution, first.flags, drafts)
 
 
 def switch_of(
@@ -193,7 +206,7 @@ def _message(group: Group, frame: Frame, ts_ns: int) -> ShadowCommit:
     who, op, turn, call = group.attribution, group.op, frame.turn, frame.call
     flags = (*group.flags, *(("switched",) * (group.kind == "head")))
     return ShadowCommit(
-        subject=refs.subject_for(group.kind, group.drafts, op.kind if op else None),
+        subject=subject_for(group.kind, group.drafts, op.kind if op else None),
         kind=group.kind,
         worktree=frame.worktree,
         time_ns=ts_ns,
@@ -233,3 +246,29 @@ def _notes(drafts: Sequence[Draft], modes: tuple[int, int]) -> Iterator[PathNote
         hidden &= before is None or git_mode(before.mode) == git_mode(after.mode)
         if draft.old_path is not None or is_odd_mode(after.mode, modes) or hidden:
             yield PathNote(after.mode, draft.path, draft.old_path)
+
+
+def subject_for(
+    kind: str, changed: Sequence[Draft | PathChange], op_kind: OpKind | None = None
+) -> str:
+    """Return the subject of a commit of these changes; never with a control character."""
+    count = f"{len(changed)} file{'' if len(changed) == 1 else 's'}"
+    if kind == "restore":
+        return f"Restore {count} ({op_kind.value if op_kind else 'restore'})"
+    if kind != "write" or len(changed) != 1:
+        return f"{_MANY.get(kind, 'Write')} {count}"
+    row = changed[0]
+    name = _shown(row.path)
+    if row.old_path is not None:
+        name = f"{_shown(row.old_path)} → {name}"
+    subject = f"{_VERBS.get(row.kind, 'Write')} {name}"
+    return (
+        subject
+        if len(subject) <= _SUBJECT_CHARS
+        else subject[: _SUBJECT_CHARS - 1] + "…"
+    )
+
+
+def _shown(path: RepoPath) -> str:
+    text = refs.display_path(path)
+    return c_quoted(path) if refs.UNSAFE.search(text) else text

@@ -309,7 +309,7 @@ class Coverage:
         # A rule file that could hide itself would also hide the write that an undo has to revert.
         if is_rules(path) and not self._is_hidden_rule_file(path, folder):
             return None
-        if self._own and _takes(self._own, path, is_dir=is_dir):
+        if self._own and ignores(((0, self._own),), path, is_dir=is_dir):
             return Excluded(path, OWN_RULE, ".agent-undoignore")
         hidden = folder.ignored
         if hidden is None and ignores(self._scopes(parent), path, is_dir=is_dir):
@@ -380,7 +380,11 @@ class Coverage:
         folder = self._folder(directory)
         # A changed rule file decides about all below it.
         if folder.checked and (folder.foreign, folder.stamp) != (foreign, stamp):
-            self._forget_below(directory, prefix)
+            self._folders = {
+                path: known
+                for path, known in self._folders.items()
+                if path != directory and not path.startswith(prefix)
+            }
             folder = self._folder(directory)
         if not folder.checked:
             folder.checked, folder.foreign, folder.stamp = True, foreign, stamp
@@ -424,14 +428,6 @@ class Coverage:
         known = self._folders.get(directory)
         if known is not None and known.foreign:
             self._refresh_one(directory)
-
-    def _forget_below(self, directory: RepoPath, prefix: bytes) -> None:
-        """Forget the verdicts on a directory and on what is below it."""
-        self._folders = {
-            path: folder
-            for path, folder in self._folders.items()
-            if path != directory and not path.startswith(prefix)
-        }
 
     def _stat_rules(self) -> tuple[object, ...]:
         # Only the rule files at the top: to stat all nested ones costs as much as a walk.
@@ -491,7 +487,7 @@ class Coverage:
             self._gitlinks = self._tracked.gitlinks()
         if directory in self._gitlinks:
             return Excluded(directory, SUBMODULE)
-        if self._own and _takes(self._own, directory, is_dir=True):
+        if self._own and ignores(((0, self._own),), directory, is_dir=True):
             return Excluded(directory, OWN_RULE, ".agent-undoignore")
         return None
 
@@ -573,8 +569,3 @@ def lineage(directory: RepoPath) -> list[RepoPath]:
         directory = RepoPath(directory.rpartition(b"/")[0])
         found.append(directory)
     return found[::-1]
-
-
-def _takes(rules: RuleList, path: RepoPath, *, is_dir: bool) -> bool:
-    rule = rules.decide(path, is_dir=is_dir)
-    return rule is not None and not rule.negated

@@ -261,7 +261,13 @@ def _translate(text: bytes, *, floating: bool, folds: bool) -> bytes:
         if part == _NEVER:
             return _NEVER
         parts.append(part)
-    return _without_backtracking(parts)
+    # A wildcard followed by another never gives back what it took: the leftmost place for what is
+    # between two of a kind is as good as any later one, because the second takes whatever is left.
+    return _settle(
+        parts,
+        _DEEPS,
+        lambda inner: _settle(inner, (_STAR,), lambda rest: b"".join(rest)),
+    )
 
 
 def _token(
@@ -290,19 +296,6 @@ def _stars(text: bytes, start: int, end: int, *, floating: bool) -> tuple[bytes,
     if text[end : end + 2] == b"\\/":
         return _DEEP_SLASH, end + 2
     return _STAR, end
-
-
-def _without_backtracking(parts: Sequence[bytes]) -> bytes:
-    """Join parts so that a wildcard followed by another never gives back what it took.
-
-    The leftmost place for what is between two wildcards of a kind is as good as any later
-    one, because the second takes whatever is left; so it is kept for good.
-    """
-    return _settle(
-        parts,
-        _DEEPS,
-        lambda inner: _settle(inner, (_STAR,), lambda rest: b"".join(rest)),
-    )
 
 
 def _settle(

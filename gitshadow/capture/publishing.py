@@ -49,7 +49,6 @@ from gitshadow.store.trees import Entry
 # Each try reads the ref again, so only a program that moves it all the time makes all fail.
 _STALE_TRIES = 20
 _SEVERAL = (b"several", b"several@agent-undo.invalid")
-_OLD_DATE = 1_000_000_000
 
 
 def prove(
@@ -78,7 +77,7 @@ def prove(
         repo.trees.forget()
         return _rebuild(repo, files, live, states())
     entries = {c.path: c.new for c in changes if c.new is not None}
-    lost = _restore_missing(repo, files, entries)
+    lost = restore_missing(repo, files, entries)
     if lost:
         tree = repo.trees.splice(tree, dict.fromkeys(lost))
     return tree, lost
@@ -96,13 +95,13 @@ def _rebuild(
         path: (git_mode(state.version.mode), state.version.oid)
         for path, state in states.items()
     }
-    lost = _restore_missing(repo, files, entries)
+    lost = restore_missing(repo, files, entries)
     for path in lost:
         del entries[path]
     return repo.trees.splice(None, carried | entries), lost
 
 
-def _restore_missing(
+def restore_missing(
     repo: Repo, files: WorkFiles, entries: Mapping[RepoPath, Entry]
 ) -> list[RepoPath]:
     """Store what is missing again from the disk; return what is not there either."""
@@ -234,7 +233,7 @@ class Publisher:
             paths=self._notes(batch),
         )
         head = batch.row.head
-        date = self._committer_date(None, head)
+        date = self._repo.date_before(head)
         parents = () if head is None else (head,)
         commit = self._write(message, batch.tree, parents, date, self._repo.identity())
         self._repo.create_ref(ref, commit)
@@ -264,7 +263,10 @@ class Publisher:
             tip = self._sync(session, tip, tree, batch, date, writers)
             tree = batch.tree
         for step in steps:
-            tree = self._tree_after(tree, step)
+            carried, known = None, step.group.trees
+            if known is not None:
+                carried = self._repo.trees.carried(tree, *known)
+            tree = carried or self._repo.trees.splice(tree, step.changes)
             tip = self._commit(session, step.message, tree, (tip,), date)
             rows += step.rows(tip)
             tip_seq = step.message.seqs[1] if step.message.seqs else tip_seq
@@ -288,11 +290,6 @@ class Publisher:
         for step in steps:
             self._collect_states(step.group.drafts, batch)
         return done
-
-    def _tree_after(self, tree: Oid, step: CommitStep) -> Oid:
-        trees, known = self._repo.trees, step.group.trees
-        carried = trees.carried(tree, *known) if known is not None else None
-        return trees.splice(tree, step.changes) if carried is None else carried
 
     def _reread(self, session: Session, chain: Chain | None) -> Chain | None:
         """Return the real tip of a chain whose ref was not at the expected commit."""
@@ -419,21 +416,15 @@ class Publisher:
         return name.encode(), f"{refs.clean_name(name)}@agent-undo.invalid".encode()
 
     def _committer_date(self, chain: Chain | None, head: Oid | None) -> int:
-        """Return the chain's date: a second before the HEAD of its baseline.
-
-        If HEAD was not pushed, before what it is built on: fetch offers commits by date,
-        and must come upon one that the other side has before it comes upon ours.
-        """
-        if chain is not None:
-            # A tip whose object is gone is an error here; one that was written just now is loose.
-            date = self._dates.get(chain.ref)
-            if date is None or not self._repo.loose.has(chain.tip):
-                date = self._repo.commit(chain.tip).committer_time
-                self._dates[chain.ref] = date
-            return date
-        if head is None:
-            return _OLD_DATE
-        return max(1, self._repo.oldest_unshared(head) - 1)
+        """Return the chain's date: before the HEAD of its baseline."""
+        if chain is None:
+            return self._repo.date_before(head)
+        # A tip whose object is gone is an error here; one that was written just now is loose.
+        date = self._dates.get(chain.ref)
+        if date is None or not self._repo.loose.has(chain.tip):
+            date = self._repo.commit(chain.tip).committer_time
+            self._dates[chain.ref] = date
+        return date
 
     def _forget_chain(self, session: Session, ref: str) -> None:
         with self._db.write():

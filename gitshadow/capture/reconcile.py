@@ -27,6 +27,7 @@ from gitshadow.store.files import Look, Reading, WorkFiles, is_racy, look_of
 from gitshadow.store.journal.state import Looks, States
 from gitshadow.store.trees import Entry
 
+_TOP = RepoPath(b"")
 # What vanishes during a walk is no failure: its removal is found by comparing.
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
@@ -52,19 +53,15 @@ Entering = Callable[[Mapping[RepoPath, int]], None]
 
 
 def walk(
-    files: WorkFiles, coverage: Coverage, entering: Entering | None = None
-) -> Walk:
-    """Walk the whole worktree, by the rules that are found on the way."""
-    return subwalk(files, coverage, RepoPath(b""), entering)
-
-
-def subwalk(
     files: WorkFiles,
     coverage: Coverage,
-    directory: RepoPath,
     entering: Entering | None = None,
+    directory: RepoPath = _TOP,
 ) -> Walk:
-    """Walk one directory and what is below it; one that is excluded or gone has no files."""
+    """Walk one directory and what is below it, by the rules that are found on the way.
+
+    One that is excluded or gone has no files.
+    """
     found = Walk()
     look = files.look(directory)
     if look is None or not look.is_dir:

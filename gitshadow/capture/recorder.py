@@ -103,9 +103,7 @@ class Recorder:
                 was; the caller journals a gap.
             JournalError: there may be commits without rows; catch-up adds them.
         """
-        return self._publish(
-            [group_of("write", part) for part in split_writes(claimed)]
-        )
+        return self._publish([group_of(part) for part in split_writes(claimed)])
 
     def record_head(
         self,
@@ -411,11 +409,9 @@ class Recorder:
                 session=who.session,
                 worktree=self._row.id,
                 turn=who.turn,
-                ts_ns=moment,
-                idle_gap_ns=self.idle_gap_ns,
+                idle_since_ns=moment - self.idle_gap_ns,
+                pending=(*batch.ended, *batch.bursts.values()),
             )
-            pending = (*batch.ended, *batch.bursts.values())
-            known = bursts.apart(self._db, known, pending)
         grown = replace(
             known,
             started_ns=min(known.started_ns or moment, moment),

@@ -329,7 +329,9 @@ class Observer:
         """List the directories again that were first seen since the last barrier."""
         # What was written before a new directory had its watch came without a hint.
         fresh, self._fresh = self._fresh, set()
-        tops = [path for path in fresh if not path or _parent(path) not in fresh]
+        tops = [
+            path for path in fresh if not path or path.rpartition(b"/")[0] not in fresh
+        ]
         self._touched |= fresh
         return {path for top in tops for path in self._walker.below(top).files}
 
@@ -441,7 +443,9 @@ class Observer:
             done = self._pipeline.capture(wanted)
             rules = any(self._ws.coverage.is_rule_file(path) for path in paths)
             if done.rules_changed or rules:
-                self._watch(self._walker.recover())
+                # They decide which paths enter and leave.
+                self._ws.coverage.reload()
+                self._watch(self._walker.full())
         self._captured_at = time.monotonic()
 
     def _unfold(self, paths: Collection[RepoPath], *, patient: bool) -> set[RepoPath]:
@@ -542,10 +546,6 @@ class Observer:
 def _is_under(path: RepoPath, tops: set[RepoPath]) -> bool:
     """Return whether a path or a directory above it is among some."""
     return not tops.isdisjoint(lineage(path))
-
-
-def _parent(path: RepoPath) -> RepoPath:
-    return RepoPath(path.rpartition(b"/")[0])
 
 
 class StillObserver(Observer):

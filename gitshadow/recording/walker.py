@@ -12,10 +12,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from typing import NamedTuple
 
 from gitshadow.capture.coverage import NOT_RECORDED, UNREADABLE, UNTRACKED_DATA, lineage
-from gitshadow.capture.reconcile import Entering, Walk, relist, subwalk, suspects, walk
+from gitshadow.capture.reconcile import Entering, Walk, relist, suspects, walk
 from gitshadow.errors import StoreError, raise_shortage
 from gitshadow.model import Excluded, RepoPath, StatKey
 from gitshadow.recording.pipeline import Pipeline
@@ -114,7 +115,9 @@ class _LastWalk(NamedTuple):
         """Return what `text` returned."""
         mark, began_ns, directories, doubtful = json.loads(text)
         looks = {RepoPath(os.fsencode(p)): StatKey(*k) for p, k in directories.items()}
-        return cls(mark, began_ns, looks, frozenset(map(_encoded, doubtful)))
+        return cls(
+            mark, began_ns, looks, frozenset(RepoPath(os.fsencode(p)) for p in doubtful)
+        )
 
 
 class _Recorded(NamedTuple):
@@ -309,11 +312,6 @@ class Walker:
         uncovered.walked(Excluded(path, NOT_RECORDED) for path in uncovered.known())
         return True
 
-    def recover(self) -> list[RepoPath]:
-        """Read the coverage rules again, and record which paths enter and leave."""
-        self._ws.coverage.reload()
-        return self.full()
-
     def excluded_now(self) -> tuple[Excluded, ...]:
         """Return the topmost paths that are not covered, sorted.
 
@@ -322,7 +320,9 @@ class Walker:
         reasons = self._pipeline.uncovered.reasons
         is_on = self._ws.config.enabled
         if reasons is None or not is_on:
-            barred = sorted(_barred(walk(self._ws.files, self._ws.coverage)), key=_path)
+            barred = sorted(
+                _barred(walk(self._ws.files, self._ws.coverage)), key=attrgetter("path")
+            )
             if is_on:
                 self._pipeline.uncovered.walked(barred)
             return tuple(barred)
@@ -330,7 +330,7 @@ class Walker:
             found = [self._still_excluded(reasons[path]) for path in sorted(reasons)]
         topmost = {one.path: one for one in found if one is not None}
         self._pipeline.uncovered.walked(topmost.values())
-        return tuple(sorted(topmost.values(), key=_path))
+        return tuple(sorted(topmost.values(), key=attrgetter("path")))
 
     def _still_excluded(self, known: Excluded) -> Excluded | None:
         """Return why a path is not covered, or a directory above it; None if it is, or is gone."""
@@ -362,7 +362,7 @@ class Walker:
 
     def below(self, directory: RepoPath) -> Walk:
         """List one directory and what is below it, without recording its files."""
-        found = subwalk(self._ws.files, self._ws.coverage, directory)
+        found = walk(self._ws.files, self._ws.coverage, directory=directory)
         self._note_modes(found.modes, whole=False)
         uncovered = self._pipeline.uncovered
         uncovered.saw(item for item, _ in found.excluded)
@@ -446,10 +446,6 @@ class Walker:
         self._pipeline.uncovered.replace({**looks, **unreadable})
 
 
-def _encoded(path: str) -> RepoPath:
-    return RepoPath(os.fsencode(path))
-
-
 def _paths(listing: bytes) -> set[RepoPath]:
     return {RepoPath(path) for path in listing.split(b"\0") if path}
 
@@ -458,7 +454,3 @@ def _barred(found: Walk) -> Iterator[Excluded]:
     """Yield what a walk found not to be recorded."""
     yield from (item for item, _ in found.excluded)
     yield from found.data.values()
-
-
-def _path(one: Excluded) -> RepoPath:
-    return one.path

@@ -10,7 +10,6 @@ from urllib.parse import quote
 from gitshadow.model import Oid, RepoPath
 from gitshadow.store import refs
 from gitshadow.store.digests import digest
-from gitshadow.store.marks import committer_date
 from gitshadow.store.objects import OUR_EMAIL, OUR_NAME, NewCommit
 from gitshadow.store.refs import ShadowCommit
 from gitshadow.store.repo import Repo
@@ -51,7 +50,7 @@ def keep(repo: Repo, session: str, path: RepoPath, data: bytes, now_ns: int) -> 
             author_name=OUR_NAME,
             author_email=OUR_EMAIL,
             author_time=now_ns // 1_000_000_000,
-            committer_time=committer_date(repo, head),
+            committer_time=repo.date_before(head),
             message=refs.format_message(message),
         )
     )

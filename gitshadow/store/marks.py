@@ -19,9 +19,6 @@ from gitshadow.store.repo import Repo
 
 _FILE = RepoPath(b"reviewed")
 _MODE = 0o100644
-# Without a HEAD there is nothing on the other side to be older than; this is September 2001, before
-# Git.
-_OLD_DATE = 1_000_000_000
 # What was reviewed is named by digests and not by oids: so a mark keeps no pruned session alive,
 # and a line that is written again later is not covered.
 _SUBJECT_CHARS = 60
@@ -69,7 +66,11 @@ def line_digest(written: tuple[str, int] | None, path: RepoPath, text: bytes) ->
         path: The file's name in the state that the line came with.
         text: The line.
     """
-    source = b"%b\0" % path if written is None else b"%b %d\0" % _named(written)
+    source = (
+        b"%b\0" % path
+        if written is None
+        else b"%b %d\0" % (written[0].encode("utf-8", "surrogateescape"), written[1])
+    )
     return _digest(b"line\0", source, text)
 
 
@@ -111,7 +112,7 @@ def publish(
             author_name=name,
             author_email=email,
             author_time=now_ns // 1_000_000_000,
-            committer_time=committer_date(repo, head),
+            committer_time=repo.date_before(head),
             message=refs.format_message(message),
         )
     )
@@ -186,10 +187,6 @@ def _items(data: bytes, ref: str) -> tuple[Reviewed, ...]:
     return tuple(found)
 
 
-def _named(written: tuple[str, int]) -> tuple[bytes, int]:
-    return written[0].encode("utf-8", "surrogateescape"), written[1]
-
-
 def _digest(*parts: bytes) -> bytes:
     return bytes.fromhex(digest(b"".join(parts)))
 
@@ -198,11 +195,3 @@ def _id(now_ns: int, blob: Oid) -> str:
     day = datetime.fromtimestamp(now_ns // 1_000_000_000, UTC).strftime("%Y%m%d")
     digits = digest(f"{now_ns} {blob}", 5)
     return f"{refs.MARK_PREFIX}{day}-{digits}"
-
-
-def committer_date(repo: Repo, head: Oid | None) -> int:
-    """Return the committer date of a commit of ours (docs/format.md)."""
-    # A fetch walks commits from the newest date back and offers them to the other side. Commits
-    # that only we have would all be offered first; with an older date they come after the shared
-    # ones.
-    return _OLD_DATE if head is None else max(1, repo.oldest_unshared(head) - 1)

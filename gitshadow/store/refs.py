@@ -2,17 +2,16 @@
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import (
     LINK_MODE,
     Actor,
     Confidence,
-    EventKind,
     OpKind,
     RepoPath,
     ToolClass,
@@ -38,14 +37,14 @@ FORMAT = 1
 MAIN_WORKTREE = "main"
 _PREFIX = "Agent-Undo-"
 _PROMPT_TRAILER = b"Agent-Undo-Prompt: "
-_SUBJECT_CHARS = 72
 _AGENT_CHARS = 14
 _ID_CHARS = 40
 # Control characters could change a terminal, bidirectional ones the order of what is read
 # (CVE-2021-42574), and a lone surrogate cannot be encoded.
-_UNSAFE = re.compile(
+UNSAFE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+"""What no subject has."""
 _KINDS = frozenset(
     {
         "baseline",
@@ -202,62 +201,6 @@ def pin_ref(name: str) -> str:
     return REF_PREFIX + (PIN_PREFIX + clean_name(name))[:_ID_CHARS]
 
 
-_VERBS = {
-    EventKind.CREATE: "Create",
-    EventKind.MODIFY: "Edit",
-    EventKind.DELETE: "Delete",
-    EventKind.MODE: "Chmod",
-    EventKind.TYPE: "Retype",
-    EventKind.RENAME: "Rename",
-}
-_MANY = {"write": "Write", "head": "Switch", "coverage": "Cover", "restore": "Restore"}
-
-
-class Changed(Protocol):
-    """A change of a path as a subject names it: `capture.drafts.Draft`, or a row."""
-
-    @property
-    def kind(self) -> EventKind:
-        """Return what happened."""
-        ...
-
-    @property
-    def path(self) -> RepoPath:
-        """Return the path, of a rename the new one."""
-        ...
-
-    @property
-    def old_path(self) -> RepoPath | None:
-        """Return the old path of a rename."""
-        ...
-
-
-def subject_for(
-    kind: str, changed: Sequence[Changed], op_kind: OpKind | None = None
-) -> str:
-    """Return the subject of a commit of these changes; never with a control character."""
-    count = f"{len(changed)} file{'' if len(changed) == 1 else 's'}"
-    if kind == "restore":
-        return f"Restore {count} ({op_kind.value if op_kind else 'restore'})"
-    if kind != "write" or len(changed) != 1:
-        return f"{_MANY.get(kind, 'Write')} {count}"
-    row = changed[0]
-    name = _shown(row.path)
-    if row.old_path is not None:
-        name = f"{_shown(row.old_path)} → {name}"
-    subject = f"{_VERBS.get(row.kind, 'Write')} {name}"
-    return (
-        subject
-        if len(subject) <= _SUBJECT_CHARS
-        else subject[: _SUBJECT_CHARS - 1] + "…"
-    )
-
-
-def _shown(path: RepoPath) -> str:
-    text = display_path(path)
-    return c_quoted(path) if _UNSAFE.search(text) else text
-
-
 _TEXTS = (
     ("Session", "session"),
     ("Agent", "agent"),
@@ -293,7 +236,7 @@ _ENUMS = {"actor": Actor, "confidence": Confidence, "op_kind": OpKind}
 
 def format_message(commit: ShadowCommit) -> bytes:
     """Return the message of a shadow commit, UTF-8, ending in a newline."""
-    subject = _UNSAFE.sub("?", commit.subject).strip() or commit.kind.capitalize()
+    subject = UNSAFE.sub("?", commit.subject).strip() or commit.kind.capitalize()
     lines = [subject, "", f"{_PREFIX}Format: {FORMAT}"]
     lines.append(f"{_PREFIX}Kind: {commit.kind}")
     lines.append(f"{_PREFIX}Time: {format_time(commit.time_ns)}")

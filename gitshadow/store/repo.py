@@ -42,6 +42,9 @@ _MAX_LINE = 10_000
 # A pack takes two syncs to the disk, and Git merges it with others later.
 _PACKED_FROM = 64
 _MOST_GATHERED_BYTES = 32 << 20
+# Without a HEAD there is nothing on the other side to be older than; this is September 2001, before
+# Git.
+_OLD_DATE = 1_000_000_000
 _EXPOSED = "refs/remotes/agent-undo/"
 
 
@@ -232,6 +235,13 @@ class Repo:
             return min([own, *(self.commit(one).committer_time for one in ends)])
         except StoreError:
             return own
+
+    def date_before(self, head: Oid | None) -> int:
+        """Return the committer date of commits of ours that build on HEAD (docs/format.md)."""
+        # A fetch walks commits from the newest date back and offers them to the other side. Commits
+        # that only we have would all be offered first; with an older date they come after the
+        # shared ones.
+        return _OLD_DATE if head is None else max(1, self.oldest_unshared(head) - 1)
 
     def chain(self, tip: Oid, since: Oid | None = None) -> list[CommitInfo]:
         """Return the shadow commits of a chain by first parent, oldest first.

@@ -1,6 +1,17 @@
 """Batches into commits: one per write, storms as one, and no tree that never was."""
 
-from gitshadow.capture.commit_plan import STORM_PATHS, AttributedDraft, split_writes
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitshadow.capture.commit_plan import (
+    STORM_PATHS,
+    AttributedDraft,
+    split_writes,
+    subject_for,
+)
 from gitshadow.capture.drafts import Draft
 from gitshadow.model import (
     Actor,
@@ -10,10 +21,15 @@ from gitshadow.model import (
     FileState,
     FileVersion,
     Oid,
+    OpKind,
+    PathChange,
     RepoPath,
     StatKey,
 )
 
+names = st.binary(min_size=1, max_size=250).map(
+    lambda data: RepoPath(data.replace(b"\0", b"_"))
+)
 HELD = FileState(FileVersion(Oid("1" * 40), 0o100644), StatKey(1, 0, 0, 1), 0)
 
 
@@ -80,3 +96,58 @@ def test_directory_is_empty_before_another_storm_makes_it_a_file() -> None:
     parts = split_writes(batch)
     assert [len(part) for part in parts] == [1, STORM_PATHS + 1, STORM_PATHS + 1]
     assert paths(parts[0]) == {b"d/x"}
+
+
+def row(kind: EventKind, path: bytes, old_path: bytes | None = None) -> PathChange:
+    return PathChange(
+        seq=1,
+        ts_ns=0,
+        worktree="main",
+        kind=kind,
+        path=RepoPath(path),
+        old_path=None if old_path is None else RepoPath(old_path),
+        commit=Oid("c" * 40),
+        attribution=Attribution(
+            actor=Actor.UNKNOWN, session="s", confidence=Confidence.LOW, reason="r"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "subject"),
+    [
+        ("write", [row(EventKind.MODIFY, b"src/app.py")], "Edit src/app.py"),
+        ("write", [row(EventKind.CREATE, b"a")], "Create a"),
+        ("write", [row(EventKind.DELETE, b"a")], "Delete a"),
+        ("write", [row(EventKind.MODE, b"a")], "Chmod a"),
+        ("write", [row(EventKind.TYPE, b"a")], "Retype a"),
+        ("write", [row(EventKind.RENAME, b"b", b"a")], "Rename a → b"),
+        ("write", [row(EventKind.MODIFY, b"a\n\x1b[31m")], 'Edit "a\\n\\033[31m"'),
+        (
+            "write",
+            [row(EventKind.MODIFY, "\u202eb".encode())],
+            'Edit "\\342\\200\\256b"',
+        ),
+        ("write", [row(EventKind.CREATE, b"a")] * 70, "Write 70 files"),
+        ("head", [row(EventKind.MODIFY, b"a")], "Switch 1 file"),
+        ("head", [], "Switch 0 files"),
+        ("coverage", [row(EventKind.COVERAGE, b"a")] * 2, "Cover 2 files"),
+    ],
+)
+def test_subject_says_what_was_done(
+    kind: str, rows: list[PathChange], subject: str
+) -> None:
+    assert subject_for(kind, rows) == subject
+
+
+def test_subject_of_a_restore_names_the_verb() -> None:
+    rows = [row(EventKind.RESTORE, b"a")] * 3
+    assert subject_for("restore", rows, OpKind.OOPS) == "Restore 3 files (oops)"
+
+
+@given(names, names)
+def test_subject_is_one_short_printable_line(path: RepoPath, old: RepoPath) -> None:
+    subject = subject_for("write", [row(EventKind.RENAME, path, old)])
+    assert len(subject) <= 72
+    assert subject.splitlines() == [subject]
+    assert re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]", subject) is None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitshadow.capture.reconcile import subwalk, walk
+from gitshadow.capture.reconcile import walk
 from gitshadow.model import RepoPath
 from tests.capture.test_coverage import open_place
 from tests.support.repo import Repo
@@ -57,23 +57,23 @@ def test_excluded_items_carry_the_stat_of_their_path(repo: Repo) -> None:
     assert (excluded.path, stat and stat.size, rest) == (b"x", 4, [])
 
 
-def test_subwalk_lists_one_directory_alone(repo: Repo) -> None:
+def test_walk_of_one_directory_lists_one_directory_alone(repo: Repo) -> None:
     repo.write("src/deep/x", "x")
     place = open_place(repo)
-    found = subwalk(place.files, place.coverage, RepoPath(b"src"))
+    found = walk(place.files, place.coverage, directory=RepoPath(b"src"))
     assert set(found.files) == {b"src/deep/x"}
     assert found.directories == [b"src", b"src/deep"]
 
 
 @pytest.mark.parametrize("directory", [b"gone", b"a", b"ignored/deep", b"vendor"])
-def test_subwalk_gives_nothing_when_the_directory_is_not_covered(
+def test_walk_of_one_directory_gives_nothing_when_the_directory_is_not_covered(
     repo: Repo, directory: bytes
 ) -> None:
     repo.write(".gitignore", "ignored/\n")
     repo.write("ignored/deep/x", "x")
     Repo.create(repo.root / "vendor", ("x",))
     place = open_place(repo)
-    found = subwalk(place.files, place.coverage, RepoPath(directory))
+    found = walk(place.files, place.coverage, directory=RepoPath(directory))
     assert (dict(found.files), found.directories) == ({}, [])
 
 

@@ -197,9 +197,16 @@ def test_windows_between_gives_each_window_that_meets(
 GAP_NS = 100
 
 
-def assign(db: Db, ts_ns: int, turn: str | None = None, name: str = "s-1") -> Burst:
+def assign(
+    db: Db, ts_ns: int, turn: str | None = None, name: str = "s-1", *pending: Burst
+) -> Burst:
     return bursts.assign(
-        db, session=name, worktree="main", turn=turn, ts_ns=ts_ns, idle_gap_ns=GAP_NS
+        db,
+        session=name,
+        worktree="main",
+        turn=turn,
+        idle_since_ns=ts_ns - GAP_NS,
+        pending=pending,
     )
 
 
@@ -237,13 +244,13 @@ def test_checkout_ends_the_bursts_of_others(db: Db) -> None:
 
 
 def test_two_new_bursts_of_one_batch_are_apart(db: Db) -> None:
-    one, two = assign(db, 1000, "t1"), assign(db, 1000, "t2")
-    assert one.id == two.id
-    two = bursts.apart(db, two, [one])
-    three = bursts.apart(db, assign(db, 1000, "t3"), [one, two])
+    one = assign(db, 1000, "t1")
+    assert assign(db, 1000, "t2").id == one.id
+    two = assign(db, 1000, "t2", "s-1", one)
+    three = assign(db, 1000, "t3", "s-1", one, two)
     assert [one.ordinal, two.ordinal, three.ordinal] == [1, 2, 3]
     assert len({one.id, two.id, three.id}) == 3
-    assert bursts.apart(db, one, [assign(db, 1, None, "s-2")]) == one
+    assert assign(db, 1000, "t1", "s-1", assign(db, 1, None, "s-2")) == one
 
 
 def test_burst_id_grows_where_it_is_taken(db: Db) -> None:

@@ -11,12 +11,8 @@ from hypothesis import strategies as st
 from gitshadow.errors import StoreError
 from gitshadow.model import (
     Actor,
-    Attribution,
     Confidence,
-    EventKind,
-    Oid,
     OpKind,
-    PathChange,
     RepoPath,
     ToolClass,
 )
@@ -283,61 +279,6 @@ def test_long_session_ids_keep_their_own_ref_in_a_linked_worktree() -> None:
     one = refs.session_id("claude-code-long", "1", DAY_NS, length=16)
     two = refs.session_id("claude-code-long", "2", DAY_NS, length=16)
     assert refs.chain_ref(one, "w") != refs.chain_ref(two, "w")
-
-
-def row(kind: EventKind, path: bytes, old_path: bytes | None = None) -> PathChange:
-    return PathChange(
-        seq=1,
-        ts_ns=0,
-        worktree="main",
-        kind=kind,
-        path=RepoPath(path),
-        old_path=None if old_path is None else RepoPath(old_path),
-        commit=Oid("c" * 40),
-        attribution=Attribution(
-            actor=Actor.UNKNOWN, session="s", confidence=Confidence.LOW, reason="r"
-        ),
-    )
-
-
-@pytest.mark.parametrize(
-    ("kind", "rows", "subject"),
-    [
-        ("write", [row(EventKind.MODIFY, b"src/app.py")], "Edit src/app.py"),
-        ("write", [row(EventKind.CREATE, b"a")], "Create a"),
-        ("write", [row(EventKind.DELETE, b"a")], "Delete a"),
-        ("write", [row(EventKind.MODE, b"a")], "Chmod a"),
-        ("write", [row(EventKind.TYPE, b"a")], "Retype a"),
-        ("write", [row(EventKind.RENAME, b"b", b"a")], "Rename a → b"),
-        ("write", [row(EventKind.MODIFY, b"a\n\x1b[31m")], 'Edit "a\\n\\033[31m"'),
-        (
-            "write",
-            [row(EventKind.MODIFY, "\u202eb".encode())],
-            'Edit "\\342\\200\\256b"',
-        ),
-        ("write", [row(EventKind.CREATE, b"a")] * 70, "Write 70 files"),
-        ("head", [row(EventKind.MODIFY, b"a")], "Switch 1 file"),
-        ("head", [], "Switch 0 files"),
-        ("coverage", [row(EventKind.COVERAGE, b"a")] * 2, "Cover 2 files"),
-    ],
-)
-def test_subject_says_what_was_done(
-    kind: str, rows: list[PathChange], subject: str
-) -> None:
-    assert refs.subject_for(kind, rows) == subject
-
-
-def test_subject_of_a_restore_names_the_verb() -> None:
-    rows = [row(EventKind.RESTORE, b"a")] * 3
-    assert refs.subject_for("restore", rows, OpKind.OOPS) == "Restore 3 files (oops)"
-
-
-@given(paths, paths)
-def test_subject_is_one_short_printable_line(path: RepoPath, old: RepoPath) -> None:
-    subject = refs.subject_for("write", [row(EventKind.RENAME, path, old)])
-    assert len(subject) <= 72
-    assert subject.splitlines() == [subject]
-    assert re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]", subject) is None
 
 
 @given(times)

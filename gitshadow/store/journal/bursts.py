@@ -4,8 +4,7 @@ With turns a burst is the turn; without, an idle gap ends it. In both cases a ch
 the session did not make itself. A burst belongs to one session in one worktree.
 """
 
-from collections.abc import Collection, Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 
 from gitshadow.model import Burst
@@ -33,21 +32,28 @@ def assign(
     session: str,
     worktree: str,
     turn: str | None,
-    ts_ns: int,
-    idle_gap_ns: int,
+    idle_since_ns: int,
+    pending: Iterable[Burst] = (),
 ) -> Burst:
     """Return the burst that an event joins: an open one, or a new one that is not stored yet.
 
-    A new burst has zero times and sequence numbers; the caller fills and puts it. One whose idle
-    gap has passed is closed here. With several new ones in a batch, see `apart`.
+    A new burst has zero times and sequence numbers; the caller fills and puts it. One whose last
+    event came before `idle_since_ns` is closed here, unless it is of a turn. `pending` are the
+    bursts of the same batch.
     """
     known = _BURSTS.get(db, _OPEN, session, worktree, turn)
     if known is not None:
-        if turn is not None or ts_ns - known.ended_ns <= idle_gap_ns:
+        if turn is not None or known.ended_ns >= idle_since_ns:
             return known
         with db.write():
             db.run("UPDATE bursts SET open = 0 WHERE id = ?", (known.id,))
-    ordinal = next_ordinal(db, session, worktree)
+    # They are stored at the end of the batch, in one transaction with their rows, so the journal
+    # would give the same ordinal out again.
+    mine = (
+        one for one in pending if (one.session, one.worktree) == (session, worktree)
+    )
+    ordinals = (one.ordinal + 1 for one in mine)
+    ordinal = max((next_ordinal(db, session, worktree), *ordinals))
     return Burst(
         id=_fresh_id(db, session, worktree, ordinal),
         session=session,
@@ -59,25 +65,6 @@ def assign(
         first_seq=0,
         last_seq=0,
     )
-
-
-def apart(db: Db, burst: Burst, pending: Collection[Burst]) -> Burst:
-    """Return a new burst with an ordinal and id that no pending one of its session has.
-
-    `pending` are the bursts of the same batch.
-    """
-    # They are stored at the end of the batch, in one transaction with their rows, so the journal
-    # would give the same ordinal out again.
-    taken = [
-        one.ordinal
-        for one in pending
-        if (one.session, one.worktree) == (burst.session, burst.worktree)
-    ]
-    if burst.ordinal not in taken:
-        return burst
-    ordinal = max(taken) + 1
-    fresh = _fresh_id(db, burst.session, burst.worktree, ordinal)
-    return replace(burst, id=fresh, ordinal=ordinal)
 
 
 def next_ordinal(
