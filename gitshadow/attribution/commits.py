@@ -11,7 +11,7 @@ from itertools import pairwise
 from gitshadow.attribution.process import ProcessId, command_line
 from gitshadow.model import PathChange
 from gitshadow.platform import current
-from gitshadow.platform.port import ProcessStat, ProcessTable
+from gitshadow.platform.port import ProcessTable
 
 _TRAILER = re.compile(rb"^co-authored-by:([^\n]*)$", re.IGNORECASE | re.MULTILINE)
 _MAIL = re.compile(rb"<([^<>]*)>\s*$")
@@ -77,21 +77,19 @@ def hooks_at(root: str, table: ProcessTable) -> ProcessId | None:
     # Hook managers stash uncommitted changes, run formatters and restore the changes (pre-commit
     # 4.7, staged_files_only.py), partly before our own hook is called. No author gets those writes,
     # and git's processes are the only sign of them.
-    found = table.look().values()
+    found, directory_of = table.look().values(), current().process_facts().directory
     commits = {
-        one.id.pid for one in found if one.name == "git" and _commits_at(one, root)
+        one.id.pid
+        for one in found
+        if one.name == "git"
+        and _subcommand(command_line(one.id.pid)) in _COMMITTING
+        # Git runs at the top of the worktree then.
+        and directory_of(one.id.pid) == root
     }
     for one in found:
         if one.parent in commits and _is_hook(command_line(one.id.pid)):
             return one.id
     return None
-
-
-def _commits_at(one: ProcessStat, root: str) -> bool:
-    """Return whether a git process makes a commit; git runs at the top of the worktree then."""
-    if _subcommand(command_line(one.id.pid)) not in _COMMITTING:
-        return False
-    return current().process_facts().directory(one.id.pid) == root
 
 
 def _subcommand(words: Sequence[bytes]) -> bytes | None:

@@ -153,7 +153,11 @@ class _Intake:
 
     def take(self) -> Intake:
         event = self._event
-        if self._ends_unseen():
+        if event.phase is HookPhase.SUBAGENT_END and not sessions.find_native(
+            self._db, event.agent, event.native_session
+        ):
+            # Claude Code compacts by a subagent that has no start and no tools (2.1.330). A session
+            # of it would be empty.
             above = self._seen(event.parent_session or event.native_session, None)
             return Intake(session=above.id, needs_barrier=self._reach.needs_barrier)
         session = self._see()
@@ -188,15 +192,6 @@ class _Intake:
         if event.phase in (HookPhase.SESSION_END, HookPhase.SUBAGENT_END):
             self._end_session(session)
         return done
-
-    def _ends_unseen(self) -> bool:
-        """Return whether a subagent ends of which nothing was reported."""
-        # Claude Code compacts by a subagent that has no start and no tools (2.1.330). A session of
-        # it would be empty.
-        event = self._event
-        return event.phase is HookPhase.SUBAGENT_END and not sessions.find_native(
-            self._db, event.agent, event.native_session
-        )
 
     def _see(self) -> Session:
         event = self._event

@@ -254,13 +254,10 @@ def _windows_at(evidence: Evidence, scene: Scene) -> _Found:
     others = (c for c in met if c.session not in mine and not is_around(c, at, scene))
     if evidence.exact:
         # A window that was nested in an open one has ended before this write.
-        others = (c for c in others if not _is_nested(c, inner, scene))
+        others = (
+            c for c in others if not any(is_around(o, (c,), scene) for o in inner)
+        )
     return _Found(inner, () if evidence.exact and not inner else tuple(others), sure)
-
-
-def _is_nested(call: Call, calls: Iterable[Call], scene: Scene) -> bool:
-    """Return whether one of some windows is open around another window."""
-    return any(is_around(one, (call,), scene) for one in calls)
 
 
 def _by_name(
@@ -382,19 +379,14 @@ def _without_window(evidence: Evidence, scene: Scene) -> Claim:
     open_ended = _by_root((t for t in scene.turns if not t.covers_all), scene)
     if scene.human is not None:
         # Both may write without a window, and nothing distinguishes them.
-        return _beside_a_person(scene.human, open_ended)
+        if not open_ended:
+            return _person(scene.human, "a person's session is open")
+        agents = (turn.session for turn in open_ended.values())
+        reason = "a person's session and an agent's turn are open"
+        return _ambiguous((scene.human, *agents), reason)
     if open_ended:
         return _by_turn(open_ended, scene)
     return _weak(scene)
-
-
-def _beside_a_person(human: str, turns: dict[str, OpenTurn]) -> Claim:
-    if not turns:
-        return _person(human, "a person's session is open")
-    agents = tuple(turn.session for turn in turns.values())
-    return _ambiguous(
-        (human, *agents), "a person's session and an agent's turn are open"
-    )
 
 
 def _by_turn(turns: dict[str, OpenTurn], scene: Scene) -> Claim:

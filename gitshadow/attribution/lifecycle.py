@@ -6,7 +6,7 @@ Functions that take a `Db` run inside `db.write()` of their caller, except `clos
 `close_written`. Rows are right even if a payload comes late, twice or not at all.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -225,11 +225,6 @@ class Asked(NamedTuple):
     text: str | None = None
     digest: str | None = None
 
-    def may_be(self, turn: Turn) -> bool:
-        """Return whether nothing shows that a turn began with another prompt."""
-        known = turn.prompt or turn.prompt_digest
-        return self == _NOTHING or known is None or self.is_of(turn)
-
     def is_of(self, turn: Turn) -> bool:
         """Return whether a turn began with this prompt."""
         return self != _NOTHING and self == (turn.prompt, turn.prompt_digest)
@@ -349,7 +344,9 @@ def _delivered_before(
     known: list[Turn], wanted: str | None, at_ns: int, asked: Asked
 ) -> Turn | None:
     for turn in reversed(known):
-        same_text = asked.may_be(turn)
+        # Where a prompt is not known, nothing shows that the turn began with another one.
+        is_known = asked != _NOTHING and (turn.prompt or turn.prompt_digest) is not None
+        same_text = not is_known or asked.is_of(turn)
         ended = turn.ended_ns is not None and at_ns >= turn.ended_ns
         if wanted is not None and _is_turn(turn, wanted) and same_text and not ended:
             return turn
@@ -533,7 +530,10 @@ def close_gone(
     ended: list[str] = []
     with db.write():
         for session in gone:
-            end_ns = _last_ns(session, now_ns, seen)
+            # What was written after it was last seen may be a person's, right after the kill.
+            own = process_of(session)
+            seen_ns = 0 if own is None else seen.get(own, 0)
+            end_ns = min(now_ns, max(seen_ns, session.last_seen_ns or now_ns))
             ended += end_session(db, session, end_ns, PROCESS_GONE)
         for session in spoken_for:
             ended += end_session(db, session, now_ns, "its hooks are active now")
@@ -541,14 +541,6 @@ def close_gone(
             end_ns = session.last_seen_ns or now_ns
             expire_calls(db, session.id, end_ns, TIMED_OUT)
     return tuple(dict.fromkeys(ended))
-
-
-def _last_ns(session: Session, now_ns: int, seen: Mapping[ProcessId, int]) -> int:
-    """Return until when a dead process may have worked, as far as that is known."""
-    # What was written after it was last seen may be a person's, right after the kill.
-    process = process_of(session)
-    seen_ns = 0 if process is None else seen.get(process, 0)
-    return min(now_ns, max(seen_ns, session.last_seen_ns or now_ns))
 
 
 def _is_silent(session: Session, now_ns: int) -> bool:

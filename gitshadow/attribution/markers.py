@@ -218,7 +218,9 @@ def detect(env: Mapping[str, str]) -> AgentMark | None:
     agent = declared or _by_slug(env.get("AI_AGENT", "")) or _by_sign(env)
     if agent is None:
         return None
-    return AgentMark(agent, _native(env, agent), session or None)
+    named = (env.get(name) for name, owner in NATIVE_MARKERS.items() if owner == agent)
+    native = next((value for value in named if value), None)
+    return AgentMark(agent, native, session or None)
 
 
 def _by_slug(text: str) -> str | None:
@@ -236,11 +238,6 @@ def _by_sign(env: Mapping[str, str]) -> str | None:
 
 def _fits(value: str | None, wanted: str | None) -> bool:
     return bool(value) and wanted in (_ANY, value)
-
-
-def _native(env: Mapping[str, str], agent: str) -> str | None:
-    named = (env.get(name) for name, owner in NATIVE_MARKERS.items() if owner == agent)
-    return next((value for value in named if value), None)
 
 
 class ProgramName(NamedTuple):

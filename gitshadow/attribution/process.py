@@ -188,7 +188,12 @@ class ProcessScan:
         self._scan()
         kept = tuple(sessions)
         known, agents = KnownSessions(kept), _agents_of(kept)
-        ours = self._our_programs()
+        # A hook that has just closed a window must not count as a process that outlived it: our
+        # hooks and commands are left out, with all their ancestors.
+        ours = {os.getpid()}
+        for stat in self._stats.values():
+            if stat.name.startswith(PROGRAM):
+                ours.update(one.id.pid for one in self._chain(stat))
         found: list[Living] = []
         for pid in sorted(self._stats.keys() - ours):
             stat = self._stats[pid]
@@ -198,15 +203,6 @@ class ProcessScan:
                 began_ns = started_ns(stat.id)
                 found.append(Living(stat.id, owned, roots, stat.name, began_ns))
         return tuple(found)
-
-    def _our_programs(self) -> set[int]:
-        """Return the pids of our hooks and commands, with all their ancestors."""
-        # A hook that has just closed a window must not count as a process that outlived it.
-        found = {os.getpid()}
-        for stat in self._stats.values():
-            if stat.name.startswith(PROGRAM):
-                found.update(one.id.pid for one in self._chain(stat))
-        return found
 
     def session_of(self, pid: int, sessions: Iterable[Session]) -> str | None:
         """Return the session that a process belongs to, as known within the last second.

@@ -167,23 +167,19 @@ class Claimant:
             scene = self._scene(windows, live, row.ts_ns)
             claim = attribute(evidence, scene)
             who = self._attribution(claim)
+            # An undo that wrote the path later chose its unit by the author that the row had then.
+            # A new author would make its report false.
+            undone = EventFilter(
+                worktree=self._worktree,
+                paths=(row.path,),
+                kinds=(EventKind.RESTORE,),
+                after_seq=row.seq,
+                limit=1,
+            )
             is_other = who != row.attribution and outweighs(claim, row.attribution)
-            if is_other and not self._is_restored(row):
+            if is_other and not events.changes(self._db, undone):
                 judged[row] = who
         return judged
-
-    def _is_restored(self, row: PathChange) -> bool:
-        """Return whether an undo wrote the path later."""
-        # The undo chose its unit by the author that the row had then. A new author would make its
-        # report false.
-        wanted = EventFilter(
-            worktree=self._worktree,
-            paths=(row.path,),
-            kinds=(EventKind.RESTORE,),
-            after_seq=row.seq,
-            limit=1,
-        )
-        return bool(events.changes(self._db, wanted))
 
     def _is_in_doubt(self, row: PathChange, doubt: Doubt) -> bool:
         """Return whether a row's claim may be another one after a window changed."""

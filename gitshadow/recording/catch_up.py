@@ -51,20 +51,13 @@ def _take_over(ws: Workspace, rows: Sequence[CommitEvent], tree: Oid) -> None:
             gone.discard(row.path)
     with ws.states.consistent(), ws.db.write():
         ws.states.update(put, gone)
-    ws.recorder.set_tree(tree, *_head_after(ws, rows))
-
-
-def _head_after(
-    ws: Workspace, rows: Sequence[CommitEvent]
-) -> tuple[Oid | None, str | None, str]:
-    """Return HEAD as these rows leave it."""
     # A move that has its row already would get another one from the next capture.
-    row = ws.recorder.row
-    at = HeadPosition(row.head_ref, row.head, row.head_mark)
+    known = ws.recorder.row
+    at = HeadPosition(known.head_ref, known.head, known.head_mark)
     heads = [row.note for row in rows if isinstance(row, HeadChange)]
     for move in read_moves(ws.repo, at):
         if not heads or heads[0] != move.describe():
             break
         del heads[0]
         at = HeadPosition(move.new_ref, move.new, move.mark)
-    return at.oid, at.ref, at.mark
+    ws.recorder.set_tree(tree, at.oid, at.ref, at.mark)

@@ -94,7 +94,9 @@ class Others:
         """Return the context on a machine's journal, opened at the first call."""
         if machine not in self._contexts:
             place = machine_layout(self._layout, machine)
-            self._contexts[machine] = open_still(place, self._environ)
+            opened = open_context(place, self._environ, lock_timeout_s=_LOOK_LOCK_S)
+            still = StillObserver(opened.workspace, opened.pipeline, opened.walker)
+            self._contexts[machine] = replace(opened, observer=still)
         return self._contexts[machine]
 
     def contexts(self) -> Iterator[tuple[str, RecorderContext]]:
@@ -166,13 +168,4 @@ def wire(workspace: Workspace, claimant: Claimant) -> RecorderContext:
         spool=spool,
         others=others,
         loose=LooseObjects(layout.objects_dir),
-    )
-
-
-def open_still(layout: Layout, environ: Mapping[str, str]) -> RecorderContext:
-    """Open a journal in which nothing is recorded, only to look."""
-    context = open_context(layout, environ, lock_timeout_s=_LOOK_LOCK_S)
-    ws = context.workspace
-    return replace(
-        context, observer=StillObserver(ws, context.pipeline, context.walker)
     )

@@ -186,7 +186,16 @@ class HostEvidence:
             self._seen_seq = newest
         key = (call.session, call.id, call.closed_ns or 0)
         if key not in self._windows:
-            self._windows[key] = _window_of(self._rows(call))
+            rows = self._rows(call)
+            found = path_changes(rows)
+            paths = Counter(end for row in found for end in {row.path, row.path_before})
+            # What rules of Git ignored at a look of the host is not in its list.
+            has_rules = any(
+                row.path.rpartition(b"/")[2] == _IGNORE_FILE for row in found
+            )
+            is_blind = has_rules or any(isinstance(row, Gap) for row in rows)
+            seqs = frozenset(row.seq for row in found)
+            self._windows[key] = _Window(seqs, paths, is_blind)
         return self._windows[key]
 
     def _is_compared(self, path: RepoPath) -> bool:
@@ -211,15 +220,6 @@ class HostEvidence:
 
     def _text(self, version: FileVersion) -> bytes:
         return self._ws.repo.read_blob(version.oid).replace(b"\r", b"")
-
-
-def _window_of(rows: Collection[Event]) -> _Window:
-    found = path_changes(rows)
-    paths = Counter(path for row in found for path in {row.path, row.path_before})
-    # What rules of Git ignored at a look of the host is not in its list.
-    has_rules = any(row.path.rpartition(b"/")[2] == _IGNORE_FILE for row in found)
-    has_gaps = any(isinstance(row, Gap) for row in rows)
-    return _Window(frozenset(row.seq for row in found), paths, has_rules or has_gaps)
 
 
 def _oid(version: FileVersion | None) -> Oid | None:

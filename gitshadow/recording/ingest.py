@@ -6,8 +6,8 @@ it is deleted and rebuilt if they were rewritten.
 
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Mapping
+from contextlib import closing
 from typing import NamedTuple
 
 from gitshadow.errors import JournalError, StoreError
@@ -69,7 +69,8 @@ def fold(layout: Layout, repo: Repo, found: Mapping[str, Oid]) -> IngestResult:
     if not found and not os.path.isdir(layout.fetched_dir):
         return IngestResult((), ())
     make_dir(layout, "fetched")
-    with _locked(layout):
+    with WriterLock(os.path.join(layout.fetched_dir, "lock")) as lock:
+        lock.acquire(_LOCK_S)
         standing = _standing(layout, repo, found)
         known = {ref for chains in standing.values() for ref in chains}
         tails, broken = _read(repo, found, known)
@@ -88,13 +89,6 @@ def make_journal(layout: Layout, machine: str) -> None:
     make_state_dirs(place)
     with closing(Db.open(place.journal, create=True)) as db, db.write():
         name(db, machine)
-
-
-@contextmanager
-def _locked(layout: Layout) -> Iterator[None]:
-    with WriterLock(os.path.join(layout.fetched_dir, "lock")) as lock:
-        lock.acquire(_LOCK_S)
-        yield
 
 
 def _standing(
@@ -157,14 +151,11 @@ def _read(
             broken.append((ref, error.message))
             continue
         if tail is not None:
-            tails.setdefault(tail.machine or _nameless(tail), []).append(tail)
+            # Sequence numbers of two machines would collide in one journal, so a chain that names
+            # none has its own.
+            machine = tail.machine or digest(tail.session, _NAME_BYTES)
+            tails.setdefault(machine, []).append(tail)
     return tails, broken
-
-
-def _nameless(tail: Tail) -> str:
-    """Return a name for the machine of a chain that names none."""
-    # Sequence numbers of two machines would collide in one journal, so such a chain has its own.
-    return digest(tail.session, _NAME_BYTES)
 
 
 def _fold_machine(

@@ -135,7 +135,11 @@ class Pipeline:
         done.rules_changed = any(ws.coverage.is_rule_file(path) for path in wanted)
         for path, why in observed.unreadable:
             self.gap(f"could not read it: {why}", path)
-            self._note_unreadable(path, done)
+            look = ws.files.glance(path)
+            if look is not None and ws.states.get(path) is None:
+                # Who makes it readable has not created it.
+                done.unreadable[path] = look.stat
+                self.uncovered.add(path)
         self._touch(observed.excluded, noticed)
         done.excluded = [path for path, _ in observed.excluded]
         if observed.restat:
@@ -149,7 +153,11 @@ class Pipeline:
         unread = {path for path, _ in observed.unreadable}
         self.processes.activity.spoil(unread | self.missed.keys())
         self._journal_missed(wanted)
-        self._journal_lost()
+        for finding in ws.recorder.take_findings():
+            self.gap(finding.note, finding.path)
+            # Who writes there next has created nothing.
+            if finding.path is not None and ws.states.get(finding.path) is None:
+                self.uncovered.add(finding.path)
         return done
 
     def judge_again(self, doubts: Collection[Doubt]) -> None:
@@ -265,13 +273,6 @@ class Pipeline:
             self.processes.activity.settled(began_ns)
         return not self.missed
 
-    def _note_unreadable(self, path: RepoPath, done: Captured) -> None:
-        """Note a file that could not be read: who makes it readable has not created it."""
-        look = self._ws.files.glance(path)
-        if look is not None and self._ws.states.get(path) is None:
-            done.unreadable[path] = look.stat
-            self.uncovered.add(path)
-
     def catch_up(self, told: Collection[str] = ()) -> CatchUp:
         """Add the rows of commits that have none; a chain that is lost is a gap.
 
@@ -296,13 +297,6 @@ class Pipeline:
             self.gap(
                 f"and {len(missed) - STORM_PATHS} other paths could not be recorded"
             )
-
-    def _journal_lost(self) -> None:
-        """Journal a gap for all that is gone: who writes there next has created nothing."""
-        for finding in self._ws.recorder.take_findings():
-            self.gap(finding.note, finding.path)
-            if finding.path is not None and self._ws.states.get(finding.path) is None:
-                self.uncovered.add(finding.path)
 
     def _observe(
         self, wanted: Collection[RepoPath], noticed_ns: int

@@ -151,10 +151,14 @@ class Kin:
         links = change.after.links if change.after is not None else 1
         for name in self._ws.states.twins(change.path, held.stat.inode, links):
             self._relate(change.path, name)
-        if change.after is None or _is_same_file(change.before, change.after):
+        if change.after is None:
+            return False
+        before, inode = change.before, change.after.stat.inode
+        # The file itself was written: no other one was renamed to its path.
+        if before is not None and before.stat.inode == inode:
             return False
         born_ns = self._born_ns(change.path, change.after)
-        at_once_ns = _AT_ONCE_NS if change.before is None else _SAVED_NS
+        at_once_ns = _AT_ONCE_NS if before is None else _SAVED_NS
         return _has_moved(change.after.stat, born_ns, noticed_ns, at_once_ns)
 
     def _relate(self, path: RepoPath, name: RepoPath) -> None:
@@ -177,11 +181,6 @@ def _has_moved(
     if stat.ctime_ns - written_ns > at_once_ns:
         return True
     return born_ns is not None and noticed_ns - born_ns > _OLD_NS
-
-
-def _is_same_file(before: FileState | None, after: Reading) -> bool:
-    """Return whether the file itself was written: no other one was renamed to its path."""
-    return before is not None and before.stat.inode == after.stat.inode
 
 
 def _is_older(born_ns: int | None, state: FileState) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from typing import NamedTuple
 
 from gitshadow.adapters import event_json, registry
@@ -114,7 +115,9 @@ class Spool:
             if worktree in (None, self.layout.worktree):
                 yield path
             # Nobody else reads the payloads of a worktree that was removed.
-            elif not _exists(self.layout, worktree or MAIN_WORKTREE):
+            elif worktree not in ("", MAIN_WORKTREE) and not os.path.isdir(
+                f"{self.layout.common_dir}/worktrees/{worktree}"
+            ):
                 discard(path)
 
     def _read(self, path: str) -> SpooledFile:
@@ -182,12 +185,13 @@ def rewrite(
 
 def _free_name(layout: Layout, at_ns: int) -> str:
     """Return a name for the other worktree that no file has; the clock is coarse."""
-    number = os.getpid()
-    while True:
-        name = _name_for(layout.worktree, at_ns, str(number))
-        if not os.path.lexists(os.path.join(layout.spool_dir, name)):
-            return name
-        number += 1
+    pids = count(os.getpid())
+    names = (_name_for(layout.worktree, at_ns, str(pid)) for pid in pids)
+    return next(
+        name
+        for name in names
+        if not os.path.lexists(os.path.join(layout.spool_dir, name))
+    )
 
 
 def _name_for(worktree: str, at_ns: int, pid: str) -> str:
@@ -205,11 +209,6 @@ def _worktree_of(name: str) -> str | None:
     """Return the worktree in a file's name, None if there is none."""
     _, found, worktree = name.removesuffix(_JSON).partition(_FOR)
     return worktree if found else None
-
-
-def _exists(layout: Layout, worktree: str) -> bool:
-    place = os.path.join(layout.common_dir, "worktrees", worktree)
-    return worktree == MAIN_WORKTREE or os.path.isdir(place)
 
 
 def _key_of(

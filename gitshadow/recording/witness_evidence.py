@@ -118,7 +118,9 @@ class WitnessEvidence:
         agents = _agents(scene)
         writers = {one.agent for one in reports}
         if len(writers) > 1:
-            return self._several(writers, scene, agents)
+            named = [agents[one] for one in writers if one is not None]
+            found = {one.id for mine in named for one in _sessions_of(mine, scene)}
+            return Witnessed(_SEVERAL, candidates=tuple(sorted(found)))
         (writer,) = writers
         if writer is None:
             if not all(map(self._is_alone, _at_work(scene))):
@@ -133,11 +135,8 @@ class WitnessEvidence:
 
     def _is_known(self, session: Session) -> bool:
         """Return whether what comes from a session's process, and from below it, is its work."""
-        return _has_process(session) and (
-            is_command(session)
-            or self._marks.is_program(session)
-            or self._marks.is_alone(session)
-        )
+        is_program = self._marks.is_program(session) and _has_process(session)
+        return is_program or self._is_alone(session)
 
     def _is_alone(self, session: Session) -> bool:
         """Return whether all that a session writes comes from its process, and from below it."""
@@ -171,7 +170,8 @@ class WitnessEvidence:
             return ()
         try:
             with opened(self._top, draft.path) as places:
-                has_moved = _inode(*places[-1]) != _recorded_inode(draft)
+                recorded = None if draft.after is None else draft.after.stat.inode
+                has_moved = _inode(*places[-1]) != recorded
                 # A file that had another name before may have been written by that one.
                 if has_moved and not _is_newly_named(draft):
                     return ()
@@ -194,20 +194,6 @@ class WitnessEvidence:
             or draft.old_path is not None
         )
         return tuple(one for one in answer.reports if one.has_content or not is_content)
-
-    def _several(
-        self,
-        writers: Iterable[int | None],
-        scene: Scene,
-        agents: Sequence[ProcessId],
-    ) -> Witnessed:
-        found = {
-            one.id
-            for writer in writers
-            if writer is not None
-            for one in _sessions_of(agents[writer], scene)
-        }
-        return Witnessed(_SEVERAL, candidates=tuple(sorted(found)))
 
     def _by_call(
         self,
@@ -323,10 +309,6 @@ def _inode(directory: int, name: bytes) -> int | None:
         return os.stat(name, dir_fd=directory, follow_symlinks=False).st_ino
     except FileNotFoundError:
         return None
-
-
-def _recorded_inode(draft: Draft) -> int | None:
-    return None if draft.after is None else draft.after.stat.inode
 
 
 def _is_newly_named(draft: Draft) -> bool:

@@ -118,23 +118,19 @@ def make_state_dirs(layout: Layout) -> None:
         StoreError: the disk takes nothing, as one that is mounted read-only, or one of them is a
             link.
     """
+    own = ("wt", layout.worktree)
     try:
-        _make_dirs(layout)
+        for names in ((), ("spool",), ("wt",), own, ("reports",), ("sagas",)):
+            safe_files.make_dir(layout, *names)
+        if not os.path.lexists(layout.missed):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            os.close(os.open(layout.missed, flags, 0o600))
+            os.utime(layout.missed, (0, 0))
     except OSError as error:
         raise StoreError(
             f"cannot write to {layout.state_dir}, so nothing is recorded",
             hint="make it writable; the recorded history is still there: git log --all",
         ) from error
-
-
-def _make_dirs(layout: Layout) -> None:
-    own = ("wt", layout.worktree)
-    for names in ((), ("spool",), ("wt",), own, ("reports",), ("sagas",)):
-        safe_files.make_dir(layout, *names)
-    if not os.path.lexists(layout.missed):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        os.close(os.open(layout.missed, flags, 0o600))
-        os.utime(layout.missed, (0, 0))
 
 
 def open_workspace(
