@@ -9,7 +9,7 @@ from gitshadow.maintenance.diagnostics import FIX, MENDING, RECORDING, examine, 
 from gitshadow.maintenance.startup_repair import finish_undo, outwait, ref_locks, repair
 from gitshadow.messages.status import CheckRow, DoctorAnswer, DoctorRequest
 from gitshadow.recording.context import RecorderContext
-from gitshadow.store.journal import gaps
+from gitshadow.store.journal import events
 from gitshadow.words import counted
 
 _PATIENCE_S = 2.0
@@ -58,7 +58,7 @@ def _mend(context: RecorderContext, stuck: list[CheckRow]) -> list[str]:
     with suppress(StoreError, JournalError):
         finish_undo(context)
     with ws.db.write():
-        fresh = gaps.see_gaps(ws.db)
+        fresh = events.see_gaps(ws.db)
     if fresh:
         said = counted(len(fresh), "gap")
         done.append(f"marked {said} as seen: missed changes can no longer be recorded")

@@ -100,7 +100,7 @@ def purge(context: RecorderContext, request: PurgeRequest) -> PurgeAnswer:
         said = (_planned if dry else _purged)(context, found, request)
     return PurgeAnswer(
         dry_run=dry,
-        names=tuple(display_path(name) for name in found.names),
+        names=tuple(display_path(name) for name in found.gone.paths),
         contents=len(found.contents),
         rewritten=tuple(found.refs),
         rows=dict(found.elsewhere.found.rows),

@@ -27,9 +27,8 @@ from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.workspace import Workspace
 from gitshadow.sharing import mirror, remotes
 from gitshadow.sharing.transfer import secret_names
-from gitshadow.store.journal import events, gaps, meta, ops, sessions, turns
+from gitshadow.store.journal import events, meta, ops, sessions, turns
 from gitshadow.store.journal.db import Db
-from gitshadow.store.promised import lost
 from gitshadow.store.refs import display_path
 from gitshadow.words import counted
 
@@ -87,7 +86,7 @@ def examine(context: RecorderContext, stuck: Sequence[CheckRow] = ()) -> list[Ch
 def missing(ws: Workspace) -> list[Oid]:
     """Return the objects that our refs need and that are lost; a partial clone has others not."""
     tips = sorted(set(ws.repo.refs().values()))
-    return lost(ws.git, ws.git.missing(tips)) if tips else []
+    return ws.git.lost(ws.git.missing(tips)) if tips else []
 
 
 def _check(
@@ -248,7 +247,7 @@ def _damage_of_user(ws: Workspace) -> list[Oid]:
     reached, stops = ws.git.reached_by_user()
     broken = set(ws.repo.loose.all_broken())
     gone = [oid for oid in stops - broken if not ws.repo.has(oid)]
-    return sorted(broken & (reached | stops) | {*lost(ws.git, gone)})
+    return sorted(broken & (reached | stops) | {*ws.git.lost(gone)})
 
 
 def _some(oids: Sequence[Oid]) -> str:
@@ -437,7 +436,7 @@ def _remotes(context: RecorderContext) -> Iterator[CheckRow]:
 def _gaps(context: RecorderContext) -> Iterator[CheckRow]:
     """A gap is a fault until somebody has seen it; then it is history."""
     db = context.workspace.db
-    found = gaps.list_gaps(db)
+    found = events.list_gaps(db)
     fresh = [one for one in found if one.is_new]
     if not found:
         yield CheckRow("gaps", True, "no gaps", None)

@@ -3,7 +3,7 @@
 Invariant: reads only, and nothing is written to find it out.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from gitshadow.errors import StoreError
 from gitshadow.model import RepoPath
@@ -49,7 +49,12 @@ def clash(ws: Workspace) -> str | None:
     except StoreError:  # other checks report it
         return None
     # Each file system has its own rules, and single directories may keep names apart.
-    found = [names for names in clashes(paths) if not _are_apart(ws, names)]
+    glance = ws.files.glance
+    found = [
+        names
+        for names in clashes(paths)
+        if sum(glance(RepoPath(name)) is not None for name in names) < 2
+    ]
     if not found:
         return None
     shown = "; ".join(
@@ -57,12 +62,6 @@ def clash(ws: Workspace) -> str | None:
         for group in found[:_SHOWN]
     )
     return f"{counted(len(found), 'file')} here for several names of the last commit: {shown}"
-
-
-def _are_apart(ws: Workspace, names: Iterable[bytes]) -> bool:
-    """Return whether two of some names are there, each in its own spelling."""
-    looks = (ws.files.glance(RepoPath(name)) for name in names)
-    return sum(look is not None for look in looks) > 1
 
 
 def _step_ns(ws: Workspace) -> int:

@@ -7,19 +7,17 @@ Invariant: an object's file is removed only if it is broken and a pack has the o
 the user's refs, reflogs and index nor our refs reach it.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cached_property
 
+from gitshadow.capture.publishing import restore_missing
 from gitshadow.errors import StoreError
 from gitshadow.maintenance.setup import carried
 from gitshadow.model import GITLINK_MODE, Oid, RepoPath, git_mode
 from gitshadow.recording.context import RecorderContext
-from gitshadow.recording.workspace import Workspace
 from gitshadow.store import refs
 from gitshadow.store.journal import events, pins, prune, sessions, state
 from gitshadow.store.lock import WriterLock
-from gitshadow.store.promised import not_promised
 from gitshadow.store.repo import FORMAT_MARK
 from gitshadow.store.trees import Entry
 from gitshadow.words import counted
@@ -46,21 +44,14 @@ def make_whole(
     Returns:
         The refs that were set; each has a gap.
     """
-    repo = context.workspace.repo
-    unread = repo.broken_refs()
+    ws = context.workspace
+    unread = ws.repo.broken_refs()
     if not (unread or thorough):
         return set()
-    with _alone(context.workspace):
-        return _Whole(context, power=power, deep=deep).run(unread)
-
-
-@contextmanager
-def _alone(ws: Workspace) -> Iterator[None]:
-    """Keep packers, and the daemons of other worktrees that do the same, from the objects."""
-    lock = WriterLock(ws.layout.packing_lock, "packing lock")
-    with lock:
+    # That keeps packers, and the daemons of other worktrees that do the same, from the objects.
+    with WriterLock(ws.layout.packing_lock, "packing lock") as lock:
         lock.acquire(_LOCK_S)
-        yield
+        return _Whole(context, power=power, deep=deep).run(unread)
 
 
 class _Whole:
@@ -92,7 +83,13 @@ class _Whole:
         if broken:
             self._remove(broken)
         if moved:
-            _forget_tree(self._ws)
+            # The worktree's tree is read again: its recording may be incomplete.
+            ws = self._ws
+            with ws.states.consistent(), ws.db.write():
+                state.clear(ws.db, ws.layout.worktree)
+            ws.repo.trees.forget()
+            ws.states.forget()
+            ws.recorder.reset()
         return moved
 
     def _set(self, ref: str, tip: Oid | None) -> bool:
@@ -102,8 +99,12 @@ class _Whole:
             self._repo.delete_ref(ref)
         elif best != tip:
             self._repo.force_ref(ref, best)
-        elif not (self._power and self._is_behind(ref, best)):
-            return False
+        else:
+            known = self._known.get(ref, best)
+            # The journal may have a chain where its ref never was, or is not any more.
+            is_behind = self._power and known != best
+            if not is_behind or known in (self._line(best) or (known,)):
+                return False
         lost = self._forget_rows(ref, best)
         if best is not None and best == self._known.get(ref):
             said = f"ref {ref} could not be read; it was restored from the journal"
@@ -129,11 +130,6 @@ class _Whole:
         if found is None or other is None:
             return found or other
         return other if found in (self._line(other) or ()) else found
-
-    def _is_behind(self, ref: str, tip: Oid) -> bool:
-        """Whether the journal has a chain where its ref never was, or is not any more."""
-        known = self._known.get(ref, tip)
-        return known != tip and known not in (self._line(tip) or (known,))
 
     def _line(self, tip: Oid | None) -> frozenset[Oid] | None:
         """Return all commits of a chain, None where it cannot be read down to its root."""
@@ -209,7 +205,7 @@ class _Whole:
 
     @cached_property
     def _unpromised(self) -> frozenset[str] | None:
-        return not_promised(self._ws.git)
+        return self._ws.git.not_promised()
 
     def _forget_rows(self, ref: str, tip: Oid | None) -> int:
         """Forget the rows of commits that a chain does not have any more; return how many."""
@@ -230,18 +226,15 @@ class _Whole:
         """Store again what the present tree needs and the store does not have whole."""
         ws, repo = self._ws, self._repo
         states = ws.states.all()
-        entries: dict[RepoPath, Entry | None] = {}
+        entries: dict[RepoPath, Entry] = {}
         with suppress(StoreError):
             entries |= carried(ws, states)
-        for path, known in states.items():
-            oid = known.version.oid
-            entries[path] = (git_mode(known.version.mode), oid)
-            if repo.has(oid):
-                continue
-            with suppress(OSError):
-                reading = ws.files.read(path)
-                if reading is not None and repo.format.blob(reading.data) == oid:
-                    repo.write_blob(reading.data)
+        held = {
+            path: (git_mode(known.version.mode), known.version.oid)
+            for path, known in states.items()
+        }
+        restore_missing(repo, ws.files, held)
+        entries |= held
         repo.trees.forget()
         repo.trees.splice(None, entries)
 
@@ -262,12 +255,3 @@ class _Whole:
             if oid not in needed:
                 repo.loose.remove(oid)
         repo.refresh()
-
-
-def _forget_tree(ws: Workspace) -> None:
-    """Forget the worktree's tree, so that it is read again: its recording may be incomplete."""
-    with ws.states.consistent(), ws.db.write():
-        state.clear(ws.db, ws.layout.worktree)
-    ws.repo.trees.forget()
-    ws.states.forget()
-    ws.recorder.reset()

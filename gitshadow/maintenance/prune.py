@@ -46,7 +46,14 @@ def forget(
     # A packer that is at work could put dropped objects into a new pack of ours, and Git's gc
     # keeps those.
     with packer.alone(wait_s):
-        chains = _bury(ws, ids, programs)
+        chains = {one: sessions.chains_of(ws.db, one) for one in ids}
+        now_ns = ws.clock.now_ns()
+        with ws.db.write():
+            # Tombstones before refs: the start-up repair would take a ref that is gone without one
+            # for damage.
+            journal.begin(ws.db, programs)
+            for one in ids:
+                journal.bury(ws.db, one, now_ns, chains[one])
         _release(ws, packer, chains, programs)
         _drop_refs(ws, chains)
     yield
@@ -93,18 +100,6 @@ def limits_of(ws: Workspace) -> RetentionLimits:
     )
 
 
-def _bury(ws: Workspace, ids: Sequence[str], programs: Sequence[str]) -> _Chains:
-    chains = {one: sessions.chains_of(ws.db, one) for one in ids}
-    now_ns = ws.clock.now_ns()
-    with ws.db.write():
-        # Tombstones before refs: the start-up repair would take a ref that is gone without one
-        # for damage.
-        journal.begin(ws.db, programs)
-        for one in ids:
-            journal.bury(ws.db, one, now_ns, chains[one])
-    return chains
-
-
 def _release(
     ws: Workspace, packer: Packer, chains: _Chains, programs: Sequence[str]
 ) -> None:
@@ -142,16 +137,6 @@ def _drop_rest(
     context: RecorderContext, ids: Sequence[str], programs: Sequence[str]
 ) -> Iterator[None]:
     ws = context.workspace
-    yield from _drop_rows(ws, ids)
-    for name in programs:
-        _drop_program(ws, name)
-        yield
-    _tidy(context)
-    with ws.db.write():
-        journal.end(ws.db)
-
-
-def _drop_rows(ws: Workspace, ids: Sequence[str]) -> Iterator[None]:
     for session in ids:
         gone = False
         while not gone:
@@ -159,14 +144,16 @@ def _drop_rows(ws: Workspace, ids: Sequence[str]) -> Iterator[None]:
                 # Few rows per transaction, so that the daemon can answer requests in between.
                 gone = journal.drop_some(ws.db, session, _ROWS)
             yield
-
-
-def _drop_program(ws: Workspace, session: str) -> None:
+    for name in programs:
+        with ws.db.write():
+            journal.drop_program(ws.db, name)
+        ref = artifacts.artifact_ref(name)
+        if ws.repo.ref(ref) is not None:
+            ws.repo.delete_ref(ref)
+        yield
+    _tidy(context)
     with ws.db.write():
-        journal.drop_program(ws.db, session)
-    ref = artifacts.artifact_ref(session)
-    if ws.repo.ref(ref) is not None:
-        ws.repo.delete_ref(ref)
+        journal.end(ws.db)
 
 
 def _tidy(context: RecorderContext) -> None:

@@ -37,7 +37,7 @@ from gitshadow.store import git_index, refs
 from gitshadow.store.git import AS_STORED, OF_THE_USER, Git
 from gitshadow.store.journal import purge as journal
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.purge import PendingPurge, TextCounts
+from gitshadow.store.journal.purge import TextCounts
 from gitshadow.store.layout import Layout, recorded
 from gitshadow.store.lock import acquire_all
 from gitshadow.store.packs import Packer
@@ -199,21 +199,6 @@ def look(layout: Layout, db: Db, forms: Sequence[bytes]) -> Scrubbing:
     return Scrubbing(journal.find_texts(db, forms), tuple(sorted(files)))
 
 
-def refuse_unsent(db: Db, forms: Sequence[bytes]) -> None:
-    """Refuse while a call that would be sent later holds a text: it would go out with the mark.
-
-    Raises:
-        RefusedError: there is such a call.
-    """
-    found = journal.unsent(db, forms) if forms else []
-    if found:
-        session, call = found[0]
-        raise RefusedError(
-            f"cannot purge: call {call} of {session} contains it and is waiting to be sent",
-            hint=f"undo its turn first: git agent-undo program saga show {call}",
-        )
-
-
 def clear_files(layout: Layout, forms: Sequence[bytes]) -> None:
     """Remove a text from all of our files except the journal.
 
@@ -231,7 +216,12 @@ def clear_files(layout: Layout, forms: Sequence[bytes]) -> None:
                 with suppress(FileNotFoundError):
                     os.unlink(path + side)
         else:
-            _clear_file(path, forms)
+            with open(path, "r+b") as handle:
+                data = handle.read(_MOST_BYTES)
+                handle.seek(0)
+                handle.write(without(data, forms))
+                handle.truncate()
+                os.fsync(handle.fileno())
 
 
 def _without_texts(
@@ -272,19 +262,10 @@ def _is_held(path: str, forms: Sequence[bytes]) -> bool:
     return journal.in_bytes(path, forms)
 
 
-def _clear_file(path: str, forms: Sequence[bytes]) -> None:
-    with open(path, "r+b") as handle:
-        data = handle.read(_MOST_BYTES)
-        handle.seek(0)
-        handle.write(without(data, forms))
-        handle.truncate()
-        os.fsync(handle.fileno())
-
-
 class Survey(NamedTuple):
     """What a purge takes, before it takes it.
 
-    `names` are paths with every name that they had, `contents` the blobs and commits of ours that
+    `gone` has paths with every name that they had, `contents` the blobs and commits of ours that
     go, `refs` the chains to be rewritten, `forms` how the texts are spelled, `holding` every object
     with a text in it, of any author; `elsewhere` what of journal and files holds one, `on_disk` the
     recorded files that do. `prompts`: how many the journal has, if all go.
@@ -299,13 +280,8 @@ class Survey(NamedTuple):
     on_disk: tuple[RepoPath, ...] = ()
     prompts: int | None = None
 
-    @property
-    def names(self) -> tuple[RepoPath, ...]:
-        """Return the paths, with every name that the files there ever had."""
-        return self.gone.paths
 
-
-NOTHING = Survey(Gone((), frozenset(), {}, frozenset()))
+NOTHING = Survey(Gone())
 
 
 def survey(ws: Workspace, paths: Sequence[RepoPath], texts: Sequence[bytes]) -> Survey:
@@ -325,7 +301,7 @@ def survey(ws: Workspace, paths: Sequence[RepoPath], texts: Sequence[bytes]) -> 
     holding = search(ws.git, ws.repo, forms) if forms else Holding()
     own = own_refs(ws, apart=bool(forms))
     messages = _messages(ws.repo, own.values(), holding.commits, forms)
-    gone = Gone(names, holding.blobs, messages, frozenset())
+    gone = Gone(names, holding.blobs, messages)
     rewriter = Rewriter(ws.repo, gone, b"")
     found = {ref: rewriter.touches(tip) for ref, tip in own.items()}
     contents = frozenset[Oid]().union(*found.values())
@@ -371,7 +347,7 @@ def survey_prompts(ws: Workspace) -> Survey:
         if refs.without_prompt(one.message) is not None
     )
     return Survey(
-        Gone((), frozenset(), messages, frozenset()),
+        Gone(messages=messages),
         frozenset(messages),
         tuple(touched),
         holding=Holding(commits=theirs),
@@ -407,7 +383,14 @@ def purge(context: RecorderContext, found: Survey) -> None:
             acquire_all(held, ws.layout.saga_locks(), _LOCK_S)
         packer = Packer(ws.layout, Git(ws.layout, dict(ws.environ)))
         held.enter_context(packer.alone(_LOCK_S))
-        refuse_unsent(ws.db, found.forms)
+        unsent = journal.unsent(ws.db, found.forms) if found.forms else []
+        if unsent:
+            # It would go out with the mark.
+            session, call = unsent[0]
+            raise RefusedError(
+                f"cannot purge: call {call} of {session} contains it and is waiting to be sent",
+                hint=f"undo its turn first: git agent-undo program saga show {call}",
+            )
         clear_files(ws.layout, found.forms if found.elsewhere.files else ())
         if found.prompts is not None:
             clear_prompts(ws.layout)
@@ -415,16 +398,15 @@ def purge(context: RecorderContext, found: Survey) -> None:
                 with suppress(FileNotFoundError):
                     os.unlink(path)
         salt = secrets.token_bytes(_SALT_BYTES)
-        noted = PendingPurge(found.names, found.gone.blobs, found.gone.messages, salt)
         with ws.db.write():
             # From here on, the next program that opens it finishes an interrupted purge.
-            journal.begin(ws.db, noted)
+            journal.begin(ws.db, found.gone, salt)
             if found.prompts is not None:
                 journal.clear_prompts(ws.db)
             journal.clear_texts(ws.db, found.forms, found.elsewhere.found)
             known = {*journal.awaited(ws.db), *_all_of(found)}
             journal.await_gone(ws.db, sorted(known))
-        _purge(context, packer, noted)
+        _purge(context, packer, found.gone, salt)
 
 
 def finish(context: RecorderContext) -> None:
@@ -435,7 +417,7 @@ def finish(context: RecorderContext) -> None:
         return
     packer = Packer(ws.layout, Git(ws.layout, dict(ws.environ)))
     with suppress(LockedError), packer.alone(_LOCK_S):
-        _purge(context, packer, noted)
+        _purge(context, packer, *noted)
 
 
 def fetched_holding(ws: Workspace, found: Survey) -> list[str]:
@@ -505,15 +487,14 @@ def _all_of(found: Survey) -> set[Oid]:
     return {*found.contents, *found.holding.blobs, *found.holding.commits}
 
 
-def _purge(context: RecorderContext, packer: Packer, noted: PendingPurge) -> None:
+def _purge(context: RecorderContext, packer: Packer, gone: Gone, salt: bytes) -> None:
     ws = context.workspace
-    gone = Gone(noted.paths, noted.blobs, noted.messages, frozenset())
-    rewriter, moved = _rewritten(ws, gone, noted.salt)
+    rewriter, moved = _rewritten(ws, gone, salt)
     known = {*journal.awaited(ws.db), *rewriter.blobs}
     # Chains may be based on commits that the user has left and that still hold it. These are only
     # known now, so the chains are rewritten once more, without them.
     if left := forsaken(ws, known):
-        rewriter, moved = _rewritten(ws, gone._replace(parents=left), noted.salt)
+        rewriter, moved = _rewritten(ws, gone._replace(parents=left), salt)
     tree = ws.recorder.row.tree
     new_tree = rewriter.tree(tree) if tree is not None and ws.repo.has(tree) else tree
     # Rows before refs: an interrupted purge starts again from the old refs and writes the same

@@ -9,10 +9,9 @@ writer lock, so it belongs to no living daemon. A lock is removed only if it is 
 process has it open and no git runs in this repository.
 """
 
-import contextlib
 import os
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -62,7 +61,7 @@ def mark_running(context: RecorderContext) -> None:
 
 def mark_stopped(context: RecorderContext) -> None:
     """Note that this process stops of its own accord; a lost worktree is no error."""
-    with contextlib.suppress(ShadowError):
+    with suppress(ShadowError):
         _write_marker(context, _OFF)
 
 
@@ -71,16 +70,8 @@ def note_move(context: RecorderContext) -> None:
 
     The journal is written through open files, which follow it to its new place.
     """
-    with contextlib.suppress(ShadowError):
+    with suppress(ShadowError):
         _write_marker(context, _MOVED)
-
-
-def _note_death(context: RecorderContext, marker: str | None) -> None:
-    """Journal a gap where a daemon ended without a word, or lost its worktree."""
-    note = {_ON: _KILLED_NOTE, _MOVED: _MOVED_NOTE}.get(marker or "")
-    if note is not None:
-        context.pipeline.gap(note)
-        _write_marker(context, _OFF)
 
 
 def _write_marker(context: RecorderContext, value: str) -> None:
@@ -114,7 +105,13 @@ class RefLock(NamedTuple):
 
 def ref_locks(ws: Workspace) -> list[RefLock]:
     """Return the lock files of our refs, by path."""
-    paths = sorted(_paths(ws))
+    top = os.path.join(ws.layout.common_dir, REF_PREFIX)
+    paths = sorted(
+        os.path.join(directory, name)
+        for directory, _, names in os.walk(top)
+        for name in names
+        if name.endswith(".lock")
+    )
     if not paths:
         return []
     now = time.time()
@@ -200,12 +197,6 @@ def _is_git_here(ws: Workspace, pid: int) -> bool:
     )
 
 
-def _paths(ws: Workspace) -> Iterator[str]:
-    top = os.path.join(ws.layout.common_dir, REF_PREFIX)
-    for directory, _, names in os.walk(top):
-        yield from (os.path.join(directory, n) for n in names if n.endswith(".lock"))
-
-
 def mend(context: RecorderContext, *, rooting: bool = True) -> None:
     """Bring journal and refs into agreement; root a worktree that has no tree yet.
 
@@ -220,12 +211,27 @@ def mend(context: RecorderContext, *, rooting: bool = True) -> None:
     # commits, so objects come next. An undo reads rows and files, so it is last.
     drop_left(ws)
     rebooted = _rebooted(ws, stored.get(_BOOT))
-    told = _after_power_loss(context) if rebooted else make_whole(context)
-    _finish_forgetting(context, stored)
+    # All that the power may have taken is tested; the boot counts as seen when that is done.
+    told = make_whole(context, thorough=rebooted, power=rebooted)
+    if rebooted:
+        _remember_boot(ws)
+    # What a `purge` or `prune` takes that was interrupted is imported only then.
+    if purge.UNDER_WAY in stored:
+        from gitshadow.maintenance import purge as purging
+
+        purging.finish(context)
+    if prune.UNDER_WAY in stored:
+        from gitshadow.maintenance import prune as forgetting
+
+        forgetting.finish(context)
     _catch_up(context, told)
     if rooting or not is_fresh(ws):
         _root(context, told)
-    _note_death(context, stored.get(marker))
+    # A daemon ended without a word, or lost its worktree.
+    note = {_ON: _KILLED_NOTE, _MOVED: _MOVED_NOTE}.get(stored.get(marker, ""))
+    if note is not None:
+        context.pipeline.gap(note)
+        _write_marker(context, _OFF)
     finish_undo(context)
 
 
@@ -236,18 +242,6 @@ def is_fresh(ws: Workspace) -> bool:
         and not sessions.chains(ws.db, ws.layout.worktree)
         and not ops.applying(ws.db, ws.layout.worktree)
     )
-
-
-def _finish_forgetting(context: RecorderContext, stored: Collection[str]) -> None:
-    """Go on with a `purge` or `prune` that was interrupted; what it takes is imported only then."""
-    if purge.UNDER_WAY in stored:
-        from gitshadow.maintenance import purge as purging
-
-        purging.finish(context)
-    if prune.UNDER_WAY in stored:
-        from gitshadow.maintenance import prune as forgetting
-
-        forgetting.finish(context)
 
 
 def repair(context: RecorderContext, *, deep: bool = False) -> None:
@@ -298,19 +292,14 @@ def _catch_up(context: RecorderContext, told: Collection[str]) -> None:
     Refs in `told` have their gap already.
     """
     done = context.pipeline.catch_up(told)
-    if done.broken:
-        _say_once(
-            context, [f"could not read {what}: {why}" for what, why in done.broken]
-        )
-
-
-def _say_once(context: RecorderContext, notes: Sequence[str]) -> None:
-    """Journal gaps for damage that remains until somebody repairs the refs by hand."""
+    if not done.broken:
+        return
+    # The damage remains until somebody repairs the refs by hand, and is a gap once.
     gaps = EventFilter(kinds=[EventKind.GAP], limit=_GAPS)
     rows = events.rows(context.workspace.db, gaps)
     said = {row.note for row in rows if isinstance(row, Gap)}
-    for note in notes:
-        if note not in said:
+    for what, why in done.broken:
+        if (note := f"could not read {what}: {why}") not in said:
             context.pipeline.gap(note)
 
 
@@ -338,13 +327,6 @@ def _rebooted(ws: Workspace, known: str | None) -> bool:
         _remember_boot(ws)
     boot = current().machine_facts().boot()
     return None not in (known, boot) and known != boot
-
-
-def _after_power_loss(context: RecorderContext) -> set[str]:
-    """Test all that the power may have taken; the boot counts as seen when that is done."""
-    moved = make_whole(context, thorough=True, power=True)
-    _remember_boot(context.workspace)
-    return moved
 
 
 def _remember_boot(ws: Workspace) -> None:

@@ -75,11 +75,6 @@ def pack_at(version: tuple[int, ...], setting: Callable[[str], str | None]) -> i
         version: Git's.
         setting: Gives the value of a key of Git's configuration, None where it is not set.
     """
-    return max(1, (_allowed(version, setting) + 1) // 2)
-
-
-def _allowed(version: tuple[int, ...], setting: Callable[[str], str | None]) -> int:
-    """Return how many files may lie there before maintenance starts."""
     limits = [max(0, _number(setting("gc.auto"), _GC_AUTO))]
     strategy = setting("maintenance.strategy")
     geometric = strategy == "geometric" or (
@@ -93,7 +88,7 @@ def _allowed(version: tuple[int, ...], setting: Callable[[str], str | None]) -> 
         limits.append(_number(setting("maintenance.loose-objects.auto"), _TASK_AUTO))
     # 0 switches a task off, less than 0 has it run each time; of gc both switch it off.
     files = [-(-limit // _FANS) if limit > 0 else 1 for limit in limits if limit != 0]
-    return min(files, default=-(-_GC_AUTO // _FANS))
+    return max(1, (min(files, default=-(-_GC_AUTO // _FANS)) + 1) // 2)
 
 
 def _number(text: str | None, default: int) -> int:

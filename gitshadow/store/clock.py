@@ -46,7 +46,12 @@ class StampClock:
             ) from error
         # A look, so that the first change gets a fine-grained stamp where there are any.
         os.fstat(self._fd)
-        self._tolerance_ns = self._probe()
+        # Measured instead of asking for the kernel's version: the file system must support it too,
+        # and distributions backport.
+        stamps = [self.now_ns() for _ in range(_PROBES)]
+        ordered = all(a < b for a, b in pairwise(stamps))
+        coarse_ns = max(COARSE_TICK_NS, *map(step_ns, stamps))
+        self._tolerance_ns = 0 if ordered else coarse_ns
 
     def now_ns(self) -> int:
         """Return the ctime that a change made at this moment gets."""
@@ -69,10 +74,3 @@ class StampClock:
     def close(self) -> None:
         """Close the stamp file."""
         os.close(self._fd)
-
-    def _probe(self) -> int:
-        # Measured instead of asking for the kernel's version: the file system must support it too,
-        # and distributions backport.
-        stamps = [self.now_ns() for _ in range(_PROBES)]
-        ordered = all(a < b for a, b in pairwise(stamps))
-        return 0 if ordered else max(COARSE_TICK_NS, *map(step_ns, stamps))

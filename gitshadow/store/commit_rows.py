@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from gitshadow.errors import StoreError
 from gitshadow.model import (
-    GITLINK_MODE,
     PLAIN_MODES,
     Actor,
     Attribution,
@@ -40,7 +39,7 @@ from gitshadow.store import refs
 from gitshadow.store.journal import bursts, corrections, ops, sessions, turns
 from gitshadow.store.journal.corrections import Correction
 from gitshadow.store.journal.db import Db
-from gitshadow.store.journal.switches import kind_of
+from gitshadow.store.journal.switches import kind_of, recorded
 from gitshadow.store.refs import ShadowCommit, parse_rows
 from gitshadow.store.trees import Entry, TreeChange
 
@@ -145,8 +144,19 @@ def rows_of(message: ShadowCommit, scene: CommitContext) -> list[CommitEvent]:
     listed, modes = changed, scene.modes.plain
     is_head = message.kind == "head"
     if is_head:
-        listed = [one for one in changed if _is_listed(one, modes)]
-    _check_numbers(message, scene.commit, len(changed), len(listed) + is_head)
+        # What Git switched at other paths is in the trees, with its modes.
+        listed = [
+            one
+            for one in changed
+            if one.old_path is not None or has_hidden_mode(one.before, one.after, modes)
+        ]
+    # A tree or a message that was damaged is noticed instead of shifting all later rows.
+    (first, last), numbered = message.seqs, len(listed) + is_head
+    if numbered != last - first + 1 or message.files not in (None, len(changed)):
+        raise StoreError(
+            f"cannot replay commit {scene.commit}: {numbered} rows do not fit"
+            f" {first}-{last}"
+        )
     said = replace(message, files=len(changed))
     return change_rows(said, who, scene.commit, listed, modes)
 
@@ -191,18 +201,6 @@ def change_rows(
     return rows
 
 
-def _check_numbers(
-    message: ShadowCommit, commit: Oid, changed: int, numbered: int
-) -> None:
-    """Raise StoreError if a commit reserved other numbers than its changes need."""
-    # A tree or a message that was damaged is noticed instead of shifting all later rows.
-    first, last = message.seqs or (0, 0)
-    if numbered != last - first + 1 or message.files not in (None, changed):
-        raise StoreError(
-            f"cannot replay commit {commit}: {numbered} rows do not fit {first}-{last}"
-        )
-
-
 def author_of(message: ShadowCommit, actor: Actor) -> Attribution:
     """Return who wrote the rows of a commit, as the commit says."""
     return Attribution(
@@ -223,7 +221,7 @@ def _changes(message: ShadowCommit, scene: CommitContext) -> Iterator[RowedChang
     modes = scene.modes
     notes = {note.path: note for note in message.paths}
     moved = {note.old_path for note in message.paths if note.old_path is not None}
-    diff = {change.path: _covered(change) for change in scene.changes}
+    diff = {path: (recorded(old), recorded(new)) for path, old, new in scene.changes}
     # The recorder numbers rows by path bytes, so the same order gives the same numbers.
     for path in sorted(diff.keys() | notes.keys()):
         note, (old, new) = notes.get(path), diff.get(path, (None, None))
@@ -244,20 +242,6 @@ def _changes(message: ShadowCommit, scene: CommitContext) -> Iterator[RowedChang
             before=old and FileVersion(old[1], modes.known.of(source, old)),
             after=FileVersion(new[1], after) if new and after else None,
         )
-
-
-def _is_listed(one: RowedChange, modes: tuple[int, int]) -> bool:
-    """Return whether what Git switched at a path has a row: the trees do not say all of it."""
-    return one.old_path is not None or has_hidden_mode(one.before, one.after, modes)
-
-
-def _covered(change: TreeChange) -> tuple[Entry | None, Entry | None]:
-    """Return both sides of a change; a submodule counts as absent, it is only carried."""
-    old, new = change.old, change.new
-    return (
-        None if old is None or old[0] == GITLINK_MODE else old,
-        None if new is None or new[0] == GITLINK_MODE else new,
-    )
 
 
 def _kind(message: ShadowCommit, one: RowedChange) -> EventKind:

@@ -176,8 +176,7 @@ class Directories:
             found = os.stat(part, dir_fd=above, follow_symlinks=False)
         except OSError:
             return False
-        opened = os.fstat(fd)
-        is_same = (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
+        is_same = os.path.samestat(found, os.fstat(fd))
         return is_same and self._spelling.is_true(above, part, found.st_dev)
 
     def open_dir(self, path: bytes, wanted: RepoPath | None = None) -> int:

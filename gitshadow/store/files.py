@@ -378,7 +378,7 @@ class WorkFiles:
         # Between the last look at a file and its rename or unlink, somebody may write into it. The
         # open descriptor still reaches that write, so that it can be restored.
         with self._opened(path) as fd:
-            yield lambda: _bytes_of(fd)
+            yield lambda: None if fd is None else _read_all(fd, os.fstat(fd).st_size)
 
     @contextmanager
     def _opened(self, path: RepoPath) -> Iterator[int | None]:
@@ -593,12 +593,6 @@ def _read_all(fd: int, size: int) -> bytes:
         parts.append(data)
         at += len(data)
     return b"".join(parts)
-
-
-def _bytes_of(fd: int | None) -> bytes | None:
-    if fd is None:
-        return None
-    return _read_all(fd, os.fstat(fd).st_size)
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -7,7 +7,7 @@ to the repository unless the function's name says so.
 import os
 import re
 import subprocess
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, NamedTuple
 
@@ -57,6 +57,8 @@ What git-replace(1) hides is in the repository all the same.
 """
 # What is missing is an error unless the remote of a partial clone has it.
 _OBJECTS = (AS_STORED, "rev-list", "--objects", "--missing=allow-promisor")
+_PARTIAL = r"^(extensions\.partialclone|remote\..*\.promisor)$"
+_MISSING = re.compile(rf"^missing \w+ ({OID_PATTERN})$", re.MULTILINE)
 _OIDS = re.compile(rf"\b{OID_PATTERN}\b")
 
 
@@ -189,18 +191,8 @@ class Git:
             StoppedError: it was stopped.
             StoreError: it could not be started, or it failed.
         """
-        words = ["git", *SAFE, *self._place(), *args]
-        try:
-            child = subprocess.Popen(
-                words,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=self._layout.root,
-                env={**self._env, **OFFLINE, **(environ or {})},
-            )
-        except OSError as error:
-            raise unstarted(error) from error
+        pipes = (subprocess.PIPE,) * 3
+        child = self._child(args, *pipes, environ=environ)
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, child.pid, _NICE)
         with child:
@@ -246,6 +238,7 @@ class Git:
         stdin: int,
         stdout: int | IO[bytes],
         stderr: int | IO[bytes] = subprocess.DEVNULL,
+        environ: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(
@@ -254,7 +247,7 @@ class Git:
                 stdout=stdout,
                 stderr=stderr,
                 cwd=self._layout.root,
-                env={**self._env, **OFFLINE},
+                env={**self._env, **OFFLINE, **(environ or {})},
             )
         except OSError as error:
             raise unstarted(error) from error
@@ -443,6 +436,28 @@ class Git:
         listed = _listed(tips)
         out = self.run(AS_STORED, "rev-list", *how, stdin=listed + without)
         return [Oid(row[1:].decode()) for row in out.split(b"\n") if row[:1] == b"?"]
+
+    def is_partial(self) -> bool:
+        """Return whether a remote keeps objects for the repository (git-clone(1), --filter)."""
+        return bool(self.run("config", "--get-regexp", _PARTIAL, ok=(0, 1)))
+
+    def lost(self, missing: Iterable[Oid]) -> list[Oid]:
+        """Return which of some missing objects no remote has promised: those are really lost."""
+        found = [*missing]
+        theirs = self.not_promised() if found else None
+        return found if theirs is None else [oid for oid in found if oid in theirs]
+
+    def not_promised(self) -> frozenset[str] | None:
+        """Return all missing objects of a partial clone that no remote has; None elsewhere.
+
+        That takes as long as to list all objects, because only git-fsck(1) says it.
+        """
+        if not self.is_partial():
+            return None
+        how = ("--connectivity-only", "--no-dangling", "--no-progress")
+        # It ends with these where objects are missing, or errors were found.
+        said = self.run("fsck", *how, ok=range(16)).decode("utf-8", "replace")
+        return frozenset(_MISSING.findall(said))
 
     def commits_between(self, base: Oid | None, tip: Oid) -> list[Oid]:
         """Return the ancestors of one commit that are none of another's, oldest first.

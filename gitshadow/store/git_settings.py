@@ -49,7 +49,9 @@ def config_files(
     named = [
         home + value[1:] if value.startswith("~/") else value
         for name, value in entries
-        if value and (name == "include.path" or _is_condition(name))
+        if value
+        and name.startswith(("include.", "includeif."))
+        and name.endswith(".path")
     ]
     found = dict.fromkeys(usual)
     for _ in range(_DEPTH if named else 0):
@@ -77,10 +79,6 @@ def stamps_before(
 def stamps_of(files: Iterable[str]) -> Stamps:
     """Return how files look now."""
     return {name: stamp_of(name) for name in files}
-
-
-def _is_condition(name: str) -> bool:
-    return name.startswith("includeif.") and name.endswith(".path")
 
 
 def own_directory(environ: Mapping[str, str]) -> str:

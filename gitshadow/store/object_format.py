@@ -6,26 +6,10 @@ This is the only module that knows a length. gitformat-pack(5), hash-function-tr
 import hashlib
 import re
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from gitshadow.errors import UnsupportedError
 from gitshadow.model import Oid
-
-
-class Digest(Protocol):
-    """A hash that is being computed, as hashlib has it."""
-
-    def update(self, data: bytes, /) -> None:
-        """Add bytes."""
-        ...
-
-    def digest(self) -> bytes:
-        """Return the hash of all bytes added."""
-        ...
-
-    def hexdigest(self) -> str:
-        """Return that hash in hex digits."""
-        ...
 
 
 class ObjectFormat:
@@ -41,7 +25,7 @@ class ObjectFormat:
     """
 
     # Only `SHA1` and `SHA256` exist, so formats are compared by identity.
-    def __init__(self, name: str, new: Callable[..., Digest]) -> None:
+    def __init__(self, name: str, new: Callable[..., "hashlib._Hash"]) -> None:
         # `hashlib.new` would look the algorithm up by name each time: a fifth of a small hash.
         self._new: Final = new
         self.name: Final = name
@@ -59,7 +43,7 @@ class ObjectFormat:
         """Return whether a text is a whole object id of this format."""
         return self._whole.fullmatch(text) is not None
 
-    def hasher(self, data: bytes = b"") -> Digest:
+    def hasher(self, data: bytes = b"") -> "hashlib._Hash":
         """Return a hash of this kind that has taken some bytes."""
         return self._new(data, usedforsecurity=False)
 

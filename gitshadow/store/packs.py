@@ -24,7 +24,6 @@ from gitshadow.store.lock import WriterLock
 from gitshadow.store.object_format import OID_PATTERN, format_of
 from gitshadow.store.objects import INDEX_MAGIC, NewPack, despite_prune
 from gitshadow.store.paths import c_quoted
-from gitshadow.store.promised import is_partial
 from gitshadow.store.safe_files import make_dir, replacing
 from gitshadow.store.shared_modes import BY_UMASK, SharedModes
 
@@ -223,11 +222,8 @@ class Packs:
         if self._is_kept(name):
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = os.open(self._path(name, ".keep"), flags, 0o444)
-        try:
-            os.write(fd, KEEP_MARK)
-        finally:
-            os.close(fd)
+        with open(os.open(self._path(name, ".keep"), flags, 0o444), "wb") as out:
+            out.write(KEEP_MARK)
 
     def _pack(self, name: str) -> Pack | None:
         try:
@@ -435,8 +431,12 @@ class Packer:
             asked = _revisions([*tips.values()], without)
             made = self._packed(asked)
             count += sum(pack.objects for pack in made)
-            if not work.precious:
-                self._remove_loose(made)
+            for pack in () if work.precious else made:
+                self.packs.remove_loose(pack)
+            # A run that was killed may have left copies of what it packed. What another pack has
+            # would be counted again and again.
+            if not work.precious and (not made or self.packs.sampled()):
+                self._git.labour("prune-packed", "-q", stopping=self._stopping)
             # Only now: after a crash before this line the next run packs again, finds nothing new,
             # and deletes the loose copies.
             known |= tips
@@ -448,20 +448,11 @@ class Packer:
         try:
             return self._make(asked, *how)
         except StoreError as error:
-            if isinstance(error, StoppedError) or not is_partial(self._git):
+            if isinstance(error, StoppedError) or not self._git.is_partial():
                 raise
         # In a partial clone something is not here. To leave out all that its remote has takes long,
         # and is needed only where the user's refs do not reach it any more.
         return self._make(asked, *how, "--exclude-promisor-objects")
-
-    def _remove_loose(self, made: Sequence[Pack]) -> None:
-        """Remove the loose copies of what new packs have, and then of other packed objects."""
-        for pack in made:
-            self.packs.remove_loose(pack)
-        # A run that was killed may have left copies of what it packed. What another pack has would
-        # be counted again and again.
-        if not made or self.packs.sampled():
-            self._git.labour("prune-packed", "-q", stopping=self._stopping)
 
     def _batches(
         self, work: PackingWork, known: Mapping[str, Oid]
@@ -499,7 +490,7 @@ class Packer:
             make_dir(self._layout, "packing")
             make_dir(self._layout, "packing", "pack")
         except OSError as error:
-            raise _no_room(self.packs.quarantine, error) from error
+            raise _error(f"write {self.packs.quarantine}", error) from error
         base = os.path.join(self.packs.quarantine, "pack", "pack")
         aside = {
             "GIT_OBJECT_DIRECTORY": self.packs.quarantine,
@@ -540,14 +531,7 @@ class Packer:
             with replacing(path) as to:
                 to.write(rows.encode("utf-8"))
         except OSError as error:
-            raise _no_room(path, error) from error
-
-
-def _no_room(path: str, error: OSError) -> StoreError:
-    return StoreError(
-        f"could not write {path}: {error.strerror or error}",
-        hint="check free space and permissions of the git directory",
-    )
+            raise _error(f"write {path}", error) from error
 
 
 def to_merge(counts: Sequence[int]) -> int:

@@ -124,10 +124,10 @@ class Gone(NamedTuple):
     any more.
     """
 
-    paths: tuple[RepoPath, ...]
-    blobs: frozenset[Oid]
-    messages: Mapping[Oid, bytes]
-    parents: frozenset[Oid]
+    paths: tuple[RepoPath, ...] = ()
+    blobs: frozenset[Oid] = frozenset()
+    messages: Mapping[Oid, bytes] = {}
+    parents: frozenset[Oid] = frozenset()
 
 
 class Rewriter:

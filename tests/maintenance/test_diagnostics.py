@@ -11,7 +11,7 @@ from gitshadow.errors import StoreError
 from gitshadow.maintenance.diagnostics import examine
 from gitshadow.messages.status import CheckRow
 from gitshadow.platform.linux import machine
-from gitshadow.store.journal import gaps
+from gitshadow.store.journal import events
 from gitshadow.store.journal.db import Db
 from tests.support.repo import Repo
 from tests.support.studio import Studio, studio_of
@@ -64,7 +64,7 @@ def test_missing_object_is_found_and_its_chain_goes_back(studio: Studio) -> None
     assert check.message.startswith("missing in the history: 1, ")
     ref = f"refs/agent-undo/{studio.session('S1')}"
     assert any(ref in said for said in mended(studio))
-    notes = [gap.note for gap in gaps.list_gaps(studio.context.workspace.db)]
+    notes = [gap.note for gap in events.list_gaps(studio.context.workspace.db)]
     assert notes == [
         f"objects of {ref} were lost; it was reset to its last complete commit;"
         " 2 writes lost"

@@ -10,7 +10,7 @@ import pytest
 from gitshadow.maintenance import object_check
 from gitshadow.maintenance.startup_repair import mend
 from gitshadow.recording.context import open_context
-from gitshadow.store.journal import events, gaps, meta
+from gitshadow.store.journal import events, meta
 from gitshadow.store.lock import WriterLock
 from tests.conftest import FULL
 from tests.maintenance.test_diagnostics import found, mended
@@ -192,7 +192,7 @@ def test_rows_of_lost_commits_go_with_a_gap_that_counts_them(repo: Repo) -> None
         forget_boot(studio)
     with studio_of(repo) as studio:
         ref = f"refs/agent-undo/{studio.session('S1')}"
-        (gap,) = gaps.list_gaps(studio.context.workspace.db)
+        (gap,) = events.list_gaps(studio.context.workspace.db)
         assert gap.note == (
             f"objects of {ref} were lost in a power failure; it was reset to its last"
             f" complete commit; 1 write lost"

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from operator import attrgetter
+from typing import NamedTuple
 
 from gitshadow.model import (
     CommitEvent,
@@ -17,9 +18,8 @@ from gitshadow.model import (
     Oid,
     PathChange,
     RepoPath,
-    paths_of,
 )
-from gitshadow.store.journal import switches
+from gitshadow.store.journal import meta, switches
 from gitshadow.store.journal.db import Db, Row, Value
 from gitshadow.store.journal.event_rows import INSERT, RARE, SELECT, event_of, values_of
 from gitshadow.store.paths import is_within
@@ -61,6 +61,10 @@ _NEWEST = (
     " ORDER BY seq DESC LIMIT 1"
 )
 _SURE = "NOT (actor IS 'agent' AND confidence IS 'low')"  # as `Attribution.is_maybe`
+_GAPS = (
+    f"SELECT seq, ts_ns, note FROM events WHERE {RARE} AND kind = 'gap' ORDER BY seq"
+)
+_GAPS_SEEN = "gaps_seen"
 # Older builds of SQLite allow 999 variables in one statement (https://sqlite.org/limits.html).
 _CHUNK = 400
 _PAGE = 100
@@ -94,6 +98,15 @@ class EventFilter:
     text: str | None = None
     outside: str | None = None
     ambiguous: bool = False
+
+
+class GapRow(NamedTuple):
+    """One gap: its number, when it was journalled, why, and whether nobody has seen it."""
+
+    seq: int
+    ts_ns: int
+    note: str
+    is_new: bool
 
 
 def files_of_burst(db: Db, burst: str) -> int:
@@ -291,6 +304,20 @@ def count_gaps(db: Db) -> int:
     return db.number(f"SELECT COUNT(*) FROM events WHERE {RARE} AND kind = 'gap'")
 
 
+def list_gaps(db: Db) -> list[GapRow]:
+    """Return every gap, oldest first."""
+    seen = int(meta.get(db, _GAPS_SEEN) or "0")
+    return [GapRow(seq, ts, note or "", seq > seen) for seq, ts, note in db.rows(_GAPS)]
+
+
+def see_gaps(db: Db) -> list[GapRow]:
+    """Mark every gap as seen; return the new ones. Call it inside `db.write()`."""
+    fresh = [one for one in list_gaps(db) if one.is_new]
+    if fresh:
+        meta.put(db, _GAPS_SEEN, str(fresh[-1].seq))
+    return fresh
+
+
 def last_gap_ns(db: Db, worktree: str) -> int | None:
     """Return when a worktree's newest gap was journalled, None where there is none."""
     row = db.row(
@@ -441,20 +468,37 @@ def history(
         paths: Where to begin; the closure under renames since `since_seq` is taken.
         since_seq: The first sequence number of interest.
     """
-    found: dict[int, PathChange] = {}
+    rows, _, switched = stored_history(db, worktree, paths, since_seq)
+    changes = [*changes_of(rows), *switched]
+    return sorted(changes, key=attrgetter("seq", "path"))
+
+
+def stored_history(
+    db: Db, worktree: str | None, paths: Collection[RepoPath], since_seq: int
+) -> tuple[list[Row], list[HeadChange], list[PathChange]]:
+    """Return the rows of `history` as they are stored, in order, and what it has without rows.
+
+    That are the moves of HEAD by which Git switched anything, and what it switched there.
+    """
+    found: dict[int, Row] = {}
     asked: set[RepoPath] = set()
     todo = set(paths)
     # A rename can lead to a path that was renamed itself, so the closure takes several rounds.
     while todo:
         asked |= todo
-        events = changes_of(stored_of_paths(db, worktree, sorted(todo), since_seq))
-        found.update((event.seq, event) for event in events)
+        more = _stored_of_paths(db, worktree, sorted(todo), since_seq)
+        new = {row[0]: row for row in more if row[3] != EventKind.GAP.value}
+        found |= new
         # Each name is asked once: renames may lead in a circle.
-        todo = set(paths_of(events) - asked)
-    heads = switches_since(db, since_seq)
-    here = [head for head in heads if worktree in (None, head.worktree)]
-    switched = switched_at(db, here, asked)
-    return sorted([*found.values(), *switched], key=lambda row: (row.seq, row.path))
+        ends = {(row[4], row[5]) for row in new.values()}
+        todo = {end for pair in ends for end in pair if end is not None} - asked
+    heads = [
+        head
+        for head in switches_since(db, since_seq)
+        if worktree in (None, head.worktree)
+    ]
+    switched = [one for head in heads for one in switches.changes_at(db, head, asked)]
+    return [found[seq] for seq in sorted(found)], heads, switched
 
 
 def switches_since(db: Db, since_seq: int) -> list[HeadChange]:
@@ -467,13 +511,6 @@ def head_notes(db: Db, limit: int) -> list[str]:
     where = f"{RARE} AND kind = 'head' AND note IS NOT NULL ORDER BY seq DESC LIMIT ?"
     found = db.rows(f"SELECT note FROM events WHERE {where}", (limit,))
     return [str(row[0]) for row in found]
-
-
-def switched_at(
-    db: Db, heads: Iterable[HeadChange], paths: Collection[RepoPath]
-) -> list[PathChange]:
-    """Return what Git switched by some moves of HEAD at exactly these paths."""
-    return [one for head in heads for one in switches.changes_at(db, head, paths)]
 
 
 def commit_before(
@@ -566,7 +603,7 @@ def stored(db: Db, wanted: EventFilter) -> Iterator[Row]:
     yield from db.each(f"{SELECT} WHERE {' AND '.join(clauses)} ORDER BY seq", values)
 
 
-def stored_of_paths(
+def _stored_of_paths(
     db: Db, worktree: str | None, paths: Sequence[RepoPath], since_seq: int
 ) -> Iterator[Row]:
     """Yield the rows that name these paths, some twice, as they are stored."""

@@ -16,7 +16,7 @@ from gitshadow.store.journal import meta
 from gitshadow.store.journal.db import Db
 from gitshadow.store.journal.db_file import connect
 from gitshadow.store.journal.prune import chain_anew, unlocked
-from gitshadow.store.purge import holds, without
+from gitshadow.store.purge import Gone, holds, without
 
 UNDER_WAY = "purging"
 _GONE = "purged"
@@ -75,18 +75,6 @@ _LABELS = (
 _CHUNK = 1 << 20
 
 
-class PendingPurge(NamedTuple):
-    """What a purge removes, as the journal keeps it until the purge has ended.
-
-    `messages` has the new messages of commits.
-    """
-
-    paths: tuple[RepoPath, ...]
-    blobs: frozenset[Oid]
-    messages: Mapping[Oid, bytes]
-    salt: bytes
-
-
 class TextCounts(NamedTuple):
     """How many values contain the texts.
 
@@ -99,30 +87,30 @@ class TextCounts(NamedTuple):
     effects: int = 0
 
 
-def begin(db: Db, noted: PendingPurge) -> None:
-    """Note what is being purged; call it inside `db.write()`."""
+def begin(db: Db, gone: Gone, salt: bytes) -> None:
+    """Note what is being purged, but for parents; call it inside `db.write()`."""
     document = {
-        "paths": [path.hex() for path in noted.paths],
-        "blobs": sorted(noted.blobs),
-        "messages": {oid: text.hex() for oid, text in noted.messages.items()},
-        "salt": noted.salt.hex(),
+        "paths": [path.hex() for path in gone.paths],
+        "blobs": sorted(gone.blobs),
+        "messages": {oid: text.hex() for oid, text in gone.messages.items()},
+        "salt": salt.hex(),
     }
     meta.put(db, UNDER_WAY, json.dumps(document))
 
 
-def under_way(db: Db) -> PendingPurge | None:
-    """Return what a purge that did not end was to take, None where there is none."""
+def under_way(db: Db) -> tuple[Gone, bytes] | None:
+    """Return what a purge that did not end was to take, and its salt; None where there is none."""
     text = meta.get(db, UNDER_WAY)
     if text is None:
         return None
     noted = json.loads(text)
     messages = noted.get("messages", {})
-    return PendingPurge(
+    gone = Gone(
         tuple(RepoPath(bytes.fromhex(path)) for path in noted["paths"]),
         frozenset(Oid(oid) for oid in noted.get("blobs", ())),
         {Oid(oid): bytes.fromhex(message) for oid, message in messages.items()},
-        bytes.fromhex(noted["salt"]),
     )
+    return gone, bytes.fromhex(noted["salt"])
 
 
 def end(db: Db) -> None:

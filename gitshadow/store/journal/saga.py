@@ -347,10 +347,8 @@ class SagaTables:
 
     def last_seq(self, session: str) -> int:
         """Return the number of a session's newest event; -1 for a session without one."""
-        row = self.db.row(
-            "SELECT max(seq) FROM saga_events WHERE session = ?", (session,)
-        )
-        return -1 if row is None or row[0] is None else int(row[0])
+        sql = "SELECT COALESCE(max(seq), -1) FROM saga_events WHERE session = ?"
+        return self.db.number(sql, (session,))
 
     def events(self, session: str) -> list[SessionEvent]:
         """Return all events of a session, oldest first."""
@@ -406,9 +404,10 @@ class SagaTables:
 
     def next_version(self, session: str, name: str) -> int:
         """Return the number that the next version of an artifact gets, from 0."""
-        sql = "SELECT max(version) FROM saga_artifacts WHERE session = ? AND name = ?"
-        row = self.db.row(sql, (session, name))
-        return 0 if row is None or row[0] is None else int(row[0]) + 1
+        sql = (
+            "SELECT max(version) + 1 FROM saga_artifacts WHERE session = ? AND name = ?"
+        )
+        return self.db.number(sql, (session, name))
 
     def versions(self, session: str, name: str) -> list[Version]:
         """Return the versions of an artifact, oldest first."""

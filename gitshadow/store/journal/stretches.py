@@ -24,7 +24,6 @@ _SESSION, _CALL, _CONFIDENCE, _REASON = 11, 14, 16, 17
 _OP, _SWITCHED, _MOVED_IN = 21, 23, 25
 _GROUP, _AUTHOR = itemgetter(19, 11, 13), itemgetter(19, 11, 13, 10, 16)
 _UNSURE = frozenset({Confidence.LOW.value, Confidence.AMBIGUOUS.value})
-_GAP = EventKind.GAP.value
 _NOT_WRITTEN = frozenset(
     kind.value
     for kind in (EventKind.GAP, EventKind.HEAD, EventKind.BASELINE, EventKind.COVERAGE)
@@ -137,25 +136,9 @@ def history(
     db: Db, worktree: str, paths: Collection[RepoPath], since_seq: int
 ) -> StoredHistory:
     """Return what `events.history` returns, as it is stored."""
-    found: dict[int, Row] = {}
-    asked: set[RepoPath] = set()
-    todo = set(paths)
-    while todo:
-        asked |= todo
-        more = events.stored_of_paths(db, worktree, sorted(todo), since_seq)
-        new = {row[_SEQ]: row for row in more if row[_KIND] != _GAP}
-        found |= new
-        ends = {(row[_PATH], row[_OLD_PATH]) for row in new.values()}
-        todo = {end for pair in ends for end in pair if end is not None} - asked
+    rows, heads, switched = events.stored_history(db, worktree, paths, since_seq)
     # A move of HEAD by which Git switched nothing ends no stretch.
-    heads = [
-        one for one in events.switches_since(db, since_seq) if one.worktree == worktree
-    ]
-    return StoredHistory(
-        [found[seq] for seq in sorted(found)],
-        [head.seq for head in heads],
-        events.switched_at(db, heads, asked),
-    )
+    return StoredHistory(rows, [head.seq for head in heads], switched)
 
 
 def _written(db: Db, part: EventFilter) -> Iterator[Row]:

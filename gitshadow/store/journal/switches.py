@@ -101,7 +101,7 @@ def touches(db: Db, head: HeadChange, paths: Collection[RepoPath]) -> bool:
     if db.switched is None or not head.files:
         return False
     ends = (db.switched.ends(head.commit, path) for path in paths)
-    return any(_recorded(old) != _recorded(new) for old, new in ends)
+    return any(recorded(old) != recorded(new) for old, new in ends)
 
 
 def all_of(db: Db, head: HeadChange) -> list[PathChange]:
@@ -179,7 +179,7 @@ def _own_rows(db: Db, head: HeadChange) -> Iterator[PathChange]:
         yield event
 
 
-def _recorded(entry: Entry | None) -> Entry | None:
+def recorded(entry: Entry | None) -> Entry | None:
     """Return an entry; a submodule counts as absent, because it is only carried."""
     return None if entry is None or entry[0] == GITLINK_MODE else entry
 
