@@ -236,7 +236,10 @@ class GitPast:
         seen = self._first_seen
         if one.oid in seen and other.oid in seen:
             return seen[one.oid] > seen[other.oid]
-        return one.oid != other.oid and one.committer_time <= other.committer_time
+        # A stash is made of children of HEAD, maybe in the second in which HEAD was made.
+        if one.oid == other.oid or other.oid in one.parents:
+            return False
+        return one.committer_time <= other.committer_time
 
     def commit(self, oid: Oid) -> CommitInfo | None:
         """Return one commit, None if it is gone."""

@@ -8,9 +8,10 @@ import pytest
 
 from gitshadow.api import run
 from gitshadow.blame.file_blame import traced
+from gitshadow.blame.git_history import GitPast
 from gitshadow.blame.owners import OriginSource, Owner, fresh
 from gitshadow.errors import StoreError, UsageError
-from gitshadow.model import RepoPath
+from gitshadow.model import Oid, RepoPath
 from gitshadow.store.refs import display_path
 from tests.support.context import Near, desk_of
 from tests.support.repo import PathLike, Repo
@@ -313,3 +314,20 @@ def test_undo_gives_a_file_that_was_moved_away_and_copied_back_to_its_authors(
     for verb, expected in [("undo", before), ("redo", after), ("undo", before)]:
         near.undo(*(("undo", "s1") if verb == "undo" else (verb,)))
         assert actors(near, "a") == expected
+
+
+def test_parts_of_a_stash_are_not_older_than_the_commit_below_it(near: Near) -> None:
+    """BLAME-15: `git commit && git stash` in one second; the index of the stash is the commit's."""
+    near.repo.append("a", "more\n")
+    near.repo.git("stash", "-q")
+    ws = near.context.workspace
+    ws.repo.refresh()
+    past = GitPast(ws.repo, ws.git, ws.db)
+    names = ("HEAD", "stash", "stash^2")
+    found = [past.commit(Oid(near.repo.git("rev-parse", name))) for name in names]
+    head, *parts = [one for one in found if one is not None]
+    assert len(parts) == 2
+    for part in parts:
+        assert part.committer_time == head.committer_time
+        assert not past.is_older(part, head)
+        assert past.is_older(head, part)
