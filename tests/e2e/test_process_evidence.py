@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from tests.support.agent_process import (
 )
 from tests.support.claude import Claude
 from tests.support.counted import is_counted
+from tests.support.repo import Repo
 from tests.support.shadow import Document, Shadow
 from tests.support.waiting import until
 
@@ -120,6 +122,15 @@ def test_a_persons_file_is_theirs_after_they_cancelled_a_shell(
     assert (row["confidence"], row["call"]) == ("medium", "call-s1")
 
 
+# One that ends during the test may have written anything.
+_QUIET = "sleep 60 > /dev/null 2>&1 & echo $! > ../quiet"
+
+
+def end_quiet(repo: Repo) -> None:
+    """End what `_QUIET` began."""
+    os.kill(int((repo.root.parent / "quiet").read_text()), signal.SIGKILL)
+
+
 @pytest.mark.linux  # only its counters show that the shell did not write
 def test_a_persons_save_during_a_quiet_shell_is_not_the_agents(
     shadow: Shadow, running: Agent
@@ -127,7 +138,7 @@ def test_a_persons_save_during_a_quiet_shell_is_not_the_agents(
     """The processes of the agent wrote fewer bytes than the files need."""
     process, agent, repo = running("claude"), Claude(shadow), shadow.repo
     begin_shell(process, agent)
-    say(process, "echo agent > a; sleep 3 > /dev/null 2>&1 &")
+    say(process, f"echo agent > a; {_QUIET}")
     until(lambda: repo.read("a") == b"agent\n")
     repo.write("b", "person\n" * 40)
     repo.write("new", "person\n" * 40)
@@ -140,6 +151,7 @@ def test_a_persons_save_during_a_quiet_shell_is_not_the_agents(
     (row,) = shadow.log("--", "a")
     assert (row["confidence"], row["call"]) == ("medium", "call-s1")
     end_shell(process, agent)
+    end_quiet(repo)
     shadow("oops", "--yes")
     assert (repo.read("b") == b"person\n" * 40) is shadow.daemon
     assert repo.read("a") != b"agent\n"
@@ -208,7 +220,7 @@ def test_a_persons_save_by_rename_during_a_quiet_shell_is_not_the_agents(
     repo.write("b", "old\n" * 40)
     shadow("flush")
     begin_shell(process, agent)
-    say(process, "sleep 3 > /dev/null 2>&1 &")
+    say(process, _QUIET)
     repo.write("b.tmp", "person\n" * 40)
     (row,) = shadow.log("--", "b.tmp")
     assert row["confidence"] == ("unknown" if shadow.daemon else "medium"), row
@@ -219,6 +231,7 @@ def test_a_persons_save_by_rename_during_a_quiet_shell_is_not_the_agents(
         row = shadow.log("--", path)[0]
         expected = ("unknown", None) if shadow.daemon else ("medium", "call-s1")
         assert (row["confidence"], row["call"]) == expected, row
+    end_quiet(repo)
 
 
 def test_no_bytes_are_counted_when_the_ledger_is_off(

@@ -25,13 +25,18 @@ def switch(runtime: Path) -> str:
     """Have commands with this `XDG_RUNTIME_DIR` find it; return their `GITSHADOW_SERVER`."""
     if not _USED:
         return "off"
-    (runtime / "gitshadow").symlink_to(Path(_runtime()) / "gitshadow")
+    directory, server = _start()
+    # On a slow machine nothing may have asked it for an hour: then it has ended.
+    if server.poll() is not None:
+        _start.cache_clear()
+        directory, _ = _start()
+    (runtime / "gitshadow").symlink_to(Path(directory) / "gitshadow")
     return "auto"
 
 
 @cache
-def _runtime() -> str:
-    """Start the server; return its `XDG_RUNTIME_DIR`."""
+def _start() -> tuple[str, subprocess.Popen[bytes]]:
+    """Start the server; return its `XDG_RUNTIME_DIR`, and its process."""
     runtime = tempfile.mkdtemp(prefix="gitshadow-served-")
     environ = {
         name: value
@@ -51,4 +56,4 @@ def _runtime() -> str:
         shutil.rmtree(runtime)
 
     atexit.register(end)
-    return runtime
+    return runtime, server
