@@ -158,7 +158,7 @@ def named_file(path: str) -> AbstractContextManager[BinaryIO]:
     except OSError:
         is_file = True
     # The shell may have opened a file there.
-    if is_file and not path.startswith(("/dev/std", "/dev/fd/", "/proc/")):
+    if is_file and not path.startswith(("/dev/std", "/dev/fd/")):
         return replacing(path, 0o666)
     return open(path, "wb")
 

@@ -161,7 +161,7 @@ def test_directory_fifo_and_submodule_are_named_as_what_they_are(near: Near) -> 
     assert inner.read("a")
     for path, kind in (
         ("d", "a directory"),
-        ("", "a directory"),
+        (".", "a directory"),
         ("sub", "a directory"),
         ("fifo", "neither a file nor a link"),
     ):

@@ -74,7 +74,7 @@ def test_help_imports_no_verb() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    own = ("error_handler", "group", "usage_errors")
+    own = ("error_handler", "usage_errors")
     expected = [f"gitshadow.commands.{name}" for name in own]
     assert done.stdout.splitlines()[-1] == repr(expected)
 
