@@ -236,8 +236,11 @@ class GitPast:
         seen = self._first_seen
         if one.oid in seen and other.oid in seen:
             return seen[one.oid] > seen[other.oid]
-        # A stash is made of children of HEAD, maybe in the second in which HEAD was made.
         if one.oid == other.oid or other.oid in one.parents:
+            return False
+        # HEAD was never there, as in a stash, maybe of the same second: newer than its parents.
+        above = [seen[parent] for parent in one.parents if parent in seen]
+        if above and other.oid in seen and min(above) <= seen[other.oid]:
             return False
         return one.committer_time <= other.committer_time
 

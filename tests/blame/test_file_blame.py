@@ -3,6 +3,7 @@
 import base64
 import os
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 
@@ -318,16 +319,17 @@ def test_undo_gives_a_file_that_was_moved_away_and_copied_back_to_its_authors(
 
 def test_parts_of_a_stash_are_not_older_than_the_commit_below_it(near: Near) -> None:
     """BLAME-15: `git commit && git stash` in one second; the index of the stash is the commit's."""
+    near.repo.git("commit", "-qm", "on top", "--allow-empty")
     near.repo.append("a", "more\n")
     near.repo.git("stash", "-q")
     ws = near.context.workspace
     ws.repo.refresh()
     past = GitPast(ws.repo, ws.git, ws.db)
-    names = ("HEAD", "stash", "stash^2")
+    names = ("HEAD", "HEAD~1", "stash", "stash^2")
     found = [past.commit(Oid(near.repo.git("rev-parse", name))) for name in names]
-    head, *parts = [one for one in found if one is not None]
+    head, below, *parts = [one for one in found if one is not None]
     assert len(parts) == 2
-    for part in parts:
-        assert part.committer_time == head.committer_time
-        assert not past.is_older(part, head)
-        assert past.is_older(head, part)
+    for part, other in product(parts, (head, below)):
+        assert part.committer_time == other.committer_time
+        assert not past.is_older(part, other)
+        assert past.is_older(other, part)
