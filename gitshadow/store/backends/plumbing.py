@@ -147,11 +147,14 @@ class PlumbingBackend:
         self.ref_format = self._config.get("extensions.refstorage") or FILES
         if self.ref_format not in (FILES, REFTABLE):
             raise StoreError(f"cannot read refs of the format {self.ref_format!r}")
-        self._refs: RefFiles | Reftables = RefFiles(layout, form)
-        self.head_log: HeadLog = FileHeadLog(layout.git_dir)
+        self._refs: RefFiles | Reftables
+        self.head_log: HeadLog
         if self.ref_format == REFTABLE:
             self._refs = tables = Reftables(layout, form)
             self.head_log = ReftableHeadLog(tables.own)
+        else:
+            self._refs = RefFiles(layout, form)
+            self.head_log = FileHeadLog(layout.git_dir)
         self._loose_refs = LooseRefs(layout.common_dir, form)
         self._own_packs = PackIndexes([layout.objects_dir], form)
         self.modes = SharedModes(self._config.get(SETTING))
