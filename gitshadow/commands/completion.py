@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 import click
@@ -214,12 +215,9 @@ def _recorded(place: _Place, kinds: Sequence[str], typed: str) -> list[Word]:
 
 
 def _ids(place: _Place, kind: str, typed: str, most: int) -> Iterator[Word]:
-    db = Db.look(place.layout.journal)
-    try:
+    with closing(Db.look(place.layout.journal)) as db:
         for offer in offers.ids(db, kind, typed, most):
             yield Word(offer.value, _said(offer))
-    finally:
-        db.close()
 
 
 def _said(offer: offers.Offer) -> str:
@@ -239,11 +237,8 @@ def _paths(place: _Place, typed: str) -> Iterator[Word]:
     if below == ".." or below.startswith("../"):
         return
     top = "" if below == "." else f"{below}/"
-    db = Db.look(layout.journal)
-    try:
+    with closing(Db.look(layout.journal)) as db:
         found = offers.names_below(db, layout.worktree, os.fsencode(top + name))
-    finally:
-        db.close()
     for one in found:
         yield Word(_spelled(os.fsencode(folder + slash) + one), form="path")
 
