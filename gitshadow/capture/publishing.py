@@ -155,7 +155,7 @@ class Publisher:
     """Append steps to the chains of one worktree.
 
     `findings` collect what was found to be gone; the caller that reports them empties the list.
-    `modes` are what 100644 and 100755 stand for.
+    `modes` are the permissions that 100644 and 100755 stand for.
     """
 
     def __init__(

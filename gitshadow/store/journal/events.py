@@ -478,7 +478,7 @@ def stored_history(
 ) -> tuple[list[Row], list[HeadChange], list[PathChange]]:
     """Return the rows of `history` as they are stored, in order, and what it has without rows.
 
-    That are the moves of HEAD by which Git switched anything, and what it switched there.
+    The latter are the moves of HEAD by which Git switched anything, and what it switched there.
     """
     found: dict[int, Row] = {}
     asked: set[RepoPath] = set()
