@@ -101,22 +101,34 @@ def test_only_the_moments_are_known_where_the_end_was_seen_before_it_was_noted(
         assert not exits.is_unsure(process, before_ns, before_ns)
 
 
-def test_an_end_that_was_noted_late_is_that_of_the_moment_when_the_thread_was_woken(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    "after",
+    [(1, 0), (2, 0), (1, 1)],
+    ids=["slept", "held by another thread", "preempted"],
+)
+def test_only_a_wait_after_the_one_sleep_came_after_the_end(
+    monkeypatch: pytest.MonkeyPatch, after: tuple[int, int]
 ) -> None:
     queued_ns = iter((7 * SECOND, 8 * SECOND))
     monkeypatch.setattr(processes, "_queued_ns", lambda: next(queued_ns))
+    switches = iter(((0, 0), after))
+    monkeypatch.setattr(processes, "_switches", lambda: next(switches))
     exits = Exits()
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
         process = ProcessId(child.pid, process_start(child.pid) or 0)
         exits.watch(process)
         (watch,) = exits._watched.values()
         watch.lived_ns -= 60 * SECOND
+        before_ns = time.time_ns()
         child.communicate()
         until(lambda: watch.ended_ns is not None)
         after_ns = time.time_ns()
-        assert exits.ended(time.time_ns)[process] < after_ns - SECOND
-        assert not exits.is_unsure(process, after_ns - 2 * SECOND, after_ns)
+        ended_ns = exits.ended(time.time_ns)[process]
+        is_exact = after == (1, 0)
+        assert (ended_ns < after_ns - SECOND) is is_exact
+        assert (before_ns < ended_ns < after_ns) is not is_exact
+        unsure = exits.is_unsure(process, before_ns - 2 * SECOND, before_ns)
+        assert unsure is not is_exact
 
 
 def test_a_leftover_goes_on_until_its_last_thread_has_ended(tmp_path: Path) -> None:

@@ -302,11 +302,12 @@ def test_what_outlives_its_agent_writes_for_the_turn_that_started_it(
     (shadow.repo.root.parent / "end").touch()
     # Without a daemon nobody remembers the command.
     expected = ("p1", "low") if shadow.daemon else (None, "unknown")
-    assert (row["turn"], row["confidence"]) == expected
+    assert (row["turn"], row["confidence"]) == expected, row
     (session,) = [one for one in shadow.ok("sessions", "--json").rows() if one["agent"]]
     assert (row["session"] == session["id"]) is shadow.daemon
     # What still runs may write: only then is the person's write nobody else's.
     until(lambda: not runs(int((shadow.repo.root.parent / "pid").read_text())))
+    time.sleep(_SEEN_S)
     shadow.repo.write("b", "person\n")
     assert shadow.log("--", "b")[0]["confidence"] == "unknown"
 

@@ -509,14 +509,15 @@ class PidEnd:
 
     def wait(self) -> EndMoment:
         """Wait for it, in a thread of one's own."""
-        queued_ns, sleeps = _queued_ns(), _sleeps()
+        slept, preempted = _switches()
+        queued_ns = _queued_ns()
         self._is_readable(None)
         woke_ns = time.monotonic_ns()
-        # It sleeps until the end. If it had to sleep again, another thread held the interpreter,
-        # and nobody knows for how long.
-        is_late = _sleeps() - sleeps > 1
-        # On a busy machine this thread gets a processor only a while after the end.
-        return EndMoment(woke_ns - (_queued_ns() - queued_ns), is_late)
+        queued_ns = _queued_ns() - queued_ns
+        # It sleeps until the end, and on a busy machine it gets a processor only a while after it.
+        # If it slept or waited once more in between, nobody knows which part came after the end.
+        is_late = _switches() != (slept + 1, preempted)
+        return EndMoment(woke_ns if is_late else woke_ns - queued_ns, is_late)
 
     def close(self) -> None:
         """Wait no more."""
@@ -534,9 +535,10 @@ def _queued_ns() -> int:
     return int(fields[1]) if len(fields) > 1 else 0
 
 
-def _sleeps() -> int:
-    """Return how often this thread has waited for something, getrusage(2)."""
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+def _switches() -> tuple[int, int]:
+    """Return how often this thread has slept, and was preempted; getrusage(2)."""
+    usage = resource.getrusage(resource.RUSAGE_THREAD)
+    return usage.ru_nvcsw, usage.ru_nivcsw
 
 
 def _link(path: str) -> str | None:
