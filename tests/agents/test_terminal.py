@@ -40,6 +40,12 @@ HANDS: Mapping[str, Hands] = {
         sign="$",
     ),
     "gemini": Hands(("--yolo", "-m", "gemini-2.5-pro"), "for shortcuts"),
+    "pi": Hands(("--provider", "fake", "--model", "fake-model"), "fake-model"),
+    "droid": Hands(
+        ("--auto", "high"),
+        "Auto (High)",
+        (("Trust this folder?", "Enter"),),
+    ),
 }
 
 
