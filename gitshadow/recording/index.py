@@ -17,6 +17,7 @@ from functools import partial
 from hashlib import blake2b, file_digest
 from typing import NamedTuple
 
+from gitshadow.capture.coverage import NOT_RECORDED
 from gitshadow.errors import StoreError, raise_shortage
 from gitshadow.model import GITLINK_MODE, Excluded, Oid, RepoPath, StatKey
 from gitshadow.platform import current
@@ -385,6 +386,17 @@ class ExcludedIndex:
         """Return whether a path stood in, or was, something uncovered."""
         known = self.known()
         return any(at in known or at in self._added for at in (path, *parents(path)))
+
+    def was_not(
+        self, path: RepoPath, look: Look | None, last: StatKey
+    ) -> Excluded | None:
+        """Return why a directory that changed was not covered until now; None for anything else.
+
+        What went from it before it was covered, its own `.git` for example, has no rows.
+        """
+        if look is None or not look.is_dir or look.stat == last:
+            return None
+        return (self._reasons or {}).get(path) or Excluded(path, NOT_RECORDED)
 
     def add(self, path: RepoPath) -> None:
         """Remember one more path until the next walk."""

@@ -249,6 +249,7 @@ class Pipeline:
                     ws.coverage.refresh([RepoPath(path + b"/.git")])
                 why = ws.coverage.of(path, look, key)
                 is_same &= why is not None and not ws.coverage.is_rule_file(path)
+                why = why or self.uncovered.was_not(path, look, key)
                 moved += [(path, why.reason)] if why is not None else []
         self.touched(moved)
         self.uncovered.update(now)

@@ -437,6 +437,7 @@ class Walker:
         for path in known.keys() - now.keys() - found.files.keys():
             look = self._ws.files.glance(path)
             why = self._ws.coverage.of(path, look, known[path])
+            why = why or self._pipeline.uncovered.was_not(path, look, known[path])
             moved += [(path, why.reason)] if why is not None else []
         # The first walk of a worktree knows no earlier state to compare with.
         if known:

@@ -148,3 +148,25 @@ def test_turn_that_only_had_a_temporary_file_here_is_named(nested: Repo) -> None
         report = studio.run("undo", verb="oops")
     assert list(items(report)) == ["a"]
     assert "in/ner" in hints(report)
+
+
+@pytest.mark.parametrize("moved", [".git", "k"])
+def test_what_leaves_a_directory_as_it_comes_under_recording_is_named(
+    nested: Repo, moved: str
+) -> None:
+    """Its own rows begin when it is recorded, and what it held before has none."""
+    nested.write(".gitignore", "/out/\n")
+    nested.write("out/k", "ignored\n")
+    place = "in/ner" if moved == ".git" else "out"
+    with studio_of(nested) as studio:
+        studio.prompt("S1", "go")
+        call = {"tool_name": "Bash", "tool_use_id": "toolu_1", "tool_input": {}}
+        studio.hook("S1", "PreToolUse", **call)
+        if moved == "k":
+            nested.git("add", "-f", "out/k")
+        (nested.root / place / moved).rename(nested.root.parent / "moved")
+        studio.hook("S1", "PostToolUse", **call, tool_response={})
+        studio.stop("S1")
+        report = studio.run("undo", verb="oops")
+    why = "another repository" if moved == ".git" else "ignored"
+    assert uncovered(report)[place] == why
