@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gitshadow.messages.undo import Hunk, HunkChoice
-from gitshadow.model import FileVersion, RepoPath, format_mode, git_mode
+from gitshadow.model import FileVersion, Oid, RepoPath, format_mode, git_mode
 from gitshadow.store.paths import display_path, parents, safe_path
 from gitshadow.store.sqlite_files import database_of
 from gitshadow.undo import merge
@@ -30,6 +30,9 @@ _WHY_NOT: Mapping[Reason, str] = {
     Reason.EXCLUDED: "a rule or limit that is not undone excludes it",
 }
 _TOGETHER = "another file of the same database is skipped"
+_ONLY_COPY = "it has the earlier content of a file that is skipped"
+# Not skipped, skipped by a person's choice, or on another branch, where Git has the content.
+_KEPT_OTHERWISE = frozenset({None, Reason.DECLINED, Reason.HEAD_MOVED})
 _CONTEXT = 3
 
 
@@ -84,7 +87,8 @@ class Case:
 
     `displaced`: its path holds another file now. `session` is whose writes are undone.
     `fleeting`: the unit created it and deleted it again, and nothing is there. `by_timing`:
-    only the time says of a write that the unit made it.
+    only the time says of a write that the unit made it. `former` is the content from before the
+    unit.
     """
 
     start: LineageRecord
@@ -95,6 +99,7 @@ class Case:
     fleeting: bool = False
     by_timing: bool = False
     seqs: frozenset[int] = frozenset()
+    former: Oid | None = None
 
     @property
     def moves(self) -> bool:
@@ -148,6 +153,7 @@ def settle(
     """
     while True:
         clashes = [*_clashes(cases, world), *_parted(cases, databases)]
+        clashes = clashes or [*_only_copies(cases)]
         if not clashes:
             return
         for case, reason, detail in clashes:
@@ -181,6 +187,23 @@ def _parted(
     for case in cases:
         for database in case.databases & why.keys() if case.moves else ():
             yield case, Reason.CONFLICT, why[database]
+
+
+def _only_copies(cases: Sequence[Case]) -> Iterator[tuple[Case, Reason, str]]:
+    """Yield the cases that take from the disk what a skipped file held: half of a swap."""
+    missed = {
+        case.former
+        for case in cases
+        if not case.moves and case.turned.reason not in _KEPT_OTHERWISE
+    } - {None}
+    if not missed:
+        return
+    left = {case.turned.target.version for case in cases}
+    missed -= {version.oid for version in left if version is not None}
+    for case in cases:
+        now = case.start.version
+        if case.moves and now is not None and now.oid in missed:
+            yield case, Reason.CONFLICT, _ONLY_COPY
 
 
 class _Room:

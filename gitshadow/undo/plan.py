@@ -11,6 +11,7 @@ from gitshadow.attribution.ladder import by_time_only
 from gitshadow.messages.undo import HunkChoice
 from gitshadow.model import FileVersion, Oid, PathChange, RepoPath
 from gitshadow.store.digests import digest
+from gitshadow.store.object_format import format_of
 from gitshadow.store.paths import any_within, parents
 from gitshadow.store.refs import display_path
 from gitshadow.store.sqlite_files import database_of
@@ -223,6 +224,7 @@ def _case(
     check_alone(case, world)
     if case.turned.reason is not None:
         return case
+    case.former = _former(runs)
     case.turned = take_back(runs, start, blobs, wish.manner)
     if case.turned.reason is Reason.CONFLICT and lineage.path in world.directories:
         case.leave(Reason.TYPE_CLASH, "a directory is there now")
@@ -231,6 +233,14 @@ def _case(
         case.turned.detail = f"already undone by op {undone[mine[-1].seq]}"
     check_alone(case, world)
     return case
+
+
+def _former(runs: Sequence[EventRun]) -> Oid | None:
+    """Return the content from before the unit, None where there was none worth to keep."""
+    version = runs[0].before.version if runs else None
+    if version is None or version.oid == format_of(version.oid).blob(b""):
+        return None
+    return version.oid
 
 
 def _numbers(

@@ -117,6 +117,35 @@ def test_a_name_that_somebody_gave_since_stays(engine: Engine) -> None:
     assert not engine.exists("a")
 
 
+@pytest.mark.parametrize("choice", ["skip", "overwrite"])
+def test_half_of_a_swap_stays_where_the_other_half_is_skipped(
+    engine: Engine, choice: str
+) -> None:
+    """What the skipped file held before would be in no file until a redo."""
+    first, second = engine.read("a"), engine.read("b")
+    engine.by("s1", "t1")
+    engine.write("a", second)
+    engine.write("b", first)
+    engine.by("human").write("a", "mine\n")
+    report = engine.oops(on_conflict=choice)
+    if choice == "skip":
+        assert reasons(report) == [("a", "conflict"), ("b", "conflict")]
+        assert (engine.read("a"), engine.read("b")) == (b"mine\n", first)
+    else:
+        assert (engine.read("a"), engine.read("b")) == (first, second)
+
+
+def test_copy_of_an_empty_file_is_deleted_though_that_is_skipped(
+    engine: Engine,
+) -> None:
+    engine.by("human").write("n", "")
+    engine.by("s1", "t1").write("n", "agent\n")
+    engine.write("m", "")
+    engine.by("human").write("n", "mine\n")
+    assert reasons(engine.oops()) == [("m", None), ("n", "conflict")]
+    assert not engine.exists("m")
+
+
 def test_half_of_a_rename_is_put_back(engine: Engine) -> None:
     engine.by("s1", "t1").move("a", "d")
     engine.write("b", "agent\n")
