@@ -227,12 +227,14 @@ class Chooser:
         """Return a burst with those of the parent and child sessions in the same turn."""
         root = root_of(self.db, burst.session)
         members = [burst]
+        during: Turn | None = None
         # A subagent writes in a session of its own; for the user it is the same turn.
         whose = family(self.db, root)
         if burst.turn is not None and len(whose) > 1:
             turn = burst.turn.split("/", 1)[0] if burst.session != root else burst.turn
             members = self._of_turn(whose, turn)
-        return self._of(OpKind.OOPS, members[0].id, members)
+            during = turns.get_turn(self.db, root, turn)
+        return self._of(OpKind.OOPS, members[0].id, members, during)
 
     def _of_turn(self, sessions_of: Sequence[str], turn: str) -> list[Burst]:
         """Return each session's newest burst in a turn, since a checkout last ended one."""
@@ -388,8 +390,14 @@ class Chooser:
         )
         return {end for end in paths_of(rows) if is_within(end, path)}
 
-    def _of(self, kind: OpKind, words: str, things: Sequence[Named]) -> Selection:
-        """Return the selection of some things of the journal."""
+    def _of(
+        self,
+        kind: OpKind,
+        words: str,
+        things: Sequence[Named],
+        during: Turn | None = None,
+    ) -> Selection:
+        """Return the selection of some things of the journal, that were made during a turn."""
         unit = Unit()
         for thing in things:
             unit |= unit_of(self.db, thing)
@@ -399,7 +407,8 @@ class Chooser:
         low = [one for one in rows if picky and self._is_low(one)]
         mixed = [one for one in rows if picky and is_ambiguous(one)]
         out = {one.seq for one in [*low, *mixed]}
-        windows = tuple(self._window(one) for one in things)
+        times = things if during is None else (*things, during)
+        windows = tuple(dict.fromkeys(map(self._window, times)))
         whole = whole.only(lambda one: one.seq not in out) if out else whole
         begun = begun_as_temporaries(self.db, self.worktree, whole.rows)
         whole += Stretches(tuple(begun))

@@ -280,6 +280,31 @@ def test_undo_of_a_turn_takes_its_subagents(engine: Engine) -> None:
     )
 
 
+def test_oops_of_a_subagents_work_names_what_its_parent_left(engine: Engine) -> None:
+    """The turn is the parent's, which itself changed nothing that is recorded for sure."""
+    engine.by("s1", "t1")
+    touch = Touch(
+        worktree="main",
+        path=RepoPath(b"logs/x"),
+        why="ignored",
+        ts_ns=engine.clock.now_ns(),
+        session="s1",
+        turn="t1",
+    )
+    with engine.db.write():
+        state.put_touches(engine.db, [touch])
+    engine.by(
+        "unknown", confidence=Confidence.AMBIGUOUS, candidates=("s1", "s2")
+    ).write("x", "?\n")
+    engine.start("s1-child", parent="s1")
+    engine.by("s1-child", "t1/x").write("b", "2\n")
+    report = engine.oops()
+    assert [(one.what, one.why) for one in report.not_covered] == [
+        ("logs/x", "ignored")
+    ]
+    assert report.maybe == ("x",)
+
+
 def test_undo_takes_a_file_s_newest_burst(engine: Engine) -> None:
     engine.by("s1", "t1").write("a", "1\n")
     engine.write("b", "1\n")
