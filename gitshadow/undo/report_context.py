@@ -14,7 +14,6 @@ from bisect import bisect_left
 from collections.abc import (
     Callable,
     Collection,
-    Container,
     Iterable,
     Iterator,
     Mapping,
@@ -148,13 +147,14 @@ def not_covered(
     worktree: str,
     windows: Sequence[UnitWindow],
     inner: Sequence[InnerRepository] = (),
-    reverted: Container[RepoPath] = (),
+    reverted: Mapping[RepoPath, int] = {},
 ) -> tuple[Uncovered, ...]:
     """Return what was done in these windows that no undo of files reverts.
 
     Writes to uncovered paths, gaps in the capture, commits that the sessions made, what changed in
     inner repositories, and what they wrote in other worktrees. What nobody claims may have been
-    noticed late, so it counts from the window's begin on. Writes to `reverted` paths are left out.
+    noticed late, so it counts from the window's begin on. Writes to `reverted` paths are left out,
+    from the time on that is given for each.
     """
     found: dict[tuple[str, str], Uncovered] = {}
     busy = _busy(db, worktree, windows)
@@ -169,7 +169,7 @@ def not_covered(
             *(
                 _named(one)
                 for one in touched
-                if one.path not in reverted
+                if one.ts_ns < reverted.get(one.path, _FOREVER_NS)
                 and not any(repo.holds(one.path) for repo in inner)
             ),
             *_gaps(db, worktree, window),

@@ -622,12 +622,18 @@ class _Undo:
         """Yield what the unit did that no item is about."""
         engine, asked = self.engine, self.request.asked
         unstored = {display_path(one.top): one for one in draft.unstored}
+        # A file that the unit made where something unrecorded was is deleted, but not replaced.
+        made = {one.path: one.ts_ns for one in reversed(draft.selection.taken)}
+        reverted = {
+            path: made.get(path, 0) if step.after is None else 0
+            for path, step in draft.plan.steps.items()
+        }
         entries = report_context.not_covered(
             engine.db,
             engine.worktree,
             (*draft.selection.windows, *draft.selection.later),
             engine.inner_repositories(),
-            draft.plan.steps.keys(),
+            reverted,
         )
         for entry in entries:
             one = unstored.get(entry.path or "")

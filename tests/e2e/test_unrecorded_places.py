@@ -168,6 +168,25 @@ def test_file_at_the_place_of_an_ignored_one_that_is_gone_was_created(
     assert not repo.exists("old.log")
 
 
+def test_what_a_created_file_took_the_place_of_is_named_as_not_undone(
+    repo: Repo, shadow: Shadow, agent: Claude
+) -> None:
+    """What the turn itself created, hid and changed is deleted, and is not named."""
+    repo.write(".gitignore", "build/\n")
+    repo.write("build/x", "mine\n")
+    shadow.ok("flush")
+    agent.start()
+    agent.prompt("replace")
+    agent.shell("rm -r build; echo agent >new.log")
+    agent.shell("ln -s a build; echo '*.log' >>.gitignore")
+    agent.shell("echo more >>new.log")
+    agent.stop()
+    report = shadow.oops()
+    assert states(report)["build"] == states(report)["new.log"] == ("reversed", None)
+    assert set(uncovered(report)) - {"build/x"} == {"build"}
+    assert not repo.exists("new.log")
+
+
 @pytest.mark.parametrize(
     "hide",
     [
