@@ -12,6 +12,12 @@ Processes: TypeAlias = tuple[tuple[int, int], ...]
 
 CLOSE_FIRST = "close it first"
 """The end of why a database stays that a program has open; no option forces its undo."""
+CREATED_SINCE = (
+    "it was created and later edited",
+    "it was created and later moved",
+    "it was created, then moved and edited",
+)
+"""Why a file stays that the undone unit created; no option forces its deletion."""
 
 EXITS: Mapping[str, ExitCode] = {
     "done": ExitCode.DONE,

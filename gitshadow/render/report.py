@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from gitshadow.messages.rows import AboutRow
 from gitshadow.messages.staging import StagingItem
-from gitshadow.messages.undo import CLOSE_FIRST, FileItem, FileUndoAnswer
+from gitshadow.messages.undo import CLOSE_FIRST, CREATED_SINCE, FileItem, FileUndoAnswer
 from gitshadow.render.diffstat import graphed, stat_sum
 from gitshadow.render.style import View, patch_style, printable, printable_line
 from gitshadow.words import ago, counted, shortened
@@ -327,8 +327,9 @@ def _maybe(report: FileUndoAnswer, view: View, how: str) -> Iterator[str]:
 
 
 def _onward(report: FileUndoAnswer, items: Sequence[FileItem]) -> Iterator[str]:
-    # No option replaces a database that a program has open.
-    forcible = (one for one in items if not (one.detail or "").endswith(CLOSE_FIRST))
+    # No option replaces a database that a program has open, or deletes later work.
+    firm = (CLOSE_FIRST, *CREATED_SINCE)
+    forcible = (one for one in items if not (one.detail or "").endswith(firm))
     reasons = {item.reason for item in forcible}
     if "conflict" in reasons and report.status in ("planned", "partial"):
         yield f"to force it: {_again(report)}"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from gitshadow.messages.undo import CREATED_SINCE
 from gitshadow.model import LINK_MODE, FileVersion, Oid, git_mode
 from gitshadow.store.object_format import format_of
 from gitshadow.undo import merge
@@ -21,7 +22,7 @@ _REPLACED = (
     "replaced a file that was moved in; its content stays in the history: git"
     " agent-undo redo"
 )
-_MOVED_AND_CHANGED = "it was created, then moved and edited"
+_EDITED, _MOVED, _MOVED_AND_EDITED = CREATED_SINCE
 
 
 class OnConflict(StrEnum):
@@ -328,9 +329,9 @@ class _Fold:
 def _since(left: LineageRecord, now: LineageRecord) -> str:
     """Return what became of a file that the unit created."""
     if left.path == now.path:
-        return "it was created and later edited"
+        return _EDITED
     same = left.version == now.version
-    return "it was created and later moved" if same else _MOVED_AND_CHANGED
+    return _MOVED if same else _MOVED_AND_EDITED
 
 
 def _content(version: FileVersion) -> tuple[Oid, bool]:

@@ -125,6 +125,22 @@ def test_report_lines_say_what_stays_why_and_how_to_go_back() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("detail", "is_forcible"),
+    [
+        ("it was created again later", True),
+        ("it was created and later edited", False),
+        ("this program has this database open: close it first", False),
+    ],
+)
+def test_option_that_forces_is_named_only_where_it_does(
+    detail: str, is_forcible: bool
+) -> None:
+    skipped = item("c", "not_reversed", reason="conflict", detail=detail)
+    lines = list(report_lines(report(skipped, status="partial"), View()))
+    assert any("to force it" in line for line in lines) is is_forcible
+
+
 def test_report_lines_name_the_undo_of_a_redo() -> None:
     lines = list(report_lines(report(item("a", "reversed"), kind="redo"), View()))
     assert lines[-1] == "undo this with: git agent-undo undo op-1"
