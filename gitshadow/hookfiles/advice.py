@@ -100,8 +100,9 @@ def notes_on_extras(
         agent.name: agent.offers(scope or agent.default_scope) for agent in agents
     }
     if not extras:
-        having = {step.agent for step in steps if step.is_extra}
-        named = [name for name, found in offers.items() if found and name not in having]
+        # An agent that has some has chosen; of one whose file cannot be used, the error speaks.
+        done = {step.agent for step in steps if step.is_extra or step.error is not None}
+        named = [name for name, found in offers.items() if found and name not in done]
         hint = f"git agent-undo hooks install {' '.join(named)} --with {ALL}"
         return [f"{_OFFER}: {hint}"] if named else []
     nowhere = extras.difference(*offers.values())

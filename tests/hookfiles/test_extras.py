@@ -145,6 +145,18 @@ def test_extras_are_offered_until_they_are_installed(
     assert note == "no agent here can have: statusline"
 
 
+def test_extras_are_not_offered_to_an_agent_whose_file_cannot_be_used(
+    around: InstallEnvironment,
+) -> None:
+    path = Path(around.roots[Root.CLAUDE], "settings.json")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("{no JSON")
+    agents = [AGENTS["claude-code"]]
+    steps = install.plan_install(agents[0], InstallScope.USER, around, frozenset())
+    assert [step.action for step in steps] == ["fail"]
+    assert advice.notes_on_extras(agents, None, frozenset(), steps) == []
+
+
 @pytest.mark.parametrize(("name", "scope"), OFFERED)
 def test_extras_of_another_version_are_reported_until_they_are_renewed(
     name: str,
