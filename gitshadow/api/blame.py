@@ -99,9 +99,10 @@ def _wish(context: RecorderContext, request: BlameRequest) -> BlameQuery:
     moment = moment_of(context, at)
     content = version_at(context, path, moment)
     if content is None:
+        name = display_path(path) or "."
         raise UsageError(
-            f"cannot find {display_path(path)} at that time",
-            hint=f"git agent-undo log -- {shlex.quote(display_path(path))}",
+            f"cannot find {name} at that time",
+            hint=f"git agent-undo log -- {shlex.quote(name)}",
         )
     return replace(wish, seq=moment.seq, content=content)
 

@@ -36,7 +36,7 @@ def cat(context: RecorderContext, request: CatRequest) -> CatAnswer:
     found = version_at(context, path, moment)
     if found is None:
         raise UsageError(
-            f"cannot find {display_path(path)} at that time",
+            f"cannot find {display_path(path) or '.'} at that time",
             hint=_hint(context, path, request.at),
         )
     data = ws.repo.read_blob(found.oid)
@@ -58,7 +58,7 @@ def _hint(context: RecorderContext, path: RepoPath, at: object) -> str:
         with suppress(UsageError):  # a pin, or the beginning of the history
             if version_at(context, path, moment_of(context, before)) is not None:
                 return f"for the moment before: --at '{before}'"
-    return f"git agent-undo log -- {shlex.quote(display_path(path))}"
+    return f"git agent-undo log -- {shlex.quote(display_path(path) or '.')}"
 
 
 def diff(context: RecorderContext, request: DiffRequest) -> DiffAnswer:

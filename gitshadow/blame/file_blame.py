@@ -314,7 +314,7 @@ class Blaming:
         blob = self._past.blob(commit, path)
         if blob is None:
             raise UsageError(
-                f"cannot find {display_path(path)} in commit {commit[:10]}"
+                f"cannot find {display_path(path) or '.'} in commit {commit[:10]}"
             )
         data = self._ws.repo.read_blob(blob)
         known = replay.rewrites.recorded(blob)

@@ -299,6 +299,15 @@ def test_failures_are_said_in_our_own_words(
     assert wronged.repo.tree_snapshot() == kept
 
 
+@pytest.mark.parametrize("verb", ["cat", "blame --commit HEAD", "blame --at 1m"])
+def test_a_directory_in_place_of_a_file_is_named(wronged: Shadow, verb: str) -> None:
+    result = wronged(*verb.split(), ".")
+    assert (result.code, result.err.split()[:4]) == (
+        2,
+        ["error:", "cannot", "find", "."],
+    )
+
+
 def test_second_init_reconciles(shadow: Shadow) -> None:
     """UX-08: exit 0, and what was written meanwhile is recorded."""
     refs = set(shadow.repo.shadow_refs())
