@@ -13,6 +13,7 @@ import click
 
 from gitshadow.commands.client import send
 from gitshadow.commands.error_handler import contain
+from gitshadow.commands.options import utf8
 from gitshadow.config import stores_prompts
 from gitshadow.errors import ShadowError
 from gitshadow.messages.record import (
@@ -45,6 +46,7 @@ _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 )
 @click.option(
     "--agent",
+    callback=utf8,
     default="generic",
     show_default=True,
     help="The agent that makes the changes.",

@@ -56,6 +56,11 @@ class SeparatingCommand(click.Command):
         return super().parse_args(ctx, args[:at])
 
 
+def utf8(_context: object, _option: object, value: str | None) -> str | None:
+    """Return an option's text as the journal can hold it; other bytes become question marks."""
+    return None if value is None else value.encode("utf-8", "replace").decode()
+
+
 json_option = option(
     "--json", "as_json", is_flag=True, help="Print JSON instead of text."
 )

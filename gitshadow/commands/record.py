@@ -6,7 +6,7 @@ import click
 
 from gitshadow.commands.client import send
 from gitshadow.commands.lists import sessions_command
-from gitshadow.commands.options import json_option, spelled_paths
+from gitshadow.commands.options import json_option, spelled_paths, utf8
 from gitshadow.commands.terminal import print_answer
 from gitshadow.commands.usage_errors import VerbGroup
 from gitshadow.messages.codec import Nothing
@@ -29,7 +29,7 @@ from gitshadow.words import counted
 @click.option(
     "--session", help="The session that made the changes (an id or a unique prefix)."
 )
-@click.option("--agent", help="The agent that made the changes.")
+@click.option("--agent", callback=utf8, help="The agent that made the changes.")
 @json_option
 @click.argument("paths", nargs=-1, required=True)
 def record_command(
@@ -72,9 +72,11 @@ def session_command(ctx: click.Context, as_json: bool) -> None:
 
 
 @session_command.command("start")
-@click.option("--agent", help="The agent that makes the changes.")
+@click.option("--agent", callback=utf8, help="The agent that makes the changes.")
 @click.option("--human", is_flag=True, help="The changes are made by a person.")
-@click.option("--native", metavar="ID", help="The agent's own id of the session.")
+@click.option(
+    "--native", metavar="ID", callback=utf8, help="The agent's own id of the session."
+)
 @click.option(
     "--pid",
     type=click.IntRange(min=2),

@@ -487,3 +487,19 @@ def test_signals_that_come_at_the_end_are_dropped() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert done.stdout == "set() True\n"
+
+
+def test_an_agents_name_that_is_not_utf8_is_recorded(shadow: Shadow) -> None:
+    name = os.fsdecode(b"ag\xffent")
+    shadow.ok("exec", "--agent", name, "--", "sh", "-c", "echo x > a")
+    shadow.ok("session", "start", "--agent", name, "--native", name)
+    assert [row["agent"] for row in shadow.sessions()] == ["ag?ent", "ag?ent"]
+    assert shadow.newest()["a"]["agent"] == "ag?ent"
+
+
+@pytest.mark.parametrize("verb", ["show", "turns", "diff", "session end"])
+def test_an_id_that_is_not_utf8_names_nothing(shadow: Shadow, verb: str) -> None:
+    """It is no fault of the journal, as the error once said."""
+    result = shadow(*verb.split(), os.fsdecode(b"ag\xffent"))
+    assert (result.code, "journal" in result.err) == (2, False)
+    assert "UTF-8" in result.err
