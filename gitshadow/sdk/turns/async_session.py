@@ -108,7 +108,9 @@ class AsyncTurn(TurnFront[AsyncDriver]):
             model to read, and the turn continues.
 
         Raises:
-            UsageError: `call_id` or `again` was meant for the tool: pass it in `arguments`.
+            UsageError: `call_id` or `again` was meant for the tool: pass it in `arguments`. Or
+                the tool is no name, the arguments are no mapping, or a secret one of them raises
+                when it is read.
             TurnCancelled: `cancel` was called before.
             LimitExceeded: a limit of the turn was reached.
             Exception: the tool's own exception. Let it leave the block to roll the turn back.
@@ -164,6 +166,10 @@ class AsyncTurn(TurnFront[AsyncDriver]):
         """Change the session's state: JSON values, None to remove a key.
 
         A rollback of the turn restores the values.
+
+        Raises:
+            UsageError: it is no mapping, or a key is no text.
+            NotStorableError: a value would not come back as it is; the text names its key.
         """
         await self._driver.run(self.core.set_state(changes))
 
@@ -173,6 +179,7 @@ class AsyncTurn(TurnFront[AsyncDriver]):
         A rollback of the turn makes the previous version current again.
 
         Raises:
+            UsageError: the name is no text, or the data is not bytes.
             StoreError: it could not be written.
         """
         return await self._driver.run(self.core.save_artifact(name, data))

@@ -11,7 +11,13 @@ from gitshadow.sdk.turns import rewind, state_rollback
 from gitshadow.sdk.turns.driver import Base
 from gitshadow.sdk.turns.events import Message, creation, live, messages
 from gitshadow.sdk.turns.host import Host
-from gitshadow.sdk.turns.option_checks import instance_of, one_of, optional
+from gitshadow.sdk.turns.option_checks import (
+    instance_of,
+    keyed_by_texts,
+    one_of,
+    optional,
+    text,
+)
 from gitshadow.sdk.turns.policy import Policy, Proposal
 from gitshadow.sdk.turns.protocols import SessionStore
 from gitshadow.sdk.turns.registry import ToolRegistry
@@ -66,6 +72,7 @@ class TurnFront(Generic[_D]):
         policy: Policy | None,
         check: Check | None,
     ) -> None:
+        text("the label of a turn", label)
         optional(instance_of(Policy, "a Policy"))("policy", policy)
         self._runtime = runtime
         self._driver = driver
@@ -287,8 +294,10 @@ class SessionFront(Generic[_D, _T]):
         """Begin the session with a state; otherwise it begins with an empty one.
 
         Raises:
-            UsageError: the session already has a history.
+            UsageError: the session already has a history, or it is no state.
+            NotStorableError: a value is not JSON.
         """
+        keyed_by_texts("a state", state)
         runtime = self._runtime
         # Under the lock, so that two programs cannot both find the session empty.
         with runtime.locked():

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.turns import json_values
+from gitshadow.sdk.turns.option_checks import mapping, optional, text
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.tool import Tool
 from gitshadow.sdk.turns.values import JsonObject
@@ -45,8 +46,11 @@ def requested(
     """Return what a program asked for, with arguments as a mapping, as keywords or as both.
 
     Raises:
-        UsageError: a keyword of ours was given, and the tool has an argument of the same name.
+        UsageError: a keyword of ours was given, and the tool has an argument of the same name; or
+            the tool is no name, or its arguments are no mapping.
     """
+    text("the name of a tool", tool)
+    optional(mapping)(f"the arguments of {tool}", arguments)
     request = CallRequest(tool, {**(arguments or {}), **named}, call_id, again)
     known = registry.find(tool)
     ours = [] if call_id is None else ["call_id"]

@@ -187,7 +187,12 @@ def _admitted(
 
 
 def _secrets(tool: Tool, arguments: JsonObject) -> Secrets:
-    return Secrets.of(arguments, tool.options.get("secrets", ()))
+    try:
+        return Secrets.of(arguments, tool.options.get("secrets", ()))
+    except Exception as error:  # it runs code of the host's own classes
+        # What cannot be read cannot be hidden either.
+        said = f"cannot call {tool.name}: reading a secret argument raised"
+        raise UsageError(f"{said} {type(error).__name__}") from error
 
 
 @dataclass(slots=True)

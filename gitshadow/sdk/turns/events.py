@@ -45,7 +45,10 @@ def creation(session: str, state: JsonObject, ts_ns: int) -> NewEvent:
         author="system",
         kind="created",
         ts_ns=ts_ns,
-        delta={key: json_values.canonical(value) for key, value in state.items()},
+        delta={
+            json_values.storable(key): json_values.faithful(value, key)
+            for key, value in state.items()
+        },
     )
 
 

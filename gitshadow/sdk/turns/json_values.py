@@ -72,14 +72,16 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def faithful(value: object) -> str:
+def faithful(value: object, *place: object) -> str:
     """Return a text of a value that is the same value, in the same order, when it is read again.
+
+    `place` is where it belongs, for the error.
 
     Raises:
         NotStorableError: it is no JSON value, or it would come back as another one: a tuple as a
             list, a key that is a number as a text, a member of an enum as its value.
     """
-    return _text(_Copying(deepest=None).of(value), sort_keys=False)
+    return _text(_Copying(deepest=None).of(value, place), sort_keys=False)
 
 
 def observation_text(value: object, secrets: Secrets = NO_SECRETS) -> str:
@@ -144,6 +146,10 @@ class _Copying(NamedTuple):
             return self._of(value, place)
         except RecursionError as error:
             raise _too_deep() from error
+        except NotStorableError:
+            raise
+        except Exception as error:  # it runs code of the host's own classes
+            raise _unreadable(error) from error
 
     def _of(self, value: object, place: tuple[object, ...]) -> object:
         kind = type(value)
@@ -212,6 +218,11 @@ def _refused(value: object, place: tuple[object, ...]) -> NoReturn:
 
 def _too_deep() -> NotStorableError:
     return NotStorableError("not JSON: it is nested too deeply")
+
+
+def _unreadable(error: Exception) -> NotStorableError:
+    # Without its text, which may have a secret.
+    return NotStorableError(f"not JSON: reading it raised {type(error).__name__}")
 
 
 def _at(place: tuple[object, ...]) -> str:
@@ -303,9 +314,12 @@ def _plain(value: object, above: tuple[int, ...]) -> Json:
     if len(above) == _DEEPEST:
         return "<nested too deeply>"
     inside = (*above, id(value))
-    if isinstance(value, Mapping):
-        return {text_of(key): _plain(each, inside) for key, each in value.items()}
-    return [_plain(each, inside) for each in value]
+    try:
+        if isinstance(value, Mapping):
+            return {text_of(key): _plain(each, inside) for key, each in value.items()}
+        return [_plain(each, inside) for each in value]
+    except Exception:  # noqa: BLE001 - it runs code of the host's own classes
+        return f"<{type(value).__name__}>"
 
 
 def text_of(value: object) -> str:
@@ -443,13 +457,16 @@ def inverse_text(
     Raises:
         NotStorableError: an argument is no JSON, or there is a secret in what would be stored.
     """
-    # Refused and not redacted: with another argument, the inverse would do something else.
-    if secrets.are_in([inverse.args, inverse.residue, inverse.depends_on]):
-        raise NotStorableError("it would store a secret: pass Secret(NAME) instead")
     try:
+        has_secret = secrets.are_in([inverse.args, inverse.residue, inverse.depends_on])
         args = {name: _storable(value) for name, value in inverse.args.items()}
     except RecursionError as error:
         raise _too_deep() from error
+    except Exception as error:  # it runs code of the host's own classes
+        raise _unreadable(error) from error
+    # Refused and not redacted: with another argument, the inverse would do something else.
+    if has_secret:
+        raise NotStorableError("it would store a secret: pass Secret(NAME) instead")
     # What would come back as another value is refused.
     _Copying(deepest=None).of(args)
     if inverse_kinds.is_external(inverse.handler):

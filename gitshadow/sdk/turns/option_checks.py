@@ -92,6 +92,27 @@ def having(method: str) -> OptionCheck:
     return check
 
 
+def private(kinds: tuple[type, ...], expected: str) -> OptionCheck:
+    """Return the check for a value of which an error must show nothing but the type."""
+
+    def check(option: str, value: object) -> None:
+        if not isinstance(value, kinds):
+            raise UsageError(f"{option} must be {expected}, not {type(value).__name__}")
+
+    return check
+
+
+mapping = private((Mapping,), "a mapping")
+octets = private((bytes, bytearray, memoryview), "bytes")
+
+
+def keyed_by_texts(option: str, value: object) -> None:
+    """Check a mapping whose keys are texts."""
+    mapping(option, value)
+    for key in value:  # type: ignore[attr-defined]
+        text(f"a key of {option}", key)
+
+
 def optional(inner: OptionCheck) -> OptionCheck:
     """Return the check for a value or None."""
 

@@ -95,7 +95,9 @@ class Turn(TurnFront[Driver]):
             model to read, and the turn continues.
 
         Raises:
-            UsageError: `call_id` or `again` was meant for the tool: pass it in `arguments`.
+            UsageError: `call_id` or `again` was meant for the tool: pass it in `arguments`. Or
+                the tool is no name, the arguments are no mapping, or a secret one of them raises
+                when it is read.
             TurnCancelled: `cancel` was called before.
             LimitExceeded: a limit of the turn was reached.
             Exception: the tool's own exception. Let it leave the block to roll the turn back.
@@ -151,6 +153,10 @@ class Turn(TurnFront[Driver]):
         """Change the session's state: JSON values, None to remove a key.
 
         A rollback of the turn restores the values.
+
+        Raises:
+            UsageError: it is no mapping, or a key is no text.
+            NotStorableError: a value would not come back as it is; the text names its key.
         """
         self._driver.run(self.core.set_state(changes))
 
@@ -160,6 +166,7 @@ class Turn(TurnFront[Driver]):
         A rollback of the turn makes the previous version current again.
 
         Raises:
+            UsageError: the name is no text, or the data is not bytes.
             StoreError: it could not be written.
         """
         return self._driver.run(self.core.save_artifact(name, data))

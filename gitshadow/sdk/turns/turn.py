@@ -45,6 +45,7 @@ from gitshadow.sdk.turns.errors import (
 )
 from gitshadow.sdk.turns.events import creation
 from gitshadow.sdk.turns.file_recording import UNTOLD, Tell
+from gitshadow.sdk.turns.option_checks import keyed_by_texts, octets, text
 from gitshadow.sdk.turns.policy import Proposal
 from gitshadow.sdk.turns.protocols import Means, UndoTransaction, in_store
 from gitshadow.sdk.turns.report import UndoKind, UndoReport
@@ -418,13 +419,15 @@ class TurnCore:
         )
 
     def say(
-        self, author: str, text: str, kind: str, data: JsonObject
+        self, author: str, said: str, kind: str, data: JsonObject
     ) -> Procedure[None]:
         """Add an event of the conversation."""
+        for option, value in (("author", author), ("text", said), ("kind", kind)):
+            text(option, value)
         moment = yield from now()
         self.check_open()
         yield Save(
-            (self.event(author, kind, text, moment, json_values.faithful(data)),)
+            (self.event(author, kind, said, moment, json_values.faithful(data)),)
         )
 
     def conclude(self, author: str, text: str) -> None:
@@ -434,12 +437,13 @@ class TurnCore:
 
     def set_state(self, changes: JsonObject) -> Procedure[None]:
         """Change the session's state; None makes a key absent."""
+        keyed_by_texts("a change of the state", changes)
         moment = yield from now()
         self.check_open()
         texts = {
             json_values.storable(key): None
             if value is None
-            else json_values.faithful(value)
+            else json_values.faithful(value, key)
             for key, value in changes.items()
         }
         event = self.event("agent", "state", "", moment, self._body({"keys": [*texts]}))
@@ -447,6 +451,9 @@ class TurnCore:
 
     def save_artifact(self, name: str, data: bytes) -> Procedure[int]:
         """Save a version of an artifact; return its number."""
+        text("the name of an artifact", name)
+        octets(f"the artifact {name}", data)
+        data = bytes(data)
         moment = yield from now()
         self.check_open()
         session, name = self.row.session, json_values.storable(name)

@@ -154,7 +154,7 @@ class Outcome:
 def _in_json(value: object) -> str:
     try:
         return json.dumps(value, default=str, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # noqa: BLE001 - it runs code of the host's own classes
         # The value has keys that are not strings, contains itself, or is nested too deeply.
         return f"<{type(value).__name__}>"
 

@@ -1,15 +1,17 @@
 """Values that the journal cannot hold as they are: named, never changed in silence."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from gitshadow.errors import JournalError
+from gitshadow.errors import JournalError, UsageError
 from gitshadow.sdk.testing.memory_store import MemoryStore
 from gitshadow.sdk.turns import json_values
 from gitshadow.sdk.turns.json_values import NotStorableError
-from gitshadow.sdk.turns.session import AgentUndo
+from gitshadow.sdk.turns.registry import ToolRegistry
+from gitshadow.sdk.turns.session import AgentUndo, Turn
 from gitshadow.sdk.turns.values import Conflict, Inverse, Outcome, Reversibility
 from gitshadow.store.journal.saga_rows import SagaRow, SagaTurn
 from tests.sdk.turns.front import FREE, Front
@@ -18,6 +20,26 @@ from tests.sdk.turns.world import AT_ONCE, World, registry
 
 HUGE = 10**5_000  # Python writes at most 4,300 digits
 AS_HUGE = pytest.param(HUGE, id="huge")
+WRONG: dict[str, tuple[str, Callable[[Turn], object]]] = {
+    "tool": ("the name of a tool must be a text, not 5", lambda t: t.call(5)),  # type: ignore[arg-type]
+    "arguments": (
+        "the arguments of notes.read must be a mapping, not str",
+        lambda t: t.call("notes.read", "secret"),  # type: ignore[arg-type]
+    ),
+    "artifact": (
+        "the artifact a must be bytes, not str",
+        lambda t: t.save_artifact("a", "text"),  # type: ignore[arg-type]
+    ),
+    "state": (
+        "a change of the state must be a mapping, not list",
+        lambda t: t.set_state(["a"]),  # type: ignore[arg-type]
+    ),
+    "key": (
+        "a key of a change of the state must be a text, not 1",
+        lambda t: t.set_state({1: 1}),  # type: ignore[dict-item]
+    ),
+    "author": ("author must be a text, not 5", lambda t: t.say(5, "x")),  # type: ignore[arg-type]
+}
 HALF = "half \ud83d an emoji"
 
 
@@ -130,6 +152,65 @@ async def test_an_odd_value_of_a_tools_option_does_not_end_the_turn(
         assert (await turn.call("box.put", "c")).kind == "conflict"
 
 
+class Closed(dict[str, object]):
+    """What a program gave after it had closed what it reads from."""
+
+    def items(self) -> NoReturn:
+        raise RuntimeError("closed: hunter22")
+
+    __iter__ = values = items
+
+
+async def test_a_value_that_raises_while_it_is_read_does_not_end_the_turn(
+    front: Front,
+) -> None:
+    got = keeping(front, Closed(a=1))
+    front.tools.tool("box.see", capture=lambda a: Closed(a=1))(lambda: None)
+    session = front.session()
+    async with session.turn() as turn:
+        assert (await turn.call("box.put", "c", value=[Closed(a=1)])).ok
+        refused = await turn.call("box.see")
+    assert (refused.kind, got) == ("failed", [])
+    (item,) = (await session.undo("t-1")).items
+    why = "the inverse was not stored: not JSON: reading it raised RuntimeError"
+    assert (item.reason, item.error) == ("no_inverse", why)
+    assert Outcome.success(Closed(a=1)).text == "<Closed>"
+
+
+async def test_a_secret_argument_that_cannot_be_read_refuses_the_call(
+    front: Front,
+) -> None:
+    """What cannot be read cannot be hidden in what is stored."""
+    ran: list[object] = []
+    front.tools.tool("web.login", secrets=("key",))(lambda key: ran.append(key))
+    async with front.session().turn() as turn:
+        with pytest.raises(UsageError, match=r"secret argument raised RuntimeError$"):
+            await turn.call("web.login", key=Closed(a=1))
+    assert ran == []
+
+
+@pytest.mark.parametrize("why", WRONG)
+def test_what_is_no_call_or_state_is_named(tmp_path: Path, why: str) -> None:
+    """The error has no value that may be a secret, and the turn can go on."""
+    said, use = WRONG[why]
+    tools = registry(World.make(tmp_path / "world"))
+    au = AgentUndo.with_store(MemoryStore(), session="s", tools=tools, policy=FREE)
+    with au.turn("x") as turn:
+        with pytest.raises(UsageError) as caught:
+            use(turn)
+        assert turn.call("notes.read", note="n").ok
+    assert str(caught.value) == said
+
+
+def test_a_first_state_is_kept_as_it_was_given() -> None:
+    """As `set_state`: in the same order, and what would change is refused by its key."""
+    au = AgentUndo.with_store(MemoryStore(), session="s", tools=ToolRegistry())
+    with pytest.raises(NotStorableError, match=r"^not JSON: tuple at size\['a'\]$"):
+        au.create({"size": {"a": (1, 2)}})
+    au.create({"cfg": {"b": 1, "a": 2}})
+    assert json_values.faithful(au.state) == '{"cfg":{"b":1,"a":2}}'
+
+
 async def test_half_a_surrogate_pair_gets_to_the_inverse(front: Front) -> None:
     got = keeping(front, {"name": HALF})
     session = front.session()
@@ -156,7 +237,7 @@ async def test_state_and_events_refuse_what_would_change(
     front: Front, value: object
 ) -> None:
     async with front.session().turn() as turn:
-        with pytest.raises(NotStorableError):
+        with pytest.raises(NotStorableError, match=r" at value|nested too deeply"):
             await turn.set_state(value=value)
         with pytest.raises(NotStorableError):
             await turn.say("system", "x", value=value)
