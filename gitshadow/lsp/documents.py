@@ -103,7 +103,7 @@ class Documents:
             return None
         root, backend = found
         inside = os.path.relpath(os.path.join(directory, os.path.basename(file)), root)
-        if inside.startswith(os.pardir):
+        if inside.split(os.sep)[0] == os.pardir:
             return None
         path = display_path(RepoPath(os.fsencode(inside)))
         return Place(os.path.join(root, inside), path, backend)
@@ -121,14 +121,16 @@ class Documents:
                 self.log(f"no authors in {directory}: {error}")
             self._failed[directory] = now
             return None
-        self._worktrees[directory] = (os.path.realpath(root), backend)
+        top = os.path.realpath(root)
+        # One backend for a worktree: by it, files are known to be of the same one.
+        known = (one for one in self._worktrees.values() if one[0] == top)
+        self._worktrees[directory] = next(known, (top, backend))
         return self._worktrees[directory]
 
     def authors(self, place: Place, text: str) -> Authors | None:
         """Return the authors of a text; None for what has no lines, or none that are known."""
         data = content_of(place.file)
-        # An editor counts a lone carriage return as the end of a line, and Git does not.
-        if data is None or is_binary(data) or "\r" in text.replace("\r\n", ""):
+        if data is None or is_binary(data) or _has_other_lines(text):
             return None
         key = (place.backend.mark(), data, text)
         with self._lock:
@@ -203,7 +205,14 @@ def compared(text: str, data: bytes) -> LineMap:
     buffer = split_lines(text.encode("utf-8", "surrogatepass"))
     file = split_lines(data)
     changes = tuple(edits(file, buffer)) if buffer != file else ()
+    if changes and _has_other_lines(text):
+        changes = (MergeEdit(0, len(file), tuple(buffer)),)
     return LineMap(tuple(_numbers(changes, len(file))), changes)
+
+
+def _has_other_lines(text: str) -> bool:
+    # An editor counts a lone carriage return as the end of a line, and Git does not.
+    return "\r" in text.replace("\r\n", "")
 
 
 def _numbers(changes: Sequence[MergeEdit], count: int) -> Iterator[int | None]:

@@ -92,7 +92,10 @@ def make(opened: Opener, agent: str | None, diffs: str) -> LanguageServer:
         agent: The agent that started the editor, which may not review.
         diffs: An empty directory, for plans that the editor shows.
     """
-    server = LanguageServer(NAME, __version__)
+    # Not by ranges: pygls counts a form feed and other controls as ends of lines
+    # (`TextDocument.lines`, 2.1), and editors do not.
+    full = types.TextDocumentSyncKind.Full
+    server = LanguageServer(NAME, __version__, text_document_sync_kind=full)
     session = _Session(server, opened, agent, diffs)
 
     @server.feature(types.INITIALIZE)

@@ -5,6 +5,7 @@ It frames and reads messages itself, so that what is tested is what is on the wi
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ class Editor:
     shown: list[tuple[Path, str]] = field(default_factory=list)
     worked: list[tuple[str, str]] = field(default_factory=list)
     marked: dict[str, list[Json]] = field(default_factory=dict)
+    by_ranges: bool = False
     _versions: dict[str, int] = field(default_factory=dict)
     _waiting: dict[int, "asyncio.Future[Json]"] = field(default_factory=dict)
 
@@ -126,6 +128,24 @@ class Editor:
             contentChanges=[{"text": text}],
         )
 
+    def type_line(self, path: str, number: int, line: str) -> None:
+        """Replace one line, as a change of its range where the server reads such changes."""
+        uri = self.uri(path)
+        lines = self.texts[uri].split("\n")
+        before, lines[number] = lines[number], line
+        if not self.by_ranges:
+            self.type(path, "\n".join(lines))
+            return
+        self.texts[uri] = "\n".join(lines)
+        self._versions[uri] += 1
+        begin = {"line": number, "character": 0}
+        end = {"line": number, "character": len(before)}
+        self.tell(
+            "textDocument/didChange",
+            textDocument={"uri": uri, "version": self._versions[uri]},
+            contentChanges=[{"range": {"start": begin, "end": end}, "text": line}],
+        )
+
     async def hover(self, path: str, line: int) -> str:
         """Return what stands at a line, as Markdown."""
         found = await self.ask(
@@ -197,8 +217,9 @@ def _start(edit: Json) -> int:
 
 
 def _offset(text: str, at: Json) -> int:
-    lines = text.split("\n")
-    return sum(len(line) + 1 for line in lines[: at["line"]]) + int(at["character"])
+    # The ends of lines in the protocol; Python has more.
+    ends = [0, *(end.end() for end in re.finditer(r"\r\n|\n|\r", text)), len(text)]
+    return ends[int(at["line"])] + int(at["character"])
 
 
 @asynccontextmanager
@@ -222,7 +243,7 @@ async def editing(
     editor = Editor(repo, server)
     listening = asyncio.create_task(editor.listen())
     try:
-        await editor.ask(
+        server_is = await editor.ask(
             "initialize",
             processId=None,
             rootUri=repo.root.as_uri(),
@@ -232,6 +253,8 @@ async def editing(
             },
             initializationOptions=dict(options or {}),
         )
+        sync = server_is["capabilities"]["textDocumentSync"]
+        editor.by_ranges = sync["change"] == 2
         editor.tell("initialized")
         yield editor
         await editor.ask("shutdown")

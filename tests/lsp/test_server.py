@@ -324,6 +324,59 @@ def test_link_binary_file_and_file_elsewhere_have_no_authors(shadow: Shadow) -> 
     edit(shadow, steps)
 
 
+def test_typing_behind_a_form_feed_is_not_overwritten(shadow: Shadow) -> None:
+    """It is the end of a line in Python, and in no editor."""
+
+    async def steps(on: Editor) -> None:
+        on.open("a.txt", NEW.replace("line 5\n", "line\f\f5\n"))
+        on.type_line("a.txt", 15, "mine")
+        typed = on.texts[on.uri("a.txt")]
+        await on.do("a.txt", 2, 2, "Undo in this file")
+        assert on.texts[on.uri("a.txt")] == typed
+        assert on.said[0].startswith("cannot undo a.txt: it has changes")
+
+    edit(shadow, steps)
+
+
+def test_buffer_with_lines_that_git_does_not_count_is_not_edited(
+    shadow: Shadow,
+) -> None:
+    """An editor counts a carriage return as the end of a line."""
+    typed = NEW.replace("line 5\n", "li\rne\r5\n")
+
+    async def steps(on: Editor) -> None:
+        on.open("a.txt")
+        on.type("a.txt", typed)
+        on.open("b.txt")
+        await on.do("b.txt", 0, 0, "Undo everywhere")
+        assert on.texts[on.uri("a.txt")] == typed
+        assert on.said[0].startswith("cannot undo a.txt: it has changes")
+
+    edit(shadow, steps)
+    assert shadow.repo.read("b.txt") == b"new\n"
+
+
+def test_buffer_in_another_directory_is_edited_and_its_file_is_not(
+    shadow: Shadow,
+) -> None:
+    shadow.repo.write("..in/c.txt", OLD)
+    with studio_of(shadow.repo) as studio:
+        studio.write("S2", "b.txt", "newer\n")
+        studio.write("S2", "..in/c.txt", NEW)
+        studio.stop("S2")
+
+    async def steps(on: Editor) -> None:
+        on.open("..in/c.txt")
+        on.type("..in/c.txt", "mine\n" + NEW)
+        on.open("b.txt")
+        await on.do("b.txt", 0, 0, "Undo everywhere")
+        assert on.texts[on.uri("..in/c.txt")] == "mine\n" + OLD
+
+    edit(shadow, steps)
+    assert shadow.repo.read("..in/c.txt").decode() == NEW
+    assert shadow.repo.read("b.txt") == b"new\n"
+
+
 def test_no_random_typing_is_lost_by_an_undo(shadow: Shadow) -> None:
     """What was typed is in the buffer afterwards, whether lines were undone beside it or not."""
     rng = random.Random(3)
