@@ -596,7 +596,8 @@ def _bound(layout: Layout | None, opening: Opening) -> CompensationEngine | None
 def _recorder(layout: Layout | None, opening: Opening) -> FileRecorder | None:
     if layout is None:
         return None
-    is_recorded = os.path.isdir(layout.wt_dir)
+    # A linked worktree is recorded from its first use, so another one has a directory already.
+    is_recorded = os.path.isdir(os.path.dirname(layout.wt_dir))
     wanted = is_recorded if opening.host.files is None else opening.host.files
     if not wanted:
         return None

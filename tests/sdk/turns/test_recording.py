@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gitshadow.sdk.turns.host import Host
+from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.service import in_process
 from gitshadow.store.layout import Layout
@@ -164,3 +165,19 @@ def test_a_place_without_recorder_has_turns_all_the_same(place: Path) -> None:
     with session.au.turn("go") as turn:
         assert turn.call("notes.read", {"note": "n"}).ok
     front.close()
+
+
+def test_a_linked_worktree_is_recorded_from_its_first_use(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As hooks and commands do; nothing was recorded there, and no report said so."""
+    monkeypatch.setenv("GITSHADOW_DAEMON", "off")
+    Recorded.make(repo, tmp_path / "world")
+    linked = tmp_path / "linked"
+    repo.git("worktree", "add", "-q", str(linked))
+    with AgentUndo.open(linked, session="s", tools=ToolRegistry()) as au:
+        with au.turn("write"):
+            (linked / "new").write_text("x\n")
+        (item,) = au.undo("t-1").items
+    assert (item.path, item.state) == ("new", "reversed")
+    assert not (linked / "new").exists()
