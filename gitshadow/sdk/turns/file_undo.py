@@ -17,7 +17,8 @@ from gitshadow.messages.undo import (
     Uncovered,
 )
 from gitshadow.model import Oid
-from gitshadow.sdk.turns import json_values
+from gitshadow.sdk.turns import call_outcome, json_values, path_images
+from gitshadow.sdk.turns.call_outcome import CallKnowledge
 from gitshadow.sdk.turns.commands import (
     Invoke,
     Procedure,
@@ -28,7 +29,7 @@ from gitshadow.sdk.turns.commands import (
 from gitshadow.sdk.turns.file_recording import UNTOLD, FileRecorder
 from gitshadow.sdk.turns.report import Domain, UndoItem, UndoReport
 from gitshadow.sdk.turns.undo_operation import PhaseResult, blank
-from gitshadow.store.journal.saga_rows import SagaLogRow, SagaOp, SagaTurn
+from gitshadow.store.journal.saga_rows import SagaCall, SagaLogRow, SagaOp, SagaTurn
 from gitshadow.undo.report import Status
 
 
@@ -122,6 +123,17 @@ def untold(log: Iterable[SagaLogRow]) -> tuple[Uncovered, ...]:
         )
         for row in log
         if row.kind == UNTOLD
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def elsewhere(calls: Iterable[SagaCall]) -> tuple[Uncovered, ...]:
+    """Return the files that calls named and that are not in the working tree."""
+    found = (
+        Uncovered(path, f"outside the working tree, named by {call.tool} {call.id}")
+        for call in calls
+        if call_outcome.from_row(call) is not CallKnowledge.NOT_DONE
+        for path in path_images.outside(call)
     )
     return tuple(dict.fromkeys(found))
 

@@ -25,7 +25,7 @@ def images(root: str, paths: Iterable[str]) -> dict[str, str | None]:
 
 def taken(root: str, paths: Sequence[str]) -> Procedure[Mapping[str, str | None]]:
     """Return the images of what a tool says that it writes, by path relative to the root."""
-    names = [os.path.relpath(os.path.abspath(path), root) for path in paths]
+    names = [os.path.relpath(_real(path), root) for path in paths]
     return (yield from demand(Invoke(images, (root, names))))
 
 
@@ -54,6 +54,17 @@ def restored(
 def named(call: SagaCall) -> str:
     """Return the files of a call for people; an empty text where none is named."""
     return ", ".join(_before(call))
+
+
+def outside(call: SagaCall) -> list[str]:
+    """Return the files of a call that are not below the root, where nothing is recorded."""
+    return [path for path in _before(call) if path.split(os.sep)[0] == os.pardir]
+
+
+def _real(path: str) -> str:
+    # A link is another file's name only if a directory is one.
+    directory, name = os.path.split(os.path.abspath(path))
+    return os.path.join(os.path.realpath(directory), name)
 
 
 def _before(call: SagaCall) -> Mapping[str, str | None]:

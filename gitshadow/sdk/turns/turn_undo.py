@@ -420,12 +420,13 @@ class Undoing:
         if recorder is None or not request.covers(Scope.FILES):
             return None
         log = (row for turn in turns for row in self.store.log(self._session, turn))
+        calls = (one for turn in turns for one in self.store.calls(self._session, turn))
         return FileWork(
             op=op,
             recorder=recorder,
             op_id=op.id,
             on_conflict=request.on_conflict,
-            told=file_undo.untold(log),
+            told=(*file_undo.untold(log), *file_undo.elsewhere(calls)),
         )
 
 

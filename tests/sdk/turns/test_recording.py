@@ -181,3 +181,26 @@ def test_a_linked_worktree_is_recorded_from_its_first_use(
         (item,) = au.undo("t-1").items
     assert (item.path, item.state) == ("new", "reversed")
     assert not (linked / "new").exists()
+
+
+async def test_a_file_outside_the_working_tree_is_named_by_an_undo(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    """Also one behind a linked directory; a link to the working tree leads into it."""
+    root, elsewhere = recorded.repo.root, tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (root / "out").symlink_to(elsewhere)
+    (elsewhere / "in").symlink_to(root)
+    session = recorded.front.session()
+    async with session.turn() as turn:
+        for path in (root / "out" / "lost", elsewhere / "in" / "new"):
+            await turn.call("file.write", path=str(path), text="x\n")
+    report = await session.undo("t-1")
+    assert [(one.what, one.why) for one in report.not_covered] == [
+        (
+            "../elsewhere/lost",
+            "outside the working tree, named by file.write t-1.1",
+        )
+    ]
+    assert [item.path for item in report.items if item.path] == ["new"]
+    assert (elsewhere / "lost").exists()
