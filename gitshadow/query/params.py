@@ -22,15 +22,21 @@ def typed_path(layout: Layout, cwd: str | None, typed: str) -> RepoPath:
         typed: As typed or as our own output spells it.
 
     Raises:
-        UsageError: the path is empty or outside the worktree.
+        UsageError: the path is empty, contains NUL, or is outside the worktree.
     """
     # An unset variable of a script must not mean the whole worktree; Git refuses it, too.
     if not typed:
         raise UsageError("cannot use an empty path or id", hint="for all files: .")
+    name = parse_path(typed)
+    if b"\0" in name:
+        raise UsageError(
+            f"cannot use {typed}: no path has a NUL byte in it",
+            hint="a path in double quotes is read as Git quotes it",
+        )
     root = os.fsencode(layout.root)
     here = os.path.join(root, parse_path(cwd)) if cwd else root
     # Only the directory is resolved: a link that is typed is meant itself, not what it points to.
-    full = os.path.normpath(os.path.join(_real(here), parse_path(typed)))
+    full = os.path.normpath(os.path.join(_real(here), name))
     if full == root:
         return RepoPath(b"")
     if not full.startswith(root + b"/"):

@@ -278,6 +278,7 @@ def test_partial_undo_is_never_called_undone(agent: Claude) -> None:
         ("show", "9" * 20),
         ("show", "no-such-id"),
         ("cat", "no/such/file"),
+        ("cat", r'"a\000b"'),
         ("log", "--session", "nobody"),
         ("oops", "--yes", "--token", "stale"),
         ("no-such-verb",),
