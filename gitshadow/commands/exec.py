@@ -8,10 +8,11 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import click
 
-from gitshadow.commands.client import send
+from gitshadow.commands.client import find_layout, send
 from gitshadow.commands.error_handler import contain
 from gitshadow.commands.options import utf8
 from gitshadow.config import stores_prompts
@@ -58,20 +59,21 @@ def command(agent: str, argv: tuple[str, ...]) -> int:
     The command's input, output, environment and exit code are unchanged. If a signal ends it,
     the exit code is 128 plus the signal's number.
     """
-    opened = _begin(agent, argv)
-    if opened is None:
+    begun = _begin(agent, argv)
+    if begun is None:
         return run_child(argv, os.environ)
+    root, opened = begun
     added = {SESSION_VARIABLE: opened.session, AGENT_VARIABLE: agent}
     # The kernel's counters of a process go to its parent when it ends. Without this those of an
     # orphan go to init, and the recorder would conclude that the command did not write its files.
     with current().machine_facts().adopting_orphans():
         code = run_child(argv, {**os.environ, **added})
-        _end(opened, code)
+        _end(opened, root, code)
     return code
 
 
-def _begin(agent: str, argv: Sequence[str]) -> ExecEndRequest | None:
-    """Open a session and return what will end it.
+def _begin(agent: str, argv: Sequence[str]) -> tuple[str, ExecEndRequest] | None:
+    """Open a session; return the top of the worktree and what will end the session.
 
     None if recording is off or, after one line that says so, if that failed.
     """
@@ -84,16 +86,25 @@ def _begin(agent: str, argv: Sequence[str]) -> ExecEndRequest | None:
         session=os.environ.get(SESSION_VARIABLE),
     )
     try:
+        root = contain(find_layout).root
         opened = contain(lambda: send(EXEC_BEGIN, request)).answer
     except ShadowError as error:
         _complain("not recorded", error)
         return None
-    return ExecEndRequest(opened.session, opened.call or "") if opened.session else None
+    if not opened.session:
+        return None
+    return root, ExecEndRequest(opened.session, opened.call or "")
 
 
-def _end(opened: ExecEndRequest, code: int) -> None:
+def _end(opened: ExecEndRequest, root: str, code: int) -> None:
+    def sent() -> None:
+        # The command may have deleted our directory, or made a repository of it.
+        with suppress(OSError):
+            os.chdir(root)
+        send(EXEC_END, opened._replace(exit=code), root_hint=root)
+
     try:
-        contain(lambda: send(EXEC_END, opened._replace(exit=code)))
+        contain(sent)
     except KeyboardInterrupt:
         # The command is over, and its session ends with our process.
         return

@@ -493,7 +493,7 @@ def test_an_agents_name_that_is_not_utf8_is_recorded(shadow: Shadow) -> None:
     name = os.fsdecode(b"ag\xffent")
     shadow.ok("exec", "--agent", name, "--", "sh", "-c", "echo x > a")
     shadow.ok("session", "start", "--agent", name, "--native", name)
-    assert [row["agent"] for row in shadow.sessions()] == ["ag?ent", "ag?ent"]
+    assert len(sessions_of(shadow, "ag?ent")) == 2
     assert shadow.newest()["a"]["agent"] == "ag?ent"
 
 
@@ -503,3 +503,18 @@ def test_an_id_that_is_not_utf8_names_nothing(shadow: Shadow, verb: str) -> None
     result = shadow(*verb.split(), os.fsdecode(b"ag\xffent"))
     assert (result.code, "journal" in result.err) == (2, False)
     assert "UTF-8" in result.err
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["rm -r ../sub; echo x > ../a", "git init -q; echo x > ../a"],
+    ids=["deleted", "a repository of its own"],
+)
+def test_what_becomes_of_the_directory_of_a_command_hides_no_write(
+    shadow: Shadow, script: str
+) -> None:
+    where = shadow.repo.root / "sub"
+    where.mkdir()
+    done = shadow("exec", "--agent", "x", "--", "sh", "-c", script, cwd=where)
+    assert (done.code, done.err) == (0, "")
+    assert shadow.newest()["a"]["agent"] == "x"
