@@ -1,6 +1,6 @@
 """`git agent-undo lsp`: a language server on the standard streams, for editors."""
 
-import os
+import io
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 
@@ -27,13 +27,20 @@ def command() -> None:
     # pygls is an optional dependency (the extra `lsp`).
     from gitshadow.lsp.server import make
 
-    # It closes its stream at the end, and the end of a command writes what is left in ours. That
-    # end runs no finalizers either, so the directory needs its block.
-    with (
-        TemporaryDirectory(prefix="gitshadow-", ignore_cleanup_errors=True) as diffs,
-        open(os.dup(1), "wb", buffering=0) as stream,
-    ):
-        make(_opened, agent_here(), diffs).start_io(stdout=stream)
+    # The end of a command runs no finalizers, so the directory needs its block.
+    with TemporaryDirectory(prefix="gitshadow-", ignore_cleanup_errors=True) as diffs:
+        answers = _Answers(io.FileIO(1, "wb", closefd=False))
+        make(_opened, agent_here(), diffs).start_io(stdout=answers)
+
+
+class _Answers(io.BufferedWriter):
+    """The standard output, in which each answer is whole although several threads write."""
+
+    def close(self) -> None:
+        """Stay open: pygls closes it at `exit`, before the last threads have answered.
+
+        It reports an answer that cannot be written in another message, and so on (2.1).
+        """
 
 
 def _opened(directory: str) -> tuple[str, HereEngine]:
