@@ -252,7 +252,7 @@ def content_of(file: str) -> bytes | None:
     """Return what a regular file holds; None for anything else, and for what is too large."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
+    except (OSError, ValueError):  # a ValueError: there is a NUL in its name
         return None
     with open(descriptor, "rb") as stream:
         found = os.fstat(descriptor)

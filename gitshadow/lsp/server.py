@@ -216,11 +216,14 @@ class _Session:
 
     def hints(self, params: types.InlayHintParams) -> list[types.InlayHint]:
         """Return a word behind the first line of each run, as the settings say."""
+        wanted = range(params.range.start.line, params.range.end.line + 1)
+        runs = self._runs(params.text_document.uri, self.settings.hints)
+        if not runs:
+            return []
         document = self._server.workspace.get_text_document(params.text_document.uri)
         lines = document.source.split("\n")
-        wanted = range(params.range.start.line, params.range.end.line + 1)
         found: list[types.InlayHint] = []
-        for run in self._runs(params.text_document.uri, self.settings.hints):
+        for run in runs:
             if run.first in wanted:
                 text = lines[run.first].removesuffix("\r")
                 end = document.position_codec.client_num_units(text)
@@ -417,8 +420,13 @@ class _Session:
         if place is None:
             return None
         document = self._server.workspace.get_text_document(uri)
+        try:
+            source = document.source
+        except (OSError, ValueError):
+            # It is not open, and its file cannot be read, or not as UTF-8.
+            return None
         with self._progress(f"reading who wrote {place.path}"):
-            authors = self.documents.authors(place, document.source)
+            authors = self.documents.authors(place, source)
         return None if authors is None else (place, authors)
 
     def _redo(self, place: Place) -> str:

@@ -307,6 +307,7 @@ def test_link_binary_file_and_file_elsewhere_have_no_authors(shadow: Shadow) -> 
     outside.write_text("secret\n")
     (shadow.repo.root / "link.txt").symlink_to(outside)
     (shadow.repo.root / "data.bin").write_bytes(b"a\0b\n")
+    (shadow.repo.root / "latin.txt").write_bytes(b"caf\xe9\n")
 
     async def steps(on: Editor) -> None:
         for path in ("link.txt", "data.bin", "../outside.txt", "gone.txt"):
@@ -314,6 +315,10 @@ def test_link_binary_file_and_file_elsewhere_have_no_authors(shadow: Shadow) -> 
             assert await on.hover(path, 0) == ""
             assert await on.lenses(path) == []
             assert await on.actions(path, 0, 9) == {}
+        # Not open: the server would read them itself.
+        for path in ("latin.txt", "never.txt"):
+            assert await on.hover(path, 0) == ""
+            assert await on.lenses(path) == []
         # What an editor sends by mistake does not end the server.
         on.send(id=0, method="textDocument/hover", params={"textDocument": 7})
         on.send(method="$/garbage", params=[])
@@ -375,6 +380,22 @@ def test_buffer_in_another_directory_is_edited_and_its_file_is_not(
     edit(shadow, steps)
     assert shadow.repo.read("..in/c.txt").decode() == NEW
     assert shadow.repo.read("b.txt") == b"new\n"
+
+
+def test_requests_that_still_run_at_the_end_are_no_errors(
+    shadow: Shadow, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def steps(on: Editor) -> None:
+        on.open("a.txt")
+        for number in range(8):
+            on.send(
+                id=1000 + number,
+                method="textDocument/codeLens",
+                params={"textDocument": {"uri": on.uri("a.txt")}},
+            )
+
+    edit(shadow, steps)
+    assert capfd.readouterr().err == ""
 
 
 def test_no_random_typing_is_lost_by_an_undo(shadow: Shadow) -> None:
