@@ -90,6 +90,10 @@ class Opening:
             raise UsageError(
                 "cannot open a session without a name", hint="pass session='...'"
             )
+        for option in ("session", "agent"):
+            name = getattr(self, option)
+            if name is not None and json_values.storable(name) != name:
+                raise UsageError(f"{option} must be UTF-8, not {name!r}")
 
     def bench(self, path: str) -> Bench:
         """Return what an engine of the session is given, by the root of the working tree."""

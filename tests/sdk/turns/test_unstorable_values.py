@@ -202,6 +202,15 @@ def test_what_is_no_call_or_state_is_named(tmp_path: Path, why: str) -> None:
     assert str(caught.value) == said
 
 
+@pytest.mark.parametrize("option", ["session", "agent"])
+def test_a_name_that_no_journal_can_hold_opens_no_session(
+    place: Path, option: str
+) -> None:
+    session, agent = (HALF, "a") if option == "session" else ("s", HALF)
+    with pytest.raises(UsageError, match=f"^{option} must be UTF-8"):
+        AgentUndo.open(place, session=session, agent=agent, tools=ToolRegistry())
+
+
 def test_a_first_state_is_kept_as_it_was_given() -> None:
     """As `set_state`: in the same order, and what would change is refused by its key."""
     au = AgentUndo.with_store(MemoryStore(), session="s", tools=ToolRegistry())
