@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import threading
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -220,12 +222,19 @@ def test_a_write_after_the_program_was_last_seen_is_nobodys_for_sure(
     assert told(rows(context, "a")[-1]) == ("unknown", None)
 
 
+def wake_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have each thread wait for an end in one sleep, however busy the machine is."""
+    slept = defaultdict[int, Iterator[int]](count)
+    monkeypatch.setattr(
+        processes, "_switches", lambda: (next(slept[threading.get_ident()]), 0)
+    )
+    monkeypatch.setattr(processes, "_queued_ns", lambda: 0)
+
+
 def test_a_write_right_before_a_kill_is_the_shells_when_the_end_was_noted(
     context: RecorderContext, repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The thread that waits was woken at once, however busy the machine is.
-    for waited in ("_sleeps", "_queued_ns"):
-        monkeypatch.setattr(processes, waited, lambda: 0)
+    wake_at_once(monkeypatch)
     layout = context.workspace.layout
     watcher = InotifyWatcher(layout.root, layout.git_dir, lambda: None)
     context.observer.start(watcher)
@@ -248,8 +257,7 @@ def test_a_write_right_before_a_kill_is_the_shells_when_the_end_was_noted(
 def test_a_write_right_after_a_kill_is_nobodys_at_a_path_that_a_call_names(
     context: RecorderContext, repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for waited in ("_sleeps", "_queued_ns"):
-        monkeypatch.setattr(processes, waited, lambda: 0)
+    wake_at_once(monkeypatch)
     layout = context.workspace.layout
     watcher = InotifyWatcher(layout.root, layout.git_dir, lambda: None)
     context.observer.start(watcher)
