@@ -37,9 +37,6 @@ _OPENING = (
 # Programs start their hooks late, so a tool may have begun earlier than its duration says. Half a
 # second is safe: nobody saves a file and answers a question in another window within it.
 EARLY_NS = 500_000_000
-_LONGEST_START_NS = 10_000_000_000
-"""How long a hook program may take to start; an older process is no program for one event."""
-
 _SAME_END_NS = 2_000_000_000
 """Two ends of one derived call id that come closer than this are one end, delivered twice."""
 
@@ -470,13 +467,13 @@ class _Intake:
 
     def _over_ns(self) -> int:
         """Return when a tool was over whose end is reported: when its hook was started."""
-        if self._place.own is None:
+        own = self._place.own
+        # A program that reports about itself was started for all of its events.
+        if own is None or own in self._place.pids[:1]:
             return self._at_ns
         # On a busy machine a hook program gets to work long after the tool has ended; its start is
         # nearer to that end.
-        hooked_ns = started_ns(self._place.own)
-        is_near = 0 <= self._at_ns - hooked_ns <= _LONGEST_START_NS
-        return hooked_ns if is_near else self._at_ns
+        return min(started_ns(own), self._at_ns)
 
     def _close_unseen(self, session: Session, done: Intake, outcome: str) -> Intake:
         """Store a call whose before event never came: it was open as long as the tool ran."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import HookEvent, HookPhase
+from gitshadow.attribution import intake
 from gitshadow.attribution.delivery import places_of, reach
 from gitshadow.attribution.intake import EventSource, Intake, apply
 from gitshadow.attribution.ladder import attribute
@@ -330,6 +331,20 @@ def test_each_write_has_its_own_call_when_a_post_hook_is_late(
     assert context.writer_of("a", 12)[1] == "c1"
     assert context.writer_of("b", 22)[1] == "c2"
     assert context.writer_of("c", 22) == (None, None)
+
+
+@pytest.mark.parametrize("itself", [False, True], ids=["a hook", "a program"])
+def test_a_tool_was_over_when_its_hook_was_started_however_busy_the_machine_is(
+    context: HookIntake, monkeypatch: pytest.MonkeyPatch, itself: bool
+) -> None:
+    """A program that reports about itself was started before the tool."""
+    own = ProcessId(7, 70)
+    context.place = EventSource("main", (own,) if itself else (), own=own)
+    monkeypatch.setattr(intake, "started_ns", lambda _: at(1_020))
+    context.pre(10, "c1", "a")
+    context.post(60_000, "c1", "a", duration_ms=5)
+    assert context.writer_of("a", 1_000)[1] == (None if itself else "c1")
+    assert context.writer_of("a", 59_900)[1] == "c1"
 
 
 def test_spooled_events_do_not_touch_what_came_after_them(context: HookIntake) -> None:
