@@ -263,7 +263,9 @@ class Chooser:
             ]
             windows = (self._window(last),)
             op = self._undone.all([one for one in rows if not self._is_low(one)])
-            headline = "nothing to undo: every agent change is already undone"
+            headline = (
+                "nothing to undo: every agent change is already undone or was skipped"
+            )
             if op is None and maybe:
                 headline = "nothing to undo: no change is certain to be by an agent"
         else:

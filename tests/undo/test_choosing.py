@@ -140,6 +140,14 @@ def test_oops_goes_no_further_than_what_is_in_conflict(engine: Engine) -> None:
     assert engine.read("a") == b"1\n"
 
 
+def test_oops_does_not_call_undone_what_the_one_before_skipped(engine: Engine) -> None:
+    engine.by("s1", "t1").write("a", "1\n")
+    engine.write("b", "2\n")
+    engine.by("human").write("b", "3\n")
+    assert engine.oops().status == "partial"
+    assert engine.oops().headline.endswith("is already undone or was skipped")
+
+
 def test_clock_that_was_set_back_confuses_no_order(engine: Engine) -> None:
     """UNDO-03: what counts is which row came first."""
     engine.by("s1", "t1").write("a", "1\n")
