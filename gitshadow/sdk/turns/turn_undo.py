@@ -261,7 +261,7 @@ class Undoing:
         if request.turn is not None:
             calls = _with_needed(calls, op.target)
         is_all = request.only is None and not request.declined
-        work = self._work(op, request, [turn])
+        work = self._work(op, request, [turn], calls)
         if work is not None and is_all and not is_of_savepoint(op):
             work = replace(work, turns=file_undo.began([row]))
         elif work is not None:
@@ -325,10 +325,11 @@ class Undoing:
         )
         rows = [store.turn(session, one) for one in hidden]
         turns = [row for row in rows if row is not None]
-        work = self._work(op, request, [row.id for row in turns])
+        calls = [store.calls(session, row.id) for row in reversed(turns)]
+        made = [call for of_turn in reversed(calls) for call in of_turn]
+        work = self._work(op, request, [row.id for row in turns], made)
         if work is not None:
             work = replace(work, turns=file_undo.began(turns))
-        calls = [store.calls(session, row.id) for row in reversed(turns)]
         return _Parts(calls, history, work, self._back_again(work, first))
 
     def _back_again(self, work: FileWork | None, first: int) -> FileWork | None:
@@ -346,7 +347,7 @@ class Undoing:
 
     def _redo(self, op: SagaOp, request: UndoRequest) -> _Parts:
         before = self._undone(op.target)
-        work = self._work(op, request, [])
+        work = self._work(op, request, [], [])
         if work is not None:
             ops = tuple(self._file_ops(before.id))
             work = replace(work, verb="redo", ops=ops)
@@ -413,14 +414,17 @@ class Undoing:
             yield op_id
 
     def _work(
-        self, op: SagaOp, request: UndoRequest, turns: Sequence[str]
+        self,
+        op: SagaOp,
+        request: UndoRequest,
+        turns: Sequence[str],
+        calls: Sequence[SagaCall],
     ) -> FileWork | None:
         """Return the work on files without what it is about; None where that is not meant."""
         recorder = self.setting.recorder
         if recorder is None or not request.covers(Scope.FILES):
             return None
         log = (row for turn in turns for row in self.store.log(self._session, turn))
-        calls = (one for turn in turns for one in self.store.calls(self._session, turn))
         return FileWork(
             op=op,
             recorder=recorder,
