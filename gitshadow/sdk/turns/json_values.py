@@ -93,6 +93,7 @@ def observation_text(value: object, secrets: Secrets = NO_SECRETS) -> str:
     Raises:
         NotStorableError: it is nothing of the kind, or something in it is not; the text says what
             and where.
+        Exception: reading it raised.
     """
     return lenient(_Copying(loose=True).of(value), secrets)
 
@@ -149,6 +150,9 @@ class _Copying(NamedTuple):
         except NotStorableError:
             raise
         except Exception as error:  # it runs code of the host's own classes
+            # A loose one is of the world, and whoever looked at that says why it cannot be read.
+            if self.loose:
+                raise
             raise _unreadable(error) from error
 
     def _of(self, value: object, place: tuple[object, ...]) -> object:
