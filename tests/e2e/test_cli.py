@@ -300,7 +300,7 @@ def test_failures_are_said_in_our_own_words(
     assert wronged.repo.tree_snapshot() == kept
 
 
-@pytest.mark.parametrize("verb", ["cat", "blame --commit HEAD", "blame --at 1m"])
+@pytest.mark.parametrize("verb", ["cat", "blame --commit HEAD", "blame --at 1"])
 def test_a_directory_in_place_of_a_file_is_named(wronged: Shadow, verb: str) -> None:
     result = wronged(*verb.split(), ".")
     assert (result.code, result.err.split()[:4]) == (
