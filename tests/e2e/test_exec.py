@@ -498,14 +498,6 @@ def test_an_agents_name_that_is_not_utf8_is_recorded(shadow: Shadow) -> None:
     assert shadow.newest()["a"]["agent"] == "ag?ent"
 
 
-@pytest.mark.parametrize("verb", ["show", "turns", "diff", "session end"])
-def test_an_id_that_is_not_utf8_names_nothing(shadow: Shadow, verb: str) -> None:
-    """It is no fault of the journal, as the error once said."""
-    result = shadow(*verb.split(), os.fsdecode(b"ag\xffent"))
-    assert (result.code, "journal" in result.err) == (2, False)
-    assert "UTF-8" in result.err
-
-
 @pytest.mark.parametrize(
     "script",
     ["rm -r ../sub; echo x > ../a", "git init -q; echo x > ../a"],

@@ -13,7 +13,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, overload
 
-from gitshadow.errors import JournalError, ShadowError, UsageError
+from gitshadow.errors import JournalError
 from gitshadow.model import FileVersion, Oid, RepoPath, micro
 from gitshadow.store.journal import db_file, schema
 from gitshadow.store.trees import Ends, TreeChange
@@ -240,11 +240,8 @@ class Db:
         row = self.row(sql, values)
         return row[0] if row is not None and isinstance(row[0], int) else 0
 
-    def _failure(self, error: Exception) -> ShadowError:
+    def _failure(self, error: Exception) -> JournalError:
         """Return what to raise for a failure of a statement."""
-        # The binding refused a value, such as an id that somebody typed; the journal is well.
-        if isinstance(error, UnicodeEncodeError):
-            return UsageError(f"cannot use {error.object!r}: it is not UTF-8")
         failure = db_file.wrap(error)
         # SQLite says `no such column` also where a flipped byte has changed a name in the schema.
         # Only then is the journal damaged, and `reindex` the remedy.
