@@ -11,7 +11,7 @@ from gitshadow.attribution.ladder import by_time_only
 from gitshadow.messages.undo import HunkChoice
 from gitshadow.model import FileVersion, Oid, PathChange, RepoPath
 from gitshadow.store.digests import digest
-from gitshadow.store.object_format import format_of
+from gitshadow.store.object_format import is_empty_blob
 from gitshadow.store.paths import any_within, parents
 from gitshadow.store.refs import display_path
 from gitshadow.store.sqlite_files import database_of
@@ -236,11 +236,9 @@ def _case(
 
 
 def _former(runs: Sequence[EventRun]) -> Oid | None:
-    """Return the content from before the unit, None where there was none worth to keep."""
+    """Return the content from before the unit, None where there was none worth keeping."""
     version = runs[0].before.version if runs else None
-    if version is None or version.oid == format_of(version.oid).blob(b""):
-        return None
-    return version.oid
+    return None if version is None or is_empty_blob(version.oid) else version.oid
 
 
 def _numbers(

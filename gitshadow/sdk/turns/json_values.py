@@ -150,7 +150,7 @@ class _Copying(NamedTuple):
         except NotStorableError:
             raise
         except Exception as error:  # it runs code of the host's own classes
-            # A loose one is of the world, and whoever looked at that says why it cannot be read.
+            # What a tool observed may fail while it is read: the observer says how.
             if self.loose:
                 raise
             raise _unreadable(error) from error
