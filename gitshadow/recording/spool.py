@@ -17,7 +17,13 @@ from typing import NamedTuple
 from gitshadow.adapters import event_json, registry
 from gitshadow.adapters.base import BadPayload, HookEvent
 from gitshadow.adapters.generic import NAME as GENERIC
-from gitshadow.attribution.delivery import HookDelivery, format_body, parse_spool
+from gitshadow.attribution.delivery import (
+    HookDelivery,
+    Reach,
+    format_body,
+    parse_spool,
+)
+from gitshadow.attribution.intake import Intake
 from gitshadow.attribution.process import ProcessId
 from gitshadow.ipc import spool
 from gitshadow.store.layout import MAIN_WORKTREE, Layout
@@ -48,10 +54,14 @@ class SpooledFile(NamedTuple):
 
 @dataclass(slots=True)
 class Spool:
-    """Read the spool for one worktree; remember which of its files were taken."""
+    """Read the spool for one worktree; remember which of its files were taken.
+
+    `ended` are ends of calls that were taken, until their writes are compared with the reports.
+    """
 
     layout: Layout
     taken: dict[str, None] = field(default_factory=dict)
+    ended: list[tuple[HookEvent, Reach, Intake]] = field(default_factory=list)
     _delivered: dict[tuple[ProcessId | None, int], None] = field(default_factory=dict)
 
     def is_second(self, own: ProcessId | None, found: HookEvent | BadPayload) -> bool:

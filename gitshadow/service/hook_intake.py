@@ -6,6 +6,7 @@ Invariant: nothing here makes a hook fail; what is wrong becomes a gap row.
 """
 
 import os
+from dataclasses import replace
 
 from gitshadow.adapters import registry
 from gitshadow.adapters.base import (
@@ -38,6 +39,7 @@ from gitshadow.reporting import notices
 from gitshadow.store.journal import turns
 from gitshadow.store.layout import Layout, discover
 
+_CALL_ENDS = (HookPhase.AFTER, HookPhase.FAILED)
 # What code fails with on a payload that nobody foresaw.
 _FAULTS = (
     ShadowError,
@@ -99,7 +101,20 @@ def listen(context: RecorderContext) -> None:
 def drain_spool(context: RecorderContext) -> int:
     """Process every payload that waits in the spool and remove it; return how many."""
     process_spool(context)
+    while context.spool.ended:
+        _end_late(context, *context.spool.ended.pop(0))
     return context.spool.clear()
+
+
+def _end_late(
+    context: RecorderContext, event: HookEvent, around: Reach, done: Intake
+) -> None:
+    """Record and compare what a call wrote whose end came through the spool."""
+    try:
+        _end_call(context, event, around, done)
+    except _FAULTS as error:
+        raise_shortage(error)
+        context.pipeline.gap(f"could not process a hook payload: {described(error)}")
 
 
 def process_spool(context: RecorderContext) -> None:
@@ -238,22 +253,33 @@ def _take(
         # The agent waits for this hook. After it, it may end and leave orphans.
         context.processes.note_leftovers(live, rescan=True)
     done = _note_window(context, delivery, timed(event), at_ns, around)
-    doubts, call = list(done.doubts), None
     if delivery.at_ns is None:
-        _capture_after(context, event, done)
-        doubts += _begun_at_writes(context, event, done)
-        call = _reported(context, event, around, done)
+        _end_call(context, event, around, done)
+    else:
+        context.pipeline.judge_again(done.doubts)
+        if event.phase in _CALL_ENDS:
+            # The payload may be read while a batch is recorded, with the write in it.
+            context.spool.ended.append((event, around, replace(done, doubts=())))
+    return event, done
+
+
+def _end_call(
+    context: RecorderContext, event: HookEvent, around: Reach, done: Intake
+) -> None:
+    """Record what a call or turn wrote if it has ended, and compare it with the report."""
+    _capture_after(context, event, done)
+    doubts = [*done.doubts, *_begun_at_writes(context, event, done)]
+    call = _reported(context, event, around, done)
     if call is not None:
         doubts += _compared(context, event, around, call)
     context.pipeline.judge_again(doubts)
     if call is not None and event.edit is not None and len(call.paths) == 1:
         # Whose these writes are rests on that judgment.
+        ws = context.workspace
         context.pipeline.correct(HostEvidence(ws).later_writes(call, event.edit))
-    ended = event.phase in (HookPhase.AFTER, HookPhase.FAILED)
-    if delivery.at_ns is None and ended and around.nested:
+    if event.phase in _CALL_ENDS and around.nested:
         # Writes in repositories below this one, which no undo here restores.
         context.observer.store(around.nested)
-    return event, done
 
 
 def _note_window(
@@ -347,7 +373,7 @@ def _capture_after(context: RecorderContext, event: HookEvent, done: Intake) -> 
     """Record what a call or turn wrote: without a watcher nothing else sees it in time."""
     if event.phase in END_PHASES:
         context.observer.settle()
-    elif event.phase in (HookPhase.AFTER, HookPhase.FAILED):
+    elif event.phase in _CALL_ENDS:
         if event.edit is not None and len(done.paths) == 1 and done.call is not None:
             call = turns.get_call(context.workspace.db, done.session, done.call)
             if call is not None and isinstance(event.edit, FileEdit):
@@ -368,10 +394,7 @@ def _begun_at_writes(
     """Move the begin of a file tool's window to its write, if no hook says how long it ran."""
     # The hook before the tool also comes before the person who is asked for permission. What
     # somebody else wrote while the question was open is not the tool's.
-    is_untimed = event.duration_ns is None and event.phase in (
-        HookPhase.AFTER,
-        HookPhase.FAILED,
-    )
+    is_untimed = event.duration_ns is None and event.phase in _CALL_ENDS
     if not is_untimed or not registry.traits(event.agent).waits_unseen:
         return []
     if not (done.closed and done.paths and done.call is not None):

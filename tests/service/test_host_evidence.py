@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gitshadow.attribution import intake
 from gitshadow.model import RepoPath, ToolClass
 from gitshadow.recording.context import RecorderContext
+from gitshadow.service import hook_intake
 from gitshadow.service import settings as service_settings
 from gitshadow.store.journal import turns
 from tests.service.test_windows import rows, same_from_refs, seen, tell, told
@@ -246,7 +247,9 @@ def test_rules_that_changed_in_time_make_a_list_show_nothing(
     assert judged(context, "a")[:2] == ("medium", "c1")
 
 
-def edit(context: RecorderContext, event: str, **fields: object) -> None:
+def edit(
+    context: RecorderContext, event: str, at_ns: int | None = None, **fields: object
+) -> None:
     path = os.path.join(context.workspace.layout.root, "a")
     tool_input = {"file_path": path, "old_string": "two", "new_string": "TWO"}
     payload = {
@@ -257,7 +260,7 @@ def edit(context: RecorderContext, event: str, **fields: object) -> None:
         "tool_use_id": "c1",
         "tool_input": tool_input,
     }
-    tell(context, "claude-code", {**payload, **fields})
+    tell(context, "claude-code", {**payload, **fields}, at_ns=at_ns)
 
 
 def test_what_an_edit_found_and_did_not_write_is_not_the_edits(
@@ -337,6 +340,30 @@ def test_what_comes_after_an_edits_write_is_less_certain(
     own, later = rows(context, "a")[-2:]
     assert told(own) == ("certain", "c1")
     assert told(later) == ("medium", "c1")
+    same_from_refs(context, tmp_path)
+
+
+@pytest.mark.parametrize("seen_in_time", [True, False])
+def test_an_end_that_comes_through_the_spool_is_compared_too(
+    context: RecorderContext, repo: Repo, tmp_path: Path, *, seen_in_time: bool
+) -> None:
+    repo.write("a", "one\ntwo\n")
+    context.observer.settle()
+    edit(context, "PreToolUse")
+    mine = "one\ntwo\nMINE\n"
+    seen(context, repo, "a", mine)
+    repo.write("a", mine.replace("two", "TWO"))
+    at_ns = context.workspace.clock.now_ns()
+    response = {"originalFile": mine}
+    edit(context, "PostToolUse", at_ns, tool_response=response, duration_ms=1)
+    if seen_in_time:
+        context.observer.store([os.fsencode("a")])  # type: ignore[list-item]
+        seen(context, repo, "a", "by a person again\n")
+    hook_intake.drain_spool(context)
+    first, own, *rest = rows(context, "a")[1:]
+    assert told(first) == ("low", None)
+    assert told(own) == ("certain", "c1")
+    assert [told(row)[1] for row in rest] == [None] * seen_in_time
     same_from_refs(context, tmp_path)
 
 
