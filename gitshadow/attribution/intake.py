@@ -18,14 +18,18 @@ from gitshadow.attribution.lifecycle import Asked, Who
 from gitshadow.attribution.markers import SESSION_VARIABLE
 from gitshadow.attribution.process import ProcessId, agent_process, living, started_ns
 from gitshadow.attribution.process_evidence import running
-from gitshadow.attribution.windows import OUTCOME_DENIED, OUTCOME_UNREPORTED
+from gitshadow.attribution.windows import (
+    OUTCOME_DENIED,
+    OUTCOME_FAILED,
+    OUTCOME_UNREPORTED,
+)
 from gitshadow.model import Call, RepoPath, Session, ToolClass, Turn, micro
 from gitshadow.store.journal import events, sessions, turns
 from gitshadow.store.journal.db import Db
 
 OUTCOMES: Mapping[HookPhase, str] = {
     HookPhase.AFTER: "ok",
-    HookPhase.FAILED: "failed",
+    HookPhase.FAILED: OUTCOME_FAILED,
     HookPhase.DENIED: OUTCOME_DENIED,
 }
 _OPENING = (
@@ -445,7 +449,10 @@ class _Intake:
             call, closed_ns=end_ns, outcome=outcome, began_ns=self._began(call)
         )
         turns.open_call(self._db, closed)
-        is_as_it_was = call.closed_ns is None and outcome != OUTCOME_DENIED
+        did_less = outcome == OUTCOME_DENIED or (
+            outcome == OUTCOME_FAILED and bool(call.paths)
+        )
+        is_as_it_was = call.closed_ns is None and not did_less
         if is_as_it_was and closed.began_ns is None:
             return replace(done, closed=True)
         doubt = Doubt(closed, call.opened_ns, end_ns)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gitshadow.attribution.windows import (
+    OUTCOME_FAILED,
     Evidence,
     OpenTurn,
     ProcessHint,
@@ -279,9 +280,12 @@ def _by_name(
     if len(named) > 1:
         reason = f"{len(named)} open tool calls of the session name the path, this is the newest"
         return _claim(newest, scene, Confidence.HIGH, reason)
-    return _claim(
-        newest, scene, Confidence.CERTAIN, "the hook of its tool call names the path"
-    )
+    reason = "the hook of its tool call names the path"
+    if newest.outcome == OUTCOME_FAILED:
+        # It most likely wrote nothing, and a person who saves meanwhile leaves the same traces.
+        reason += ", but its tool failed"
+        return _claim(newest, scene, Confidence.MEDIUM, reason)
+    return _claim(newest, scene, Confidence.CERTAIN, reason)
 
 
 def _by_time(found: _Found, evidence: Evidence, scene: Scene) -> Claim:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from gitshadow.model import PATHLESS_WRITERS, Call, RepoPath, Session
 from gitshadow.store.paths import is_within
 
+OUTCOME_FAILED = "failed"
 OUTCOME_DENIED = "denied"
 OUTCOME_UNREPORTED = "expired: no end reported"
 DID_NOT_RUN = (OUTCOME_DENIED, OUTCOME_UNREPORTED)

@@ -28,6 +28,7 @@ from gitshadow.attribution.process import is_alive
 from gitshadow.attribution.process_evidence import OpenFiles, without_hooks
 from gitshadow.attribution.windows import (
     DID_NOT_RUN,
+    OUTCOME_FAILED,
     Evidence,
     OpenTurn,
     ProcessHint,
@@ -192,6 +193,9 @@ class Claimant:
         if (who.session, who.call) == (call.session, call.id):
             # It may have been written by another name of the file, which is not stored.
             did_not = not in_time or call.outcome in DID_NOT_RUN
+            failed = call.outcome == OUTCOME_FAILED and bool(call.paths)
+            if failed and could_write(call, self._evidence_of(row)):
+                return True
             return did_not or (
                 rests_on_windows(who) and bool(self._host.unlisted(row, (call,)))
             )

@@ -367,6 +367,23 @@ def test_an_end_that_comes_through_the_spool_is_compared_too(
     same_from_refs(context, tmp_path)
 
 
+@pytest.mark.parametrize("spooled", [True, False])
+def test_what_is_written_while_a_failing_edit_runs_is_less_certain(
+    context: RecorderContext, repo: Repo, tmp_path: Path, *, spooled: bool
+) -> None:
+    repo.write("a", "one\ntwo\n")
+    context.observer.settle()
+    edit(context, "PreToolUse")
+    seen(context, repo, "a", "one\ntwo\nMINE\n")
+    assert told(rows(context, "a")[-1]) == ("certain", "c1")
+    at_ns = context.workspace.clock.now_ns() if spooled else None
+    edit(context, "PostToolUseFailure", at_ns, error="it does not match")
+    row = rows(context, "a")[-1]
+    assert told(row) == ("medium", "c1")
+    assert row.attribution.reason.endswith("but its tool failed")
+    same_from_refs(context, tmp_path)
+
+
 def test_an_edit_whose_write_is_not_recorded_by_itself_shows_nothing(
     context: RecorderContext, repo: Repo
 ) -> None:
