@@ -156,7 +156,11 @@ def _opencode_files(at: Surroundings) -> Files:
         "models": {"fake-model": {"name": "fake-model", "tool_call": True}},
     }
     allowed = dict.fromkeys(("edit", "bash", "webfetch", "external_directory"), "allow")
-    settings = {"provider": {"fake": provider}, "permission": allowed}
+    settings = {
+        "model": "fake/fake-model",
+        "provider": {"fake": provider},
+        "permission": allowed,
+    }
     return {".config/opencode/opencode.json": json.dumps(settings)}
 
 

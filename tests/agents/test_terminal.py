@@ -40,6 +40,7 @@ HANDS: Mapping[str, Hands] = {
         sign="$",
     ),
     "gemini": Hands(("--yolo", "-m", "gemini-2.5-pro"), "for shortcuts"),
+    "opencode": Hands((), "fake-model fake"),
     "pi": Hands(("--provider", "fake", "--model", "fake-model"), "fake-model"),
     "droid": Hands(
         ("--auto", "high"),
@@ -58,10 +59,11 @@ def test_its_last_turn_is_undone_by_a_command_in_its_terminal(
     studio.command("hooks", "install", agent, "--with", "all", "--yes")
     if agent == "claude-code":
         _know_claude(studio)
-    env = {**studio.environment(), "TERM": "screen-256color"}
     words = [studio.surroundings().program, *hands.words]
     size = {"columns": 120, "lines": 50}
-    with terminal(tmp_path, words, studio.repo.root, env=env, **size) as shown:
+    with terminal(
+        tmp_path, words, studio.repo.root, env=studio.environment(), **size
+    ) as shown:
         for question, key in hands.questions:
             shown.sees(question)
             shown.press_until(partial(_lacks, question), key)

@@ -88,7 +88,7 @@ def terminal(
     lines: int = LINES,
     env: Mapping[str, str] | None = None,
 ) -> Iterator[Terminal]:
-    """Run a program in tmux, with some more variables; yield the terminal."""
+    """Run a program in tmux, with this environment where one is given; yield the terminal."""
     tmux = (need("tmux"), "-u", "-S", str(scratch / "tmux"), "-f", os.devnull)
     environ = {**os.environ, "LC_ALL": "C.UTF-8"}
 
@@ -99,8 +99,9 @@ def terminal(
         return done.stdout.decode()
 
     size = ("-x", str(columns), "-y", str(lines))
-    more = [f"{name}={value}" for name, value in (env or {}).items()]
-    run("new-session", "-d", *size, "env", "TERM=screen-256color", *more, *command)
+    words = ["env"] if env is None else ["env", "-i"]
+    words += [f"{name}={value}" for name, value in (env or {}).items()]
+    run("new-session", "-d", *size, *words, "TERM=screen-256color", *command)
     try:
         yield Terminal(run)
     finally:
