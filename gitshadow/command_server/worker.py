@@ -179,6 +179,8 @@ def _taken(client: socket.socket, beginning: Beginning) -> Request | None:
     client.settimeout(_TAKE_S)
     body, ancillary, flags, _ = client.recvmsg(_MAX_REQUEST, 64)
     fds = command_client.received(ancillary)
+    if not body:  # the client does not wait any more
+        return None
     kind, count, *words = body.split(b"\0")
     if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) or len(fds) != 4:
         return None

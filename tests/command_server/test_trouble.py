@@ -242,6 +242,18 @@ def test_who_waits_hears_of_processes_that_ended_before_the_server_looked(
         assert [one.recv(64), other.recv(64)] == [b"exit 1"] * 2
 
 
+def test_a_client_that_does_not_wait_for_its_process_is_no_trouble(
+    probe: Probe,
+) -> None:
+    with socket.socket(*_SEQPACKET) as client:
+        with probe.socket() as path:
+            client.connect(path)
+        assert client.recv(64) == command_client.greeting()
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(64) == b"exit 1"
+    assert (probe.directory / "log").read_bytes() == b""
+
+
 def test_too_much_for_one_message_is_run_directly(probe: Probe, tmp_path: Path) -> None:
     path = tmp_path / "written"
     many = {f"NAME{n}": "x" * 100_000 for n in range(12)}
