@@ -358,8 +358,6 @@ class _Intake:
             self._db, session.id, self._at_ns, self._turn_id(session)
         )
         are_several = self._has_subagents(session)
-        if ended is None and not are_several:
-            return done
         turn = None if ended is None else ended.id
         doubts = () if ended is None else self._expire_refused(session, ended)
         # Only one of them may have stopped. The shells of others go on, and so do their calls.
@@ -369,7 +367,10 @@ class _Intake:
             session.id,
             self._at_ns,
             lifecycle.ENDED_BY_TURN,
-            lambda call: call.id not in runs and turn in (None, call.turn or turn),
+            lambda call: (
+                call.id not in runs
+                and (call.turn in (None, turn) or (turn is None and are_several))
+            ),
         )
         return replace(done, turn=turn, doubts=doubts)
 

@@ -106,6 +106,31 @@ def test_end_of_an_unknown_step_makes_up_no_call(db: Db, root: str) -> None:
     assert context.calls() == []
 
 
+# Ends of a turn that had no prompt
+
+
+def test_end_of_a_turn_ends_a_call_that_no_prompt_came_before(
+    db: Db, root: str
+) -> None:
+    """docs/hooks.md: else what a person writes there later would be the agent's."""
+    context = HookIntake(db, root, "generic")
+    context.send(0, event="before", session="s", call="c", paths=["a"])
+    context.send(100, event="turn_end", session="s")
+    assert context.spans() == [(0, 100)]
+    assert context.writer_of("a", 200) is None
+
+
+def test_end_of_an_earlier_turn_leaves_the_calls_of_a_later_one(
+    db: Db, root: str
+) -> None:
+    context = HookIntake(db, root, "generic")
+    context.send(0, event="prompt", session="s", turn="t1")
+    context.send(10, event="prompt", session="s", turn="t2")
+    context.send(20, event="before", session="s", call="c", paths=["a"])
+    context.send(30, event="turn_end", session="s", turn="t1")
+    assert context.spans() == [(20, None)]
+
+
 # Files that are reported as saved
 
 
