@@ -306,6 +306,9 @@ def _decode(raw: bytes) -> Payload | BadPayload:
         return BadPayload("the payload is not JSON")
     if not isinstance(decoded, dict):
         return BadPayload("the payload is not a JSON object")
+    # What the hook program sends in place of more than it reads.
+    if decoded == {"too_large": True}:
+        return BadPayload("the payload is too large to be read")
     return Payload(decoded)
 
 

@@ -409,6 +409,13 @@ def test_payload_is_bad_when_it_is_cut_or_no_object(name: str) -> None:
     assert listed == BadPayload("the payload is not a JSON object")
 
 
+@pytest.mark.parametrize("agent", registry.KNOWN_AGENTS)
+def test_payload_that_the_hook_program_did_not_read_is_bad(agent: str) -> None:
+    """ROB-15: it leaves a gap, whatever an agent's own form ignores."""
+    found = registry.parse(agent, b'{"too_large": true}', ENV)
+    assert found == BadPayload("the payload is too large to be read")
+
+
 JSON = st.recursive(
     st.none()
     | st.booleans()
