@@ -19,11 +19,13 @@ _REQUESTS: Mapping[str, HookPhase] = {
     "session/load": HookPhase.SESSION_START,
     "session/resume": HookPhase.SESSION_START,
     "session/prompt": HookPhase.PROMPT,
-    "session/cancel": HookPhase.TURN_END,
     "session/close": HookPhase.SESSION_END,
 }
+# An agent that is asked to cancel may go on until it answers the prompt. Before the answer to
+# `session/load` it repeats the calls of earlier turns, which need not have an end.
 _RESPONSES: Mapping[str, HookPhase] = {
     "session/new": HookPhase.SESSION_START,
+    "session/load": HookPhase.TURN_END,
     "session/prompt": HookPhase.TURN_END,
 }
 _KINDS: Mapping[str, ToolClass] = {

@@ -88,7 +88,7 @@ EXPECTED: Mapping[str, Want | None] = {
     "acp__fs_write_text_file": Want(
         P.BEFORE, ACP, None, write("fs/write_text_file", DERIVED, MONEY)
     ),
-    "acp__session_cancel": Want(P.TURN_END, ACP, None),
+    "acp__session_cancel": None,
     "acp__session_new__request": None,
     "acp__session_new__response": Want(P.SESSION_START, ACP, None),
     "acp__session_prompt__request": Want(P.PROMPT, ACP, None, prompt=ASKED),

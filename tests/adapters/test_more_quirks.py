@@ -468,6 +468,8 @@ def test_acp_answer_counts_when_its_request_stands_with_it() -> None:
     assert (ended.phase, ended.reason) == (HookPhase.TURN_END, "end_turn")
     new = acp("session/new", {"cwd": "/r"}, result={"sessionId": "s"})
     assert (new.phase, new.cwd) == (HookPhase.SESSION_START, b"/r")
+    loaded = acp("session/load", {"sessionId": "s", "cwd": "/r"}, result=None)
+    assert loaded.phase is HookPhase.TURN_END
 
 
 def test_acp_file_write_is_one_call_from_request_to_answer() -> None:

@@ -85,6 +85,7 @@ AMP_RESULT = {
     "thread": AMP_THREAD,
 }
 PI = {"ctx": {"session_id": "pi-1"}}
+ACP_SESSION = {"sessionId": "sess_abc123def456"}
 ACP_DONE = {
     "sessionId": "sess_abc123def456",
     "update": {
@@ -214,7 +215,10 @@ STORIES = (
         before=("acp__session_prompt__request", "acp__session_update_tool_call"),
         after=(
             ("acp__session_update_tool_call", {"params": ACP_DONE}),
-            "acp__session_cancel",
+            (
+                "acp__session_prompt__request",
+                {"params": ACP_SESSION, "result": {"stopReason": "end_turn"}},
+            ),
         ),
     ),
 )
@@ -346,6 +350,42 @@ def test_file_that_the_editor_writes_for_an_agent_is_the_agents(
         ("b", "acp", "fs/write_text_file", "certain"),
         ("a", "acp", "fs/write_text_file", "certain"),
     ]
+
+
+def test_what_an_agent_writes_between_a_cancel_and_its_answer_is_its_own(
+    shadow_d: Shadow,
+) -> None:
+    acp = Agent(shadow_d, "acp", "a")
+    acp.send_sample("acp__session_prompt__request")
+    named = {"locations": [{"path": str(shadow_d.repo.root / "a")}]}
+    call = {"sessionUpdate": "tool_call", "toolCallId": "c", "kind": "edit", **named}
+    acp.send_sample(
+        "acp__session_update_tool_call", params={**ACP_SESSION, "update": call}
+    )
+    acp.send_sample("acp__session_cancel")
+    acp.write()
+    answer = {"params": ACP_SESSION, "result": {"stopReason": "cancelled"}}
+    acp.send_sample("acp__session_prompt__request", **answer)
+    shadow_d.repo.write("a", "human\n")
+    rows = shadow_d.log()
+    assert [(row["agent"], row["call"]) for row in rows] == [(None, None), ("acp", "c")]
+
+
+def test_call_that_a_loaded_session_repeats_claims_nothing_that_comes_later(
+    shadow_d: Shadow,
+) -> None:
+    """It was interrupted in its time, so no end of it is repeated."""
+    acp = Agent(shadow_d, "acp", "a")
+    named = {"locations": [{"path": str(shadow_d.repo.root / "a")}]}
+    call = {"sessionUpdate": "tool_call", "toolCallId": "c", "kind": "edit", **named}
+    load = {"method": "session/load", "params": ACP_SESSION}
+    acp.send_sample("acp__session_prompt__request", **load)
+    acp.send_sample(
+        "acp__session_update_tool_call", params={**ACP_SESSION, "update": call}
+    )
+    acp.send_sample("acp__session_prompt__request", **load, result=None)
+    shadow_d.repo.write("a", "human\n")
+    assert [row["agent"] for row in shadow_d.log()] == [None]
 
 
 AIDER = """\
