@@ -2,9 +2,11 @@
 
 Only a `tools/call` is read: it goes to a `Taker`, which sends it to the server with `ask`. Later
 additions to the protocol pass as well, because no other message is interpreted.
-Invariant: a client's request keeps its id, and each request gets one answer.
+Invariant: a client's request keeps its id, and each request gets one answer, also one that cannot
+be read.
 """
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ import anyio
 from anyio.abc import TaskGroup
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from pydantic import ValidationError
 
 from gitshadow.adapters.payload import Payload
 from gitshadow.sdk.integrations.mcp_results import ServerError
@@ -26,6 +29,7 @@ Message: TypeAlias = JSONRPCRequest | JSONRPCNotification | Answer
 Id: TypeAlias = int | str
 
 _INTERNAL_ERROR = -32603
+_PARSE_ERROR = -32700
 _ID_BYTES = 4
 _RESERVED = "io.modelcontextprotocol/"
 
@@ -112,7 +116,7 @@ class McpLink:
         asked = self._asked[request.id] = _Asked()
         try:
             if not self._is_gone:
-                await _put(self.to_server, request)
+                await put(self.to_server, request)
                 await asked.there.wait()
         finally:
             del self._asked[request.id]
@@ -160,18 +164,20 @@ class McpLink:
         """Handle calls, and pass everything else to the server, until the client ends."""
 
         async def take_one(request: JSONRPCRequest) -> None:
-            await _put(self.to_client, await take(request))
+            await put(self.to_client, await take(request))
 
-        async for message in self._messages(self.from_client, "client"):
+        stream, back = self.from_client, self.to_client
+        async for message in self._messages(stream, back, "client"):
             self._look(message)
             if isinstance(message, JSONRPCRequest) and message.method == "tools/call":
                 calls.start_soon(take_one, message)
             else:
-                await _put(self.to_server, message)
+                await put(self.to_server, message)
 
     async def _pass_down(self, calls: anyio.CancelScope) -> None:
         """Pass answers to waiting calls, all else to the client, until the server ends."""
-        async for message in self._messages(self.from_server, "server"):
+        stream, back = self.from_server, self.to_server
+        async for message in self._messages(stream, back, "server"):
             if isinstance(message, JSONRPCResponse | JSONRPCError):
                 # An error has no id if the server could not read the request (JSON-RPC 2.0, 5).
                 asked = self._asked.get("" if message.id is None else message.id)
@@ -181,14 +187,19 @@ class McpLink:
                     continue
             elif message.method == "notifications/tools/list_changed":
                 self.lists_changed += 1
-            await _put(self.to_client, message)
+            await put(self.to_client, message)
         self._is_gone = True
         for one in self._asked.values():
             one.there.set()
         calls.cancel()
 
-    async def _messages(self, stream: Reads, side: str) -> AsyncIterator[Message]:
-        """Yield messages until the stream ends; note and skip anything else."""
+    async def _messages(
+        self, stream: Reads, back: Writes, side: str
+    ) -> AsyncIterator[Message]:
+        """Yield messages until the stream ends; note anything else.
+
+        An answer that cannot be read is an error, and a request that cannot be read gets one.
+        """
         while True:
             try:
                 found = await stream.receive()
@@ -198,13 +209,41 @@ class McpLink:
                 yield found.message
             else:
                 self.note(f"could not read a message of the {side}: {found}")
+                if (error := unread(found)) is None:
+                    continue
+                if error.error.code == _PARSE_ERROR:
+                    await put(back, error)
+                else:
+                    yield error
 
 
-async def _put(stream: Writes, message: Message) -> None:
+async def put(stream: Writes, message: Message) -> None:
     """Send a message, unless that side is gone."""
     # The reader of that side notices its end too, and ends the link.
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         await stream.send(SessionMessage(message))
+
+
+def unread(found: Exception) -> JSONRPCError | None:
+    """Return the error for a message that could not be read, if it has an id.
+
+    Its code is that of a parse error for a request, that of an internal error for an answer.
+    """
+    # pydantic refuses half of a surrogate pair, which other languages write.
+    if not isinstance(found, ValidationError):
+        return None
+    why = found.errors()[0]["msg"]
+    for line in (one["input"] for one in found.errors()):
+        try:
+            fields = json.loads(line) if isinstance(line, str) else line
+        except (ValueError, RecursionError):
+            continue
+        name = fields.get("id") if isinstance(fields, dict) else None
+        if isinstance(name, int | str) and "jsonrpc" in fields:
+            if "method" in fields:
+                return _error(name, _PARSE_ERROR, f"could not read the request: {why}")
+            return _error(name, _INTERNAL_ERROR, f"could not read the answer: {why}")
+    return None
 
 
 def _envelope(request: JSONRPCRequest) -> JsonObject:
@@ -215,13 +254,12 @@ def _envelope(request: JSONRPCRequest) -> JsonObject:
 
 def error(request: JSONRPCRequest, message: str) -> JSONRPCError:
     """Return an error as the answer to a request."""
-    return JSONRPCError.model_validate(
-        {
-            "jsonrpc": "2.0",
-            "id": request.id,
-            "error": {"code": _INTERNAL_ERROR, "message": message},
-        }
-    )
+    return _error(request.id, _INTERNAL_ERROR, message)
+
+
+def _error(name: Id, code: int, message: str) -> JSONRPCError:
+    error = {"code": code, "message": message}
+    return JSONRPCError.model_validate({"jsonrpc": "2.0", "id": name, "error": error})
 
 
 def result(request: JSONRPCRequest, value: JsonObject) -> JSONRPCResponse:

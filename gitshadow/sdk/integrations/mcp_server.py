@@ -7,8 +7,11 @@ Invariant: an agent has no argument to change the work of another one.
 import os
 import threading
 
+import anyio
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 from mcp_types import ToolAnnotations
 
 from gitshadow import __version__
@@ -24,6 +27,7 @@ from gitshadow.messages.own_session import (
     OwnSessionRequest,
     OwnUndoRequest,
 )
+from gitshadow.sdk.integrations.mcp_link import put, unread
 from gitshadow.service.client import answer
 from gitshadow.store.layout import Layout
 
@@ -78,9 +82,34 @@ class OwnWork:
         )
 
 
+class _Server(MCPServer):
+    """A server that answers requests which it cannot read; the package mcp drops them."""
+
+    async def run_stdio_async(self) -> None:
+        """Run on stdio."""
+        server = self._lowlevel_server
+        into, readable = anyio.create_memory_object_stream[SessionMessage | Exception]()
+        async with (
+            stdio_server() as (reads, writes),
+            anyio.create_task_group() as tasks,
+        ):
+
+            async def read() -> None:
+                async with into:
+                    async for found in reads:
+                        if not isinstance(found, Exception):
+                            await into.send(found)
+                        elif (error := unread(found)) is not None:
+                            await put(writes, error)
+
+            tasks.start_soon(read)
+            await server.run(readable, writes, server.create_initialization_options())
+            tasks.cancel_scope.cancel()
+
+
 def make(layout: Layout) -> MCPServer:
     """Return the server for one working tree."""
-    server = MCPServer(
+    server = _Server(
         "gitshadow",
         version=__version__,
         instructions=_INSTRUCTIONS,

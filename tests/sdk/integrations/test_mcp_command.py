@@ -1,7 +1,10 @@
 """`git agent-undo mcp proxy` between an official client and a toy server, all real processes."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -172,6 +175,38 @@ async def test_a_proxy_that_is_told_to_stop_ends_its_turn_and_its_server(
         str(shadow_n.repo.root), session="m", tools=ToolRegistry()
     ) as au:
         assert [turn.status for turn in au.turns()] == ["committed"]
+
+
+# A server that answers each request with half of a surrogate pair.
+_HALF = """
+import json, sys
+for line in sys.stdin:
+    answer = {"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": {"a": chr(0xD83D)}}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+def test_a_message_that_cannot_be_read_leaves_nobody_waiting(shadow_n: Shadow) -> None:
+    """JavaScript writes half of a surrogate pair as it is, in requests and in answers."""
+    with subprocess.Popen(
+        [COMMAND, "mcp", "proxy", "--", sys.executable, "-c", _HALF],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=shadow_n.environment(),
+        cwd=shadow_n.repo.root,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        found = []
+        for name in ("\ud83d", "whole"):
+            asked = {"jsonrpc": "2.0", "id": len(found), "method": "prompts/get"}
+            print(json.dumps({**asked, "params": {"name": name}}), file=process.stdin)
+            process.stdin.flush()
+            found.append(json.loads(process.stdout.readline()))
+    assert [one["id"] for one in found] == [0, 1]
+    assert [one["error"]["code"] for one in found] == [-32700, -32603]
+    assert "could not read the answer: Invalid JSON" in found[1]["error"]["message"]
 
 
 @pytest.mark.parametrize(

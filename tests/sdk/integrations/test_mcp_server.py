@@ -140,3 +140,26 @@ async def test_an_agent_without_hooks_is_told_what_it_lacks(shadow_n: Shadow) ->
     async with served(shadow_n) as client:
         said = await refusal(client, "my_changes")
     assert "cannot identify the current session; agent hooks report it" in said
+
+
+def test_a_request_that_cannot_be_read_has_an_answer(shadow_n: Shadow) -> None:
+    """JavaScript writes half of a surrogate pair as it is; a client would wait for ever."""
+    with subprocess.Popen(
+        [COMMAND, "mcp"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=shadow_n.environment(),
+        cwd=shadow_n.repo.root,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        target = {"name": "plan_undo", "arguments": {"target": "\ud83d"}}
+        call = {"jsonrpc": "2.0", "method": "tools/call", "id": 7, "params": target}
+        ping = {"jsonrpc": "2.0", "method": "ping", "id": 8}
+        for line in ("no JSON", json.dumps(call), json.dumps(ping)):
+            print(line, file=process.stdin, flush=True)
+        first = json.loads(process.stdout.readline())
+        assert json.loads(process.stdout.readline())["id"] == 8
+    assert (first["id"], first["error"]["code"]) == (7, -32700)
+    assert "could not read the request: Invalid JSON" in first["error"]["message"]
