@@ -300,6 +300,13 @@ def shown_arguments(arguments: JsonObject, secrets: Secrets) -> dict[str, Json]:
 
 def _plain(value: object, above: tuple[int, ...]) -> Json:
     """Return a JSON value that stands for any; `above` are the ids of what contains it."""
+    try:
+        return _in_json(value, above)
+    except Exception:  # noqa: BLE001 - it runs code of the host's own classes
+        return f"<{type(value).__name__}>"
+
+
+def _in_json(value: object, above: tuple[int, ...]) -> Json:
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
@@ -318,12 +325,9 @@ def _plain(value: object, above: tuple[int, ...]) -> Json:
     if len(above) == _DEEPEST:
         return "<nested too deeply>"
     inside = (*above, id(value))
-    try:
-        if isinstance(value, Mapping):
-            return {text_of(key): _plain(each, inside) for key, each in value.items()}
-        return [_plain(each, inside) for each in value]
-    except Exception:  # noqa: BLE001 - it runs code of the host's own classes
-        return f"<{type(value).__name__}>"
+    if isinstance(value, Mapping):
+        return {text_of(key): _plain(each, inside) for key, each in value.items()}
+    return [_plain(each, inside) for each in value]
 
 
 def text_of(value: object) -> str:

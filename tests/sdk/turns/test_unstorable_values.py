@@ -50,6 +50,14 @@ class Mute:
         raise RuntimeError("no words")
 
 
+class Proxy:
+    """A value that stands for another one, and there is none."""
+
+    @property
+    def __class__(self) -> NoReturn:  # type: ignore[override]
+        raise RuntimeError("outside of a request")
+
+
 def deep(levels: int) -> object:
     """Return a list in a list in a list."""
     value: object = []
@@ -121,7 +129,10 @@ async def test_an_inverse_that_would_get_another_value_is_none(
 
 @pytest.mark.parametrize(
     "value",
-    [HALF, deep(5_000), circular(), {1: 2}, AS_HUGE, [HUGE], {HUGE: HUGE}, Mute()],
+    [
+        *(HALF, deep(5_000), circular(), {1: 2}, AS_HUGE, [HUGE], {HUGE: HUGE}, Mute()),
+        pytest.param(Proxy(), id="proxy"),
+    ],
 )
 async def test_an_odd_argument_does_not_end_the_turn(
     front: Front, value: object
