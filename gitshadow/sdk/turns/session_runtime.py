@@ -124,6 +124,7 @@ class SessionRuntime:
     ) -> None:
         self._store = store
         self._pid = os.getpid()
+        self._is_closed = False
         self._turn: TurnCore | None = None
         self.layout = layout
         self._opening = opening
@@ -197,13 +198,18 @@ class SessionRuntime:
         """Return where the session is kept.
 
         Raises:
-            UsageError: this is a child process of the one that opened the session.
+            UsageError: the session is closed, or this is a child process of the one that opened it.
         """
-        self.check_process()
+        self._check_open()
         return self._store
 
-    def check_process(self) -> None:
-        """Raise `UsageError` in a child process, which has a copy of the session and its turn."""
+    def _check_open(self) -> None:
+        """Raise `UsageError` if it is closed, and in a child process, which has a copy of it."""
+        if self._is_closed:
+            raise UsageError(
+                f"cannot use session {self.session}: it is closed",
+                hint="open it again, or use it inside its block",
+            )
         if os.getpid() != self._pid:
             raise UsageError(
                 f"cannot use session {self.session} in a child process:"
@@ -238,6 +244,7 @@ class SessionRuntime:
             self.recorder.close()
         self._store.close()
         self._lock.release()
+        self._is_closed = True
 
     @property
     def session(self) -> str:
@@ -329,7 +336,7 @@ class SessionRuntime:
         Raises:
             SessionBusy: somebody has it.
         """
-        self.check_process()
+        self._check_open()
         try:
             self._lock.take()
         except LockedError as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gitshadow.errors import UsageError
 from gitshadow.sdk.turns.errors import SessionBusy
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.session import AgentUndo, Turn
@@ -198,3 +199,19 @@ def test_a_second_process_keeps_off_a_session_at_work(place: Path) -> None:
         assert au.undo("t-1").status == "reversed"
         assert [turn.status for turn in au.turns()] == ["undone"]
     assert world.state["drafts"] == {}
+
+
+async def test_a_session_that_is_closed_says_so(front: Front) -> None:
+    session = front.session()
+    async with session.turn() as turn:
+        await turn.call("draft.create", title="a")
+    session.au.close()
+    said = r"^cannot use session .*: it is closed$"
+    for use in (session.au.turns, session.au.attention, session.au.log):
+        with pytest.raises(UsageError, match=said):
+            use()
+    with pytest.raises(UsageError, match=said):
+        await session.undo("t-1")
+    with pytest.raises(UsageError, match=said):
+        await session.turn().__aenter__()
+    session.au.close()
