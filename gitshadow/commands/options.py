@@ -57,7 +57,7 @@ class SeparatingCommand(click.Command):
 
 
 def utf8(_context: object, _option: object, value: str | None) -> str | None:
-    """Return an option's text as the journal can hold it; other bytes become question marks."""
+    """Return a text as the journal can hold it; other bytes become question marks."""
     return None if value is None else value.encode("utf-8", "replace").decode()
 
 
@@ -87,6 +87,7 @@ tools_option = option(
 session_option = option(
     "--session",
     metavar="ID",
+    callback=utf8,
     help="The agent program's session, if there are several.",
 )
 yes_option = option("-y", "--yes", is_flag=True, help="Do not ask.")

@@ -19,6 +19,7 @@ from gitshadow.commands.options import (
     session_option,
     token_option,
     tools_option,
+    utf8,
     yes_option,
 )
 from gitshadow.commands.terminal import print_answer, print_rows
@@ -53,7 +54,9 @@ def saga_command() -> None:
 
 @saga_command.command("log")
 @session_option
-@click.option("--turn", metavar="ID", help="Only the steps of this turn.")
+@click.option(
+    "--turn", metavar="ID", callback=utf8, help="Only the steps of this turn."
+)
 @click.option("--tool", metavar="PATTERN", help="Only calls of these tools (`crm.*`).")
 @json_option
 def log(session: str | None, turn: str | None, tool: str | None, as_json: bool) -> None:
@@ -81,7 +84,7 @@ def turns(session: str | None, as_json: bool) -> None:
 @saga_command.command("show")
 @session_option
 @json_option
-@click.argument("turn")
+@click.argument("turn", callback=utf8)
 def show(turn: str, session: str | None, as_json: bool) -> None:
     """Show the calls of TURN: their outcomes, inverses and undo states."""
     from gitshadow.sdk.turns import queries
@@ -128,7 +131,9 @@ def events_command(
 
 
 @click.command("state")
-@click.option("--at", "before", metavar="ID", help="The state before this turn.")
+@click.option(
+    "--at", "before", metavar="ID", callback=utf8, help="The state before this turn."
+)
 @session_option
 @json_option
 def state_command(before: str | None, session: str | None, as_json: bool) -> None:
@@ -245,7 +250,13 @@ def attention_command(session: str | None, as_json: bool) -> None:
 
 
 @click.command("rewind")
-@click.option("--before", required=True, metavar="ID", help="The turn to rewind to.")
+@click.option(
+    "--before",
+    required=True,
+    metavar="ID",
+    callback=utf8,
+    help="The turn to rewind to.",
+)
 @click.option("--effects", is_flag=True, help="Also undo outside effects.")
 @dry_run_option
 @token_option
@@ -394,7 +405,7 @@ def _sessions(rows: Iterable[Attention]) -> Iterator[str]:
     "--note", required=True, metavar="TEXT", help="A note about what was found or done."
 )
 @session_option
-@click.argument("call")
+@click.argument("call", callback=utf8)
 def resolve_command(call: str, outcome: str, note: str, session: str | None) -> int:
     """Record what a person found out about CALL; what was recorded before is kept."""
     from gitshadow.sdk.turns.async_session import AsyncAgentUndo

@@ -11,6 +11,7 @@ from gitshadow.commands.options import (
     separated,
     spelled_paths,
     tools_option,
+    utf8,
     verb,
 )
 from gitshadow.commands.terminal import screen
@@ -117,7 +118,7 @@ def undo_command(
 
 @verb("redo")
 @manner_options
-@argument("op", required=False)
+@argument("op", required=False, callback=utf8)
 def redo_command(op: str | None, manner: UndoFlags) -> int:
     """Reverse the last undo, or the one that OP names.
 

@@ -20,6 +20,7 @@ from gitshadow.commands.options import (
     session_option,
     token_option,
     tools_option,
+    utf8,
 )
 from gitshadow.commands.terminal import PlanFlags, PlanFlow, Screen, screen
 from gitshadow.commands.user_hooks import told
@@ -175,6 +176,7 @@ program_options = gathers(
     option(
         "--resume",
         metavar="OP",
+        callback=utf8,
         help="Continue an undo of a program's turn that was left incomplete.",
     ),
     option(

@@ -499,6 +499,21 @@ def test_an_agents_name_that_is_not_utf8_is_recorded(shadow: Shadow) -> None:
 
 
 @pytest.mark.parametrize(
+    "verb",
+    [
+        *("show", "turns", "diff", "session end", "log --turn", "blame a --at", "undo"),
+        *("redo", "undo --resume", "restore --pin", "pin --delete"),
+        *("program saga show", "program resolve --as reversed"),
+    ],
+)
+def test_an_id_that_is_not_utf8_names_nothing(shadow: Shadow, verb: str) -> None:
+    """It is no fault of the journal, as the error once said."""
+    more = ("--note", "x") if "resolve" in verb else ()
+    result = shadow(*verb.split(), os.fsdecode(b"ag\xffent"), *more)
+    assert (result.code, "journal" in result.err) == (2, False), result
+
+
+@pytest.mark.parametrize(
     "script",
     ["rm -r ../sub; echo x > ../a", "git init -q; echo x > ../a"],
     ids=["deleted", "a repository of its own"],

@@ -363,7 +363,9 @@ class Table(Generic[T]):
     def finder(self, *columns: str) -> Callable[..., T | None]:
         """Return a function that gives the row with these texts as its key, or None."""
         rest = f"WHERE {' AND '.join(f'{column} = ?' for column in columns)}"
-        return lambda db, *values: self.get(db, rest, *values)
+        return lambda db, *values: (
+            self.get(db, rest, *values) if all(map(_is_utf8, values)) else None
+        )
 
     def rows(self, db: Db, rest: str, *values: Value) -> list[T]:
         """Return all rows of a query that ends so."""
@@ -373,6 +375,8 @@ class Table(Generic[T]):
         self, db: Db, prefix: str, order: str, ids: Iterable[str] = ("id",)
     ) -> list[T]:
         """Return the rows one of whose ids begins so; if one is equal, only the equal ones."""
+        if not _is_utf8(prefix):
+            return []
         # A range uses the index of an id, also to find a whole id; LIKE has wildcards, and substr
         # reads each row. No id has the last character of Unicode.
         begins = " OR ".join(f"({name} >= ?1 AND {name} < ?2)" for name in ids)
@@ -380,6 +384,14 @@ class Table(Generic[T]):
         found = self.rows(db, f"WHERE {begins} {order}", *values)
         equal = [one for one in found if any(getattr(one, i) == prefix for i in ids)]
         return equal or found
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether the journal can have a text; what somebody types as an id may be other bytes."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def version_cells(version: FileVersion | None) -> tuple[Oid | None, int | None]:
