@@ -114,6 +114,9 @@ static int run_directly(const struct place *place, bool is_up, int argc, char **
         words[2] = (char *)place->program;
         for (int n = 1; n < argc; n++)
             words[n + 2] = argv[n];
+        /* That of the Python in an agent; ours would end with it before it runs a hook. */
+        if (is_hook(argv))
+            unsetenv("PYTHONHOME");
         execv(program, words);
     }
     /* An agent must never be stopped by a hook that is broken. */

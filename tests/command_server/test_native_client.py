@@ -132,6 +132,17 @@ def test_a_hook_never_fails(tmp_path: Path) -> None:
             assert (done.returncode, bool(done.stderr)) == (code, code > 0)
 
 
+def test_a_hook_does_without_the_home_of_another_python() -> None:
+    """As agents with a Python of their own have it; ours would end before it runs anything."""
+    program = native.beside(native.compiled(), _DIRECT)
+    environ = {**os.environ, command_client.OFF: "off", "PYTHONHOME": "/none"}
+    for words, is_run in (["hook", "codex"], True), (["log"], False):
+        done = subprocess.run(
+            [str(program), *words], env=environ, capture_output=True, check=False
+        )
+        assert (done.returncode == 0, done.stdout != b"") == (is_run, is_run), done
+
+
 def test_a_hook_starts_the_server_and_does_not_wait_for_it(
     repo: Repo, make_shadow: Callable[..., Shadow]
 ) -> None:
