@@ -232,6 +232,8 @@ def _outcome(
     if errors and status != "refused":
         went = status == "done" and any(item.is_change for item in items)
         status = "partial" if went else "failed"
+    # They are about files that were to be written.
+    notes = () if status == "failed" else notes
     return InstallResult(InstallReport(status, items, tuple(notes)), errors)
 
 

@@ -341,6 +341,21 @@ def test_both_scopes_are_said_to_come_twice(hooks: Shadow) -> None:
     hooks.ok("hooks", "uninstall", "claude-code", "--project", "--yes")
 
 
+def test_what_was_not_written_has_no_notes(hooks: Shadow) -> None:
+    words = (COMMAND, "hooks", "install", "claude-code", "--yes")
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *words],
+        env=hooks.environment(),
+        cwd=hooks.repo.root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done
+    assert "error: could not write" in done.stderr
+    assert "note:" not in done.stdout
+
+
 def test_uninstall_without_a_scope_says_what_it_leaves(hooks: Shadow) -> None:
     hooks.ok("hooks", "install", "claude-code", "--project", "--yes")
     said = hooks.ok("hooks", "uninstall", "--yes").out
