@@ -246,7 +246,15 @@ def root_worktree(
         found = walk(ws.files, ws.coverage, entering)
         reader = _Reader(ws, tree, began)
         reader.read_all(found.files)
-        _store(ws, found, reader, (head_ref, head), began)
+        try:
+            _store(ws, found, reader, (head_ref, head), began)
+        except StoreError as error:
+            # A clone without trees and without a checkout; nothing here asks a remote for any.
+            if error.hint is None and ws.git.is_partial():
+                error.hint = (
+                    "if this partial clone lacks it, this fetches it: git status"
+                )
+            raise
     return Initialised(
         False,
         len(reader.states),

@@ -231,3 +231,20 @@ def test_purge_says_which_commits_hold_a_content_without_the_others(
     shadow.ok("doctor")
     clone.fsck()
     assert not fetched.exists()
+
+
+def test_a_clone_without_trees_is_told_how_to_fetch_them(
+    repo: Repo, tmp_path: Path, make_shadow: Callable[..., Shadow]
+) -> None:
+    repo.git("config", "uploadpack.allowFilter", "true")
+    repo.git("config", "uploadpack.allowAnySHA1InWant", "true")
+    repo.write("a", "1\n")
+    repo.commit("first")
+    made = Repo(tmp_path / "clone")
+    how = ("--filter=tree:0", "--no-checkout")
+    repo.git("clone", "-q", *how, f"file://{repo.root}", str(made.root))
+    shadow = make_shadow(made)
+    done = shadow("init")
+    assert (done.code, "this fetches it: git status" in done.err) == (1, True), done
+    made.git("status")
+    shadow.init()
