@@ -1,6 +1,7 @@
 """`git agent-undo lsp`: a language server on the standard streams, for editors."""
 
 import io
+from contextlib import suppress
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 
@@ -34,7 +35,19 @@ def command() -> None:
 
 
 class _Answers(io.BufferedWriter):
-    """The standard output, in which each answer is whole although several threads write."""
+    """The standard output, in which each answer is whole although several threads write.
+
+    What an editor no longer reads is dropped; the end of our input ends the server.
+    """
+
+    def write(self, data: bytes, /) -> int:  # type: ignore[override]
+        with suppress(BrokenPipeError):
+            super().write(data)
+        return len(data)
+
+    def flush(self) -> None:
+        with suppress(BrokenPipeError):
+            super().flush()
 
     def close(self) -> None:
         """Stay open: pygls closes it at `exit`, before the last threads have answered.

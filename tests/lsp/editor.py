@@ -20,6 +20,12 @@ Steps = Callable[["Editor"], Awaitable[None]]
 Json = Any
 
 
+def framed(**message: object) -> bytes:
+    """Return a message as it is on the wire."""
+    body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+    return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
 @dataclass(slots=True)
 class Editor:
     """The texts that are open, and what the server asked, said, logged, showed and marked.
@@ -45,9 +51,8 @@ class Editor:
 
     def send(self, **message: object) -> None:
         """Send one message as it is."""
-        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
         assert self.server.stdin is not None
-        self.server.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        self.server.stdin.write(framed(**message))
 
     def tell(self, method: str, **params: object) -> None:
         """Send a notification."""

@@ -3,13 +3,14 @@
 import asyncio
 import os
 import random
+import subprocess
 from collections.abc import Callable
 
 import pytest
 
-from tests.lsp.editor import Editor, edit
+from tests.lsp.editor import Editor, edit, framed
 from tests.support.repo import Repo
-from tests.support.shadow import Shadow
+from tests.support.shadow import COMMAND, Shadow
 from tests.support.studio import studio_of
 
 OLD = "".join(f"line {number}\n" for number in range(1, 21))
@@ -396,6 +397,34 @@ def test_requests_that_still_run_at_the_end_are_no_errors(
 
     edit(shadow, steps)
     assert capfd.readouterr().err == ""
+
+
+def test_editor_that_reads_no_more_makes_no_errors(shadow: Shadow) -> None:
+    uri = (shadow.repo.root / "a.txt").as_uri()
+    asked = {"textDocument": {"uri": uri}}
+    opening = {"processId": None, "rootUri": None, "capabilities": {}}
+    with subprocess.Popen(
+        [COMMAND, "lsp"],
+        cwd=shadow.repo.root,
+        env=shadow.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(framed(id=1, method="initialize", params=opening))
+        server.stdin.flush()
+        assert server.stdout.read(1) == b"C"
+        server.stdout.close()
+        for number in range(2, 6):
+            server.stdin.write(
+                framed(id=number, method="textDocument/codeLens", params=asked)
+            )
+        server.stdin.close()
+        assert server.stderr is not None
+        assert server.stderr.read() == b""
+    assert server.returncode == 0
 
 
 def test_no_random_typing_is_lost_by_an_undo(shadow: Shadow) -> None:
