@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Mapping
 
 from mcp import Client, MCPError, StdioServerParameters
+from mcp_types import CONNECTION_CLOSED
 
 from gitshadow.errors import UsageError
 from gitshadow.sdk.integrations import mcp_results
@@ -14,6 +15,7 @@ from gitshadow.sdk.integrations.mcp_config import ServerSpec
 from gitshadow.sdk.turns.declarations import ServerOrigin
 from gitshadow.sdk.turns.errors import ToolFailure
 from gitshadow.sdk.turns.inverse_kinds import Allowed
+from gitshadow.sdk.turns.json_values import in_words
 from gitshadow.sdk.turns.mcp_tools import Forward
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.values import JsonObject, Outcome
@@ -83,6 +85,8 @@ class Servers:
                 tool, dict(arguments), read_timeout_seconds=spec.timeout_s
             )
         except MCPError as error:
+            if error.error.code == CONNECTION_CLOSED:
+                await self._end(spec)
             return mcp_results.refused(error.error.code, error.error.message)
         return mcp_results.outcome_of(
             found.model_dump(mode="json", by_alias=True),
@@ -96,10 +100,24 @@ class Servers:
         if spec.name not in self._open:
             self._open[spec.name] = _Connection(self._parameters(spec))
         try:
-            return await asyncio.shield(self._open[spec.name].client)
-        except (OSError, MCPError, ValueError) as error:
-            del self._open[spec.name]
-            raise ToolFailure(f"could not start {spec.name}: {error}") from error
+            async with asyncio.timeout(spec.timeout_s):
+                return await asyncio.shield(self._open[spec.name].client)
+        except TimeoutError as error:
+            await self._end(spec)
+            said = f"no answer in {spec.timeout_s:g} seconds"
+            raise ToolFailure(f"could not start {spec.name}: {said}") from error
+        except Exception as error:  # what ends a server at once comes in groups
+            await self._end(spec)
+            said = in_words(_first(error))
+            raise ToolFailure(f"could not start {spec.name}: {said}") from error
+
+    async def _end(self, spec: ServerSpec) -> None:
+        """End a server that has stopped or does not answer; the next call starts it again."""
+        if spec.name in self._open:
+            task = self._open.pop(spec.name).task
+            task.cancel()
+            # The end of the loop would cancel it again, and leave the process there.
+            await asyncio.wait([task])
 
     def _parameters(self, spec: ServerSpec) -> StdioServerParameters:
         if not spec.command:
@@ -141,14 +159,19 @@ class _Connection:
     def __init__(self, parameters: StdioServerParameters) -> None:
         self.client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         # The end of the loop cancels the task, which closes the server's input and waits for it.
-        self._task = asyncio.create_task(self._keep(parameters))
+        self.task = asyncio.create_task(self._keep(parameters))
 
     async def _keep(self, parameters: StdioServerParameters) -> None:
         try:
             async with Client(parameters) as client:
                 self.client.set_result(client)
                 await asyncio.Event().wait()
-        except (OSError, MCPError, ValueError) as error:
+        except Exception as error:
             if self.client.done():
                 raise
             self.client.set_exception(error)
+
+
+def _first(error: Exception) -> Exception:
+    """Return the first error in groups of errors."""
+    return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error

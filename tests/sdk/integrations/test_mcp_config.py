@@ -1,5 +1,6 @@
 """The user's file of MCP servers: what it may say, and what an undo may start."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,14 @@ def test_a_wrong_declaration_of_the_user_is_an_error_for_an_undo() -> None:
         ("[servers.b]", "no server a is declared"),
         ("[servers.a]", "no command is declared for the server a"),
         ('[servers.a]\ncommand = ["/no/such/program"]', "could not start a"),
+        (
+            f'[servers.a]\ncommand = ["{sys.executable}", "-c", "pass"]',
+            "could not start a: MCPError: Connection closed",
+        ),
+        (
+            '[servers.a]\ntimeout_s = 0.5\ncommand = ["/bin/sleep", "1000"]',
+            "could not start a: no answer in 0.5 seconds",
+        ),
         (
             '[servers.a]\ncommand = ["x"]\nenv = { T = "env:T" }',
             "T is not in the environment",
