@@ -402,7 +402,11 @@ def test_requests_that_still_run_at_the_end_are_no_errors(
 def test_editor_that_reads_no_more_makes_no_errors(shadow: Shadow) -> None:
     uri = (shadow.repo.root / "a.txt").as_uri()
     asked = {"textDocument": {"uri": uri}}
-    opening = {"processId": None, "rootUri": None, "capabilities": {}}
+    opening: dict[str, object] = {
+        "processId": None,
+        "rootUri": None,
+        "capabilities": {},
+    }
     with subprocess.Popen(
         [COMMAND, "lsp"],
         cwd=shadow.repo.root,

@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
@@ -198,7 +199,7 @@ def test_a_message_that_cannot_be_read_leaves_nobody_waiting(shadow_n: Shadow) -
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        found = []
+        found: list[dict[str, Any]] = []
         for name in ("\ud83d", "whole"):
             asked = {"jsonrpc": "2.0", "id": len(found), "method": "prompts/get"}
             print(json.dumps({**asked, "params": {"name": name}}), file=process.stdin)

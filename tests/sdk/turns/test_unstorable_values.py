@@ -53,7 +53,7 @@ class Mute:
 class Proxy:
     """A value that stands for another one, and there is none."""
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> NoReturn:  # type: ignore[override]
         raise RuntimeError("outside of a request")
 
