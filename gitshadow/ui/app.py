@@ -5,9 +5,11 @@ opens another screen went to the screen before, and were lost. So each key waits
 Invariant: it ends with an exit code; what failed was shown before.
 """
 
+import asyncio
+import signal
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from rich.segment import Segment
@@ -81,6 +83,9 @@ class ViewApp(App[object]):
 
     def on_mount(self) -> None:
         """Show the main screen."""
+        # By default it would leave the terminal without echo, and with the mouse reported to it.
+        leave = partial(self.exit, return_code=128 + signal.SIGTERM)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leave)
         self.push_screen(self.main)
 
     @property

@@ -123,6 +123,20 @@ def test_a_view_that_dies_leaves_nothing_half(
     assert (root / "third.py").exists() == (not ops)
 
 
+def test_a_view_that_is_terminated_gives_the_terminal_back(
+    wronged: Shadow, tmp_path: Path
+) -> None:
+    """The screen before it is shown again, and what is typed is echoed."""
+    pid = tmp_path / "pid"
+    begun = f"sh -c 'echo $$ >{pid}; exec {COMMAND} ui'; echo left $?; exec cat"
+    with terminal(tmp_path, ("sh", "-c", begun), wronged.repo.root) as shown:
+        shown.sees("third")
+        os.kill(int(pid.read_text()), signal.SIGTERM)
+        shown.sees("left 143", without="third")
+        shown.press("e", "c", "h", "o")
+        shown.sees("echo")
+
+
 def test_a_terminal_that_cannot_draw_gets_one_line(wronged: Shadow) -> None:
     shown = on_a_terminal(wronged, "ui", env={"TERM": "dumb"})
     assert shown.code == 2
