@@ -55,9 +55,10 @@ class Loader:
         def hold(window: PageWindow) -> None:
             self._hold(window)
             self._history.go(0)
+            # Pins in an empty list would select one, and that takes the page's error off the foot.
+            self.pins()
 
         self._ask_page(self.source.newest, hold)
-        self.pins()
 
     def filter(self, wanted: Filter) -> None:
         """Show what matches another filter, from the newest change on."""

@@ -14,6 +14,7 @@ from textual.worker import Worker
 
 from gitshadow.messages.backend import HistoryBackend
 from gitshadow.messages.codec import A, Q, Verb
+from gitshadow.messages.lists import PINS
 from gitshadow.messages.rows import EventRow
 from gitshadow.messages.undo import FileUndoAnswer, FileUndoRequest
 from gitshadow.store.lock import WriterLock
@@ -363,6 +364,26 @@ def test_unknown_filter_is_refused_with_the_known_ones(engine: Direct) -> None:
         await on.seen("no such filter: foo: (filters: agent, session, file", "Tidy up")
 
     view(engine, steps, size=(120, 24))
+
+
+def test_filter_that_cannot_be_asked_says_why_and_no_pin_takes_it_away(
+    engine: Direct, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given on the command line; a pin alone would look like the answer to it."""
+    asked: list[str] = []
+    send = Direct.send
+
+    def noted(self: Direct, verb: Verb[Q, A], request: Q, /) -> A:
+        asked.append(verb.name)
+        return send(self, verb, request)
+
+    async def steps(on: Play) -> None:
+        await on.seen("could not be read", "no such kind: zz")
+        assert PINS.name not in asked
+
+    monkeypatch.setattr(Direct, "send", noted)
+    setting = UiSettings("r", lambda words: 0, filter=Filter(kind="zz"))
+    view(engine, steps, setting=setting)
 
 
 def test_filter_that_fits_nothing_says_so(engine: Direct) -> None:
