@@ -305,11 +305,13 @@ def _spool(layout: Layout, body: bytes) -> str:
 
 
 def _complain(layout: Layout | None, error: BaseException) -> None:
-    if layout is None:
-        return
     from gitshadow.errors import described
 
     try:
+        # Of a payload that could not be read, the variables and the directory are left.
+        layout = layout or _find(b"")
+        if layout is None:
+            return
         # This works on a full disk too, and the next barrier reports it.
         os.utime(layout.missed, follow_symlinks=False)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -203,6 +203,14 @@ def test_failed_capture_spools_and_says_so_in_the_log(layout: Layout) -> None:
     assert " hook: " in Path(layout.log).read_text()
 
 
+def test_payload_that_cannot_be_read_is_said_in_the_log(layout: Layout) -> None:
+    script = f'"{COMMAND}" hook claude-code 0> /dev/null'
+    done = subprocess.run(["sh", "-c", script], cwd=layout.root, check=False)
+    assert done.returncode == 0
+    assert " hook: " in Path(layout.log).read_text()
+    assert os.stat(layout.missed).st_mtime_ns != 0
+
+
 def test_two_failures_leave_two_spool_files(layout: Layout) -> None:
     call({"cwd": layout.root, "n": 1})
     call({"cwd": layout.root, "n": 2})
