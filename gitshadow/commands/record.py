@@ -87,8 +87,9 @@ def start(
     agent: str | None, human: bool, native: str | None, pid: int | None, as_json: bool
 ) -> None:
     """Open a session and print its id."""
-    if human and pid is not None:
-        raise click.UsageError("--human and --pid exclude each other")
+    for option, given in (("--agent", agent), ("--pid", pid)):
+        if human and given is not None:
+            raise click.UsageError(f"--human and {option} exclude each other")
     reply = send(SESSION_START, SessionStartRequest(agent, human, native, pid))
     if as_json:
         output.show_json(reply.document)

@@ -447,7 +447,8 @@ def test_no_session_is_started_for_a_process_that_is_gone(shadow: Shadow) -> Non
     run = shadow("session", "start", "--pid", str(gone.pid))
     assert run.code == 2
     assert "is gone" in run.err
-    assert shadow("session", "start", "--human", "--pid", "2").code == 2
+    for option in ("--pid", "--agent"):
+        assert shadow("session", "start", "--human", option, "2").code == 2
 
 
 def test_a_persons_save_during_a_call_of_a_program_survives_its_rollback(
