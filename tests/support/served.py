@@ -6,10 +6,13 @@ a server after the first one.
 
 import atexit
 import os
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -27,7 +30,7 @@ def switch(runtime: Path) -> str:
         return "off"
     directory, server = _start()
     # On a slow machine nothing may have asked it for an hour: then it has ended.
-    if server.poll() is not None:
+    if select.select([server], [], [], 0)[0]:
         _start.cache_clear()
         directory, _ = _start()
     (runtime / "gitshadow").symlink_to(Path(directory) / "gitshadow")
@@ -35,8 +38,11 @@ def switch(runtime: Path) -> str:
 
 
 @cache
-def _start() -> tuple[str, subprocess.Popen[bytes]]:
-    """Start the server; return its `XDG_RUNTIME_DIR`, and its process."""
+def _start() -> tuple[str, int]:
+    """Start the server; return its `XDG_RUNTIME_DIR`, and a pidfd of its process.
+
+    It is nobody's child, as that of a person: tests are agents whose descendants are looked at.
+    """
     runtime = tempfile.mkdtemp(prefix="gitshadow-served-")
     environ = {
         name: value
@@ -46,13 +52,15 @@ def _start() -> tuple[str, subprocess.Popen[bytes]]:
     environ |= {"HOME": runtime, "XDG_RUNTIME_DIR": runtime}
     program = str(Path(sys.executable).parent / native.NAME)
     words = [sys.executable, "-P", "-m", "gitshadow.command_server", program]
-    server = subprocess.Popen(words, env=environ, cwd="/")
+    subprocess.run(["setsid", "--fork", *words], env=environ, cwd="/", check=True)
     place = Path(command_client.directory(environ, program))
     until((place / wire.SOCKET_NAME).exists)
+    server = os.pidfd_open(int((place / "lock").read_text()))
 
     def end() -> None:
-        server.kill()
-        server.wait()
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(server, signal.SIGKILL)
+        select.select([server], [], [])
         shutil.rmtree(runtime)
 
     atexit.register(end)
