@@ -50,7 +50,8 @@ def test_it_works_without_colours_and_without_a_locale(
     root = wronged.repo.root
     wronged.repo.write("größe \x1b[31m.txt", "x\n")
     wronged.ok("flush")
-    with terminal(tmp_path, VIEW, root, columns=80, lines=24, env=env) as shown:
+    whole = {**os.environ, "LC_ALL": "C.UTF-8", **env}
+    with terminal(tmp_path, VIEW, root, columns=80, lines=24, env=whole) as shown:
         shown.sees("first", "x1b[31m.txt")
         text, styled = shown.shown(), shown.shown("-e")
         assert ("größe" in text) == ("LC_ALL" not in env)
