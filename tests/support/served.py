@@ -41,7 +41,8 @@ def switch(runtime: Path) -> str:
 def _start() -> tuple[str, int]:
     """Start the server; return its `XDG_RUNTIME_DIR`, and a pidfd of its process.
 
-    It is nobody's child, as that of a person: tests are agents whose descendants are looked at.
+    Like the server of a person it is nobody's child: a test plays an agent, and what its
+    descendants write counts as the agent's.
     """
     runtime = tempfile.mkdtemp(prefix="gitshadow-served-")
     environ = {
