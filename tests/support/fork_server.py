@@ -35,6 +35,7 @@ from tests.support.waiting import HANGS_S, readable
 _CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
 _CLONE_PARENT = 0x8000
 _PLATFORM = "GITSHADOW_PLATFORM"
+_OWN = b"python"
 _LEFT_OUT = ("gitshadow.lsp", "gitshadow.sdk", "gitshadow.ui")
 
 
@@ -172,7 +173,7 @@ class _Server:
     def fork(self, request: Request, streams: Sequence[IO[bytes]]) -> int:
         with self._lock, _file(json.dumps(asdict(request)).encode()) as body:
             fds = [stream.fileno() for stream in (body, *streams)]
-            socket.send_fds(self._socket, [b"."], fds)
+            socket.send_fds(self._socket, [_name(request)], fds)
             return int(self._socket.recv(64))
 
     def _end(self) -> None:
@@ -183,6 +184,12 @@ class _Server:
 @cache
 def _server() -> _Server:
     return _Server()
+
+
+def _name(request: Request) -> bytes:
+    """Return what the kernel calls a process that runs a program."""
+    is_command = request.program == "command"
+    return os.path.basename(os.fsencode(request.arguments[0])) if is_command else _OWN
 
 
 def _file(data: bytes = b"") -> IO[bytes]:
@@ -203,15 +210,23 @@ def _content(file: IO[bytes]) -> bytes:
 def _serve(connection: socket.socket) -> None:
     os.environ.clear()
     while True:
-        message, fds, _, _ = socket.recv_fds(connection, 1, 4)
+        message, fds, _, _ = socket.recv_fds(connection, 64, 4)
         if not message:
             return
+        # From its birth: what a test starts would be taken for a program of the agent's.
+        _call_this(message)
         pid = _fork()
         if pid == 0:
             _become(*fds)
+        _call_this(_OWN)
         connection.send(str(pid).encode())
         for fd in fds:
             os.close(fd)
+
+
+def _call_this(name: bytes) -> None:
+    with open("/proc/self/comm", "wb") as file:
+        file.write(name)
 
 
 def _fork() -> int:
@@ -247,8 +262,6 @@ def _become(body: int, *streams: int) -> NoReturn:
     if request.program == "command":
         from gitshadow import entry
 
-        with open("/proc/self/comm", "w") as name:
-            name.write(os.path.basename(sys.argv[0]))
         # As the native client executes what no server runs.
         sys.argv[:0] = ["", "up"]
         entry.direct()
