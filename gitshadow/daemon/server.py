@@ -172,8 +172,10 @@ class Service:
         self._follow_settings()
         if not self.enabled:
             return
-        hook_intake.drain_spool(self._context)
+        # First, because the end of a call settles, and these hints are in no list any more: what
+        # they tell of would look newer than that.
         self._context.observer.hints(hints)
+        hook_intake.drain_spool(self._context)
 
     @property
     def holds(self) -> bool:

@@ -319,8 +319,10 @@ class Observer:
 
     def settle_call(self) -> None:
         """Settle before the end of a call is answered: what is written later is not the call's."""
-        # A git command that goes on after its call must not keep the agent waiting.
-        if self._hold.is_on or lock_exists(self._ws.layout.git_dir):
+        # A git command that goes on after its call must not keep the agent waiting. Without a
+        # watcher there is no next tick.
+        is_held = self._hold.is_on or lock_exists(self._ws.layout.git_dir)
+        if self.watching and is_held:
             self.settle_soon()
         else:
             self.settle()

@@ -52,6 +52,14 @@ class SpooledFile(NamedTuple):
         return _worktree_of(os.path.basename(self.path)) is not None
 
 
+class LateEnd(NamedTuple):
+    """The end of a call that came through the spool, and what it did to the journal."""
+
+    event: HookEvent
+    around: Reach
+    done: Intake
+
+
 @dataclass(slots=True)
 class Spool:
     """Read the spool for one worktree; remember which of its files were taken.
@@ -61,7 +69,7 @@ class Spool:
 
     layout: Layout
     taken: dict[str, None] = field(default_factory=dict)
-    ended: list[tuple[HookEvent, Reach, Intake]] = field(default_factory=list)
+    ended: list[LateEnd] = field(default_factory=list)
     _delivered: dict[tuple[ProcessId | None, int], None] = field(default_factory=dict)
 
     def is_second(self, own: ProcessId | None, found: HookEvent | BadPayload) -> bool:

@@ -6,6 +6,7 @@ Invariant: nothing here makes a hook fail; what is wrong becomes a gap row.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gitshadow.adapters import registry
@@ -34,7 +35,7 @@ from gitshadow.ipc.spool import without_prompt
 from gitshadow.model import PATHLESS_WRITERS, Call, RepoPath
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.host_evidence import HostEvidence
-from gitshadow.recording.spool import SpooledFile, forward
+from gitshadow.recording.spool import LateEnd, SpooledFile, forward
 from gitshadow.reporting import notices
 from gitshadow.store.journal import turns
 from gitshadow.store.layout import Layout, discover
@@ -101,20 +102,34 @@ def listen(context: RecorderContext) -> None:
 def drain_spool(context: RecorderContext) -> int:
     """Process every payload that waits in the spool and remove it; return how many."""
     process_spool(context)
-    while context.spool.ended:
-        _end_late(context, *context.spool.ended.pop(0))
+    # A capture can find more of them.
+    while late := context.spool.ended:
+        context.spool.ended = []
+        _end_late(context, late)
     return context.spool.clear()
 
 
-def _end_late(
-    context: RecorderContext, event: HookEvent, around: Reach, done: Intake
-) -> None:
-    """Record and compare what a call wrote whose end came through the spool."""
-    try:
-        _end_call(context, event, around, done)
-    except _FAULTS as error:
-        raise_shortage(error)
-        context.pipeline.gap(f"could not process a hook payload: {described(error)}")
+def _end_late(context: RecorderContext, late: Sequence[LateEnd]) -> None:
+    """Record and compare what calls wrote whose ends came through the spool."""
+    for event, _, done in late:
+        try:
+            _capture_named(context, event, done)
+        except _FAULTS as error:
+            _refuse(context, error)
+    # Once for all: without a watcher, this is a walk.
+    if any(_needs_barrier(event, done) for event, _, done in late):
+        context.observer.settle_call()
+    for event, around, done in late:
+        try:
+            _judge_end(context, event, around, done)
+        except _FAULTS as error:
+            _refuse(context, error)
+
+
+def _refuse(context: RecorderContext, error: Exception) -> None:
+    """Journal a gap for a payload that cannot be processed, unless the machine is at fault."""
+    raise_shortage(error)
+    context.pipeline.gap(f"could not process a hook payload: {described(error)}")
 
 
 def process_spool(context: RecorderContext) -> None:
@@ -149,10 +164,7 @@ def _take_spooled(
         try:
             _try_spooled(context, one, delivery)
         except _FAULTS as error:
-            raise_shortage(error)
-            context.pipeline.gap(
-                f"could not process a hook payload: {described(error)}"
-            )
+            _refuse(context, error)
             context.spool.set_aside(one)
 
 
@@ -259,7 +271,8 @@ def _take(
         context.pipeline.judge_again(done.doubts)
         if event.phase in _CALL_ENDS:
             # The payload may be read while a batch is recorded, with the write in it.
-            context.spool.ended.append((event, around, replace(done, doubts=())))
+            late = LateEnd(event, around, replace(done, doubts=()))
+            context.spool.ended.append(late)
     return event, done
 
 
@@ -268,6 +281,13 @@ def _end_call(
 ) -> None:
     """Record what a call or turn wrote if it has ended, and compare it with the report."""
     _capture_after(context, event, done)
+    _judge_end(context, event, around, done)
+
+
+def _judge_end(
+    context: RecorderContext, event: HookEvent, around: Reach, done: Intake
+) -> None:
+    """Compare what a call wrote with what its end reports."""
     doubts = [*done.doubts, *_begun_at_writes(context, event, done)]
     call = _reported(context, event, around, done)
     if call is not None:
@@ -298,9 +318,13 @@ def _note_window(
     if event.only_writer is not None:
         context.processes.marks.writes_alone(done.session)
     if done.opened and context.observer.watching:
-        if context.processes.watch(done.session, event.tool_class):
-            # This is the first event of the session: nobody knew its process at the barrier.
+        is_new = context.processes.watch(done.session, event.tool_class)
+        # This is the first event of the session: nobody knew its process at the barrier.
+        if is_new and delivery.at_ns is None:
             context.observer.settle()
+        elif is_new:
+            # It may be read in the middle of a capture, whose writes are not recorded yet.
+            context.observer.settle_soon()
     elif event.phase is HookPhase.PROMPT and context.observer.watching:
         is_new = context.processes.count_bytes(done.session)
         if is_new:
@@ -373,19 +397,29 @@ def _capture_after(context: RecorderContext, event: HookEvent, done: Intake) -> 
     """Record what a call or turn wrote: without a watcher nothing else sees it in time."""
     if event.phase in END_PHASES:
         context.observer.settle()
-    elif event.phase in _CALL_ENDS:
-        if event.edit is not None and len(done.paths) == 1 and done.call is not None:
-            call = turns.get_call(context.workspace.db, done.session, done.call)
-            if call is not None and isinstance(event.edit, FileEdit):
-                context.pipeline.record_found(done.paths[0], event.edit, call)
-        if done.paths:
-            context.observer.store(done.paths)
-        elif event.tool_class in PATHLESS_WRITERS and context.observer.watching:
-            # A deletion may be deferred still, as the beginning of a save. If it were recorded
-            # later, a write of somebody else after the call could become a part of it.
-            context.observer.settle_call()
-        elif event.tool_class in PATHLESS_WRITERS:
-            context.observer.settle()
+    elif _needs_barrier(event, done):
+        # A deletion may be deferred still, as the beginning of a save. If it were recorded
+        # later, a write of somebody else after the call could become a part of it.
+        context.observer.settle_call()
+    else:
+        _capture_named(context, event, done)
+
+
+def _needs_barrier(event: HookEvent, done: Intake) -> bool:
+    """Return whether the end of a call names no path, though its tool can write any."""
+    is_end = event.phase in _CALL_ENDS and not done.paths
+    return is_end and event.tool_class in PATHLESS_WRITERS
+
+
+def _capture_named(context: RecorderContext, event: HookEvent, done: Intake) -> None:
+    """Record what is at the paths that the end of a call names."""
+    if event.phase not in _CALL_ENDS or not done.paths:
+        return
+    if event.edit is not None and len(done.paths) == 1 and done.call is not None:
+        call = turns.get_call(context.workspace.db, done.session, done.call)
+        if call is not None and isinstance(event.edit, FileEdit):
+            context.pipeline.record_found(done.paths[0], event.edit, call)
+    context.observer.store(done.paths)
 
 
 def _begun_at_writes(

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -12,10 +12,14 @@ from gitshadow.adapters import registry
 from gitshadow.adapters.base import HookEvent
 from gitshadow.attribution import lifecycle
 from gitshadow.attribution.delivery import parse_body
-from gitshadow.attribution.process import ProcessId
+from gitshadow.attribution.process import ProcessId, process_start
+from gitshadow.config import WatchBackend
+from gitshadow.daemon.server import Service
 from gitshadow.ipc import hook
 from gitshadow.ipc import spool as spool_files
 from gitshadow.model import Call, Event, Gap, PathChange, RepoPath, ToolClass
+from gitshadow.platform import current
+from gitshadow.platform.watching import Hints, Watcher
 from gitshadow.recording.context import RecorderContext
 from gitshadow.recording.spool import FOREIGN_NS, forward
 from gitshadow.service import hook_intake
@@ -23,6 +27,7 @@ from gitshadow.store.journal import events, sessions, state, turns
 from gitshadow.store.journal.events import EventFilter
 from tests.support.context import desk_of
 from tests.support.repo import Repo
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -356,3 +361,91 @@ def sent(repo: Repo, event: str, *, own: str, **fields: object) -> bytes:
     payload = {"session_id": "s1", "cwd": str(repo.root), "hook_event_name": event}
     data = json.dumps({**payload, **fields}).encode()
     return hook.make_body("claude-code", data, [], own)
+
+
+@pytest.fixture
+def watcher(context: RecorderContext) -> Iterator[Watcher]:
+    layout = context.workspace.layout
+    opened = current().open_watcher(WatchBackend.INOTIFY, layout, lambda: None)
+    with closing(opened):
+        context.observer.start(opened)
+        yield opened
+
+
+def shell(context: RecorderContext, number: int, event: str) -> None:
+    """Leave a payload of a shell call in the spool, whose agent is this process."""
+    here = os.getpid()
+    fields = {"tool_name": "Bash", "tool_input": {"command": "make"}}
+    top = context.workspace.layout.root
+    path = leave(context, number, event, top, tool_use_id="call-1", **fields)
+    document = json.loads(path.read_text())
+    started = process_start(here)
+    path.with_suffix(".part").write_text(
+        json.dumps({**document, "pids": [f"{here}/{started}"]})
+    )
+    path.with_suffix(".part").rename(path)
+
+
+def taken(watcher: Watcher, wanted: bytes) -> Hints:
+    """Return the hints at a file, which the watcher then has no more."""
+    found: list[Hints] = []
+
+    def has_come() -> bool:
+        found.append(watcher.take())
+        return wanted in found[-1].paths
+
+    until(has_come)
+    return found[-1]
+
+
+def test_what_was_hinted_keeps_its_time_when_the_end_of_its_call_is_read_with_it(
+    repo: Repo, context: RecorderContext, watcher: Watcher
+) -> None:
+    """ATT-14: the daemon was busy for so long that the hook spooled the end."""
+    shell(context, 1, "PreToolUse")
+    hook_intake.drain_spool(context)
+    repo.write("new", "made by the agent\n")
+    hints = taken(watcher, b"new")
+    shell(context, 2, "PostToolUse")
+    Service(context).hints(hints)
+    assert who(context, b"new") == ("call-1", "medium")
+    assert left(context) == []
+
+
+def test_what_is_recorded_keeps_its_time_when_the_begin_of_its_call_is_read_with_it(
+    repo: Repo, context: RecorderContext, watcher: Watcher
+) -> None:
+    shell(context, 1, "PreToolUse")
+    repo.write("new", "made by the agent\n")
+    hints = taken(watcher, b"new")
+    context.observer.hints(hints)
+    shell(context, 2, "PostToolUse")
+    hook_intake.drain_spool(context)
+    assert who(context, b"new") == ("call-1", "medium")
+    (row,) = [row for row in changes(context) if row.path == b"new"]
+    assert row.ts_ns // 1000 == os.lstat(repo.root / "new").st_ctime_ns // 1000
+
+
+def test_what_calls_wrote_whose_ends_wait_is_looked_for_once(
+    repo: Repo, context: RecorderContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a watcher each look is a walk of everything."""
+    looks: list[int] = []
+    settle = context.observer.settle
+
+    def counted() -> None:
+        looks.append(1)
+        settle()
+
+    monkeypatch.setattr(context.observer, "settle", counted)
+    fields = {"tool_name": "Bash", "tool_input": {"command": "make"}}
+    for number in range(6):
+        event = ("PreToolUse", "PostToolUse")[number % 2]
+        fields["tool_use_id"] = f"call-{number // 2}"
+        leave(context, number, event, str(repo.root), **fields)
+        repo.write(f"file-{number}", "made by somebody\n")
+    assert hook_intake.drain_spool(context) == 6
+    assert len(looks) == 1
+    found = {row.path: row.attribution.call for row in changes(context)}
+    assert found[RepoPath(b"file-2")] == "call-1"
+    assert found[RepoPath(b"file-3")] is None
