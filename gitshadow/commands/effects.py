@@ -34,18 +34,25 @@ _FILE = ".toml"
 
 
 @contextmanager
-def journal() -> Iterator["Db"]:
+def journal(session: str | None = None) -> Iterator["Db"]:
     """Open the journal of this repository for reading.
 
     Raises:
         NotInitialisedError: there is none.
+        UsageError: it has nothing of that session.
     """
     from gitshadow.store.journal.db import Db
+    from gitshadow.store.journal.saga import SagaTables
 
     layout = recorded_layout()
     # Read only and without the writer lock, so it never waits for a running program.
     db = Db.view(layout.journal)
     try:
+        if session is not None and not SagaTables(db).knows(session):
+            raise UsageError(
+                f"cannot find session {session}",
+                hint="to list turns: git agent-undo program saga turns",
+            )
         yield db
     finally:
         db.close()

@@ -63,7 +63,7 @@ def log(session: str | None, turn: str | None, tool: str | None, as_json: bool) 
     """List every step: intents, outcomes with their inverses, undos."""
     from gitshadow.sdk.turns import queries
 
-    with journal() as db:
+    with journal(session) as db:
         found = list(queries.log_rows(db, session, turn, tool))
     print_rows(found, log_lines, as_json=as_json, empty=_EMPTY)
 
@@ -76,7 +76,7 @@ def turns(session: str | None, as_json: bool) -> None:
     """List the turns of agent programs and how they ended."""
     from gitshadow.sdk.turns import queries
 
-    with journal() as db:
+    with journal(session) as db:
         found = list(queries.turn_rows(db, session))
     print_rows(found, turn_lines, as_json=as_json, empty=_EMPTY)
 
@@ -89,7 +89,7 @@ def show(turn: str, session: str | None, as_json: bool) -> None:
     """Show the calls of TURN: their outcomes, inverses and undo states."""
     from gitshadow.sdk.turns import queries
 
-    with journal() as db:
+    with journal(session) as db:
         named = queries.session_named(db, session, turn)
         found = list(queries.call_rows(db, named, turn))
     print_rows(found, call_lines, as_json=as_json, empty="the turn made no call")
@@ -124,7 +124,7 @@ def events_command(
     """List the events of a session, including those that a rewind has hidden."""
     from gitshadow.sdk.turns import queries
 
-    with journal() as db:
+    with journal(session) as db:
         named = queries.session_named(db, session)
         found = list(queries.event_rows(db, named, live=live and not everything))
     print_rows(found, event_lines, as_json=as_json, empty="no events")
@@ -140,7 +140,7 @@ def state_command(before: str | None, session: str | None, as_json: bool) -> Non
     """Show the state of a session, now or at an earlier turn."""
     from gitshadow.sdk.turns import queries
 
-    with journal() as db:
+    with journal(session) as db:
         named = queries.session_named(db, session)
         answer = queries.state_document(db, named, before)
     print_answer(made_here(answer), state_lines, as_json=as_json)
@@ -178,7 +178,7 @@ def artifacts_command(
         return
     from gitshadow.sdk.turns import queries
 
-    with journal() as db:
+    with journal(session) as db:
         named = queries.session_named(db, session)
         rows = queries.artifact_rows(db, named, name, every=every)
     print_rows(rows, artifact_lines, as_json=as_json, empty="no artifacts")
@@ -194,7 +194,7 @@ def _bytes(session: str | None, name: str, number: int | None) -> bytes:
     from gitshadow.sdk.turns import queries
     from gitshadow.store.repo import Repo
 
-    with journal() as db:
+    with journal(session) as db:
         named = queries.session_named(db, session)
         rows = queries.artifact_rows(db, named, name, every=number is not None)
     wanted = [row for row in rows if number is None or row.version == number]
@@ -238,7 +238,7 @@ def attention_command(session: str | None, as_json: bool) -> None:
     """
     from gitshadow.sdk.turns import queries
 
-    with journal() as db:
+    with journal(session) as db:
         found = list(queries.attention_rows(db, session, time.time_ns()))
         found = [*queries.alert_rows(db, session), *found]
     print_rows(
@@ -283,7 +283,7 @@ def rewind_command(
     from gitshadow.sdk.turns.undo_request import rewind_request
 
     toolbox = load_toolbox(tools, needed=effects or "effects" in scope)
-    with journal() as db:
+    with journal(session) as db:
         named = queries.session_named(db, session)
 
     async def plan() -> UndoReport:
@@ -330,7 +330,7 @@ def recover_command(
     from gitshadow.sdk.turns import queries
     from gitshadow.store.journal.saga import SagaTables
 
-    with journal() as db:
+    with journal(session) as db:
         moment, sagas = time.time_ns(), SagaTables(db)
         found = list(queries.attention_rows(db, session, moment))
         work = list(dict.fromkeys(_sessions(found)))
@@ -350,7 +350,7 @@ def recover_command(
         act(name, toolbox, lambda au: au.recover(), as_json=as_json) for name in work
     ]
     codes += [send_held(name, toolbox, as_json=as_json) for name in sending]
-    with journal() as db:
+    with journal(session) as db:
         rows = queries.attention_rows(db, session)
         left = [row for row in rows if row.what == "call"]
         steps = list(queries.log_rows(db, session, None, None))[logged:]
@@ -412,7 +412,7 @@ def resolve_command(call: str, outcome: str, note: str, session: str | None) -> 
     from gitshadow.sdk.turns.report import UndoReport
     from gitshadow.store.journal.saga import SagaTables
 
-    with journal() as db:
+    with journal(session) as db:
         found = SagaTables(db).calls_named(call, session)
         if len(found) > 1:
             # The same id can be in several turns; usually only one of them still needs a decision.

@@ -72,6 +72,25 @@ def column(rows: list[object], name: str) -> list[object]:
     return [row[name] for row in rows if isinstance(row, dict)]
 
 
+@pytest.mark.parametrize(
+    "verb",
+    [
+        *(("saga", one) for one in ("log", "turns")),
+        *(("events",), ("state",), ("artifacts",), ("attention",), ("recover",)),
+    ],
+    ids=" ".join,
+)
+def test_a_session_that_nobody_knows_is_refused(
+    au: AgentUndo, capsys: pytest.CaptureFixture[str], verb: tuple[str, ...]
+) -> None:
+    """A misspelled session must not look like one in which all is well."""
+    with au.turn("go"):
+        pass
+    shown(capsys, *verb, "--session", "s")
+    assert main(["program", *verb, "--session", "S"]) == 2
+    assert "error: cannot find session S\n" in capsys.readouterr().err
+
+
 def test_the_log_shows_an_open_turn(
     au: AgentUndo, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -281,6 +281,14 @@ class SagaTables:
         """Return the undos of a session, oldest first."""
         return _OPS.rows(self.db, "WHERE session = ? ORDER BY rowid", session)
 
+    def knows(self, session: str) -> bool:
+        """Return whether there is anything of a session, of a program or of an agent."""
+        programs = ("saga_turns", "saga_events", "saga_artifacts", "saga_log")
+        places = [f"SELECT session FROM {one}" for one in programs]
+        found = " UNION ALL ".join([*places, "SELECT id FROM sessions"])
+        sql = f"SELECT 1 FROM ({found}) WHERE session = ? LIMIT 1"
+        return self.db.row(sql, (session,)) is not None
+
     def sessions_with_work(self) -> list[str]:
         """Return the sessions with an undo that has no report."""
         sql = "SELECT DISTINCT session FROM saga_ops WHERE status != 'done' ORDER BY session"
