@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -96,6 +96,37 @@ def test_a_program_that_began_after_the_write_is_not_named(
         report = one(ask(witness, top, b"a", me()))
         process.kill()
     assert (report.pid, report.name) == (process.pid, "")
+
+
+def test_nobody_waits_until_others_stop_writing(
+    top: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A build writes faster than its events are read."""
+    read, reads = os.read, list[int]()
+
+    def busy(fd: int, size: int) -> bytes:
+        reads.append(fd)
+        (tmp_path / str(len(reads))).touch()
+        return read(fd, size)
+
+    with closing(events_of(top)) as events:
+        (tmp_path / "a").touch()
+        monkeypatch.setattr(os, "read", busy)
+        names: set[bytes] = set()
+        for event in events.read():
+            names.update(entry.name for entry in event.entries)
+            assert len(reads) < 100
+    assert b"a" in names
+
+
+def events_of(top: int) -> FileEvents:
+    """Return the events of the file system of a directory."""
+    try:
+        events = FileEvents()
+    except OSError as error:
+        pytest.skip(f"the kernel reports no writes to this process: {error}")
+    events.mark(top)
+    return events
 
 
 def test_a_process_outside_the_agents_is_below_none(

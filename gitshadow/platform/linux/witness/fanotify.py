@@ -6,8 +6,11 @@ caused it returns, but merges events of one process on one object, so their orde
 """
 
 import ctypes
+import fcntl
 import os
 import struct
+import sys
+import termios
 from collections.abc import Iterator
 from typing import NamedTuple, NewType
 
@@ -92,17 +95,24 @@ class FileEvents:
         )
 
     def read(self) -> Iterator[FileEvent]:
-        """Yield what waits.
+        """Yield what waits; where others go on writing, a little of what comes meanwhile.
 
         Raises:
             QueueOverflowError: events were dropped; those before it were yielded.
         """
-        while True:
+        # A build can write faster than this reads. The kernel counts no more than the fixed part of
+        # each event.
+        length = bytearray(4)
+        fcntl.ioctl(self.fd, termios.FIONREAD, length)
+        left = int.from_bytes(length, sys.byteorder) // _METADATA.size
+        while left > 0:
             try:
                 data = os.read(self.fd, _READ_BYTES)
             except BlockingIOError:
                 return
-            yield from _events(data)
+            for event in _events(data):
+                left -= 1
+                yield event
 
 
 def handle_of(fd: int) -> Handle | None:
