@@ -102,10 +102,10 @@ def listen(context: RecorderContext) -> None:
 def drain_spool(context: RecorderContext) -> int:
     """Process every payload that waits in the spool and remove it; return how many."""
     process_spool(context)
-    # A capture can find more of them.
-    while late := context.spool.ended:
-        context.spool.ended = []
+    # A capture can find more of them. One that fails leaves them for the next time.
+    while late := tuple(context.spool.ended):
         _end_late(context, late)
+        del context.spool.ended[: len(late)]
     return context.spool.clear()
 
 

@@ -1,5 +1,6 @@
 """Whose rows are when a host reports what a call did to files."""
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -382,6 +383,32 @@ def test_what_is_written_while_a_failing_edit_runs_is_less_certain(
     assert told(row) == ("medium", "c1")
     assert row.attribution.reason.endswith("but its tool failed")
     same_from_refs(context, tmp_path)
+
+
+def test_an_end_that_could_not_be_compared_is_compared_later(
+    context: RecorderContext, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file descriptor was left when it was read from the spool."""
+
+    def none_left(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    repo.write("a", "one\ntwo\n")
+    context.observer.settle()
+    edit(context, "PreToolUse")
+    repo.write("a", "one\nTWO\nMINE\n")
+    at_ns = context.workspace.clock.now_ns()
+    response = {"originalFile": "one\ntwo\nMINE\n"}
+    edit(context, "PostToolUse", at_ns, tool_response=response, duration_ms=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(context.observer, "store", none_left)
+        with pytest.raises(OSError, match="Too many open files"):
+            hook_intake.drain_spool(context)
+    hook_intake.drain_spool(context)
+    assert [told(row) for row in rows(context, "a")[1:]] == [
+        ("low", None),
+        ("certain", "c1"),
+    ]
 
 
 def test_an_edit_whose_write_is_not_recorded_by_itself_shows_nothing(
