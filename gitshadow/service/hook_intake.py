@@ -213,7 +213,7 @@ def take(
         return None
     if not _stores_prompts(ws.config, delivery):
         event = without_prompt(ws.layout, event)
-    if context.spool.is_second(delivery.own, event):
+    if context.spool.is_second(delivery.own, event) and not _gave_up(delivery, event):
         return None
     taken = None
     if isinstance(event, BadPayload):
@@ -223,6 +223,14 @@ def take(
         taken = _take(context, delivery, here, addressed=addressed)
     context.spool.note(delivery.own, event)
     return taken
+
+
+def _gave_up(delivery: HookDelivery, event: HookEvent | BadPayload) -> bool:
+    """Return whether a delivery has the time at which the hook before a tool gave up."""
+    # The tool may have begun then, before a busy daemon came to open its window.
+    if delivery.at_ns is None or isinstance(event, BadPayload):
+        return False
+    return event.phase is HookPhase.BEFORE and not event.call_derived
 
 
 def _stores_prompts(settings: Config, delivery: HookDelivery) -> bool:

@@ -356,6 +356,34 @@ def test_payload_that_comes_twice_is_taken_once(
     assert len(turns.list_turns(context.workspace.db)) == 2
 
 
+def test_call_begins_when_its_hook_gave_up(
+    repo: Repo,
+    context: RecorderContext,
+    watcher: Watcher,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """ATT-14: the daemon was still at its barrier, and opened the window after that."""
+    settle = context.observer.settle
+    fields = {"tool_name": "Bash", "tool_input": {"command": "make"}}
+    begin, end = (
+        sent(repo, event, own=own, tool_use_id="call-1", **fields)
+        for event, own in (("PreToolUse", "7/70"), ("PostToolUse", "8/80"))
+    )
+
+    def slowly() -> None:
+        settle()
+        monkeypatch.undo()
+        spool_files.write(context.workspace.layout, begin, lambda _: "1-7.json")
+        repo.write("new", "made by the agent\n")
+
+    monkeypatch.setattr(context.observer, "settle", slowly)
+    hook_intake.take_body(context, begin)
+    hook_intake.drain_spool(context)
+    hook_intake.take_body(context, end)
+    assert who(context, b"new") == ("call-1", "medium")
+    assert left(context) == []
+
+
 def sent(repo: Repo, event: str, *, own: str, **fields: object) -> bytes:
     """Return the body of a delivery by a hook program."""
     payload = {"session_id": "s1", "cwd": str(repo.root), "hook_event_name": event}
