@@ -121,7 +121,12 @@ class SocketListener:
                 self._slots.acquire()
             thread = threading.Thread(target=self._serve, args=(peer,), daemon=True)
             self._threads.add(thread)
-            thread.start()
+            try:
+                thread.start()
+            # The system has no thread left. This one must go on, or nobody would be answered again.
+            except RuntimeError:
+                self._threads.discard(thread)
+                self._serve(peer)
 
     def _hang_up_oldest(self) -> None:
         waiting = sorted(self._reading.items(), key=itemgetter(1))

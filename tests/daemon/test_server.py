@@ -191,6 +191,19 @@ def test_more_clients_than_places_are_served_in_turn(
         until(served)
 
 
+def test_client_is_answered_where_no_thread_can_be_started(
+    layout: Layout, server: threading.Thread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", none_left)
+        for _ in range(listening.MAX_CONNECTIONS + 1):
+            assert client.request(layout, "look", {})["verb"] == "look"
+    assert client.request(layout, "look", {})["verb"] == "look"
+
+
 def test_nonsense_is_hung_up_on(layout: Layout, server: threading.Thread) -> None:
     peer = wire.connect(layout.wt_dir, HANGS_S)
     peer.sendall(b"GET / HTTP/1.1\n")
