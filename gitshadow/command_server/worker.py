@@ -127,16 +127,13 @@ def _work(
     if request is None:
         return
     _become(request)
-    client.send(b"ready " + pid)
-    if client.recv(len(command_client.GO)) != command_client.GO:
-        return
     if not request.is_daemon:
         _run(client, request.peers)
-        return
-    client.close()
-    code = daemon.main()
-    entry.flush_streams()
-    os._exit(code)
+    elif _begins(client):
+        client.close()
+        code = daemon.main()
+        entry.flush_streams()
+        os._exit(code)
 
 
 def _rehearse(beginning: Beginning) -> None:
@@ -208,6 +205,15 @@ def _taken(client: socket.socket, beginning: Beginning) -> Request | None:
     return Request(is_daemon, argv, environ, fds, peers)
 
 
+def _begins(client: socket.socket, *fds: int) -> bool:
+    """Say that all is ready, with open files; return whether the client has us begin."""
+    word = b"ready %d" % os.getpid()
+    client.sendmsg([word], [command_client.descriptors(*fds)])
+    # One that was stopped in between would take our end for that of its command.
+    client.settimeout(None)
+    return client.recv(len(command_client.GO)) == command_client.GO
+
+
 def _verb(words: list[str]) -> commands.Verb | None:
     return commands.find(commands.spelled_out(words[:1])[0]) if words else None
 
@@ -259,7 +265,11 @@ def _take_environment(environ: Mapping[bytes, bytes]) -> None:
 
 
 def _run(client: socket.socket, peers: CommandPeers) -> None:
-    front = _Client(client, peers)
+    living, theirs = os.pipe2(os.O_CLOEXEC)
+    if not _begins(client, theirs):
+        return
+    os.close(theirs)
+    front = _Client(client, living, peers)
     _open_streams(front)
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -270,15 +280,24 @@ def _run(client: socket.socket, peers: CommandPeers) -> None:
 class _Client:
     """The client, which has the terminal and the shell.
 
-    Where it is killed, the kernel ends this process and its children by SIGIO: nothing ever comes
-    from it unasked but its end.
+    It keeps the other end of a pipe open, `living`. Where it is killed, the kernel ends this
+    process and its children by SIGIO. On the connection, a message could cause that signal, too:
+    it may come long after the message was read, since the sender only then causes it.
     """
 
-    def __init__(self, connection: socket.socket, peers: CommandPeers) -> None:
+    def __init__(
+        self, connection: socket.socket, living: int, peers: CommandPeers
+    ) -> None:
         self._connection = connection
+        self._living = living
         self._peers = peers
-        connection.settimeout(None)
-        self._watch(watched=True)
+        peers.end_with(living, watched=True)
+        # What was before is no signal any more.
+        ended = select.poll()
+        ended.register(living, 0)
+        ended.register(connection, 0)
+        if ended.poll(0):
+            os.killpg(0, signal.SIGIO)
 
     def ask(self, body: bytes) -> bytes:
         """Have something done, and wait until it is; return what came of it."""
@@ -287,7 +306,6 @@ class _Client:
 
     def start(self, body: bytes, *fds: int) -> None:
         """Have something done; `wait` has to follow."""
-        self._watch(watched=False)
         self._connection.sendmsg([body], [command_client.descriptors(*fds)])
 
     def wait(self) -> bytes:
@@ -296,21 +314,12 @@ class _Client:
         answer = self._connection.recv(len(word) + command_client.MAX_LINE)
         if not answer.startswith(word):
             os.killpg(0, signal.SIGIO)
-        self._watch(watched=True)
         return answer.removeprefix(word)
 
     def end(self, body: bytes) -> None:
         """Say that the command has ended; its children may go on."""
-        self._watch(watched=False)
+        self._peers.end_with(self._living, watched=False)
         self._connection.send(body)
-
-    def _watch(self, *, watched: bool) -> None:
-        self._peers.end_with(self._connection, watched=watched)
-        # What was before is no signal any more.
-        ended = select.poll()
-        ended.register(self._connection, select.POLLIN)
-        if watched and ended.poll(0):
-            os.killpg(0, signal.SIGIO)
 
 
 def _open_streams(client: _Client) -> None:

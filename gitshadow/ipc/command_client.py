@@ -2,10 +2,11 @@
 
 A process that has imported everything greets us with its version and is sent one message: this
 program, its arguments and environment, with the descriptors of the standard streams and of the
-current directory (cmsg(3)). It says that it is ready, and begins at our word: until then the
-command can be run here instead, and after it never is. Messages back are `exit NUMBER`, `signal
-NUMBER`, `pager COMMAND` with the pipe that the pager reads, and `read`, for a line of the terminal.
-A daemon is asked for in the same way, and sends nothing more.
+current directory (cmsg(3)). It says that it is ready, with an end of a pipe that shows whether we
+live, and begins at our word: until then the command can be run here instead, and after it never is.
+Messages back are `exit NUMBER`, `signal NUMBER`, `pager COMMAND` with the pipe that the pager
+reads, and `read`, for a line of the terminal. A daemon is asked for in the same way, and sends
+nothing more.
 
 Invariant: only built-in modules are imported, because every command pays for the import.
 """
@@ -307,7 +308,9 @@ def _handed_over(
         if server.recv(MAX_ANSWER) != greeting():
             return None
         server.sendmsg([request], [descriptors(*streams, here)])
-        word, _, pid = server.recv(MAX_ANSWER).partition(b" ")
+        # Nothing closes the pipe that comes with it before the end of this process.
+        answer = server.recvmsg(MAX_ANSWER, 64, _socket.MSG_CMSG_CLOEXEC)[0]
+        word, _, pid = answer.partition(b" ")
         return int(pid) if word == b"ready" else None
     finally:
         os.close(here)

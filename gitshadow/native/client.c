@@ -2,7 +2,8 @@
  *
  * It does what gitshadow/ipc/command_client.py does, which describes the messages, without
  * Python's start. Whatever is unusual it leaves to `git-agent-undo-direct` beside it, which is
- * Python: until the server's process is told to begin, and never after that.
+ * Python: until the server's process is told to begin, and after that only a hook whose process was
+ * killed, because a payload that comes twice is recognized.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -230,7 +231,8 @@ static char *make_request(const struct place *place, int argc, char **argv, size
     return body;
 }
 
-/* Receive the next word of a process that has not begun; false where it does not come. */
+/* Receive the next word of a process that has not begun; false where it does not come. The pipe
+ * that comes with the last one stays open until we end, which ends the command. */
 static bool receive_in_time(int server, const struct place *place, char *answer) {
     int unused[MAX_FDS];
     size_t count;
@@ -355,7 +357,7 @@ static void page(char *command, const int *fds, size_t count) {
         continue;
 }
 
-/* Have the command begin, and wait for its end; return its exit code. */
+/* Have the command begin, and wait for its end; return its exit code, -1 to run it here. */
 static int wait_for_end(int server, char **argv) {
     static char answer[MAX_ANSWER];
     int fds[MAX_FDS];
@@ -372,8 +374,8 @@ static int wait_for_end(int server, char **argv) {
         if (!strncmp(answer, "exit ", 5))
             return atoi(rest);
         if (!strncmp(answer, "signal ", 7)) {
-            if (is_hook(argv)) /* it was not us whom somebody killed; an agent goes on */
-                return 0;
+            if (is_hook(argv)) /* an agent goes on; it may have ended it by one of FORWARDED */
+                return atoi(rest) == SIGKILL ? -1 : 0;
             end_by(atoi(rest));
         } else if (!strncmp(answer, "pager ", 6)) {
             page(rest, fds, count);
@@ -385,7 +387,7 @@ static int wait_for_end(int server, char **argv) {
         }
     }
     if (is_hook(argv))
-        return 0;
+        return -1;
     fputs("error: the process that ran this command was killed\n", stderr);
     return 1;
 }
@@ -404,8 +406,9 @@ int main(int argc, char **argv) {
     }
     int server = is_off() || !*place.server ? -1 : connect_server(&place);
     worker = server < 0 ? 0 : hand_over(server, &place, argc, argv);
-    if (worker > 0)
-        return wait_for_end(server, argv);
+    int code = worker > 0 ? wait_for_end(server, argv) : -1;
+    if (code >= 0)
+        return code;
     if (server >= 0)
         close(server);
     return run_directly(&place, server >= 0 || is_off(), argc, argv);

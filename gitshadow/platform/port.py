@@ -438,8 +438,8 @@ class CommandPeers(Protocol):
         """
         ...
 
-    def end_with(self, connection: _socket.socket, *, watched: bool) -> None:
-        """Have the kernel end our process group when a connection ends, or no more."""
+    def end_with(self, living: int, *, watched: bool) -> None:
+        """Have the kernel end our process group when nobody can write a pipe, or no more."""
         ...
 
     def rename(self, name: str) -> None:

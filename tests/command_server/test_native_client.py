@@ -130,6 +130,9 @@ def test_a_hook_never_fails(tmp_path: Path) -> None:
                     [str(alone), *words], env=environ, capture_output=True, check=False
                 )
             assert (done.returncode, bool(done.stderr)) == (code, code > 0)
+            # Nothing else would be left of it.
+            ran = b"direct up %b hook codex\n" % os.fsencode(alone)
+            assert done.stdout == (ran if words[0] == "hook" else b"")
 
 
 def test_a_hook_does_without_the_home_of_another_python() -> None:

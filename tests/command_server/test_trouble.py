@@ -1,19 +1,23 @@
 """Whatever happens to the server, a command is run, and never twice."""
 
+import json
 import os
 import random
+import select
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from gitshadow import config
+from gitshadow.command_server import worker
 from gitshadow.ipc import command_client, wire
 from tests.conftest import FULL
 from tests.support.probe import IN_PYTHON, Probe, probing, serving
@@ -266,20 +270,58 @@ def test_a_client_that_is_gone_before_its_command_begins_ends_it(
     probe: Probe, tmp_path: Path
 ) -> None:
     path = tmp_path / "written"
-    words = [probe.client[-1], "append", str(path)]
-    environ = probe.environment(served=True)
-    named = {os.fsencode(n): os.fsencode(v) for n, v in environ.items()}
-    request = command_client._request(command_client.COMMAND, words, named)
-    server = command_client._connect(str(probe.directory))
-    assert server is not None
-    pid = command_client._handed_over(request, (0, 1, 2), str(tmp_path), server)
-    assert pid is not None
+    server, pid = _ready(probe, (0, 1, 2), "append", str(path))
     os.kill(pid, signal.SIGSTOP)
     server.send(command_client.GO)
     server.close()
     os.kill(pid, signal.SIGCONT)
     until(lambda: pid not in _children(probe))
     assert not path.exists()
+
+
+def test_a_message_that_is_noticed_late_does_not_end_its_command(probe: Probe) -> None:
+    """Who sends one wakes the reader, and then signals it, however long that was read."""
+    given, typed = os.pipe()
+    said, out = os.pipe()
+    server, _ = _ready(probe, (given, out, 2), "facts", "read")
+    with server:
+        server.send(command_client.GO)
+        os.write(typed, b"typed")
+        until(lambda: not select.select([given], [], [], 0)[0])
+        server.send(command_client.GO)
+        os.close(typed)
+        os.close(out)
+        with open(said, "rb") as told:
+            assert json.loads(told.read())["stdin"] == "typed"
+    os.close(given)
+
+
+def test_a_process_waits_for_a_client_that_was_stopped() -> None:
+    client, connection = socket.socketpair(*_SEQPACKET)
+    with client, connection, ThreadPoolExecutor() as pool:
+        # What a request has to come in.
+        connection.settimeout(0.001)
+        begins = pool.submit(worker._begins, connection)
+        assert client.recv(64) == b"ready %d" % os.getpid()
+        assert not wait([begins], 0.01).done
+        client.send(command_client.GO)
+        assert begins.result(HANGS_S)
+
+
+def _ready(
+    probe: Probe, streams: Sequence[int], *args: str
+) -> tuple[socket.socket, int]:
+    """Return a connection to a process that waits to begin a command, and its pid."""
+    words = [probe.client[-1], *args]
+    environ = probe.environment(served=True)
+    named = {os.fsencode(n): os.fsencode(v) for n, v in environ.items()}
+    request = command_client._request(command_client.COMMAND, words, named)
+    found = command_client._connect(str(probe.directory))
+    assert found is not None
+    server = socket.socket(fileno=found.detach())
+    pid = command_client._handed_over(request, streams, "/", server)
+    assert pid is not None
+    return server, pid
 
 
 def test_it_gives_up_where_no_process_can_be_forked(probe: Probe) -> None:

@@ -90,13 +90,13 @@ def is_confined() -> bool:
     return _status("self").get("NoNewPrivs") != "0"
 
 
-def end_with(connection: _socket.socket, *, watched: bool) -> None:
-    """Have the kernel end our process group by SIGIO when a connection ends, or no more.
+def end_with(living: int, *, watched: bool) -> None:
+    """Have the kernel end our process group by SIGIO when nobody can write a pipe, or no more.
 
-    Any other message would end it, too (fcntl(2), O_ASYNC).
+    What is written would end it, too (fcntl(2), O_ASYNC).
     """
-    fcntl.fcntl(connection, fcntl.F_SETOWN, -os.getpgrp())
-    fcntl.fcntl(connection, fcntl.F_SETFL, os.O_ASYNC if watched else 0)
+    fcntl.fcntl(living, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(living, fcntl.F_SETFL, os.O_ASYNC if watched else 0)
 
 
 def rename(name: str) -> None:
