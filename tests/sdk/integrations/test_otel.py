@@ -58,8 +58,7 @@ async def test_a_call_is_a_span_with_its_id(
     front: Front, host: Host, exporter: InMemorySpanExporter
 ) -> None:
     """AN-39: after the conventions for tools that are executed."""
-    async with front.session(host=host).turn() as turn:
-        await turn.call("draft.create", "call_1", title="x")
+    await front.session(host=host).called("draft.create", "call_1", title="x")
     (span,) = exporter.get_finished_spans()
     assert span.name == "execute_tool draft.create"
     assert dict(span.attributes or {}) == {
@@ -78,8 +77,7 @@ async def test_the_span_of_an_undo_links_to_the_calls(
     front: Front, host: Host, exporter: InMemorySpanExporter
 ) -> None:
     """AN-39: also from another opening, by what the journal keeps."""
-    async with front.session(host=host).turn() as turn:
-        await turn.call("draft.create", title="x")
+    await front.session(host=host).called("draft.create", title="x")
     front.world.trouble["undo:draft"] = [OSError("down")]
     report = await front.session(host=host).undo("t-1")
     assert report.ok
@@ -108,8 +106,7 @@ async def test_a_tools_own_spans_are_below_its_calls(
         look()
 
     front.tools.add("toy.look", looked if front.name == "async" else look)
-    async with front.session(host=host).turn() as turn:
-        await turn.call("toy.look")
+    await front.session(host=host).called("toy.look")
     (span,) = exporter.get_finished_spans()
     assert seen == [span.context.span_id]
     assert not trace.get_current_span().get_span_context().is_valid
@@ -164,8 +161,7 @@ async def test_a_held_call_is_told_when_it_is_sent(
 ) -> None:
     """AN-19, AN-39."""
     front.tools.add("mail.later", lambda to: None, hold=True)
-    async with front.session(host=host).turn() as turn:
-        await turn.call("mail.later", to="x")
+    await front.session(host=host).called("mail.later", to="x")
     spans = named(exporter, "execute_tool mail.later")
     assert [attribute(one, "gitshadow.outcome") for one in spans] == [
         *("held", "success")

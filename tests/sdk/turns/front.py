@@ -111,6 +111,14 @@ class Session:
     ) -> AnyTurn:
         return AnyTurn(self.au.turn(label, policy=policy, validate=validate))
 
+    async def called(
+        self, tool: str, call_id: str | None = None, /, **args: object
+    ) -> AnyTurn:
+        """Run a turn of this one call."""
+        async with self.turn() as turn:
+            await turn.call(tool, call_id, **args)
+        return turn
+
     async def run_turn(
         self,
         work: Callable[[AnyTurn], Awaitable[T]],
@@ -186,6 +194,14 @@ class Front:
         made = AsyncAgentUndo(runtime) if self.name == "async" else AgentUndo(runtime)
         self.opened.append(Session(made))
         return self.opened[-1]
+
+    async def after(
+        self, tool: str, call_id: str | None = None, /, **args: object
+    ) -> Session:
+        """Return a session whose first turn was this one call."""
+        session = self.session()
+        await session.called(tool, call_id, **args)
+        return session
 
     def close(self) -> None:
         for one in self.opened:

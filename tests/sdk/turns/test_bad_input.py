@@ -15,7 +15,7 @@ from gitshadow.sdk.turns.session import AgentUndo, Turn
 from gitshadow.sdk.turns.values import Inverse, Retry, Reversibility
 from tests.sdk.turns.front import FREE, AnyTurn, Front
 from tests.sdk.turns.test_transaction import Spy
-from tests.sdk.turns.world import World, registry
+from tests.sdk.turns.world import World, registry, undone_by
 
 
 class Hasty(Spy):
@@ -114,15 +114,10 @@ async def test_an_error_without_words_is_an_error(front: Front) -> None:
         raise MuteError
 
     front.tools.handler("toy.undo", idempotent=True)(fails)
-    front.tools.tool(
-        "toy.do",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("toy.undo"),
-        retry=Retry(attempts=1),
-    )(lambda: None)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("toy.do")
+    front.tools.tool("toy.do", **undone_by("toy.undo"), retry=Retry(attempts=1))(
+        lambda: None
+    )
+    session = await front.after("toy.do")
     (item,) = (await session.undo("t-1")).items
     assert (item.state, item.reason, item.error) == (
         "not_reversed",
@@ -142,9 +137,7 @@ async def test_a_handler_that_does_not_fit_any_more_was_not_called(
         reversibility=Reversibility.REVERSIBLE,
         inverse=lambda a, c, r: Inverse.tool("toy.put", price=1),
     )(lambda: None)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("toy.do")
+    session = await front.after("toy.do")
     for changed in (lambda: None, _loosely(lambda: None)):
         front.tools.remove("toy.put")
         front.tools.handler("toy.put")(changed)
@@ -202,9 +195,7 @@ def test_a_second_process_keeps_off_a_session_at_work(place: Path) -> None:
 
 
 async def test_a_session_that_is_closed_says_so(front: Front) -> None:
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("draft.create", title="a")
+    session = await front.after("draft.create", title="a")
     session.au.close()
     said = r"^cannot use session .*: it is closed$"
     for use in (session.au.turns, session.au.attention, session.au.log):

@@ -18,15 +18,13 @@ from gitshadow.sdk.turns.policy import Limits, Policy, Proposal, Verdict
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.values import (
     Conflict,
-    Inverse,
     Outcome,
     OutcomeKind,
-    Reversibility,
     UndoEntry,
 )
 from gitshadow.store.journal.saga_rows import SagaCall
 from tests.sdk.turns.front import FREE, Front
-from tests.sdk.turns.world import World
+from tests.sdk.turns.world import World, undone_by
 
 HOUR_S = 3600.0
 
@@ -40,8 +38,7 @@ def only_call(front: Front) -> SagaCall:
 async def test_an_entry_has_three_fields(front: Front) -> None:
     """EN-01."""
     front.tools.tool("timeline.trim_clip")(lambda: None)
-    async with front.session().turn() as turn:
-        await turn.call("timeline.trim_clip", "c1")
+    turn = await front.session().called("timeline.trim_clip", "c1")
     assert turn.inner.entries() == [
         UndoEntry("c1", "timeline.trim_clip", "Executed timeline.trim_clip")
     ]
@@ -54,8 +51,7 @@ async def test_a_tool_may_describe_its_calls(front: Front) -> None:
         return f"trimmed {arguments['clip']}"
 
     front.tools.tool("timeline.trim", describe=describe)(lambda clip: None)
-    async with front.session().turn() as turn:
-        await turn.call("timeline.trim", clip="a")
+    turn = await front.session().called("timeline.trim", clip="a")
     assert [one.description for one in turn.inner.entries()] == ["trimmed a"]
 
 
@@ -138,8 +134,7 @@ async def test_what_a_model_reads_of_each_outcome(front: Front) -> None:
 
 async def test_a_read_is_an_entry(front: Front) -> None:
     """EN-09."""
-    async with front.session().turn() as turn:
-        await turn.call("notes.read", note="n")
+    turn = await front.session().called("notes.read", note="n")
     assert [one.tool_name for one in turn.inner.entries()] == ["notes.read"]
 
 
@@ -202,8 +197,7 @@ async def test_the_first_question_is_asked(front: Front) -> None:
         guards=(lambda p: Verdict.confirm("one?"), lambda p: Verdict.confirm("two?")),
         confirm=confirm,
     )
-    async with front.session(policy=policy).turn() as turn:
-        await turn.call("mail.send", to="x")
+    await front.session(policy=policy).called("mail.send", to="x")
     assert asked == ["one?"]
 
 
@@ -236,8 +230,7 @@ async def test_a_turn_takes_only_so_long(front: Front, world: World) -> None:
             await turn.call("draft.create", title="a")
             await turn.call("draft.create", title="b")
     assert world.state["drafts"] == {}
-    async with session.turn() as turn:
-        await turn.call("draft.create", title="c")
+    turn = await session.called("draft.create", title="c")
     assert turn.inner.status == "committed"
 
 
@@ -299,8 +292,7 @@ async def test_without_a_provider_the_revision_is_none(
     front: Front, world: World
 ) -> None:
     """REV-03."""
-    async with front.session().turn() as turn:
-        await turn.call("toy.stale")
+    await front.session().called("toy.stale")
     assert world.args("toy.stale") == [{"revision": None}]
 
 
@@ -319,8 +311,7 @@ def test_a_conflict_is_rendered_to_the_letter(conflict: Conflict, text: str) -> 
 
 async def test_the_journal_keeps_the_revisions_of_a_conflict(front: Front) -> None:
     """REV-08."""
-    async with front.session().turn() as turn:
-        await turn.call("toy.stale")
+    await front.session().called("toy.stale")
     kept = parse(only_call(front).content)
     assert (kept["expected"], kept["actual"]) == (3, 5)
 
@@ -389,12 +380,9 @@ async def test_secret_arguments_are_never_written_down(front: Front) -> None:
         raise ToolFailure(f"rejected {token}")
 
     front.tools.tool("api.post", secrets=("token",))(post)
-    front.tools.tool(
-        "api.put",
-        secrets=("token",),
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("api.post", token=a["token"]),
-    )(lambda token: "ok")
+    front.tools.tool("api.put", secrets=("token",), **undone_by("api.post", "token"))(
+        lambda token: "ok"
+    )
     session = front.session(policy=FREE)
     async with session.turn() as turn:
         await turn.call("api.post", token=token)

@@ -10,9 +10,8 @@ import pytest
 from gitshadow.sdk.turns.errors import TurnCancelled
 from gitshadow.sdk.turns.policy import Policy, Proposal, Verdict
 from gitshadow.sdk.turns.report import UndoReport
-from gitshadow.sdk.turns.values import Inverse, Reversibility
 from tests.sdk.turns.front import AnyTurn, Front
-from tests.sdk.turns.world import World
+from tests.sdk.turns.world import World, undone_by
 
 
 def asking() -> Policy:
@@ -151,13 +150,11 @@ async def test_no_answer_in_time_is_a_no(front: Front, world: World) -> None:
 async def test_a_late_cancel_does_nothing(front: Front, world: World) -> None:
     """CAN-13."""
     session = front.session()
-    async with session.turn() as turn:
-        await turn.call("draft.create", title="x")
+    turn = await session.called("draft.create", title="x")
     turn.inner.cancel()
     assert turn.inner.status == "committed"
     assert world.inverses == []
-    async with session.turn() as turn:
-        await turn.call("draft.create", title="y")
+    turn = await session.called("draft.create", title="y")
     assert turn.inner.status == "committed"
 
 
@@ -219,8 +216,7 @@ async def test_a_cancelled_task_interrupts_the_handler(async_front: Front) -> No
     world, session = async_front.world, async_front.session(policy=policy)
 
     async def work() -> None:
-        async with session.turn() as turn:
-            await turn.call("draft.create", title="x")
+        await session.called("draft.create", title="x")
 
     task = asyncio.create_task(work())
     await waiting.wait()
@@ -240,16 +236,11 @@ async def test_a_call_that_was_interrupted_is_in_doubt(async_front: Front) -> No
         started.set()
         await asyncio.Event().wait()
 
-    async_front.tools.tool(
-        "toy.hang",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("toy.hang"),
-    )(hang)
+    async_front.tools.tool("toy.hang", **undone_by("toy.hang"))(hang)
     session = async_front.session()
 
     async def work() -> None:
-        async with session.turn() as turn:
-            await turn.call("toy.hang")
+        await session.called("toy.hang")
 
     task = asyncio.create_task(work())
     await started.wait()
@@ -273,11 +264,9 @@ async def test_cancelling_does_not_stop_a_rollback(async_front: Front) -> None:
         done.append(number)
 
     async_front.tools.handler("slow.undo", idempotent=True)(undo)
-    async_front.tools.tool(
-        "slow.do",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("slow.undo", number=a["number"]),
-    )(lambda number: None)
+    async_front.tools.tool("slow.do", **undone_by("slow.undo", "number"))(
+        lambda number: None
+    )
     session = async_front.session()
 
     async def work() -> None:
@@ -325,11 +314,7 @@ async def test_overlapping_calls_are_undone_by_their_start(async_front: Front) -
     async_front.tools.handler("par.undo", idempotent=True)(
         lambda name: undone.append(name)
     )
-    async_front.tools.tool(
-        "par.do",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("par.undo", name=a["name"]),
-    )(do)
+    async_front.tools.tool("par.do", **undone_by("par.undo", "name"))(do)
     session = async_front.session()
     gates["b"].set()
     async with session.turn() as turn:

@@ -116,8 +116,7 @@ async def test_a_damaged_doubt_is_not_asked_about(front: Front) -> None:
     session = front.session()
     for value in "ab":
         with pytest.raises(RuntimeError):
-            async with session.turn() as turn:
-                await turn.call("box.put", "c", value=value)
+            await session.called("box.put", "c", value=value)
     rows = [session.au.calls(turn)[0] for turn in ("t-1", "t-2")]
     open_again = [replace(one, undo="none", error=None) for one in rows]
     session.au.runtime.store.save(open_again)

@@ -34,8 +34,7 @@ async def test_a_tool_that_returns_a_generator_fails(
     front.tools.add("toy.rows", lambda: returned())
     session = front.session()
     with pytest.raises(TypeError, match="generator, which has not run yet"):
-        async with session.turn() as turn:
-            await turn.call("toy.rows")
+        await session.called("toy.rows")
     assert [call.outcome for call in session.au.calls("t-1")] == ["raised"]
 
 
@@ -72,9 +71,7 @@ async def test_a_handler_that_returns_a_generator_has_not_run(front: Front) -> N
         inverse=lambda a, c, r: Inverse.tool("toy.put"),
         retry=Retry(attempts=1),
     )
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("toy.do")
+    session = await front.after("toy.do")
     (item,) = (await session.undo("t-1")).items
     assert (item.state, item.reason) == ("not_reversed", "failed")
     assert "generator, which has not run yet" in (item.error or "")
@@ -86,8 +83,7 @@ async def test_a_guard_that_returns_a_generator_ends_the_turn(
     guards = (lambda proposal: lazy(),)
     session = front.session(policy=Policy(guards=guards))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="generator, which has not run yet"):
-        async with session.turn() as turn:
-            await turn.call("draft.create", title="a")
+        await session.called("draft.create", title="a")
     assert world.calls == []
 
 

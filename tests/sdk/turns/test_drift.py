@@ -13,7 +13,7 @@ from gitshadow.sdk.turns.report import UndoItem
 from gitshadow.sdk.turns.tool import ToolOptions
 from gitshadow.sdk.turns.values import Inverse, Retry, Reversibility
 from tests.sdk.turns.front import Front, Session
-from tests.sdk.turns.world import AT_ONCE
+from tests.sdk.turns.world import AT_ONCE, undone_by
 
 
 class Field:
@@ -56,9 +56,7 @@ async def after_a_call(
 ) -> Session:
     """Run one call; t-1 of the session."""
     field.declare(front, **more)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("field.put", value="after")
+    session = await front.after("field.put", value="after")
     return session
 
 
@@ -153,17 +151,14 @@ class Account:
         front.tools.handler("account.refund", idempotent=True)(self.refund)
         front.tools.tool(
             "account.pay",
-            reversibility=Reversibility.REVERSIBLE,
-            inverse=lambda a, c, r: Inverse.tool("account.refund"),
+            **undone_by("account.refund"),
             fingerprint=self.observe,
             secrets=("token",),
         )(self.pay)
 
     async def paid(self, front: Front) -> Session:
         self.declare(front)
-        session = front.session()
-        async with session.turn() as turn:
-            await turn.call("account.pay", name="ada", token=TOKEN)
+        session = await front.after("account.pay", name="ada", token=TOKEN)
         self.tokens.clear()
         return session
 
@@ -246,12 +241,7 @@ def renamed(front: Front, field: Field) -> str:
 def without_observe(front: Front, field: Field) -> str:
     """Register the tool again without a way to look."""
     front.tools.remove("field.put")
-    front.tools.add(
-        "field.put",
-        field.put,
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("field.undo"),
-    )
+    front.tools.add("field.put", field.put, **undone_by("field.undo"))
     return "field.put has no fingerprint"
 
 
@@ -275,9 +265,7 @@ async def test_what_was_observed_and_cannot_be_any_more_has_drifted(
 async def test_what_was_never_observed_is_undone_as_before(front: Front) -> None:
     field = Field()
     without_observe_at_all(front, field)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("field.put", value="after")
+    session = await front.after("field.put", value="after")
     renamed(front, field)
     assert (await undone(session)).state == "reversed"
 

@@ -99,12 +99,9 @@ async def test_a_call_that_did_nothing_is_no_duplicate(front: Front) -> None:
     front.tools.add("slack.post", post, errors="nothing_done")
     errors: list[Exception] = [ToolFailure("no"), BoomError("x")]
     front.world.trouble["slack.post"] = errors
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("slack.post", text="x")
+    session = await front.after("slack.post", text="x")
     with pytest.raises(BoomError):
-        async with session.turn() as turn:
-            await turn.call("slack.post", text="x")
+        await session.called("slack.post", text="x")
     await session.rewind("t-1")
     async with session.turn() as turn:
         assert (await turn.call("slack.post", text="x")).ok
@@ -119,8 +116,7 @@ async def test_a_call_in_doubt_is_a_duplicate(front: Front) -> None:
 
     front.world.before_call = interrupted
     with pytest.raises(KeyboardInterrupt):
-        async with session.turn() as turn:
-            await turn.call("card.charge", amount=5)
+        await session.called("card.charge", amount=5)
     front.world.before_call = lambda name: None
     await session.rewind("t-1")
     outcome = await once_more(session)

@@ -13,7 +13,7 @@ from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.tool import ToolOptions
 from gitshadow.sdk.turns.values import Inverse, Retry, Reversibility, Secret
 from tests.sdk.turns.front import Front, Session
-from tests.sdk.turns.world import AT_ONCE, BoomError, World
+from tests.sdk.turns.world import AT_ONCE, BoomError, World, undone_by
 
 DAY_NS = 86_400_000_000_000
 
@@ -50,11 +50,9 @@ async def test_a_dependant_goes_first(front: Front) -> None:
         disk.discard(path)
 
     front.tools.handler("disk.delete", idempotent=True)(delete)
-    front.tools.tool(
-        "disk.make",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("disk.delete", path=a["path"]),
-    )(lambda path: disk.add(path))
+    front.tools.tool("disk.make", **undone_by("disk.delete", "path"))(
+        lambda path: disk.add(path)
+    )
     session = front.session()
     async with session.turn() as turn:
         await turn.call("disk.make", path="d")
@@ -136,13 +134,10 @@ async def test_an_error_that_no_retry_mends_is_tried_once(front: Front) -> None:
     front.tools.handler("toy.undo", idempotent=True)(fails)
     front.tools.tool(
         "toy.do",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("toy.undo"),
+        **undone_by("toy.undo"),
         retry=Retry(attempts=5, backoff_s=0, non_retryable=(OSError,)),
     )(lambda: None)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("toy.do")
+    session = await front.after("toy.do")
     assert states(await session.undo("t-1")) == [("not_reversed", "failed")]
     assert attempts == [1]
 
@@ -162,15 +157,8 @@ async def test_each_handler_keeps_its_own_rule(front: Front, rule: str) -> None:
 
     handler = with_key if rule == "key" else without
     front.tools.handler("toy.undo", idempotent=rule == "idempotent")(handler)
-    front.tools.tool(
-        "toy.do",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("toy.undo"),
-        retry=AT_ONCE,
-    )(lambda: None)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("toy.do")
+    front.tools.tool("toy.do", **undone_by("toy.undo"), retry=AT_ONCE)(lambda: None)
+    session = await front.after("toy.do")
     report = await session.undo("t-1")
     if rule != "neither":
         assert states(report) == [("reversed", None)]
@@ -336,8 +324,7 @@ async def test_an_undo_window_closes(
     }
     front.tools.tool("toy.do", **options)(lambda: None)
     session = front.session(host=Host(clock=lambda: time_ns[0]))
-    async with session.turn() as turn:
-        await turn.call("toy.do")
+    await session.called("toy.do")
     time_ns[0] += later_ns
     (item,) = (await session.undo("t-1")).items
     expired = state == "not_reversed"
@@ -376,8 +363,7 @@ async def test_a_secret_is_looked_up_when_it_is_needed(front: Front) -> None:
         retry=AT_ONCE,
     )(lambda: None)
     session = front.session(host=Host(secrets={"API_TOKEN": "tok-4711"}))
-    async with session.turn() as turn:
-        await turn.call("api.put")
+    await session.called("api.put")
     (call,) = session.au.calls("t-1")
     assert parse(call.inverse)["args"] == {"token": {"$secret": "API_TOKEN"}}
     without = front.session()
@@ -469,13 +455,10 @@ async def test_an_inverse_that_hangs_is_cut_off(front: Front) -> None:
     front.tools.handler("toy.undo")(handler)
     front.tools.tool(
         "toy.do",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("toy.undo"),
+        **undone_by("toy.undo"),
         retry=Retry(attempts=3, backoff_s=0, timeout_s=0.05),
     )(lambda: None)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("toy.do")
+    session = await front.after("toy.do")
     report = await session.undo("t-1")
     never.set()
     assert states(report) == [("not_reversed", "in_doubt")]

@@ -51,8 +51,7 @@ async def done(
         retry=retry,
     )(lambda: None)
     session = front.session(policy=policy, host=host)
-    async with session.turn() as turn:
-        await turn.call("toy.do")
+    await session.called("toy.do")
     return session
 
 

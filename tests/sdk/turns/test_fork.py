@@ -127,12 +127,10 @@ async def test_files_of_a_fork_are_on_a_ref_of_its_own(
     recorded = Recorded.make(repo, tmp_path / "world", name)
     session = recorded.front.session()
     for text in ("one\n", "two\n"):
-        async with session.turn() as turn:
-            await turn.call("shell.run", path="f", text=text)
+        await session.called("shell.run", path="f", text=text)
     before = refs(repo)
     fork = forked(session, "t-2")
-    async with fork.turn() as turn:
-        await turn.call("shell.run", path="g", text="fork\n")
+    await fork.called("shell.run", path="g", text="fork\n")
     after = refs(repo)
     assert len(before) == 1
     assert before.items() < after.items()

@@ -11,9 +11,8 @@ from gitshadow.errors import UsageError
 from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo, Turn
-from gitshadow.sdk.turns.values import Inverse, Reversibility
 from tests.sdk.turns.test_savepoints import HostUndo
-from tests.sdk.turns.world import BoomError
+from tests.sdk.turns.world import BoomError, undone_by
 
 
 def opened(place: Path, host: Host | None = None) -> AgentUndo:
@@ -25,11 +24,7 @@ def opened(place: Path, host: Host | None = None) -> AgentUndo:
             stream.write(f"{line}\n")
 
     tools.handler("line.undo", idempotent=True)(lambda: write("undone"))
-    tools.tool(
-        "line.do",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("line.undo"),
-    )(lambda: write("done"))
+    tools.tool("line.do", **undone_by("line.undo"))(lambda: write("done"))
     return AgentUndo.open(place, session="s", tools=tools, host=host)
 
 

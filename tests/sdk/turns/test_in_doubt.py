@@ -54,8 +54,7 @@ class Till:
 async def broken(front: Front) -> UndoReport:
     """Run a turn that a raising charge ends; return the report of its rollback."""
     with pytest.raises(TimeoutError) as caught:
-        async with front.session().turn() as turn:
-            await turn.call("till.charge", "c", amount=5)
+        await front.session().called("till.charge", "c", amount=5)
     report = caught.value.undo_report  # type: ignore[attr-defined]
     assert isinstance(report, UndoReport)
     return report
@@ -158,8 +157,7 @@ async def test_a_held_call_that_always_raised_is_in_doubt(front: Front) -> None:
     retry = Retry(attempts=1, timeout_s=None)
     till.declare(front, hold=True, retry=retry, idempotent=True)
     session = front.session()
-    async with session.turn() as turn:
-        await turn.call("till.charge", "c", amount=5)
+    turn = await session.called("till.charge", "c", amount=5)
     assert [one.state for one in turn.inner.released] == ["in_doubt"]
     assert told(await session.undo("t-1")) == {"c": "in_doubt"}
 
@@ -169,8 +167,7 @@ async def test_a_held_call_that_is_sure_has_failed(front: Front) -> None:
     retry = Retry(attempts=1, timeout_s=None)
     till.declare(front, hold=True, retry=retry, errors="nothing_done")
     session = front.session()
-    async with session.turn() as turn:
-        await turn.call("till.charge", "c", amount=5)
+    turn = await session.called("till.charge", "c", amount=5)
     assert [one.state for one in turn.inner.released] == ["failed"]
     assert (await session.undo("t-1")).items == ()
 
@@ -232,9 +229,7 @@ async def test_capture_inverse_observe_and_verify_get_the_key(front: Front) -> N
         verify=verify,
         retry=AT_ONCE,
     )(put)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("box.put")
+    session = await front.after("box.put")
     seen.pop("observe")
     assert told(await session.undo("t-1")) == {"t-1.1": "reversed"}
     names = {"tool", "capture", "observe", "inverse", "verify"}
@@ -309,8 +304,7 @@ async def test_a_file_call_that_raised_is_covered_by_its_files(
     front.tools.tool("trip.write", files_only=True, paths=("path",))(write)
     session = front.session("s")
     with pytest.raises(BoomError) as caught:
-        async with session.turn() as turn:
-            await turn.call("trip.write", "w", path=str(recorded.repo.root / "new.md"))
+        await session.called("trip.write", "w", path=str(recorded.repo.root / "new.md"))
     report = caught.value.undo_report  # type: ignore[attr-defined]
     assert (report.ok, recorded.text("new.md")) == (True, None)
     assert session.au.attention() == []
@@ -533,6 +527,5 @@ async def test_a_probe_is_asked_with_what_the_tool_was_given(front: Front) -> No
 
     front.tools.tool("row.put", probe=probe, secrets=("token",))(put)
     with pytest.raises(TimeoutError):
-        async with front.session().turn() as turn:
-            await turn.call("row.put", row=[1], token=["abcdef"])
+        await front.session().called("row.put", row=[1], token=["abcdef"])
     assert asked == [[[1], ["abcdef"]]]

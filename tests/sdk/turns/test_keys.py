@@ -53,8 +53,7 @@ async def test_two_stores_share_no_key(front: Front, tmp_path: Path) -> None:
     other = Front("memory", tmp_path, front.world, tools)
     for one in (front, other):
         session = one.session()
-        async with session.turn() as turn:
-            await turn.call("box.put", "c")
+        await session.called("box.put", "c")
         await session.undo("t-1")
     # The function and `observe` get the key of the call.
     assert len(set(got)) == 2 * 3
@@ -64,9 +63,7 @@ async def test_two_stores_share_no_key(front: Front, tmp_path: Path) -> None:
 async def test_keys_are_the_same_after_a_reindex(recorded: Recorded) -> None:
     """Of old calls and of new ones, whether the old journal is set aside or not."""
     front = recorded.front
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("crm.update", "c", id=7, field="name", value="A")
+    session = await front.after("crm.update", "c", id=7, field="name", value="A")
     name = session.au.runtime.setting.store_id
     (before,) = session.au.calls("t-1")
     in_process.run(recorded.layout, "reindex", {})
@@ -90,9 +87,7 @@ async def test_a_name_is_made_once_by_two_openings(place: Path) -> None:
 async def test_calls_of_an_earlier_version_keep_their_keys(front: Front) -> None:
     tools, got = keyed()
     front.tools = tools
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("box.put", "c")
+    session = await front.after("box.put", "c")
     (call,) = session.au.calls("t-1")
     assert former("undo") != call.key
     session.au.runtime.store.save([replace(call, key=former("undo"))])

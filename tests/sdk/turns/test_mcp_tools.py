@@ -216,8 +216,7 @@ async def test_imported_tools_are_called_through_the_function_given(
 async def test_a_tool_that_runs_elsewhere_cannot_be_called_here(front: Front) -> None:
     front.tools.domain("crm").import_mcp(listed())
     with pytest.raises(RegistrationError, match="cannot call get"):
-        async with front.session().turn() as turn:
-            await turn.call("crm.get")
+        await front.session().called("crm.get")
 
 
 def test_templates_take_values_as_they_are() -> None:

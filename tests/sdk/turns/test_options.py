@@ -148,8 +148,7 @@ async def test_an_option_that_an_undo_does_not_have_is_refused(
 ) -> None:
     """An option that is passed over undoes more than was asked for."""
     session = front.session()
-    async with session.turn() as turn:
-        await turn.call("draft.create", title="a")
+    turn = await session.called("draft.create", title="a")
     with pytest.raises(UsageError) as caught:
         if verb == "plan":
             await session.plan("t-1", **options)
@@ -246,8 +245,7 @@ async def test_what_pre_undo_returns_can_refuse_an_undo(
     front: Front, world: World, value: object, said: str
 ) -> None:
     session = front.session(host=Host(pre_undo=lambda plan: value))
-    async with session.turn() as turn:
-        await turn.call("draft.create", title="a")
+    await session.called("draft.create", title="a")
     with pytest.raises(RefusedError, match=said):
         await session.undo("t-1")
     assert world.state["drafts"] == {"9": "a"}
@@ -258,8 +256,7 @@ async def test_pre_undo_may_return_a_verdict_that_allows(front: Front) -> None:
         return Verdict.allow()
 
     session = front.session(host=Host(pre_undo=allow))
-    async with session.turn() as turn:
-        await turn.call("draft.create", title="a")
+    await session.called("draft.create", title="a")
     assert (await session.undo("t-1")).status == "reversed"
 
 

@@ -163,9 +163,7 @@ async def test_an_undo_after_the_release_is_an_ordinary_one(
 ) -> None:
     """AN-19: what was sent is sent."""
     later(front, reversibility=Reversibility.NON_REVERSIBLE)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("mail.later", to="x")
+    session = await front.after("mail.later", to="x")
     report = await session.undo("t-1")
     assert [(one.domain, one.state, one.reason) for one in report.items] == [
         ("effects", "not_reversed", "non_reversible")
@@ -225,8 +223,7 @@ async def test_the_host_is_committed_before_anything_is_sent(
 
     later(front)
     with pytest.raises(OSError, match="disk full"):
-        async with front.session(host=Host(undo=Failing())).turn() as turn:
-            await turn.call("mail.later", to="x")
+        await front.session(host=Host(undo=Failing())).called("mail.later", to="x")
     assert world.state["sent"] == []
     spy = Spy()
     world.before_call = spy.log.append
@@ -249,9 +246,7 @@ async def test_a_held_call_that_was_rewound_is_a_duplicate(
 ) -> None:
     """AN-28: it will be sent, so it is not held once more."""
     later(front, delay_s=30)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("mail.later", to="x")
+    session = await front.after("mail.later", to="x")
     report = await session.rewind("t-1")
     assert [(one.what, one.why) for one in report.not_covered] == [
         (
@@ -272,9 +267,7 @@ async def test_a_rewind_with_effects_drops_what_is_held(
 ) -> None:
     """AN-19, AN-26."""
     later(front, delay_s=30)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("mail.later", to="x")
+    session = await front.after("mail.later", to="x")
     report = await session.rewind("t-1", effects=True)
     assert ("outbox", "t-1.1", "reversed") in told(report)
     assert session.au.held() == []
@@ -288,8 +281,7 @@ async def test_an_attempt_that_raised_is_made_again_where_that_is_safe(
     later(front, retry=Retry(attempts=3, backoff_s=2))
     world.trouble["mail.later"] = [OSError("down")]
     session = front.session(host=Host(clock=lambda: time_ns[0]))
-    async with session.turn() as turn:
-        await turn.call("mail.later", to="x")
+    turn = await session.called("mail.later", to="x")
     assert turn.inner.status == "committed"
     assert turn.inner.released == (
         Release("t-1", "t-1.1", "mail.later", "due", "OSError: down"),
@@ -307,9 +299,7 @@ async def test_a_send_is_tried_only_so_often(front: Front, world: World) -> None
     """AN-19: then a person has to look; any of the attempts may have had its effect."""
     later(front, retry=Retry(attempts=2, backoff_s=0))
     world.trouble["mail.later"] = [OSError("down")] * 5
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("mail.later", to="x")
+    session = await front.after("mail.later", to="x")
     assert [one.state for one in await released(session)] == ["in_doubt"]
     assert await released(session) == []
     (held,) = session.au.held()
@@ -325,8 +315,7 @@ async def test_an_attempt_that_raised_is_in_doubt_where_it_is_not(
     once(front)
     world.trouble["mail.once"] = [OSError("down")]
     session = front.session()
-    async with session.turn() as turn:
-        await turn.call("mail.once", to="x")
+    turn = await session.called("mail.once", to="x")
     assert [one.state for one in turn.inner.released] == ["in_doubt"]
     assert await released(session) == []
     assert [held.state for held in session.au.held()] == ["in_doubt"]
@@ -357,8 +346,7 @@ async def test_a_tool_that_is_gone_waits(front: Front, world: World) -> None:
     time_ns = [SECOND_NS]
     host = Host(clock=lambda: time_ns[0])
     session = front.session(host=host)
-    async with session.turn() as turn:
-        await turn.call("mail.later", to="x")
+    await session.called("mail.later", to="x")
     time_ns[0] += 2 * SECOND_NS
     front.tools.remove("mail.later")
     (one,) = await released(session)
@@ -378,8 +366,7 @@ async def test_the_clock_of_a_turn_ends_with_it(front: Front, world: World) -> N
     policy = replace(FREE, limits=Limits(seconds=10))
     session = front.session(policy=policy, host=Host(clock=lambda: time_ns[0]))
     world.before_call = slow
-    async with session.turn() as turn:
-        await turn.call("mail.later", to="x")
+    turn = await session.called("mail.later", to="x")
     assert turn.inner.status == "committed"
     with pytest.raises(TimeLimitExceeded):
         async with session.turn() as turn:

@@ -47,8 +47,7 @@ async def test_writes_between_calls_belong_to_the_turn(recorded: Recorded) -> No
 async def test_trailers_say_whose_commit_it_is(recorded: Recorded) -> None:
     """`Agent-Undo-Turn`, `-Call` and `-Tool`, readable with plain Git."""
     session = recorded.front.session("s-42")
-    async with session.turn() as turn:
-        await turn.call("shell.run", "c1", path="f", text="x\n")
+    await session.called("shell.run", "c1", path="f", text="x\n")
     (row,) = recorded.rows("log")
     said = recorded.repo.git("log", "-1", "--format=%(trailers)", str(row["commit"]))
     for trailer in ("Turn: t-1", "Call: c1", "Tool: shell.run"):
@@ -97,8 +96,7 @@ async def test_a_recorder_that_fails_ends_no_turn(recorded: Recorded) -> None:
 async def test_a_program_may_leave_files_alone(recorded: Recorded) -> None:
     """`Host(files=False)`: nobody is told."""
     session = recorded.front.session(host=Host(files=False))
-    async with session.turn() as turn:
-        await turn.call("shell.run", "c1", path="f", text="x\n")
+    await session.called("shell.run", "c1", path="f", text="x\n")
     assert [row[:3] for row in recorded.writes()] == [("f", None, None)]
     assert [row["files"] for row in recorded.rows("turns")] == [0]
 

@@ -73,9 +73,7 @@ async def test_the_exit_code_tells_the_truth(
     front: Front, tool: str, arguments: dict[str, object], status: str, code: int
 ) -> None:
     """REP-03."""
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call(tool, **arguments)
+    session = await front.after(tool, **arguments)
     report = await session.undo("t-1")
     assert (report.status, report.exit_code) == (status, code)
 
@@ -99,8 +97,7 @@ async def test_human_and_json_forms_agree(front: Front) -> None:
 async def test_a_report_can_raise(front: Front) -> None:
     """REP-07."""
     session = front.session()
-    async with session.turn() as turn:
-        await turn.call("mail.send", to="x")
+    turn = await session.called("mail.send", to="x")
     report = await turn.undo()
     assert not report.ok
     with pytest.raises(PartialUndo) as caught:
@@ -141,9 +138,9 @@ async def test_what_a_raising_tool_did_is_in_doubt(front: Front) -> None:
 
 async def test_what_a_terminal_could_obey_is_escaped(front: Front) -> None:
     """Ids come from models: a newline would fake a line of the report."""
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("draft.create", "c\n  reversed mail.send\x1b[2K", title="x")
+    session = await front.after(
+        "draft.create", "c\n  reversed mail.send\x1b[2K", title="x"
+    )
     text = (await session.undo("t-1")).render()
     assert text.splitlines()[1:] == [
         r"  reversed     draft.create c\n  reversed mail.send\x1b[2K"

@@ -17,9 +17,7 @@ class Lost(BaseException):
 
 async def failed(front: Front) -> Session:
     """Run and undo a turn whose one inverse fails."""
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("card.charge", amount=5)
+    session = await front.after("card.charge", amount=5)
     front.world.trouble["undo:card"] = [BoomError("down")] * 3
     await session.undo("t-1")
     return session
@@ -95,9 +93,7 @@ async def test_what_is_done_or_unknown_is_not_settled(front: Front) -> None:
 
 async def test_a_mail_that_was_made_up_for_is_compensated(front: Front) -> None:
     """AN-22: a person can do what no inverse can."""
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("mail.send", to="ann")
+    session = await front.after("mail.send", to="ann")
     session.au.resolve("t-1", "t-1.1", "compensated", note="called Ann")
     item = await item_of(session)
     assert (item.state, item.residue) == ("compensated", "called Ann")

@@ -25,7 +25,7 @@ from gitshadow.sdk.turns.tool import ToolOptions
 from gitshadow.sdk.turns.values import Inverse, Outcome, Reversibility
 from tests.sdk.turns.front import FREE
 from tests.sdk.turns.test_savepoints import HostUndo
-from tests.sdk.turns.world import BoomError
+from tests.sdk.turns.world import BoomError, undone_by
 
 HURRIED = replace(FREE, limits=Limits(rollback_wait_s=0.05))
 
@@ -170,11 +170,7 @@ def test_a_call_that_is_undone_before_it_returns_is_not_the_hosts(
     saved, go, host = threading.Event(), threading.Event(), HostUndo()
     tools = ToolRegistry()
     tools.handler("seat.give", idempotent=True)(lambda: None)
-    tools.tool(
-        "seat.take",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("seat.give"),
-    )(lambda: None)
+    tools.tool("seat.take", **undone_by("seat.give"))(lambda: None)
 
     class Slow(Driver):
         def perform(self, command: Command) -> object:
@@ -321,11 +317,7 @@ def test_a_rollback_waits_for_calls_of_other_threads(place: Path) -> None:
         taken.add(n)
 
     tools.handler("seat.give", idempotent=True)(lambda n: taken.discard(n))
-    tools.tool(
-        "seat.take",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("seat.give", n=a["n"]),
-    )(take)
+    tools.tool("seat.take", **undone_by("seat.give", "n"))(take)
 
     def work(turn: Turn) -> None:
         turn.call("seat.take", n=1)

@@ -13,7 +13,7 @@ from gitshadow.sdk.turns.session import AgentUndo
 from gitshadow.sdk.turns.values import Inverse, Reversibility
 from gitshadow.store.journal.saga_rows import SagaCall
 from tests.sdk.turns.front import FREE, Front, Session, in_journal
-from tests.sdk.turns.world import World, registry
+from tests.sdk.turns.world import World, registry, undone_by
 
 
 async def done(
@@ -81,9 +81,7 @@ def test_reversible_without_an_inverse_is_refused(reversibility: Reversibility) 
 
 async def test_the_class_at_the_time_counts(front: Front) -> None:
     """CLS-05: and the report says that it is another now."""
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("draft.create", title="x")
+    session = await front.after("draft.create", title="x")
     front.tools.remove("draft.create")
     front.tools.tool("draft.create", reversibility=Reversibility.NON_REVERSIBLE)(len)
     report = await session.undo("t-1")
@@ -142,9 +140,7 @@ async def test_forward_and_inverse_are_there_while_the_turn_is_open(
 
 async def test_an_inverse_is_data(front: Front) -> None:
     """INV-02: handler name, arguments and key, as JSON."""
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("crm.update", id=7, field="name", value="A")
+    session = await front.after("crm.update", id=7, field="name", value="A")
     (call,) = session.au.calls("t-1")
     assert inverse_of(call) == {
         "handler": "crm.restore",
@@ -156,9 +152,7 @@ async def test_an_inverse_is_data(front: Front) -> None:
 
 async def test_the_prior_value_comes_back(front: Front, world: World) -> None:
     """INV-03: Y→A by the agent, →Z by a human, no probe: the inverse writes Y."""
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("crm.update", id=7, field="name", value="A")
+    session = await front.after("crm.update", id=7, field="name", value="A")
     world.crm_set(7, "name", "Z")
     await session.undo("t-1")
     assert world.args("undo:crm") == [{"field": "name", "value": "Y"}]
@@ -181,12 +175,9 @@ def unreadable(arguments: Mapping[str, object]) -> object:
 async def test_a_failed_capture_refuses_the_call(front: Front) -> None:
     """INV-07."""
     ran: list[int] = []
-    front.tools.tool(
-        "toy.write",
-        reversibility=Reversibility.REVERSIBLE,
-        capture=unreadable,
-        inverse=lambda a, c, r: Inverse.tool("toy.write"),
-    )(lambda: ran.append(1))
+    front.tools.tool("toy.write", **undone_by("toy.write"), capture=unreadable)(
+        lambda: ran.append(1)
+    )
     async with front.session().turn() as turn:
         outcome = await turn.call("toy.write")
     assert outcome.text == "cannot prepare to undo toy.write: OSError: the CRM is down"
@@ -199,10 +190,9 @@ async def test_a_failed_capture_is_recorded_where_the_tool_says_so(
     """INV-07: never as reversible."""
     front.tools.tool(
         "toy.write",
-        reversibility=Reversibility.REVERSIBLE,
+        **undone_by("toy.write"),
         capture=unreadable,
         on_capture_failure="record",
-        inverse=lambda a, c, r: Inverse.tool("toy.write"),
     )(lambda: None)
     item = only(await done(front.session(), ("toy.write", {})))
     assert (item.state, item.reason) == ("not_reversed", "no_inverse")
@@ -271,8 +261,7 @@ async def test_drift_is_left_and_named(front: Front, world: World) -> None:
     """AN-03: Y→A by the agent, →Z by a human: Z stays unless overwriting is asked for."""
     front.tools = registry(world, fingerprint=True)
     session = front.session(policy=FREE)
-    async with session.turn() as turn:
-        await turn.call("crm.update", id=7, field="name", value="A")
+    await session.called("crm.update", id=7, field="name", value="A")
     world.crm_set(7, "name", "Z")
     item = only(await session.undo("t-1"))
     assert (item.state, item.reason) == ("not_reversed", "drifted")

@@ -17,10 +17,10 @@ from gitshadow.sdk.turns.host import Host
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.session import AgentUndo
-from gitshadow.sdk.turns.values import Inverse, Reversibility, UndoEntry
+from gitshadow.sdk.turns.values import UndoEntry
 from tests.sdk.turns.front import Front, Session
 from tests.sdk.turns.recorded import Recorded
-from tests.sdk.turns.world import BoomError, World
+from tests.sdk.turns.world import BoomError, World, undone_by
 
 
 async def failed(session: Session) -> UndoReport:
@@ -180,11 +180,7 @@ class Numbers:
             self.there.add(n)
 
         tools.handler("n.give", idempotent=True)(lambda n: self.there.discard(n))
-        tools.tool(
-            "n.take",
-            reversibility=Reversibility.REVERSIBLE,
-            inverse=lambda a, c, r: Inverse.tool("n.give", n=a["n"]),
-        )(take)
+        tools.tool("n.take", **undone_by("n.give", "n"))(take)
         return tools
 
 
@@ -224,11 +220,7 @@ def test_threads_with_their_context_are_branches(place: Path) -> None:
     there: set[int] = set()
     tools = ToolRegistry()
     tools.handler("n.give", idempotent=True)(lambda n: there.discard(n))
-    tools.tool(
-        "n.take",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("n.give", n=a["n"]),
-    )(lambda n: there.add(n))
+    tools.tool("n.take", **undone_by("n.give", "n"))(lambda n: there.add(n))
 
     def run(*works: Callable[[], object]) -> None:
         threads = [threading.Thread(target=work) for work in works]

@@ -25,7 +25,7 @@ from gitshadow.sdk.turns.values import Inverse, Outcome, Reversibility, Secret
 from tests.sdk.turns.front import Front
 from tests.sdk.turns.recorded import Recorded
 from tests.sdk.turns.test_pivot import told
-from tests.sdk.turns.world import AT_ONCE
+from tests.sdk.turns.world import AT_ONCE, undone_by
 
 NUMBER = "4111222233334444"
 
@@ -183,8 +183,7 @@ async def test_no_value_of_a_secret_is_anywhere(
         for name in ("args", "words", "residue", "refuse", "blind"):
             await turn.call(f"safe.{name}", secret=secret)
     with pytest.raises(RuntimeError):
-        async with session.turn() as turn:
-            await turn.call("safe.fail", secret=secret)
+        await session.called("safe.fail", secret=secret)
     plan = await session.plan("t-1")
     report = await session.undo("t-1")
     again = await session.undo("t-1")
@@ -243,14 +242,11 @@ async def test_a_number_that_contains_a_secret_is_kept(front: Front) -> None:
     front.tools.tool(
         "bank.pay",
         secrets=("pin",),
-        reversibility=Reversibility.REVERSIBLE,
+        **undone_by("bank.back", "amount"),
         fingerprint=lambda a: {"balance": 12345},
-        inverse=lambda a, c, r: Inverse("bank.back", {"amount": a["amount"]}),
         retry=AT_ONCE,
     )(lambda pin, amount: None)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("bank.pay", "c", pin="1234", amount=12345)
+    session = await front.after("bank.pay", "c", pin="1234", amount=12345)
     assert told(await session.plan("t-1")) == {"c": "reversed"}
     assert (told(await session.undo("t-1")), put) == ({"c": "reversed"}, [12345])
 
@@ -266,9 +262,7 @@ async def test_an_inverse_with_a_short_secret_is_refused(
         reversibility=Reversibility.REVERSIBLE,
         inverse=lambda a, c, r: Inverse("bank.back", {"pin": 739}),
     )(lambda pin: None)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("bank.pay", "c", pin=secret)
+    session = await front.after("bank.pay", "c", pin=secret)
     (call,) = session.au.calls("t-1")
     assert (call.inverse, "pass Secret(NAME) instead" in str(call.error)) == (
         None,
@@ -295,8 +289,7 @@ async def test_what_was_captured_with_a_secret_makes_no_late_inverse(
     )(fail)
     session = front.session()
     with pytest.raises(RuntimeError):
-        async with session.turn() as turn:
-            await turn.call("safe.put", "c", secret=NUMBER)
+        await session.called("safe.put", "c", secret=NUMBER)
     (call,) = session.au.calls("t-1")
     assert (call.inverse, REDACTED in str(call.inverse)) == (None, False)
     assert "stored without a secret" in str(call.error)
@@ -419,9 +412,8 @@ async def test_an_error_at_an_undo_elsewhere_is_not_shown_after_a_secret(
     front.tools.handler("safe.undo", idempotent=True)(lambda: may_fail("handler"))
     front.tools.tool(
         "safe.pay",
-        reversibility=Reversibility.REVERSIBLE,
+        **undone_by("safe.undo"),
         secrets=("card",),
-        inverse=lambda a, c, r: Inverse("safe.undo"),
         fingerprint=lambda a: may_fail("fingerprint"),
         verify=lambda a, r: bool(may_fail("verify")),
         retry=AT_ONCE,

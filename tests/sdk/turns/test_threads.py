@@ -12,8 +12,9 @@ import pytest
 from gitshadow.sdk.turns.async_session import AsyncAgentUndo
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.session import AgentUndo
-from gitshadow.sdk.turns.values import Inverse, Outcome, Retry, Reversibility
+from gitshadow.sdk.turns.values import Outcome, Retry, Reversibility
 from tests.sdk.turns.front import FREE, Front, journal_of
+from tests.sdk.turns.world import undone_by
 
 
 @pytest.fixture
@@ -35,12 +36,7 @@ def hanging(
         done.append("closed")
 
     front.tools.handler("door.close", **options)(close)  # type: ignore[arg-type]
-    front.tools.tool(
-        "door.open",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("door.close"),
-        retry=retry,
-    )(lambda: None)
+    front.tools.tool("door.open", **undone_by("door.close"), retry=retry)(lambda: None)
     return done
 
 
@@ -56,14 +52,8 @@ async def test_an_inverse_runs_in_the_thread_that_asks_for_it(front: Front) -> N
             connection.execute("DELETE FROM seats WHERE name = ?", (name,))
 
         front.tools.handler("seat.free", idempotent=True)(free)
-        front.tools.tool(
-            "seat.book",
-            reversibility=Reversibility.REVERSIBLE,
-            inverse=lambda a, c, r: Inverse.tool("seat.free", name=a["name"]),
-        )(book)
-        session = front.session()
-        async with session.turn() as turn:
-            await turn.call("seat.book", name="12A")
+        front.tools.tool("seat.book", **undone_by("seat.free", "name"))(book)
+        session = await front.after("seat.book", name="12A")
         (item,) = (await session.undo("t-1")).items
         left = connection.execute("SELECT name FROM seats").fetchall()
     assert (item.state, left) == ("reversed", [])
@@ -76,9 +66,7 @@ async def test_a_plain_inverse_that_hangs_is_in_doubt(
     """Its thread goes on and may act after the report, so nothing is promised."""
     retry = Retry(attempts=3, backoff_s=0, timeout_s=0.05)
     done = hanging(front, gate, retry, idempotent=idempotent)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("door.open")
+    session = await front.after("door.open")
     (item,) = (await session.undo("t-1")).items
     assert (item.reason, item.attempts, done) == ("in_doubt", 1, [])
     assert item.error == "no answer after 0.05 s"
@@ -90,9 +78,7 @@ async def test_an_inverse_that_hung_can_be_tried_again_where_that_is_safe(
 ) -> None:
     retry = Retry(attempts=1, timeout_s=0.05)
     done = hanging(front, gate, retry, idempotent=True)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("door.open")
+    session = await front.after("door.open")
     assert not (await session.undo("t-1")).ok
     gate.set()
     (item,) = (await session.undo("t-1")).items
@@ -111,13 +97,10 @@ async def test_a_keyed_inverse_that_hangs_has_failed(
     front.tools.handler("door.close")(close)
     front.tools.tool(
         "door.open",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("door.close"),
+        **undone_by("door.close"),
         retry=Retry(attempts=2, backoff_s=0, timeout_s=0.05),
     )(lambda: None)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("door.open")
+    session = await front.after("door.open")
     (item,) = (await session.undo("t-1")).items
     assert (item.reason, item.attempts) == ("failed", 2)
 
@@ -126,9 +109,7 @@ async def test_the_loop_goes_on_while_a_plain_inverse_hangs(
     async_front: Front, gate: threading.Event
 ) -> None:
     hanging(async_front, gate, Retry(attempts=1, timeout_s=10))
-    session = async_front.session()
-    async with session.turn() as turn:
-        await turn.call("door.open")
+    session = await async_front.after("door.open")
     task = asyncio.ensure_future(session.undo("t-1"))
     asyncio.get_running_loop().call_later(0.05, gate.set)
     (item,) = (await task).items
@@ -147,12 +128,9 @@ async def test_an_inverse_that_lets_a_cancellation_through_has_failed(
         done.append(name)
 
     front.tools.handler("it.undo", idempotent=True)(undo)
-    front.tools.tool(
-        "it.do",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("it.undo", name=a["name"]),
-        retry=Retry(attempts=1),
-    )(lambda name: None)
+    front.tools.tool("it.do", **undone_by("it.undo", "name"), retry=Retry(attempts=1))(
+        lambda name: None
+    )
     with pytest.raises(ZeroDivisionError) as caught:
         async with front.session().turn() as turn:
             for name in ("a", "b", "c"):
@@ -181,11 +159,7 @@ def test_fifty_threads_may_call_one_turn(place: Path) -> None:
         world.discard(n)
 
     tools.handler("n.give", idempotent=True)(give)
-    tools.tool(
-        "n.take",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("n.give", n=a["n"]),
-    )(take)
+    tools.tool("n.take", **undone_by("n.give", "n"))(take)
     with closing(AgentUndo.open(place, session="s", tools=tools, policy=FREE)) as au:
         with pytest.raises(ZeroDivisionError), au.turn("many") as turn:
             threads = [threading.Thread(target=call, args=(n,)) for n in range(50)]
@@ -206,11 +180,7 @@ def commits_of_an_undo(place: Path, count: int) -> int:
     """Return how often the journal is committed to undo a turn of so many calls."""
     tools, ran = ToolRegistry(), list[str]()
     tools.handler("n.give", idempotent=True)(lambda n: None)
-    tools.tool(
-        "n.take",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("n.give", n=a["n"]),
-    )(lambda n: None)
+    tools.tool("n.take", **undone_by("n.give", "n"))(lambda n: None)
     session = f"s{count}"
     with closing(
         AgentUndo.open(place, session=session, tools=tools, policy=FREE)
@@ -280,12 +250,9 @@ async def test_an_inverse_that_raises_generator_exit_has_failed(
 
     later = coroutine and front.name == "async"
     front.tools.handler("it.undo", idempotent=True)(undo_later if later else undo)
-    front.tools.tool(
-        "it.do",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("it.undo", name=a["name"]),
-        retry=Retry(attempts=1),
-    )(lambda name: None)
+    front.tools.tool("it.do", **undone_by("it.undo", "name"), retry=Retry(attempts=1))(
+        lambda name: None
+    )
     session = front.session()
     async with session.turn() as turn:
         for name in ("a", "b", "c"):

@@ -117,8 +117,7 @@ async def test_a_tool_that_failed_past_the_clock_fails_the_turn(
             await turn.call("draft.create", title="a")
             await turn.call("toy.soft_fail")
     assert world.state["drafts"] == {}
-    async with session.turn() as turn:
-        await turn.call("toy.soft_fail")
+    turn = await session.called("toy.soft_fail")
     assert turn.inner.status == "committed"
 
 

@@ -390,8 +390,7 @@ async def test_what_was_not_recorded_is_not_covered(recorded: Recorded) -> None:
     from gitshadow.sdk.turns.host import Host
 
     silent = recorded.front.session("s", host=Host(files=False))
-    async with silent.turn() as turn:
-        await turn.call("shell.run", path="new", text="agent\n")
+    await silent.called("shell.run", path="new", text="agent\n")
     silent.au.close()
     recorded.front.opened.clear()
     report = await recorded.front.session("s").undo("t-1")

@@ -36,8 +36,7 @@ async def later() -> None:
 
 async def one_draft(session: Session) -> None:
     """Run one turn with one call."""
-    async with session.turn() as turn:
-        await turn.call("draft.create", title="a")
+    await session.called("draft.create", title="a")
 
 
 async def test_an_undo_is_told_of_before_and_after(front: Front) -> None:

@@ -116,8 +116,7 @@ async def test_a_call_that_is_nobodys_or_of_two_turns_is_refused(front: Front) -
     """AN-29: a usage error, and nothing is written."""
     session = front.session()
     for _ in range(2):
-        async with session.turn() as turn:
-            await turn.call("draft.create", "same", title="a")
+        await session.called("draft.create", "same", title="a")
     rows = session.au.log()
     with pytest.raises(UsageError, match="cannot find turn nope"):
         await session.undo("nope")

@@ -16,7 +16,7 @@ from gitshadow.sdk.turns.values import Conflict, Inverse, Outcome, Reversibility
 from gitshadow.store.journal.saga_rows import SagaRow, SagaTurn
 from tests.sdk.turns.front import FREE, Front
 from tests.sdk.turns.test_pivot import told
-from tests.sdk.turns.world import AT_ONCE, World, registry
+from tests.sdk.turns.world import AT_ONCE, World, registry, undone_by
 
 HUGE = 10**5_000  # Python writes at most 4,300 digits
 AS_HUGE = pytest.param(HUGE, id="huge")
@@ -152,10 +152,9 @@ async def test_an_odd_value_of_a_tools_option_does_not_end_the_turn(
     front.tools.handler("box.undo", idempotent=True)(lambda: None)
     front.tools.tool(
         "box.put",
-        reversibility=Reversibility.REVERSIBLE,
+        **undone_by("box.undo"),
         capture=lambda a: value,
         describe=lambda a: value,  # type: ignore[arg-type, return-value]
-        inverse=lambda a, c, r: Inverse("box.undo", {}),
         residue="a note",
     )(lambda: Outcome.conflict(Conflict("no", expected=HUGE)))
     session = front.session()
@@ -279,9 +278,7 @@ async def test_a_secret_is_found_in_json_too(front: Front) -> None:
     front.tools.tool(
         "web.login", secrets=("key",), capture=lambda a: {"was": a["key"]}
     )(lambda key: None)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("web.login", key=secret)
+    session = await front.after("web.login", key=secret)
     (call,) = session.au.calls("t-1")
     assert "word" not in call.intent
 

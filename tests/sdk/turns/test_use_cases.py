@@ -37,8 +37,7 @@ async def test_nothing_to_undo_leaves_the_files(recorded: Recorded) -> None:
     session = recorded.front.session()
     with pytest.raises(NothingToUndo):
         await session.undo_last()
-    async with session.turn() as turn:
-        await turn.call("shell.run", path="new", text="agent\n")
+    await session.called("shell.run", path="new", text="agent\n")
     recorded.hand("later", "by hand\n")
     assert files_of(await session.undo_last()) == [("new", "reversed")]
     before = recorded.rows("log")

@@ -205,9 +205,7 @@ async def test_the_order_of_keys_is_kept(front: Front) -> None:
         inverse=captured,
         verify=verify,
     )
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("shop.do")
+    await front.after("shop.do")
     assert (await front.session().undo("t-1")).status == "reversed"
     text = "{'zip': 1, 'name': {'last': 'L', 'first': 'F'}}"
     assert (repr(shop.record), got) == (text, [text])

@@ -11,7 +11,7 @@ from gitshadow.sdk.turns.report import UndoItem, UndoReport
 from gitshadow.sdk.turns.tool import ToolOptions
 from gitshadow.sdk.turns.values import Inverse, Reversibility
 from tests.sdk.turns.front import Front, Session
-from tests.sdk.turns.world import AT_ONCE
+from tests.sdk.turns.world import AT_ONCE, undone_by
 
 
 class Box:
@@ -56,9 +56,7 @@ class Box:
 
 async def undone(front: Front) -> tuple[Session, UndoItem]:
     """Run one call and take it back."""
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("box.put", value="after")
+    session = await front.after("box.put", value="after")
     return session, only(await session.undo("t-1"))
 
 
@@ -165,14 +163,8 @@ async def test_an_inverse_is_run_by_its_own_version(
         )(lambda: ran.append(1))
 
     declare("1")
-    front.tools.tool(
-        "toy.do",
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("toy.undo"),
-    )(lambda: None)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("toy.do")
+    front.tools.tool("toy.do", **undone_by("toy.undo"))(lambda: None)
+    session = await front.after("toy.do")
     (call,) = session.au.calls("t-1")
     stored = parse(call.inverse)
     assert (stored["handler"], stored["version"]) == ("toy.undo", "1")
@@ -214,16 +206,13 @@ async def test_tuples_come_back_from_the_journal_as_tuples(
     )
     front.tools.tool(
         "row.put",
-        reversibility=Reversibility.REVERSIBLE,
+        **undone_by("row.undo"),
         capture=table.read,
         fingerprint=table.read,
         verify=table.is_back,
-        inverse=lambda a, c, r: Inverse.tool("row.undo"),
         retry=AT_ONCE,
     )(table.put)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("row.put", key=key, row=("after", (3,)))
+    session = await front.after("row.put", key=key, row=("after", (3,)))
     assert only(await session.undo("t-1")).state == "reversed"
     assert table.rows[key] == ("before", (1, 2))
 
@@ -241,15 +230,9 @@ async def test_what_the_journal_cannot_keep_is_compared_with_nothing(
 
     front.tools.handler("row.undo", idempotent=True)(lambda: None)
     front.tools.tool(
-        "row.put",
-        reversibility=Reversibility.REVERSIBLE,
-        fingerprint=read,
-        inverse=lambda a, c, r: Inverse.tool("row.undo"),
-        retry=AT_ONCE,
+        "row.put", **undone_by("row.undo"), fingerprint=read, retry=AT_ONCE
     )(lambda key: None)
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("row.put", key=key)
+    session = await front.after("row.put", key=key)
     item = only(await session.undo("t-1"))
     assert (item.reason, item.detail) == (
         "drifted",
@@ -285,8 +268,7 @@ async def test_a_probe_is_not_asked_about_another_call(front: Front) -> None:
 
     front.tools.tool("row.put", probe=probe)(put)
     with pytest.raises(TimeoutError) as caught:
-        async with front.session().turn() as turn:
-            await turn.call("row.put", key=b"a")
+        await front.session().called("row.put", key=b"a")
     report = caught.value.undo_report  # type: ignore[attr-defined]
     assert (asked, only(report).reason) == ([], "in_doubt")
 
@@ -296,9 +278,7 @@ async def test_what_is_no_json_is_never_verified(front: Front, value: object) ->
     """The inverse does nothing, and nothing can be compared."""
     box = Box(False, False, False)
     box.declare(front, {"fingerprint": lambda arguments: value, "verify": True})
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("box.put", value="after")
+    session = await front.after("box.put", value="after")
     item = only(await session.undo("t-1", on_drift="overwrite"))
     assert (item.state, item.reason) == ("not_reversed", "failed")
     assert str(item.error).startswith(
@@ -313,9 +293,7 @@ async def test_a_tool_with_another_name_is_never_verified(
     """The check was promised at the call, and nobody can make it."""
     box = Box()
     box.declare(front, {"fingerprint": box.read, "verify": verify})
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("box.put", value="after")
+    session = await front.after("box.put", value="after")
     front.tools.remove("box.put")
     item = only(await session.undo("t-1", on_drift="overwrite"))
     assert (item.state, item.error) == (
@@ -329,9 +307,7 @@ async def test_a_check_that_was_promised_is_made_without_its_option(
 ) -> None:
     box = Box(False, False, False)
     box.declare(front, {"fingerprint": box.read, "verify": True})
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("box.put", value="after")
+    session = await front.after("box.put", value="after")
     front.tools.remove("box.put")
     front.tools.remove("box.undo")
     box.declare(front, {"fingerprint": box.read})
@@ -351,8 +327,6 @@ async def test_what_was_seen_before_is_verified_although_the_result_was_not(
         return box.value
 
     box.declare(front, {"fingerprint": read, "verify": True})
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("box.put", value="after")
+    session = await front.after("box.put", value="after")
     item = only(await session.undo("t-1", on_drift="overwrite"))
     assert (item.state, box.value) == ("reversed", "before")

@@ -17,10 +17,9 @@ from gitshadow.sdk.turns.protocols import CompensationEngine
 from gitshadow.sdk.turns.registry import ToolRegistry
 from gitshadow.sdk.turns.report import UndoReport
 from gitshadow.sdk.turns.session import AgentUndo
-from gitshadow.sdk.turns.values import Inverse, Reversibility
 from gitshadow.store.journal.saga_rows import SagaOp
 from tests.sdk.turns.front import FREE, Front, Session, in_journal
-from tests.sdk.turns.world import World
+from tests.sdk.turns.world import World, undone_by
 
 
 @dataclass
@@ -48,8 +47,7 @@ class Idle:
 async def handed_over(front: Front) -> Session:
     """Return a session that has handed the undo of a turn to an idle engine."""
     session = front.session(host=Host(engine=Idle()))
-    async with session.turn() as turn:
-        await turn.call("draft.create", title="a")
+    await session.called("draft.create", title="a")
     with pytest.raises(EngineError):
         await session.undo("t-1")
     return session
@@ -88,9 +86,7 @@ async def test_an_undo_that_ended_can_be_handed_over_again(
     front: Front, world: World
 ) -> None:
     """`resume` is the engine's as well, under the id that it had."""
-    session = front.session()
-    async with session.turn() as turn:
-        await turn.call("draft.create", title="a")
+    session = await front.after("draft.create", title="a")
     report = await session.undo("t-1")
     engine = Idle()
     again = front.session(host=Host(engine=engine))
@@ -150,12 +146,7 @@ class _SlowRunner(JournalRunner):
 def test_a_turn_that_began_before_the_report_came_keeps_its_lock(place: Path) -> None:
     """Another process would take it for lost."""
     tools, engine = ToolRegistry(), Slow()
-    tools.add(
-        "w.put",
-        lambda: None,
-        reversibility=Reversibility.REVERSIBLE,
-        inverse=lambda a, c, r: Inverse.tool("w.back"),
-    )
+    tools.add("w.put", lambda: None, **undone_by("w.back"))
     tools.handler("w.back")(lambda: None)
     opened = partial(AgentUndo.open, place, session="s", tools=tools, policy=FREE)
     with opened(host=Host(engine=engine)) as au, opened() as other:

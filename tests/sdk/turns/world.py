@@ -254,6 +254,21 @@ def registry(world: World, *, fingerprint: bool = False) -> ToolRegistry:
     return tools
 
 
+class Undone(TypedDict):
+    """The options of a tool with an inverse."""
+
+    reversibility: Reversibility
+    inverse: Callable[[Mapping[str, object], object, object], Inverse]
+
+
+def undone_by(handler: str, *names: str) -> Undone:
+    """Return the options of a tool that a handler undoes with these arguments of the call."""
+    return {
+        "reversibility": Reversibility.REVERSIBLE,
+        "inverse": lambda a, c, r: Inverse(handler, {name: a[name] for name in names}),
+    }
+
+
 def _declared(
     toys: Toys, fingerprint: bool
 ) -> Mapping[str, tuple[Callable[..., object], ToolOptions]]:
